@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
+from datetime import MAXYEAR, MINYEAR, UTC, datetime, timedelta
 
 from reenact.domain.errors import InvalidInputError
 from reenact.domain.messages import Block
@@ -47,6 +47,9 @@ def check_times(at: object, every: object, until: object) -> None:
     for name, time in (("at", at), ("until", until)):
         if time is not None and not (isinstance(time, datetime) and time.tzinfo is not None):
             raise InvalidInputError(f"`{name}` is a datetime with a time zone, not {time!r:.100}")
+        if time is not None and not MINYEAR < time.year < MAXYEAR:  # so that each time zone has it
+            years = f"{MINYEAR + 1} to {MAXYEAR - 1}"
+            raise InvalidInputError(f"`{name}` is a time of the years {years}, not of {time.year}")
     if every is not None and not (is_amount(every, _LONGEST) and every >= 1):
         raise InvalidInputError(f"`every` is a number of seconds from 1 to {_LONGEST:g}, not {every!r:.100}")
     if at is None and every is None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
 
@@ -207,6 +207,9 @@ def test_an_end_before_the_beginning_is_refused() -> None:
         ({"every": "1"}, "from 1 to"),
         ({"every": 60, "until": 5}, "`until` is a datetime"),
         ({"at": NOON, "until": NOON}, "goes with `every`"),
+        ({"at": datetime(9999, 12, 31, 23, tzinfo=timezone(-HOUR))}, "of the years 2 to 9998"),
+        ({"at": datetime(1, 1, 1, tzinfo=timezone(HOUR))}, "of the years 2 to 9998"),
+        ({"every": 60, "until": datetime.max.replace(tzinfo=UTC)}, "`until` is a time of the years 2 to 9998"),
     ],
 )
 def test_times_that_cannot_be_meant_are_refused(times: dict[str, object], problem: str) -> None:
