@@ -16,7 +16,7 @@ from reenact.client import following, link, thread
 from reenact.client import subscription as module
 from reenact.client.runtime import RemoteRuntime
 from reenact.client.subscription import RemoteSubscription
-from reenact.domain.errors import ProtocolError, RemoteError, StorageError
+from reenact.domain.errors import ProtocolError, RemoteError, RuntimeClosedError, StorageError
 from reenact.testing import wait_until
 from tests.client.scripted import Beyond, Line, Scripted, event
 
@@ -1054,6 +1054,17 @@ def test_closing_the_runtime_ends_an_iteration_behind_what_has_come(talk: Talk, 
     assert iterating.result() == [1, 2]
     assert stream.closed
     assert stream.next() is None
+
+
+def test_closing_the_runtime_wakes_who_is_subscribing(talk: Talk, beyond: Beyond) -> None:
+    runtime, line = talk(timeout=None)
+    call = beyond.call(lambda: runtime.events.subscribe("s", "me"))
+    line.hear("subscribe")
+
+    runtime.close()
+
+    with pytest.raises(RuntimeClosedError):
+        call.result()
 
 
 def test_it_is_followed_by_asyncio_too(talk: Talk, beyond: Beyond, scripted: Scripted) -> None:

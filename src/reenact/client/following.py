@@ -10,7 +10,7 @@ import msgspec
 
 from reenact.client.asking import DELETED, Batch, read_head, step_to
 from reenact.client.link import Follower, Link, Told
-from reenact.client.thread import Buffer, reject, resolve
+from reenact.client.thread import Buffer, closed, reject, resolve
 from reenact.domain.errors import NotFoundError, ProtocolError, ReenactError, RuntimeClosedError, from_wire
 from reenact.domain.stream.frames import Ack, Acked, Refused, Subscribe, Subscribed, Unsubscribe, Welcome
 
@@ -232,6 +232,7 @@ class Following(Follower):
 
     def _part(self) -> None:
         self._has_parted = True
+        reject(self.standing, closed())  # who subscribes while it ends waits for nothing
         self._link.part(self)
         self._buffer.end(None)
 
