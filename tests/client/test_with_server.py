@@ -24,7 +24,7 @@ from reenact._remote import AsyncRemoteRuntime
 from reenact.client import subscription as module
 from reenact.client.dialing import Reconnect
 from reenact.client.runtime import RemoteRuntime
-from reenact.domain.errors import AuthenticationError, RequestReusedError, ServerUnreachableError
+from reenact.domain.errors import AuthenticationError, ProtocolError, RequestReusedError, ServerUnreachableError
 from reenact.domain.stream.events import Envelope
 from reenact.server import Limits, Server
 from reenact.testing import MockEnvironmentFactory, wait_until
@@ -275,6 +275,11 @@ def test_a_request_that_is_made_again_by_another_client_is_carried_out_once(
     assert [message.text for message in local.sessions.messages("s") if message.role == "user"] == ["Hello"]
     with pytest.raises(RequestReusedError, match="r-1"):
         second.request("message_send_request", {**asked, "content": "Something else"})
+
+
+def test_a_path_where_no_server_is_has_nothing_to_do_with_the_token(server: Server) -> None:
+    with pytest.raises(ProtocolError, match=r"is not a Reenact server: HTTP 404"):
+        Runtime.connect(f"{server.url}/elsewhere", token=TOKEN)
 
 
 def test_a_wrong_token_is_refused(server: Server) -> None:

@@ -410,6 +410,17 @@ def test_a_message_with_too_many_values_is_refused_and_the_connection_goes_on(ta
     assert (answer.status_code, answer.json()["error"]["code"]) == (413, "too_large")
 
 
+@pytest.mark.parametrize("path", ["/", "/v1/ws", "/health", "/ws/"])
+def test_a_handshake_elsewhere_is_told_that_nothing_is_there(server: Server, path: str) -> None:
+    with plain(server) as connection:
+        connection.sendall(handshake(server).replace(b" /ws ", f" {path} ".encode()))
+
+        head, _, body = all_of(connection).partition(b"\r\n\r\n")
+
+    assert head.startswith(b"HTTP/1.1 404 ")
+    assert json.loads(body)["error"]["code"] == "not_found"
+
+
 def test_refused_handshakes_are_no_errors_in_the_log(serve: Serve, caplog: pytest.LogCaptureFixture) -> None:
     server = serve(tokens=[TOKEN])
     refused = {"Authorization: Bearer not-the-token": b"401", "Origin: http://elsewhere.example": b"403"}

@@ -143,6 +143,10 @@ def _telling(send: Send, origin: str) -> Send:
     return tell
 
 
+async def _elsewhere(websocket: WebSocket) -> None:
+    await websocket.send_denial_response(failure("not_found", "there is no WebSocket here; it is at /ws"))
+
+
 def create_app(
     runtime: LocalRuntime,
     *,
@@ -198,6 +202,7 @@ def application(service: Service[LocalRuntime], inspector: ASGIApp | None = None
             WebSocketRoute("/ws", socket),
             *routes(service),
             *([] if inspector is None else [Mount(INSPECTOR, inspector)]),
+            WebSocketRoute("/{path:path}", _elsewhere),
         ],
         middleware=[Middleware(Guard, service=service, inspects=inspector is not None)],
         exception_handlers=ERRORS,
