@@ -279,3 +279,28 @@ def test_any_class_can_be_tested_that_a_system_can_run() -> None:
         assert kit.stream == "Log/test"
         assert issubclass(ReplayError, AssertionError)
         assert not issubclass(ReplayError, ReenactError)
+
+
+@pytest.mark.parametrize(
+    ("made", "returned"),
+    [((Deposited(one) for one in (1,)), "generator"), (Deposited(1), "Deposited"), (None, "NoneType")],
+)
+def test_what_the_kernel_does_not_take_for_events_the_kit_does_not_take_either(
+    made: Any,  # noqa: ANN401 - the mistake
+    returned: str,
+) -> None:
+    class Log(EventSourcedActor[int, int, Deposited]):
+        category = "log"
+        initial = 0
+        events = MappingProxyType({"deposited": Deposited})
+
+        @staticmethod
+        def decide(state: int, command: int) -> Any:  # noqa: ANN401 - the mistake
+            return made
+
+        @staticmethod
+        def evolve(state: int, event: Deposited) -> int:
+            return state + event.amount
+
+    with EventSourcedTestKit(Log) as kit, pytest.raises(TypeError, match=f"returned {returned}; .* sequence of events"):
+        kit.when(1)

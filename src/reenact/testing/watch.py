@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Generator, Iterable, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from functools import partial
 from typing import ParamSpec, TypeVar
@@ -11,6 +11,7 @@ from typing import ParamSpec, TypeVar
 from reenact.actors.journal.api import Journal
 from reenact.actors.journal.codec import EventCodec
 from reenact.actors.kernel.persistent import AnyActor
+from reenact.domain.plain import is_sequence
 from reenact.testing.portrait import Portrait, differences, finding, is_cache, portrait
 from reenact.testing.witness import SENDS, witness
 
@@ -34,7 +35,7 @@ class Examiner:
     def __init__(
         self,
         *,
-        decide: Callable[[object, object], Iterable[object]],
+        decide: Callable[[object, object], object],
         evolve: Callable[[object, object], object],
         codec: EventCodec,
         world: World,
@@ -50,7 +51,7 @@ class Examiner:
         """Return what `decide` returns, or raise what it raises, having looked at it twice."""
         given = {"the state": state, "the command": command}
         outcome = self._examined(
-            "decide", lambda: tuple(self._decide(state, command)), given, f"in decide({command!r})"
+            "decide", lambda: _events(self._decide(state, command)), given, f"in decide({command!r})"
         )
         if isinstance(outcome, Exception):
             raise outcome
@@ -86,6 +87,13 @@ class Examiner:
         if lost:
             advice = "a field comes back as what its annotation says: annotate it with the type that it has"
             self._note(finding(f"{event!r} comes back from the log as {again!r}", lost, advice))
+
+
+def _events(decided: object) -> tuple[object, ...]:
+    """Return the events, or raise as the kernel does; a generator would be empty when it is looked at again."""
+    if not is_sequence(decided):
+        raise TypeError(f"decide returned {type(decided).__name__}; it returns a sequence of events, () for none")
+    return tuple(decided)
 
 
 def examined(
