@@ -107,6 +107,7 @@ def test_another_version_of_the_protocol_is_told_so(server: Server, protocol: ob
 
         assert (refused["type"], refused["code"]) == ("error", "protocol")
         assert "version 1" in refused["message"]
+        assert f"the client {protocol!r:.20}" in refused["message"]
         assert talk.closing()[0] == 4400
 
 

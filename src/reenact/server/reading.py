@@ -79,7 +79,7 @@ def hello_of(text: str | None) -> Hello:
         raise NotAccepted(
             None,
             ProtocolError.code,
-            f"this server speaks version {PROTOCOL} of the protocol, the client {head.protocol!s:.20}",
+            f"this server speaks version {PROTOCOL} of the protocol, the client {head.protocol!r:.20}",
         )
     frame = frame_of(text)
     if not isinstance(frame, Hello):
