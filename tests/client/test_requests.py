@@ -365,6 +365,9 @@ def test_another_request_of_an_id_that_is_under_way_is_refused(talk: Talk, beyon
         ("container_get_request", {"container_id": "\ud800"}, InvalidInputError),
         ("container_get_request", {"container_id": {1, 2}.__iter__()}, InvalidInputError),
         ("container_get_request", {("a", "b"): 1}, InvalidInputError),
+        ("container_create_request", {"container_id": float("nan")}, InvalidInputError),
+        ("message_send_request", {"session_id": "s", "content": b"Hello"}, InvalidInputError),
+        ("agent_respond_request", {"call_id": "c", "value": [float("inf")]}, InvalidInputError),
     ],
 )
 def test_what_cannot_be_asked_is_refused_and_not_sent(

@@ -8,6 +8,7 @@ from asyncio import AbstractEventLoop
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
+from functools import partial
 from typing import Literal, Self, TypeVar, overload
 
 import msgspec
@@ -41,7 +42,7 @@ from reenact.domain.messages import check_text
 from reenact.domain.operations.checks import checked
 from reenact.domain.operations.images import travelling
 from reenact.domain.operations.table import REQUESTS, ImageContent, Request, Response
-from reenact.domain.plain import check_id, is_mapping, is_sayable, seconds_of
+from reenact.domain.plain import DEEPEST, check_id, is_mapping, is_sayable, plain, seconds_of
 from reenact.domain.stream.events import Envelope
 
 
@@ -180,6 +181,7 @@ class RemoteEvents(Observable[RemoteListener]):
 
 
 R = TypeVar("R")
+_BYTES = (bytes, bytearray, memoryview)
 
 
 @dataclass(eq=False)
@@ -223,7 +225,7 @@ class Caller:
             check_text("the request's id", request_id)
         if "content" in given:
             given["content"] = plain_content(given["content"])
-        answer = self._ask(type_, given, seconds_of(timeout), request_id)
+        answer = self._ask(type_, _plain(type_, given), seconds_of(timeout), request_id)
         return read_envelope(answer.response)
 
     def _ask(self, request: str, data: object, timeout: float | None, request_id: object) -> Answer:
@@ -251,9 +253,19 @@ def _read(request: Request[R], result: msgspec.Raw) -> R:
     return read
 
 
+def _plain(request: str, data: object) -> object:
+    """Return the data as plain values, or raise for what JSON would silently have as another: NaN, and bytes."""
+    given = _encoded(request, partial(msgspec.to_builtins, builtin_types=_BYTES, str_keys=True), data)
+    return plain(request, given, 2 * DEEPEST)  # how deep a field may be nested, the server says
+
+
 def _json(request: str, data: object) -> bytes:
+    return _encoded(request, msgspec.json.encode, data)
+
+
+def _encoded(request: str, encode: Callable[[object], R], data: object) -> R:
     try:
-        return msgspec.json.encode(data)
+        return encode(data)
     except (TypeError, ValueError, OverflowError, RecursionError) as error:
         raise InvalidInputError(f"the data of {request} cannot be sent as JSON: {error}") from None
 
