@@ -239,8 +239,8 @@ class Handlers:
     def close(self) -> None:
         """Wait until the handlers were called with all that was published; the log is closed. Idempotent."""
         self._busy.set()
-        if threading.current_thread() in self._threads:  # in a handler: the other calls are made when it returns
-            return
+        if threading.current_thread() in self._threads or handled(self) is not None:
+            return  # in a handler: the other calls are made when it returns
         deadline = time.monotonic() + PATIENCE
         while alive := [thread for thread in tuple(self._threads) if thread.is_alive()]:  # one may bring on another
             alive[0].join(max(0.0, deadline - time.monotonic()))

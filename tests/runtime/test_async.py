@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import inspect
 import threading
 from collections.abc import Awaitable, Callable
@@ -347,6 +348,28 @@ def test_a_handler_whose_loop_is_closed_before_it_runs_holds_nobody_up() -> None
     asyncio.run(runtime.close())
 
     assert not [thread for thread in threading.enumerate() if thread.name == "reenact-subscribers"]
+
+
+@pytest.mark.parametrize("is_remote", [False, True])
+def test_a_coroutine_that_handles_an_event_may_close_the_runtime(
+    caplog: pytest.LogCaptureFixture, *, is_remote: bool
+) -> None:
+    async def story() -> bool:
+        closed = asyncio.Event()
+        with Runtime.in_memory() as local, Server(local) as server:
+            runtime = await (AsyncRuntime.connect(server.url) if is_remote else AsyncRuntime.in_memory())
+
+            async def close(_: Envelope) -> None:
+                await runtime.close()
+                closed.set()
+
+            await runtime.events.on("container_created", close)
+            with contextlib.suppress(RuntimeClosedError):  # the event may be heard before the answer
+                await runtime.containers.create()
+            await closed.wait()
+        return "left behind" not in caplog.text
+
+    assert run(story)
 
 
 def test_a_coroutine_that_ends_another_handler_lets_it_hear_the_event_that_is_handled(mock: GatedFactory) -> None:

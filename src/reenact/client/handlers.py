@@ -124,8 +124,8 @@ class Handlers:
         self._events.end(None)
         with self._changed:
             thread = self._thread
-        if thread is None or thread is threading.current_thread():
-            return
+        if thread is None or thread is threading.current_thread() or handled(self) is not None:
+            return  # in a handler: the other calls are made when it returns
         thread.join(PATIENCE)
         self._events.close()
         thread.join(PATIENCE)
