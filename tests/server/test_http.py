@@ -243,6 +243,8 @@ IS_NOT_THERE = [
     ("POST", "/health", (405, "method_not_allowed")),
     ("GET", "/v1/requests/container_list_request", (405, "method_not_allowed")),
     ("GET", "/v1/containers?verbose=1", (400, "invalid_input")),
+    ("POST", "/v1/containers?container_id=room", (400, "invalid_input")),
+    ("POST", "/v1/requests/container_create_request?container_id=room", (400, "invalid_input")),
     ("GET", "/v1/pending?call_id=1", (400, "invalid_input")),
     ("GET", "/v1/sessions/nowhere/messages", (404, "session_not_found")),
     ("GET", "/v1/sessions/nowhere/events", (404, "session_not_found")),

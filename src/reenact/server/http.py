@@ -157,6 +157,8 @@ class _Api:
         return response
 
     async def _body(self, request: Request) -> dict[str, object]:
+        if request.query_params:
+            raise InvalidInputError("a POST has no query; what it asks for stands in its body")
         body = await _read(request, self._service.limits.message_size, self._service.limits.head_timeout)
         if has_too_many_values(body):
             raise _Refusal(TOO_LARGE, f"a body has at most {MOST_VALUES:,} names and values")
