@@ -85,6 +85,8 @@ def test_a_binary_message_is_refused_and_the_connection_goes_on(talk: Talk) -> N
         "nonsense",
         "{}",
         '{"type": "hello", "hacked": true}',
+        json.dumps({"type": "hello", "ä" * 100: True}, ensure_ascii=False),
+        json.dumps({"type": "hello", "x" + "😀" * 50: True}),
         '{"type": "ack", "id": "a", "cursor": 1}',
         b"\x00",
         "[" * 9999,

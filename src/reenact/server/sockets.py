@@ -53,7 +53,7 @@ class Closing(Exception):
     def __init__(self, code: int, reason: str) -> None:
         super().__init__(code, reason)
         self.code = code
-        self.reason = reason
+        self.reason = reason.encode()[:_LONGEST_REASON].decode(errors="ignore")
 
 
 @dataclass
@@ -127,7 +127,7 @@ class Connection:
             raise Closing(NO_HELLO, "no hello came") from None
         except NotAccepted as no:
             await self._send([msgspec.json.encode(no.refused)])
-            raise Closing(BAD_FRAME, no.refused.message[:_LONGEST_REASON]) from None
+            raise Closing(BAD_FRAME, no.refused.message) from None
         if not (self._known or self._service.access.knows(hello.token)):
             raise Closing(NOT_ALLOWED, "the token is not known" if hello.token else "a token is needed")
         if self._wire is not None:
