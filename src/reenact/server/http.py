@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import math
 import uuid
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
@@ -48,6 +49,7 @@ _DROPPED = 4
 READY_WITHIN = 1.0
 """Seconds in which the read model of a server that is ready can catch up with the log."""
 _OBJECT = msgspec.json.Decoder(dict[str, object])
+_log = logging.getLogger("reenact.server")
 _CODES = {404: "not_found", 405: "method_not_allowed"}
 
 Endpoint = Callable[[Request], Awaitable[Response]]
@@ -67,8 +69,8 @@ def routes(service: Service[LocalRuntime]) -> list[Route]:
     document, events, frames = _documents(service.name, service.access.needs_token)
     return [
         Route("/health", _fixed(success({"status": "ok", "server": service.name}))),
-        Route("/ready", api.ready),
-        Route("/metrics", api.metrics),
+        Route("/ready", _told(api.ready)),
+        Route("/metrics", _told(api.metrics)),
         Route("/openapi.json", _fixed(document)),
         Route("/schemas/events.json", _fixed(events)),
         Route("/schemas/frames.json", _fixed(frames)),
@@ -157,9 +159,9 @@ class _Api:
         return response
 
     async def _body(self, request: Request) -> dict[str, object]:
+        body = await _read(request, self._service.limits.message_size, self._service.limits.head_timeout)
         if request.query_params:
             raise InvalidInputError("a POST has no query; what it asks for stands in its body")
-        body = await _read(request, self._service.limits.message_size, self._service.limits.head_timeout)
         if has_too_many_values(body):
             raise _Refusal(TOO_LARGE, f"a body has at most {MOST_VALUES:,} names and values")
         try:
@@ -261,6 +263,9 @@ def _told(endpoint: Endpoint) -> Endpoint:
             return told(refusal_of(error))
         except ClientDisconnect:
             return Response(status_code=400)  # nobody reads it
+        except Exception:  # noqa: BLE001 - the log has it
+            _log.exception("%s %s could not be answered", request.method, request.url.path)
+            return told(INTERNAL)
 
     return answer
 
@@ -273,9 +278,9 @@ def _fixed(response: Response) -> Endpoint:
 
 
 async def _http_error(request: Request, error: Exception) -> Response:
-    assert isinstance(error, HTTPException)  # for no other is it called
-    response = failure(_CODES.get(error.status_code, "internal_error"), error.detail)
-    response.headers.update(error.headers or {})
+    status = error.status_code if isinstance(error, HTTPException) else 500
+    response = failure(_CODES.get(status, "internal_error"), str(getattr(error, "detail", "internal error")))
+    response.headers.update(getattr(error, "headers", None) or {})
     if response.status_code == status_of("method_not_allowed"):
         response.headers["allow"] = ", ".join(sorted(_methods(request)))
     return response
@@ -292,11 +297,7 @@ def _methods(request: Request) -> set[str]:
     }
 
 
-async def _unexpected(_: Request, __: Exception) -> Response:
-    return told(INTERNAL)
-
-
-ERRORS = {HTTPException: _http_error, Exception: _unexpected}
+ERRORS = {HTTPException: _http_error}
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
