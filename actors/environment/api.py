@@ -273,7 +273,7 @@ class LLMDriver(Protocol):
     ) -> Awaitable[None] | None:
         """Send the conversation, report what comes back through `on_event`, and return when it has ended.
 
-        May be a coroutine function, run on the outside loop, or a plain one, run on a thread of its own. What it
+        May be a coroutine function, run on the outside loop, or a plain one, which has a thread to itself. What it
         raises becomes an `error` event.
         """
         ...

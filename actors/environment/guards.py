@@ -50,7 +50,7 @@ class Guard:
     async def refusal(self, about: GuardInput) -> str | None:
         """Return why the guard refuses, None if it lets pass; whatever goes wrong refuses.
 
-        A coroutine function runs on this loop, any other one on a thread of its own, which goes on unheard when its
+        A coroutine function runs on this loop, any other one has a thread to itself, which goes on unheard when its
         time is over.
         """
         try:

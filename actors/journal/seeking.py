@@ -109,7 +109,10 @@ def seek(
             return
         # Where a row is missing, the first one read ends before what is looked for; the second does not.
         left = after, until
-        after, until = (after, min(until, cells[0][place] - 1)) if backwards else (max(after, cells[-1][place]), until)
+        if backwards:
+            until = min(until, cells[0][place] - 1)
+        else:
+            after = max(after, cells[-1][place])
         if (after, until) == left:
             what = f"the events behind {after:,} of {'the log' if stream is None else repr(stream)[:100]}"
             raise LogUnusableError(f"{what} do not stand in order; verify the log, and restore a copy of it")

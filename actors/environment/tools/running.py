@@ -79,10 +79,13 @@ async def in_thread(call: Callable[[], T], name: str) -> T:
 class _Caller:
     """A thread that makes one call after the other, and ends when there is none for a while."""
 
+    # `make` is called by whoever asks for a call, `_make_all` runs on the thread. While it rests, the caller is in
+    # `_resting`, and the thread waits for `_gate`, which is opened once `_run` is there.
+
     def __init__(self) -> None:
         self._run: Callable[[], None] | None = None
         self._thread: threading.Thread | None = None
-        self._gate = threading.Lock()  # the thread waits for it when it rests
+        self._gate = threading.Lock()
         self._gate.acquire()
 
     def make(self, run: Callable[[], None], name: str) -> None:

@@ -65,7 +65,7 @@ class Tool(Generic[P, R_co]):
     async def run(self, arguments: Mapping[str, object], context: ToolContext | None = None) -> object:
         """Call the function as a model does, with arguments from JSON, and return what it returns.
 
-        A coroutine function runs on this loop, any other one on a thread of its own.
+        A coroutine function runs on this loop, any other one has a thread to itself.
 
         Raises:
             InvalidArgumentsError: the arguments do not fit.

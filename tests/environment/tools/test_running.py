@@ -7,7 +7,7 @@ import contextvars
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterator
 from typing import Any, TypeVar
 
 import pytest
@@ -32,6 +32,17 @@ def run(work: Callable[[], Coroutine[Any, Any, T]]) -> T:
     return asyncio.run(work())
 
 
+@pytest.fixture
+def rests_long(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Let threads rest for as long as the test takes."""
+    monkeypatch.setattr(running, "REST", PATIENCE)
+    yield
+    monkeypatch.setattr(running, "REST", 0.0)
+    while running._resting:
+        running._resting.pop().make(lambda: None, "over")
+
+
+@pytest.mark.usefixtures("rests_long")
 def test_a_call_that_follows_another_soon_is_made_on_the_same_thread_under_its_own_name() -> None:
     async def go() -> list[tuple[threading.Thread, str]]:
         made: list[tuple[threading.Thread, str]] = []
@@ -72,6 +83,7 @@ def test_a_thread_ends_when_nothing_is_to_be_called_for_a_while() -> None:
     assert running._resting == []
 
 
+@pytest.mark.usefixtures("rests_long")
 def test_a_call_sees_its_callers_context_and_nothing_of_the_call_before() -> None:
     async def go() -> list[str | None]:
         seen: list[str | None] = []

@@ -1,4 +1,4 @@
-"""How options are declared: what typer is told of a field, and what reads the text that typer has taken for it."""
+"""Makes the parameters that typer takes of the fields of options, and reads the values that typer has taken."""
 
 from __future__ import annotations
 
