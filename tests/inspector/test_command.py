@@ -60,6 +60,8 @@ def test_a_server_shows_its_log_to_who_has_the_token_of_the_pages(shop: Runtime,
         with httpx2.Client(base_url=server.url, follow_redirects=True, trust_env=False, verify=False) as client:
             bearer = {"Authorization": f"Bearer {TOKEN}"}
             assert client.get("/inspect/").status_code == 401
+            moved = client.get(f"/inspect?token={token}", follow_redirects=False)
+            assert moved.headers["location"] == f"inspect/?token={token}", "relative: a proxy may have TLS"
             assert client.get("/inspect/", headers=bearer).status_code == 401
             assert client.get("/inspect/", headers={"Host": "evil.example"}).status_code == 421
             assert "11 sessions" in words(BeautifulSoup(client.get(f"/inspect/?token={token}").text, "html.parser"))

@@ -107,6 +107,11 @@ def test_a_session_is_made_run_asked_and_deleted(http: httpx2.Client, runtime: R
     assert error(http.get("/v1/sessions/s")) == (404, "session_not_found")
 
 
+def test_an_address_with_a_slash_too_many_is_not_found(http: httpx2.Client) -> None:
+    assert error(http.get("/v1/containers/")) == (404, "not_found")
+    assert error(http.post("/v1/containers/", json={})) == (404, "not_found")
+
+
 def test_people_decide_over_the_api(serve: Serve, runtime: Runtime, mock: MockEnvironmentFactory) -> None:
     @tool(intervention="required")
     def send_mail(to: str) -> str:

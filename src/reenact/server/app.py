@@ -10,8 +10,9 @@ from dataclasses import dataclass
 from starlette.applications import Starlette
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.middleware import Middleware
-from starlette.responses import Response
-from starlette.routing import Mount, WebSocketRoute
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response
+from starlette.routing import Mount, Route, WebSocketRoute
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from starlette.websockets import WebSocket
 
@@ -147,6 +148,10 @@ async def _elsewhere(websocket: WebSocket) -> None:
     await websocket.send_denial_response(failure("not_found", "there is no WebSocket here; it is at /ws"))
 
 
+async def _into_folder(request: Request) -> Response:
+    return RedirectResponse(f"{INSPECTOR[1:]}/?{request.url.query}")
+
+
 def create_app(
     runtime: LocalRuntime,
     *,
@@ -197,14 +202,16 @@ def application(service: Service[LocalRuntime], inspector: ASGIApp | None = None
         yield
         service.close()
 
-    return Starlette(
+    app = Starlette(
         routes=[
             WebSocketRoute("/ws", socket),
             *routes(service),
-            *([] if inspector is None else [Mount(INSPECTOR, inspector)]),
+            *([] if inspector is None else [Route(INSPECTOR, _into_folder), Mount(INSPECTOR, inspector)]),
             WebSocketRoute("/{path:path}", _elsewhere),
         ],
         middleware=[Middleware(Guard, service=service, inspects=inspector is not None)],
         exception_handlers=ERRORS,
         lifespan=lifespan,
     )
+    app.router.redirect_slashes = False  # its redirects name http://, also to those who came by the TLS of a proxy
+    return app
