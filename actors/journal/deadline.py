@@ -29,3 +29,9 @@ def must_be_in_time() -> None:
     ends, seconds = _ENDS.get()
     if ends is not math.inf and time.monotonic() > ends:
         raise ReadTooLongError(seconds)
+
+
+def seconds_left() -> float | None:
+    """Return the seconds that are left; None if there is no end."""
+    ends, _ = _ENDS.get()
+    return None if ends is math.inf else max(0.0, ends - time.monotonic())

@@ -7,10 +7,11 @@ from collections.abc import Callable, Generator
 from contextlib import AbstractContextManager, contextmanager
 from typing import Generic, Protocol, TypeVar
 
-from reenact.actors.journal.deadline import must_be_in_time
+from reenact.actors.journal.deadline import must_be_in_time, seconds_left
 from reenact.domain.errors import RuntimeClosedError
 
-_IDLE_LIMIT = 8
+AT_ONCE = 8
+"""So many connections are open at most: a server has not enough for a thread each, and a process no use for more."""
 
 
 class _Connection(Protocol):
@@ -21,7 +22,7 @@ ConnectionT = TypeVar("ConnectionT", bound=_Connection)
 
 
 class ReadPool(Generic[ConnectionT]):
-    """As many connections as there are readers at once; a few of them are kept for the next ones."""
+    """A few connections, which are kept for the next readers; who comes when all are lent waits for one."""
 
     def __init__(
         self,
@@ -76,6 +77,7 @@ class ReadPool(Generic[ConnectionT]):
         """Lend no more, wait for what is lent, and close every connection. Idempotent."""
         with self._returned:
             self._is_open = False
+            self._returned.notify_all()  # those who wait for a connection
             self._returned.wait_for(lambda: not self._lent)
         self.clear()
 
@@ -89,6 +91,9 @@ class ReadPool(Generic[ConnectionT]):
         """
         must_be_in_time()
         with self._lock:
+            while self._is_open and self._lent >= AT_ONCE:
+                must_be_in_time()
+                self._returned.wait(seconds_left())
             if not self._is_open:
                 raise RuntimeClosedError(f"the log {self._name} is closed")
             self._lent += 1
@@ -105,10 +110,12 @@ class ReadPool(Generic[ConnectionT]):
         """Take back what was lent; None if it could not be."""
         with self._lock:
             self._lent -= 1
-            if connection is not None and len(self._idle) < _IDLE_LIMIT and self._is_usable(connection):
+            if connection is not None and self._is_open and self._is_usable(connection):
                 self._idle.append(connection)
                 connection = None
-            if not (self._lent or self._is_open):
+            if self._is_open:
+                self._returned.notify()
+            else:
                 self._returned.notify_all()
         if connection is not None:
             connection.close()

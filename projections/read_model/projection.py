@@ -5,6 +5,7 @@ A batch and its position are one transaction.
 
 from __future__ import annotations
 
+import threading
 import time
 from collections import deque
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -23,7 +24,8 @@ from reenact.projections.read_model.projectors import OF_CONVERSATION, open_befo
 from reenact.projections.read_model.rows import Changes, Connection, Conversing, Value
 from reenact.projections.runner import MOMENT, Moving
 
-_KEPT_OPEN = 8
+AT_ONCE = 8
+"""So many questions are asked at once, each on a connection; a database's server has not enough for a thread each."""
 
 _TRIES = 3
 """How often a question is asked when the connection is lost, or the tables are replaced."""
@@ -114,11 +116,12 @@ _Lent: TypeAlias = tuple[Connection, Store]
 
 
 class Readers:
-    """As many connections as there are readers at once, a few of which stay open for the next ones. Thread-safe."""
+    """A few connections, which stay open for the next readers; who asks when all are in use waits. Thread-safe."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
         self._free: deque[_Lent] = deque()
+        self._turns = threading.Semaphore(AT_ONCE)
         self._closed = False
         self.failed = False
         """Whether a question could not be answered, which may be a fault of the tables."""
@@ -137,20 +140,21 @@ class Readers:
                 raise RuntimeClosedError("the runtime is closed; open it again to go on")
             store, is_asked = self._store, False
             try:
-                lent = self._take()
-                try:
-                    is_asked = True
-                    found = lent[0].execute(question, values)
-                    names = [str(column[0]) for column in found.description or ()]
-                    rows = found.fetchall()
-                finally:
-                    self._give_back(lent)
+                with self._turns:
+                    lent = self._take()
+                    try:
+                        is_asked = True
+                        found = lent[0].execute(question, values)
+                        names = [str(column[0]) for column in found.description or ()]
+                        rows = found.fetchall()
+                    finally:
+                        self._give_back(lent)
                 return names, list(opened(rows, store.cipher))
             except store.faults as error:
                 if not (left and is_asked and store.is_worth_another_try(error)):
                     self.failed = True
                     raise ReadModelError(f"the projections cannot be read: {error}") from error
-                self._let_go(keep=0)
+                self._let_go()
                 if store.is_gone(error):
                     self.follow()
             except UnicodeEncodeError:
@@ -161,12 +165,12 @@ class Readers:
         """Answer from these tables from now on; a question that is being answered is answered from the others."""
         self._store = store
         self.failed = False
-        self._let_go(keep=0)
+        self._let_go()
 
     def close(self) -> None:
         """Close the connections; a question that is being answered is answered. Idempotent."""
         self._closed = True
-        self._let_go(keep=0)
+        self._let_go()
 
     def _take(self) -> _Lent:
         store = self._store
@@ -182,16 +186,13 @@ class Readers:
             lent[0].close()
             return
         self._free.append(lent)
-        if self._closed or len(self._free) > _KEPT_OPEN:
-            self._let_go(keep=0 if self._closed else _KEPT_OPEN)
+        if self._closed:
+            self._let_go()
 
-    def _let_go(self, *, keep: int) -> None:
-        while len(self._free) > keep:
-            try:
-                connection, _ = self._free.popleft()
-            except IndexError:  # another thread was quicker
-                return
-            connection.close()
+    def _let_go(self) -> None:
+        with suppress(IndexError):  # there are no more
+            while True:
+                self._free.popleft()[0].close()
 
 
 KEPT = 16_384

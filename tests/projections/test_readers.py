@@ -13,7 +13,7 @@ import pytest
 from reenact.domain.errors import RuntimeClosedError
 from reenact.projections.errors import ReadModelError
 from reenact.projections.read_model import compiled
-from reenact.projections.read_model.projection import Readers
+from reenact.projections.read_model.projection import AT_ONCE, Readers
 from reenact.projections.read_model.queries import ReadModel
 from reenact.projections.read_model.rows import Value
 from reenact.projections.read_model.sqlite_store import SqliteStore
@@ -50,8 +50,8 @@ def test_one_question_after_the_other_takes_one_connection(store: SqliteStore, o
     assert len(opened) == 1
 
 
-def test_questions_at_once_take_a_connection_each_of_which_few_stay_open(store: SqliteStore, opened: Opened) -> None:
-    together = threading.Barrier(12)
+def test_questions_at_once_take_a_connection_each_up_to_a_bound(store: SqliteStore, opened: Opened) -> None:
+    together = threading.Barrier(AT_ONCE)
 
     class Slow(dict[str, Value]):
         def __getitem__(self, name: str) -> Value:
@@ -59,14 +59,14 @@ def test_questions_at_once_take_a_connection_each_of_which_few_stay_open(store: 
             return "a"
 
     readers = Readers(store)
-    with ThreadPoolExecutor(12) as threads:
-        asked = [threads.submit(readers.ask, compiled.SESSION, Slow()) for _ in range(12)]
+    with ThreadPoolExecutor(3 * AT_ONCE) as threads:
+        asked = [threads.submit(readers.ask, compiled.SESSION, Slow()) for _ in range(3 * AT_ONCE)]
         answers = [one.result(timeout=60) for one in asked]
     kept = len(readers._free)
     readers.close()
 
-    assert [rows for _, rows in answers] == [[]] * 12
-    assert (len(opened), kept, len(readers._free)) == (12, 8, 0)
+    assert [rows for _, rows in answers] == [[]] * (3 * AT_ONCE)
+    assert (len(opened), kept, len(readers._free)) == (AT_ONCE, AT_ONCE, 0)
 
 
 def test_a_question_that_fails_gives_its_connection_back(store: SqliteStore, opened: Opened, tmp_path: Path) -> None:

@@ -1,0 +1,100 @@
+"""Readers share a few connections: who comes when all are lent waits until one is given back."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Generator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import nullcontext
+
+import pytest
+
+from reenact.actors.journal.deadline import reading_for
+from reenact.actors.journal.pool import AT_ONCE, ReadPool
+from reenact.domain.errors import ReadTooLongError, RuntimeClosedError
+
+PATIENCE = 60
+
+
+class Opened:
+    """A connection that says whether it is open."""
+
+    is_open = True
+
+    def close(self) -> None:
+        self.is_open = False
+
+
+@pytest.fixture
+def opened() -> list[Opened]:
+    return []
+
+
+@pytest.fixture
+def pool(opened: list[Opened]) -> ReadPool[Opened]:
+    def connect() -> Opened:
+        opened.append(Opened())
+        return opened[-1]
+
+    return ReadPool(connect, "the log", translated=lambda _: nullcontext())
+
+
+@pytest.fixture
+def threads() -> Generator[ThreadPoolExecutor]:
+    with ThreadPoolExecutor(3 * AT_ONCE) as executor:
+        yield executor
+
+
+def wait_for_waiting(pool: ReadPool[Opened], count: int) -> None:
+    """Return when so many wait for a connection."""
+    deadline = time.monotonic() + PATIENCE
+    while len(pool._returned._waiters) < count:  # type: ignore[attr-defined] # a condition does not tell
+        assert time.monotonic() < deadline
+        threading.Event().wait(0.001)
+
+
+def test_more_readers_than_connections_take_turns(
+    pool: ReadPool[Opened], opened: list[Opened], threads: ThreadPoolExecutor
+) -> None:
+    together = threading.Barrier(AT_ONCE)
+
+    def read() -> None:
+        with pool.connection():
+            together.wait(PATIENCE)
+
+    for one in [threads.submit(read) for _ in range(3 * AT_ONCE)]:
+        one.result(PATIENCE)
+    assert len(opened) == AT_ONCE
+    pool.close()
+    assert not any(one.is_open for one in opened)
+
+
+def test_who_waits_for_a_connection_waits_no_longer_than_it_may_read(pool: ReadPool[Opened]) -> None:
+    lent = [pool.borrow() for _ in range(AT_ONCE)]
+
+    with reading_for(0.01), pytest.raises(ReadTooLongError):
+        pool.borrow()
+
+    pool.give_back(lent.pop())
+    with reading_for(PATIENCE), pool.connection():
+        pass
+
+
+def test_who_waits_for_a_connection_hears_that_the_log_is_closed(
+    pool: ReadPool[Opened], opened: list[Opened], threads: ThreadPoolExecutor
+) -> None:
+    lent = [pool.borrow() for _ in range(AT_ONCE)]
+    waiting: list[Future[Opened]] = [threads.submit(pool.borrow) for _ in range(2)]
+    wait_for_waiting(pool, 2)
+    closing = [threads.submit(pool.close) for _ in range(2)]
+    for one in waiting:
+        with pytest.raises(RuntimeClosedError):
+            one.result(PATIENCE)
+
+    for connection in lent:
+        pool.give_back(connection)
+
+    for closed in closing:
+        closed.result(PATIENCE)
+    assert not any(one.is_open for one in opened)
