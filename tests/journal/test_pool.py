@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Generator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import nullcontext
@@ -46,14 +45,6 @@ def threads() -> Generator[ThreadPoolExecutor]:
         yield executor
 
 
-def wait_for_waiting(pool: ReadPool[Opened], count: int) -> None:
-    """Return when so many wait for a connection."""
-    deadline = time.monotonic() + PATIENCE
-    while len(pool._returned._waiters) < count:  # type: ignore[attr-defined] # a condition does not tell
-        assert time.monotonic() < deadline
-        threading.Event().wait(0.001)
-
-
 def test_more_readers_than_connections_take_turns(
     pool: ReadPool[Opened], opened: list[Opened], threads: ThreadPoolExecutor
 ) -> None:
@@ -82,11 +73,18 @@ def test_who_waits_for_a_connection_waits_no_longer_than_it_may_read(pool: ReadP
 
 
 def test_who_waits_for_a_connection_hears_that_the_log_is_closed(
-    pool: ReadPool[Opened], opened: list[Opened], threads: ThreadPoolExecutor
+    pool: ReadPool[Opened], opened: list[Opened], threads: ThreadPoolExecutor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    begun, wait = threading.Semaphore(0), pool._returned.wait
+
+    def note(timeout: float | None = None) -> bool:
+        begun.release()
+        return wait(timeout)
+
+    monkeypatch.setattr(pool._returned, "wait", note)
     lent = [pool.borrow() for _ in range(AT_ONCE)]
     waiting: list[Future[Opened]] = [threads.submit(pool.borrow) for _ in range(2)]
-    wait_for_waiting(pool, 2)
+    assert all(begun.acquire(timeout=PATIENCE) for _ in waiting)
     closing = [threads.submit(pool.close) for _ in range(2)]
     for one in waiting:
         with pytest.raises(RuntimeClosedError):
