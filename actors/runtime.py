@@ -240,7 +240,7 @@ class _Ports:
                 with contextlib.suppress(RuntimeClosedError):
                     self.outside.spawn(self._tell_again(session_id, command, back_to, delay))
             except Exception:
-                logger.exception("session %s was not told %s", session_id, type(command).__name__)
+                logger.exception("session %s could not be sent %s", session_id, type(command).__name__)
             else:
                 if isinstance(reply, ReportChild):
                     self.tell_kin(back_to, reply)

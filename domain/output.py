@@ -158,12 +158,12 @@ def _faults(node: Schema, whole: JsonObject, place: str) -> Iterator[str]:
     if isinstance(node, bool):
         return
     if not is_plain_object(node):
-        yield f"at {place:.80} stands no schema: an object, true or false"
+        yield f"there is no schema at {place:.80}; a schema is an object, true or false"
         return
     for keyword, given in node.items():
         at = f"{place}/{keyword}"
         if keyword in _NOT_CHECKED:
-            yield f"`{keyword}` at {place:.80} cannot be checked; say it with other keywords"
+            yield f"`{keyword}` at {place:.80} is not supported; use other keywords"
         elif keyword in _ONE:
             yield from _faults(given, whole, at)
         elif keyword in _SEVERAL:
@@ -176,7 +176,7 @@ def _faults(node: Schema, whole: JsonObject, place: str) -> Iterator[str]:
 
 def _faults_of_list(given: Json, whole: JsonObject, at: str) -> Iterator[str]:
     if not _is_list(given) or not given:
-        yield f"at {at:.80} stands no list of schemas"
+        yield f"there is no list of schemas at {at:.80}"
         return
     for place, inner in enumerate(given):
         yield from _faults(inner, whole, f"{at}/{place}")
@@ -184,7 +184,7 @@ def _faults_of_list(given: Json, whole: JsonObject, at: str) -> Iterator[str]:
 
 def _faults_of_members(keyword: str, given: Json, whole: JsonObject, at: str) -> Iterator[str]:
     if not is_plain_object(given):
-        yield f"at {at:.80} stand no schemas by their names"
+        yield f"there is no mapping of names to schemas at {at:.80}"
         return
     for name, inner in given.items():
         if keyword == "patternProperties":
@@ -212,7 +212,7 @@ def _faults_of_rule(keyword: str, given: Json, whole: JsonObject) -> Iterator[st
             wrong = not isinstance(given, bool)
         case "$ref":
             if _referred(given, whole) is None:
-                yield f"`$ref` {given!r:.80} leads nowhere in the schema, and nothing is fetched from elsewhere,"
+                yield f"`$ref` {given!r:.80} is not in the schema, and nothing is fetched from elsewhere,"
         case _:
             is_count = isinstance(given, int) and not isinstance(given, bool) and given >= 0
             wrong = (keyword in _COUNTS and not is_count) or (keyword in _LIMITS and not _is_number(given))

@@ -104,7 +104,7 @@ def driven(work: Coroutine[object, object, R]) -> R:
     except StopIteration as done:
         result: R = done.value
         return result
-    raise AssertionError("it has paused, and nobody is there to go on with it")
+    raise AssertionError("it has paused, and there is no event loop to resume it")
 
 
 class AwaitedTurn:

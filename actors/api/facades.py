@@ -523,7 +523,7 @@ class Agents(_Facade):
             where = call.session_id
         if where not in (None, call.session_id):
             self.pending(agent_id, session_id=session_id)  # or raise why there can be none
-            raise InvalidInputError(f"call {call.id!r} was told of session {call.session_id!r}, and not of {where!r}")
+            raise InvalidInputError(f"call {call.id!r} belongs to session {call.session_id!r}, not to {where!r}")
         return call.id, call.session_id if agent_id is None else session_id
 
 

@@ -130,7 +130,7 @@ class Requests:
             kind = _REMEMBERED.get(type(request), request.result)
             result = msgspec.msgpack.decode(remembered.note, type=kind)
         except (msgspec.MsgspecError, UnicodeError) as damaged:
-            msg = f"what is remembered of the answer to request {remembered.id!r} is damaged ({damaged})"
+            msg = f"the stored answer to request {remembered.id!r} is damaged ({damaged})"
             raise LogUnusableError(f"{msg}; restore a copy of the log, or ask under another id") from damaged
         if isinstance(request, asked.ImageRegisterRequest):
             result = self._do.image_at(*result)
@@ -193,7 +193,7 @@ def _read(type_: object, given: object) -> asked.Request[object]:
     try:
         request = msgspec.convert(data, kind, from_attributes=True)
     except (msgspec.ValidationError, TypeError, ValueError) as wrong:
-        raise InvalidInputError(f"the data of {type_} does not fit: {wrong}") from None
+        raise InvalidInputError(f"the data of {type_} is invalid: {wrong}") from None
     if request.request_id is not None:
         check_text("the request's id", request.request_id)
     return request

@@ -192,11 +192,11 @@ _LEAST_BUDGET = 1024
 def _complaints(config: LLMConfig) -> Iterator[str]:
     """Tell what is wrong with a configuration, by the names of its arguments."""
     if type(config.max_tokens) is not int or config.max_tokens < 1:
-        yield f"max_tokens is {config.max_tokens!r}; it is a number from 1"
+        yield f"max_tokens is {config.max_tokens!r}; give a number of 1 or more"
     if config.context_window is not None and config.context_window < 1:
-        yield f"context_window is {config.context_window!r}; it is a number of tokens from 1, or None"
+        yield f"context_window is {config.context_window!r}; give a number of tokens, 1 or more, or None"
     if config.thinking_budget is not None and config.thinking_budget < _LEAST_BUDGET:
-        yield f"thinking_budget is {config.thinking_budget!r}; it is a number of tokens from {_LEAST_BUDGET}, or None"
+        yield f"thinking_budget is {config.thinking_budget!r}; give {_LEAST_BUDGET} tokens or more, or None"
     for name, value, known in (
         ("cache", config.cache, get_args(Cache)),
         ("thinking", config.thinking, (None, *get_args(Thinking))),
@@ -215,7 +215,7 @@ def _complaints(config: LLMConfig) -> Iterator[str]:
     if thinks and (config.tool_choice or {}).get("type") in {"any", "tool"}:
         yield "a tool_choice that forces a call and thinking exclude each other; leave one of them out"
     for name in config.extra.keys() & RESERVED:
-        yield f"extra[{name!r}] is not taken from there; it has an argument of its own, or is not to be chosen"
+        yield f"extra[{name!r}] is not accepted; LLMConfig has an argument for it, or it cannot be chosen"
 
 
 def _are_texts(value: object) -> bool:

@@ -86,13 +86,13 @@ class Consumers:
 
 def _log_failure(outcome: Outcome) -> None:
     if isinstance(outcome, Exception):
-        _logger.warning("it could not be recorded when a consumer was last there: %s", outcome)
+        _logger.warning("the time at which a consumer was last seen could not be recorded: %s", outcome)
 
 
 def log_unacknowledged(outcome: Outcome) -> None:
     """Log it if what was dealt with could not be acknowledged."""
     if isinstance(outcome, Exception):
-        _logger.warning("what was dealt with could not be acknowledged: %s", outcome)
+        _logger.warning("handled events could not be acknowledged: %s", outcome)
 
 
 class Consumer:
@@ -157,7 +157,7 @@ class Consumer:
         checked = check_cursor("what is acknowledged", cursor)
         if checked > max(handed_out, self.acknowledged):
             session_id = self.topic.partition("/")[2]
-            message = f"only what was handed out can be acknowledged: of {session_id!r} up to {handed_out}"
+            message = f"only delivered events can be acknowledged: those of {session_id!r} up to {handed_out}"
             raise InvalidInputError(f"{message}, not {checked}")
         return checked
 

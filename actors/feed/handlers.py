@@ -223,7 +223,7 @@ class Handlers:
         check_session(session_id)
         with self._log.lock:
             if self._log.closed:
-                msg = "the runtime is closed; nothing more will be heard"
+                msg = "the runtime is closed; it delivers no more events"
                 raise RuntimeClosedError(msg)
             tail = self._log.tail
             number = handled(self)
@@ -245,7 +245,7 @@ class Handlers:
         while alive := [thread for thread in tuple(self._threads) if thread.is_alive()]:  # one may bring on another
             alive[0].join(max(0.0, deadline - time.monotonic()))
             if time.monotonic() >= deadline:
-                logger.warning("a handler has not returned within %s s; it is left behind", PATIENCE)
+                logger.warning("a handler has not returned within %s s; it is abandoned", PATIENCE)
                 return
 
     def _end(self, registration: Registration) -> int:
@@ -352,7 +352,7 @@ class Handlers:
         except CancelledError:  # what the handler raised has been logged
             pass
         except RuntimeError:
-            logger.exception("the handlers of an event loop that was closed are called no more")
+            logger.exception("handlers whose event loop was closed are no longer called")
             with self._log.lock:
                 self._serve(tuple(one for one in self._served.registrations if one.loop is not loop))
         return self._under_way.pop(present.number, None) is not None

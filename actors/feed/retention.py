@@ -142,7 +142,7 @@ class Sweeper:
         except RuntimeClosedError:
             return
         except Exception:
-            _logger.exception("what is kept no longer could not all be let go of; that is tried again later")
+            _logger.exception("some expired data could not be deleted; that is tried again later")
         self._schedule()
 
 

@@ -188,7 +188,7 @@ class Tail:
                 self._has_missed = True
                 if not self._is_failing:
                     self._is_failing = True
-                    _logger.exception("what other processes write is published later, for it cannot be read now")
+                    _logger.exception("events that other processes wrote cannot be read now, and are published later")
                 self._ending.wait(pause)
                 self._wake.set()
                 pause = min(2 * pause, LAST_PAUSE)
@@ -267,7 +267,9 @@ class Tail:
 
     def _tell_damage(self, row: WrittenRow, error: LogUnusableError) -> None:
         if not self._has_damage:
-            _logger.error("row %s of the log cannot be published, nor what is like it: %s", row.number, error)
+            _logger.error(
+                "row %s of the log cannot be published (later rows like it are not reported): %s", row.number, error
+            )
         self._has_damage = True
 
 

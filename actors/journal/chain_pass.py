@@ -91,7 +91,7 @@ class ChainPass:
         if type(position) is not int or type(count) is not int:  # what it holds is looked at with its stream
             return
         if position != self._next:
-            problem = f"position {self._next} is missing: the next row says that it stands at {position}"
+            problem = f"position {self._next} is missing: the next row has position {position}"
             self._found(Finding("log", "", self._next, problem, position))
         self._next = position + count
         self.position = max(self.position, self._next - 1)

@@ -220,7 +220,7 @@ class EventCodec:
             LogUnusableError: an event cannot be decoded, or nothing here derives announcements.
         """
         if self._derive is None:
-            raise LogUnusableError(f"{row} is derived from its events; use the program that wrote it")
+            raise LogUnusableError(f"{row} is derived from its events by the program that wrote it; use that")
         decoded = [self.decode(topic, state)[1] for topic, state in unpack(events)]
         return self._derive(part, stream, recorded_at, decoded, row)
 
@@ -272,7 +272,9 @@ class EventCodec:
                 f"the stored name {form.name!r} is that of {other}; {form.type.__qualname__} needs another"
             )
         if form.type in self._topics:
-            raise ValueError(f"{form.type.__qualname__} is stored already, as {self._topics[form.type]!r}, otherwise")
+            raise ValueError(
+                f"{form.type.__qualname__} is stored already, as {self._topics[form.type]!r}, in another form"
+            )
         if set(form.upcast) != set(range(1, form.version)):
             message = f"the stored form {form.topic!r} needs an upcast for each version below its own, and no other"
             raise ValueError(message)

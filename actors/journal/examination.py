@@ -66,9 +66,11 @@ def check_beside(evidence: Evidence) -> Iterator[Finding]:
             elif kind == "reader" and key == UNDER_WAY and row[1]:
                 yield Finding("log", "", 0, "an import was cut short; import the same export again, and it goes on")
             elif kind == "request" and row[4] != request_proof(*row[:4]):
-                yield Finding(kind, key, 0, "what is remembered of the request was changed")
+                yield Finding(kind, key, 0, "the stored answer to the request was changed")
             elif kind == "consumer" and row[2] > (row[4] or 0):
-                yield Finding(kind, key, row[2], f"it has acknowledged more than was said, which ends at {row[4] or 0}")
+                yield Finding(
+                    kind, key, row[2], f"it has acknowledged events beyond the end of the feed, which is {row[4] or 0}"
+                )
 
 
 def check_counts(evidence: Evidence) -> Iterator[Finding]:
@@ -79,7 +81,7 @@ def check_counts(evidence: Evidence) -> Iterator[Finding]:
         there = f"{counts.events} of {max(counts.last, counts.said)} events are there"
         yield Finding("log", "", hole, f"position {hole} is missing: {there}")
     elif counts.said != counts.last:
-        problem = f"the log says that it ends at position {counts.said}, and its last event stands at {counts.last}"
+        problem = f"the log says that it ends at position {counts.said}, but its last event has position {counts.last}"
         yield Finding("log", "", min(counts.said, counts.last) + 1, problem)
 
 
@@ -223,7 +225,7 @@ class _Aside:
             if type(due) is int:
                 self.due = due
             else:
-                self._findings.append(Finding("timer", self._name, 0, "it is to be woken at no time"))
+                self._findings.append(Finding("timer", self._name, 0, "no timer of it is due"))
 
     def findings(self, stream: StreamWalk, found: Sequence[Finding], *, is_foreign: bool) -> Iterator[Finding]:
         """Yield what is wrong with them, now that the stream has passed, beside what was found by who knows it."""
@@ -248,7 +250,9 @@ class _Aside:
                 yield Snapshot(self._name, version, text_of(topic), state)
             else:
                 at = version if type(version) is int else 0
-                self._findings.append(Finding("snapshot", self._name, at, "the row holds what no snapshot holds"))
+                self._findings.append(
+                    Finding("snapshot", self._name, at, "the row holds values that no snapshot can have")
+                )
 
 
 class _Sources:

@@ -88,6 +88,6 @@ def refusal_of(intake: Intake, heads: Heads) -> StorageError | None:
         if not row.follows(end[2]):
             what = f"event {row.version}" if row.count else "a row of the feed"
             message = f"{what} of {row.stream!r} does not follow what the log holds"
-            return LogUnusableError(f"{message}; verify where it comes from, and where it goes")
+            return LogUnusableError(f"{message}; verify the log that it comes from, and this one")
         ends[row.stream] = row.end(end)
     return None

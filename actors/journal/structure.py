@@ -66,7 +66,7 @@ class Structure(msgspec.Struct, frozen=True):
             if known is None:
                 yield name, "a log has no such table, index, view or trigger"
             elif form != known:
-                yield name, "it is not as a log has it"
+                yield name, "it differs from that of a log"
         for name in expected:
             if name not in self.forms and not name.startswith(_BY_SQLITE) and _INDEXED.get(name, name) not in missing:
                 yield name, "the index is missing"

@@ -28,7 +28,7 @@ _UNREADABLE: Final[Passed[Recorded]] = Passed((), 0, 0, None, None, is_sealed=Fa
 """Stands for a row that was forgotten, or for which there are no keys."""
 
 BEGINNING: Final[Behind] = (-1, 0, 0, GENESIS)
-_NO_ROW = "the row holds what no row holds"
+_NO_ROW = "the row holds values that no row can have"
 _CHANGED = "the row or the one before it was changed"
 
 
@@ -160,7 +160,7 @@ class StreamWalk:
         if row.epoch < 0 or (row.epoch and self._seen is None):
             return f"no node can have written it in epoch {row.epoch}"
         if (row.version != self.last + 1 and not row.count) or (row.cursor != self._cursor + 1 and not row.heard):
-            return "the row says another version, or cursor, than the stream has reached"
+            return "the version or cursor of the row is not the next one of its stream"
         if row.position <= self._position:
             return "the row stands before an earlier one of its stream"
         return None

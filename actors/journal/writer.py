@@ -356,7 +356,7 @@ def _call(then: Callable[[], object]) -> None:
     try:
         then()
     except BaseException:  # as above
-        _logger.exception("whoever waited for a flush raised")
+        _logger.exception("the callback of a flush raised")
 
 
 def _tell_all(requests: Sequence[Request], outcomes: Sequence[Outcome]) -> None:
@@ -364,4 +364,4 @@ def _tell_all(requests: Sequence[Request], outcomes: Sequence[Outcome]) -> None:
         try:
             request.done(outcome)
         except BaseException:  # as above
-            _logger.exception("whoever waited for an append raised")
+            _logger.exception("the callback of an append raised")

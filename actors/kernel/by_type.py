@@ -42,7 +42,7 @@ class ByType(Generic[State, Result]):
             if base in self._given:
                 return self._given[base]
         known = ", ".join(sorted(given.__name__ for given in self._given))
-        raise UnhandledTypeError(f"nothing is said about {kind.__name__}; there are functions for {known}")
+        raise UnhandledTypeError(f"no function is registered for {kind.__name__}; there are functions for {known}")
 
 
 @overload

@@ -130,7 +130,7 @@ class Cell:
             self.mailbox.again()
 
     def _quit(self, reason: BaseException | None = None) -> pykka.ActorDeadError:
-        error = pykka.ActorDeadError(f"{self.context.stream} quits before it takes its first message")
+        error = pykka.ActorDeadError(f"{self.context.stream} stops before it takes its first message")
         error.__cause__ = reason
         return error
 

@@ -438,9 +438,9 @@ class ActorContext:
             return
         name = type(envelope.message).__qualname__  # what it says is nobody's business but the log's
         if isinstance(error, ShardMovedError):
-            _log.info("%s, which was told to %s, came too late: %s", name, self.stream, error)
+            _log.info("%s, a message to %s, came too late: %s", name, self.stream, error)
         else:
-            _log.error("%s, which was told to %s, has failed", name, self.stream, exc_info=error)
+            _log.error("%s, a message to %s, has failed", name, self.stream, exc_info=error)
         self.dead_letter(envelope.message, error)
 
     def _cannot(self, do: str, error: BaseException) -> None:

@@ -331,7 +331,7 @@ class EventSourcedActor(Declared[State, Command, Event]):
 
     def _end_elsewhere(self, error: ShardMovedError) -> None:
         self._over = True
-        self._let_hear(partial(self.on_lost, error), "what it has lost")
+        self._let_hear(partial(self.on_lost, error), "on_lost")
         self._stop()
 
     def _refuse(self, envelope: Envelope, refusal: ReenactError) -> None:
@@ -340,7 +340,7 @@ class EventSourcedActor(Declared[State, Command, Event]):
             return
         _log.debug("%s refused %s: %s", self, type(envelope.message).__qualname__, refusal)
         self.context.dead_letter(envelope.message, refusal)
-        self._let_hear(partial(self.on_dead_letter, envelope.message, refusal), "a dead letter")
+        self._let_hear(partial(self.on_dead_letter, envelope.message, refusal), "on_dead_letter")
 
     def _fail_command(self, envelope: Envelope, error: Exception) -> None:
         self.context._fail(envelope, error)
@@ -355,14 +355,14 @@ class EventSourcedActor(Declared[State, Command, Event]):
     def _fails(self, error: Exception, never_began: bool) -> None:  # noqa: FBT001 - a fact, not a switch
         self._failure = error, never_began
         self._leave()
-        self._let_hear(partial(self.on_failure, type(error), error, error.__traceback__), "its failure")
+        self._let_hear(partial(self.on_failure, type(error), error, error.__traceback__), "on_failure")
 
     def _let_hear(self, hook: Callable[[], object], what: str) -> None:
         """Call a hook that only hears: what it raises is logged and no more, unless it quits."""
         try:
             hook()
         except Exception:  # noqa: BLE001 - nobody waits for it
-            _log.exception("%s failed to hear of %s", self, what)
+            _log.exception("%s: the hook %s raised", self, what)
         except BaseException as error:  # noqa: BLE001 - it must not reach other actors or the worker
             if not self._over:
                 self._end(error)
@@ -494,7 +494,7 @@ class EventSourcedActor(Declared[State, Command, Event]):
         # If it is the actor's own first command, it did not even get as far as the first message.
         self._failure = error, isinstance(envelope, First)
         self._leave()
-        self._let_hear(partial(self.on_lost, error), "what it has lost")
+        self._let_hear(partial(self.on_lost, error), "on_lost")
         self.context._fail(envelope, error)
         self._waits_for_later()
 

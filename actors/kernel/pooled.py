@@ -502,7 +502,7 @@ class Keeper:
             if isinstance(error, Exception):
                 failure = error
             else:
-                failure = pykka.ActorDeadError(f"{failed} quits before it takes its first message")
+                failure = pykka.ActorDeadError(f"{failed} stops before it takes its first message")
                 failure.__cause__ = error
             self.take_care(failure)
             return

@@ -82,7 +82,7 @@ class Entry:
         try:
             act()
         except Exception:  # noqa: BLE001 - the other acts are not to blame
-            _log.exception("what was to be done at a time has failed")
+            _log.exception("a scheduled action has failed")
 
     def _take(self) -> Act | None:
         with self._lock:

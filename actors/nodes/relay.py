@@ -450,4 +450,4 @@ def _call(done: Done, error: RelayError) -> None:
     try:
         done(error)
     except Exception:
-        _logger.exception("whoever asked another node could not be told that it failed")
+        _logger.exception("the failure of a request to another node could not be reported to its sender")

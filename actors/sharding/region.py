@@ -150,7 +150,9 @@ class ShardRegion:
             except RuntimeClosedError:
                 return
             except ReenactError as error:
-                _logger.warning("what has come to this node cannot be taken up now; this is tried again: %s", error)
+                _logger.warning(
+                    "sessions that moved to this node cannot be resumed now; that is tried again: %s", error
+                )
 
     def _take_up(self, recover: Callable[[Callable[[str], bool]], None]) -> None:
         while self._come and not self._is_closed:

@@ -879,7 +879,7 @@ class Asked {
   /** @param {boolean} blamed whether the server ended the connection over what was sent */
   lose(blamed) {
     if (blamed && this.#isSent && ++this.#broke >= BROKEN) {
-      this.reject(protocolError(`the server ended ${BROKEN} connections over what was sent, perhaps over this`));
+      this.reject(protocolError(`the server ended ${BROKEN} connections over what was sent, perhaps because of this request`));
     }
     this.#isSent = false;
   }

@@ -286,7 +286,7 @@ class StoredCommand(Frozen):
             if value is UNSET:
                 value = next((said(first[event]) for event, said in field.places if event in first), field.default)
             if value is msgspec.NODEFAULT:
-                raise LogUnusableError(f"nothing says the {field.name} of the command {self.name!r}")
+                raise LogUnusableError(f"the record lacks the {field.name} of the command {self.name!r}")
             parts[field.is_of_answer][field.name] = value
         values, answer = parts[False], parts[True]
         once = values.pop(_ONCE, None)

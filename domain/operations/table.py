@@ -454,7 +454,7 @@ def _response(request: type[Request[object]]) -> type[Response]:
         event_type = request.event_type.removesuffix("_request") + "_response"
 
     Answer.__name__ = Answer.__qualname__ = request.__name__.removesuffix("Request") + "Response"
-    Answer.__doc__ = f"What came of `{request.event_type}`."
+    Answer.__doc__ = f"The result of `{request.event_type}`."
     return Answer
 
 

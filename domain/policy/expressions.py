@@ -211,7 +211,7 @@ class Search(Expression):
         super().__init__(pattern)
         if self.fullmatch(""):
             raise ConfigurationError(
-                f"the regular expression {pattern[:80]!r} matches where nothing is; say what has to be there"
+                f"the regular expression {pattern[:80]!r} matches the empty text; write what has to be there"
             )
         self._idle = frozenset({self._start})
         self._literal = _longest_literal(self._piece)

@@ -417,7 +417,7 @@ def test_a_server_that_refuses_to_tell_anything_is_said_so_in_the_log(
 
     house.line.say("error", id=house.line.hear("listen")["id"], code="forbidden", message="not for you")
 
-    wait_until(lambda: "handlers hear nothing more: not for you" in caplog.text)
+    wait_until(lambda: "handlers receive no more events: not for you" in caplog.text)
     assert house.line.is_silent()
 
 

@@ -279,7 +279,7 @@ def test_what_was_given_can_be_acknowledged(book: Book, feed: Feed) -> None:
     async def story() -> None:
         group = opened(feed)
         await group.add("1", "s", "me", None)
-        with pytest.raises(InvalidInputError, match="handed out"):
+        with pytest.raises(InvalidInputError, match="only delivered events"):
             await group.ack("1", 1)
         await group.take()
         await group.add("2", "s", None, None)

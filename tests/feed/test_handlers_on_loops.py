@@ -184,7 +184,7 @@ def test_handlers_of_a_closed_loop_are_called_no_more_and_the_others_go_on(
     assert heard == ["0", "1", "2"]
     assert late == ["0"]
     assert [record.getMessage() for record in caplog.records] == [
-        "the handlers of an event loop that was closed are called no more"
+        "handlers whose event loop was closed are no longer called"
     ]
 
 

@@ -397,7 +397,7 @@ def test_a_damaged_row_is_told_of_and_who_follows_finds_it_in_the_log(
     for follower in (subscription, news):
         with pytest.raises(LogUnusableError):
             follower.next(0)
-    assert caplog.text.count("cannot be published, nor what is like it") == 1
+    assert caplog.text.count("of the log cannot be published") == 1
 
 
 # Failures, and the end

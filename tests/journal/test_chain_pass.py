@@ -119,7 +119,7 @@ def test_the_first_row_of_a_stream_that_was_changed_is_named_and_none_behind_it(
 def test_a_row_that_was_removed_leaves_a_hole(copy: Path, rows: int) -> None:
     tamper(copy, "DELETE FROM steps WHERE number = 5")
 
-    problem = "position 4 is missing: the next row says that it stands at 5"
+    problem = "position 4 is missing: the next row has position 5"
     assert Finding("log", "", 4, problem, 5) in looked_at(copy, rows).findings
 
 

@@ -720,7 +720,7 @@ def test_a_database_that_is_not_there_is_named(server: Server) -> None:
         ),
         (
             "DELETE FROM steps WHERE number = 12",
-            Finding("log", "", 12, "the log says that it ends at position 12, and its last event stands at 11"),
+            Finding("log", "", 12, "the log says that it ends at position 12, but its last event has position 11"),
         ),
         (
             "UPDATE steps SET position = 100 WHERE stream = 's2' AND version = 2",

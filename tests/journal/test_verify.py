@@ -119,7 +119,7 @@ def _flip(value: Values, data: st.DataObject) -> Values:
         ),
         (
             "UPDATE steps SET feed = CAST(feed AS TEXT) WHERE stream = 's3' AND cursor = 3",
-            Finding("stream", "s3", 2, "the row holds what no row holds", 6),
+            Finding("stream", "s3", 2, "the row holds values that no row can have", 6),
         ),
         (
             "UPDATE steps SET count = 0 WHERE stream = 's3' AND cursor = 3",

@@ -80,12 +80,12 @@ def test_which_base_is_nearest_does_not_depend_on_what_was_asked_before(order: t
 
 
 @pytest.mark.parametrize("times", [1, 2])
-def test_a_type_that_nothing_is_said_about_is_named_and_so_are_the_known_ones(times: int) -> None:
+def test_a_type_that_no_function_is_registered_for_is_named_and_so_are_the_known_ones(times: int) -> None:
     table = by_type({int: say("int"), str: say("str")})
 
     errors: list[UnhandledTypeError] = []
     for _ in range(times):
-        with pytest.raises(UnhandledTypeError, match="about Bird; there are functions for int, str") as raised:
+        with pytest.raises(UnhandledTypeError, match="for Bird; there are functions for int, str") as raised:
             table(None, Bird())
         errors.append(raised.value)
 
@@ -163,14 +163,14 @@ def test_an_actor_may_be_made_of_such_functions() -> None:
         assert adder.ask(Add(0)) == 4
 
 
-def test_a_command_that_nothing_is_said_about_is_refused_and_the_actor_goes_on() -> None:
+def test_a_command_that_no_function_is_registered_for_is_refused_and_the_actor_goes_on() -> None:
     letters: list[tuple[object, type[BaseException]]] = []
     with ActorSystem.in_memory() as system:
         system.on_dead_letter(lambda letter: letters.append((letter.message, type(letter.reason))))
         adder = system.actor(Adder, "a")
         adder.ask(Add(1))
 
-        with pytest.raises(UnhandledTypeError, match="about str; there are functions for Add, Clear"):
+        with pytest.raises(UnhandledTypeError, match="for str; there are functions for Add, Clear"):
             system.actor(Adder, "a").ask("add")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]  # the mistake
         adder.tell("add")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]  # likewise
 
@@ -180,23 +180,23 @@ def test_a_command_that_nothing_is_said_about_is_refused_and_the_actor_goes_on()
     assert letters == [("add", UnhandledTypeError)]
 
 
-def test_an_event_that_nothing_is_said_about_is_not_recorded() -> None:
+def test_an_event_that_no_function_is_registered_for_is_not_recorded() -> None:
     with ActorSystem.in_memory() as system:
         adder = system.actor(ForgetfulAdder, "a")
         adder.ask(Add(1))
 
-        with pytest.raises(ReenactError, match="nothing is said about Cleared"):
+        with pytest.raises(ReenactError, match="no function is registered for Cleared"):
             adder.ask(Clear())
 
         assert adder.ask(Add(1)) == 2
         assert system.journal.head() == 2
 
 
-def test_a_history_with_an_event_that_nothing_is_said_about_cannot_be_replayed() -> None:
+def test_a_history_with_an_event_that_no_function_is_registered_for_cannot_be_replayed() -> None:
     with ActorSystem.in_memory() as system:
         system.actor(Adder, "a").ask(Clear())
         history = system.journal.read("adder/a")
 
     assert Adder.replay(history) == 0
-    with pytest.raises(LogUnusableError, match=r"version 1 at position 1 .*nothing is said about Cleared"):
+    with pytest.raises(LogUnusableError, match=r"version 1 at position 1 .*no function is registered for Cleared"):
         ForgetfulAdder.replay(history)

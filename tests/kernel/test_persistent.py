@@ -475,7 +475,7 @@ def test_a_lost_command_that_was_told_is_logged(
 
     assert account.ask(Audit()) == 0
     (logged,) = caplog.records
-    assert "Deposit, which was told to a, has failed" in logged.getMessage()
+    assert "Deposit, a message to a, has failed" in logged.getMessage()
 
 
 class Clumsy(Account):

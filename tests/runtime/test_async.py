@@ -367,7 +367,7 @@ def test_a_coroutine_that_handles_an_event_may_close_the_runtime(
             with contextlib.suppress(RuntimeClosedError):  # the event may be heard before the answer
                 await runtime.containers.create()
             await closed.wait()
-        return "left behind" not in caplog.text
+        return "is abandoned" not in caplog.text
 
     assert run(story)
 

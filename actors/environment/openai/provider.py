@@ -77,7 +77,7 @@ class OpenAIProvider:
         if api not in _PATHS:
             raise ConfigurationError(f"api is {api!r}; it is 'chat' or 'responses'")
         for name in (extra or {}).keys() & RESERVED:
-            raise ConfigurationError(f"extra[{name!r}] is not taken from there; it has an argument of its own")
+            raise ConfigurationError(f"extra[{name!r}] is not accepted; OpenAIProvider has an argument for it")
         if api == "responses" and stop_sequences:
             raise ConfigurationError("the Responses API has no stop sequences; use api='chat', or leave them out")
         llm = LLMConfig(

@@ -113,7 +113,7 @@ def _torn(path: str, data: bytes) -> tuple[Entry, ...]:
             if not _LAST_LINES.issuperset(lines[number + 1 :]):
                 raise RecordingError(f"the recording {path} is damaged in line {number + 2}: {broken}") from None
             if line not in _LAST_LINES:
-                _log.warning("the recording %s ends in the middle of an entry; what stands before it is taken", path)
+                _log.warning("the recording %s ends in the middle of an entry; the entries before it are used", path)
             break
     return tuple(entries)
 
@@ -143,7 +143,7 @@ def _damages(entries: Iterable[Entry]) -> Iterator[str]:
                 yield f"exchange {number} has no setting"
             before = entry.follows
             if before is not None and (before >= number or not isinstance(seen.get(before), Exchange)):
-                yield f"exchange {number} follows none that there is"
+                yield f"exchange {number} follows an exchange that is not there"
         seen[number] = entry
     for number in endless:
         yield f"exchange {number} is complete, and ends with no message_stop and no error"
@@ -196,7 +196,7 @@ class RecordingFile:
                 self._write()
             except OSError as error:
                 if not self._failed:
-                    _log.error("the recording %s cannot be written, and is tried again: %s", self.path, error)
+                    _log.error("the recording %s cannot be written; that is tried again: %s", self.path, error)
                 self._failed = True
             else:
                 self._failed = False

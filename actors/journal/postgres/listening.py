@@ -83,7 +83,9 @@ class Listening:
                 except psycopg.Error as error:
                     if not self._is_cut_off:
                         why = " ".join(str(error).split())
-                        _logger.warning("%s: commits are not heard of now: %s", self._address.name, why)
+                        _logger.warning(
+                            "%s: notifications of commits are not received now: %s", self._address.name, why
+                        )
                     pause = min(2 * pause, _LAST_PAUSE) if self._is_cut_off else _FIRST_PAUSE
                     self._is_cut_off = True
 

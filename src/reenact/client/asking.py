@@ -217,7 +217,9 @@ class Asked:
         self._broke += blamed and self._sent
         if self._broke >= BROKEN:
             self.fail(
-                ProtocolError(f"the server ended {self._broke} connections over what was sent, perhaps over this")
+                ProtocolError(
+                    f"the server ended {self._broke} connections over what was sent, perhaps because of this request"
+                )
             )
 
     def hear(self, response: msgspec.Raw) -> None:

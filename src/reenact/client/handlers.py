@@ -130,7 +130,7 @@ class Handlers:
         self._events.close()
         thread.join(PATIENCE)
         if thread.is_alive():
-            _log.warning("a handler has not returned within %s s; it is left behind", 2 * PATIENCE)
+            _log.warning("a handler has not returned within %s s; it is abandoned", 2 * PATIENCE)
 
     def tell(self, type: str, session_id: str | None, event: bytes) -> bool:  # noqa: A002 - the word users know it by
         """Take an event, or return False if there is no room for it; `Listening.go_on` is called when there is."""
@@ -146,7 +146,7 @@ class Handlers:
     def end(self, error: ReenactError) -> None:
         """Say that nothing more comes, and why."""
         if not isinstance(error, RuntimeClosedError):
-            _log.error("handlers hear nothing more: %s", error)
+            _log.error("handlers receive no more events: %s", error)
 
     def _end(self, listener: RemoteListener) -> int:
         """Let the handler go; return the number of the first event that it does not hear."""
@@ -175,7 +175,7 @@ class Handlers:
         except CancelledError:  # what the handler raised has been logged
             pass
         except RuntimeError:
-            _log.exception("the handlers of an event loop that was closed are called no more")
+            _log.exception("handlers whose event loop was closed are no longer called")
             for listener in self._listeners:
                 if listener.loop is loop:
                     listener()

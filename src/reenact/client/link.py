@@ -280,7 +280,7 @@ class Link:
         try:
             await self._reconnect.wait(self._reconnect.delay(failures))
         except Exception:  # noqa: BLE001 - it is of the user's making
-            _log.exception("waiting to reconnect failed; it is %s s now", _PAUSE)
+            _log.exception("computing the delay before reconnecting failed; it is %s s now", _PAUSE)
             await asyncio.sleep(_PAUSE)
 
     async def _talk(self, socket: ClientConnection, welcome: Welcome) -> bool:

@@ -269,7 +269,7 @@ class RemoteSubscription:
         checked = check_cursor("what is acknowledged", cursor)
         if checked > self.cursor:
             raise InvalidInputError(
-                f"only what was handed out can be acknowledged: of {self.topic!r} up to {self.cursor}, not {checked}"
+                f"only delivered events can be acknowledged: those of {self.topic!r} up to {self.cursor}, not {checked}"
             )
         return checked
 

@@ -234,7 +234,7 @@ def test_what_is_no_command_that_this_version_knows_is_refused(
 
 
 def test_fields_that_nobody_says_are_missed() -> None:
-    with pytest.raises(LogUnusableError, match="nothing says the agent_id"):
+    with pytest.raises(LogUnusableError, match="the record lacks the agent_id"):
         read_cause(msgspec.msgpack.encode(["receive:1", {}])).command([], Rules())
 
 

@@ -285,7 +285,7 @@ ADD = cause_of(CreateContainer(container_id="c", name=None), [])
         (msgspec.msgpack.encode(["receive:2", {}]), "unknown form 'receive:2'"),
         (msgspec.msgpack.encode(["receive:1", {"content": 7}]), "a command cannot be decoded"),
         (msgspec.msgpack.encode(["receive:1", {"another": 7}]), "a command cannot be decoded"),
-        (msgspec.msgpack.encode(["receive:1", {}]), "nothing says the agent_id of the command 'receive:1'"),
+        (msgspec.msgpack.encode(["receive:1", {}]), "the record lacks the agent_id of the command 'receive:1'"),
         (ADD, "CreateContainer is not a command of a session"),
     ],
 )
