@@ -450,7 +450,8 @@ class Runner:
                 if not isinstance(error, ReadModelError):
                     self._fail(ReadModelError(f"the projections cannot be moved on: {in_words(error)}"))
                 if not self._pause:
-                    _log.warning("the projections could not be moved on; trying again", exc_info=True)
+                    trace = None if isinstance(error, StorageError) else error
+                    _log.warning("the projections could not be moved on; trying again: %s", error, exc_info=trace)
                 self._pause = min(2 * self._pause, PAUSES[1]) if self._pause else PAUSES[0]
             else:
                 self._pause = 0.0

@@ -12,8 +12,9 @@ import msgspec
 
 from reenact.actors.journal.api import Journal
 from reenact.actors.kernel.future import PooledFuture
+from reenact.actors.kernel.supervision import shown
 from reenact.actors.kernel.timetable import SECOND, Clock, Timetable
-from reenact.domain.errors import ReenactError
+from reenact.domain.errors import ReenactError, StorageError
 
 Command = TypeVar("Command")
 
@@ -121,8 +122,9 @@ class Alarms:
                     break
                 after = self._behind(rows)
             upcoming = self._journal.next_due(after=now)
-        except Exception:  # noqa: BLE001 - whatever the journal is, the next look may fare better
-            _log.warning("the timers cannot be read; this is tried again", exc_info=True)
+        except Exception as error:  # noqa: BLE001 - whatever the journal is, the next look may fare better
+            trace = None if isinstance(error, StorageError) else error
+            _log.warning("the timers cannot be read; this is tried again: %s", shown(error), exc_info=trace)
             with self._lock:
                 self._looked_until = min(self._looked_until, after)
             upcoming = now + int(RETRY * SECOND)

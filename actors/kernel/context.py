@@ -23,7 +23,13 @@ from reenact.actors.kernel.profile import AnyProfile
 from reenact.actors.kernel.residents import Residents
 from reenact.actors.kernel.supervision import Supervision, shown
 from reenact.actors.kernel.timetable import Clock, Timetable
-from reenact.domain.errors import DeadlockError, MailboxFullError, RequestTimeoutError, ShardMovedError
+from reenact.domain.errors import (
+    DeadlockError,
+    MailboxFullError,
+    RequestTimeoutError,
+    ShardMovedError,
+    StorageError,
+)
 from reenact.domain.plain import seconds_of
 
 if TYPE_CHECKING:
@@ -440,14 +446,15 @@ class ActorContext:
         if isinstance(error, ShardMovedError):
             _log.info("%s, a message to %s, came too late: %s", name, self.stream, error)
         else:
-            _log.error("%s, a message to %s, has failed", name, self.stream, exc_info=error)
+            trace = None if isinstance(error, StorageError) else error  # no code is to blame if the log fails
+            _log.error("%s, a message to %s, has failed: %s", name, self.stream, shown(error), exc_info=trace)
         self.dead_letter(envelope.message, error)
 
     def _cannot(self, do: str, error: BaseException) -> None:
-        """Log that no incarnation could be made, or start; whoever waits and is told gets by without a traceback."""
+        """Log that no incarnation could be made, or start; without a traceback if a sender gets the error."""
         first = self.mailbox.first()
         is_told = not self.is_supervised and first is not None and type(first.message) not in SIGNALS
-        trace = None if is_told else error
+        trace = None if is_told or isinstance(error, StorageError) else error
         _log.error("%s cannot %s: %s", self.stream, do, shown(error), exc_info=trace, extra={"failure": error})
 
     def _fail_all(self, error: Exception) -> None:

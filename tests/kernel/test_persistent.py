@@ -475,7 +475,8 @@ def test_a_lost_command_that_was_told_is_logged(
 
     assert account.ask(Audit()) == 0
     (logged,) = caplog.records
-    assert "Deposit, a message to a, has failed" in logged.getMessage()
+    assert logged.getMessage() == "Deposit, a message to a, has failed: StorageFullError('no space')"
+    assert logged.exc_info is None, "the message says it all"
 
 
 class Clumsy(Account):
