@@ -1,4 +1,4 @@
-"""The command line: a chat for people, one answer for programs, and a look into the log."""
+"""The command line: an interactive chat, a single answer for scripts, and commands that inspect the log."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ __all__ = ["main"]
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Do what the command line asks for and return the exit code, which is 2 if the extra `cli` is not installed."""
+    """Run the command line and return its exit code; the code is 2 if the extra `cli` is not installed."""
     left = leave_current_folder(is_started=argv is None)
     try:
         return _carry_out(argv)
     finally:
-        if argv is not None:  # a program has called this, which goes on
+        if argv is not None:  # called by a program that goes on running: restore its path
             sys.path[:0] = left
 
 
 def _carry_out(argv: Sequence[str] | None) -> int:
     try:
-        from reenact.cli import app  # noqa: PLC0415 - so that this needs the standard library alone
+        from reenact.cli import app  # noqa: PLC0415 - this package must import with the standard library alone
     except ModuleNotFoundError as error:
         why = f"the command needs packages that are not installed ({error})"
         print(f"reenact: error: {why}: pip install 'reenact[cli]'", file=sys.stderr)  # noqa: T201 - there is no console yet
@@ -30,9 +30,10 @@ def _carry_out(argv: Sequence[str] | None) -> int:
 
 
 def leave_current_folder(*, is_started: bool) -> list[str]:
-    """Look for no module in the current folder, which may be anybody's: `python -c` and `python -m` have it first.
+    """Remove the current folder from the front of the import path: anybody may have put modules there.
 
-    What the environment names is kept, and so is what is installed there. Returns what was taken out of the path.
+    `python -c` and `python -m` put it first. Folders that the environment names stay in the path, also if packages are
+    installed there. Returns the entries that were removed.
     """
     first = sys.path[0] if sys.path else None
     if first == "" or (is_started and not sys.flags.safe_path and first == _current_folder()):
@@ -42,6 +43,6 @@ def leave_current_folder(*, is_started: bool) -> list[str]:
 
 def _current_folder() -> str | None:
     try:
-        return os.getcwd()  # noqa: PTH109 - as the interpreter writes it, and without more imports
-    except OSError:  # it is gone
+        return os.getcwd()  # noqa: PTH109 - spelled as the interpreter spells it, without another import
+    except OSError:  # the folder has been deleted
         return None

@@ -1,4 +1,4 @@
-"""The command `reenact`: what may be asked for, read here, done elsewhere, and the exit code that comes of it."""
+"""The command `reenact`: parses the command line, runs the command that it names, and turns errors into exit codes."""
 
 from __future__ import annotations
 
@@ -48,12 +48,12 @@ from reenact.cli.settings.values import OutputFormat
 from reenact.domain.errors import ReenactError
 
 COMPLETE = "_REENACT_COMPLETE"
-"""The variable by which the scripts of shells ask what may be typed."""
+"""The environment variable with which the completion scripts of shells ask for completions."""
 _TEXTS = ("prompt", "resume", "model", "system_prompt")
-"""Options whose values may be any text, also one that looks like an option."""
+"""Options that take any text as their value, even text that looks like an option."""
 _RESUME = ("--resume", "-r")
 _ANYWHERE = frozenset({"database", "debug"})
-"""What may be given before a subcommand."""
+"""Options that may be given before a subcommand."""
 
 _APPENDIX: Final[Sequence[Section]] = (
     (
@@ -106,7 +106,7 @@ _APPENDIX: Final[Sequence[Section]] = (
 
 
 class _Reenact(Group):
-    """The command itself."""
+    """The command `reenact` itself."""
 
     appendix = _APPENDIX
 
@@ -121,12 +121,12 @@ app = typer.Typer(
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Do what the command line asks for and return the exit code."""
+    """Run the command line and return its exit code."""
     if argv is None:
         look_for_garbage_seldom()
     arguments = sys.argv[1:] if argv is None else list(argv)
     if os.environ.get(COMPLETE):
-        from reenact.cli.parsing.completion import complete  # noqa: PLC0415 - when a shell asks
+        from reenact.cli.parsing.completion import complete  # noqa: PLC0415 - imported only for completion
 
         return complete(arguments, _parser(), os.environ, sys.stdout)
     state = state_directory(os.environ)
@@ -137,7 +137,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     with console.logging(state), ending_on_request():
         command: Command | int | None = None
         try:
-            with console.losing_output(), _hearing_of_closed_pipes():  # help is printed here
+            with console.losing_output(), _hearing_of_closed_pipes():  # help is printed while parsing
                 arguments = naming_no_session(arguments)
                 refuse_options_as_values(arguments, _parser(), _TEXTS)
                 command = _parser()(arguments, prog_name="reenact", standalone_mode=False)
@@ -148,7 +148,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         except BrokenPipeError:
             console.abandon()
             return ExitCode.CLOSED_PIPE
-        except (Exception, KeyboardInterrupt, TerminatedError) as error:  # noqa: BLE001 - the last one to know
+        except (Exception, KeyboardInterrupt, TerminatedError) as error:  # noqa: BLE001 - the last chance to report it
             if isinstance(error, typer.TyperException):
                 return _give_up(explained(error, _parser(), arguments), console, hint=help_for(error))
             return _give_up(error, console)
@@ -156,7 +156,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def naming_no_session(arguments: Sequence[str]) -> list[str]:
-    """Return the command line with an empty ID behind each `--resume` that has none."""
+    """Return the command line with an empty ID after each `--resume` that has no value."""
     named: list[str] = []
     for place, argument in enumerate(arguments):
         named.append(argument)
@@ -181,19 +181,19 @@ def _talk(*, context: typer.Context, **taken: object) -> Command | None:
 def _converse(options: TalkOptions, on_command_line: frozenset[str], console: Console) -> int:
     console.use_keys(options.keys)
     if has_settings(console.environ):
-        from reenact.cli.parsing.preferences import preferred  # noqa: PLC0415 - where there are none, nobody waits for it
+        from reenact.cli.parsing.preferences import preferred  # noqa: PLC0415 - not imported if there are no settings
 
         options = preferred(options, on_command_line, console)
         console.prepare(as_json=options.output_format is not OutputFormat.TEXT)
-    from reenact.cli.chat.talk import talk  # noqa: PLC0415 - whoever asks for help need not wait for it
-    from reenact.cli.extensions.found import extending  # noqa: PLC0415 - likewise
+    from reenact.cli.chat.talk import talk  # noqa: PLC0415 - not imported for help
+    from reenact.cli.extensions.found import extending  # noqa: PLC0415 - not imported for help
 
     return talk(options, console, extending)
 
 
 @contextlib.contextmanager
 def _hearing_of_closed_pipes() -> Generator[None]:
-    """Raise `BrokenPipeError` where typer, which has put other streams in the place of the standard ones, would end."""
+    """Raise `BrokenPipeError` where typer would exit; it has replaced the standard streams, which are put back."""
     streams = sys.stdout, sys.stderr
     try:
         yield
@@ -204,19 +204,19 @@ def _hearing_of_closed_pipes() -> Generator[None]:
 
 @functools.cache
 def _parser() -> TyperGroup:
-    """Return what reads arguments; to make it takes long, and whoever calls `main` often need not wait each time."""
+    """Return the parser of the command line; it is cached because it is slow to build and `main` may run often."""
     return typer.main.get_group(app)
 
 
 def _print_version(console: Console) -> int:
-    from reenact.cli.settings.environment import version  # noqa: PLC0415 - likewise
+    from reenact.cli.settings.environment import version  # noqa: PLC0415 - imported only when needed
 
     console.write(f"reenact {version()}\n")
     return ExitCode.SUCCESS
 
 
 def _refuse(options: frozenset[str], command: str) -> None:
-    """Refuse what stands before a subcommand and would be ignored."""
+    """Refuse options before a subcommand that the subcommand would ignore."""
     root = _parser()
     wrong = [name for name, option in options_of(root).items() if option.name in options and name.startswith("--")]
     if not wrong:
@@ -229,9 +229,10 @@ def _refuse(options: frozenset[str], command: str) -> None:
 
 
 def _give_up(error: BaseException, console: Console, hint: str | None = None) -> int:
-    """Say why there is no result, and return the exit code for it.
+    """Report why there is no result, and return the exit code.
 
-    Who was told to end waits for nobody, and who is told now ends at once.
+    After an interrupt or a request to end, unwritten output is not waited for; another one now ends the process at
+    once.
     """
     ends = isinstance(error, KeyboardInterrupt | TerminatedError)
     with cleaning_up(), console.within(0.0 if ends else None):
@@ -243,18 +244,18 @@ def _tell_why(error: BaseException, console: Console, hint: str | None) -> int:
         console.flush()
     except BrokenPipeError:
         console.abandon()
-    except OutputLostError as lost:  # which is why others have failed, who write there themselves
+    except OutputLostError as lost:  # lost output is why code that writes there itself has failed
         error = error if isinstance(error, ReenactError) else lost
     problem = problem_of(error)
     console.report(problem, error if problem.type == UNEXPECTED else None)
     if hint is not None:
         console.say(hint)
     if console.as_json:
-        from reenact.cli.output.answers import unasked, write_result  # noqa: PLC0415 - likewise
+        from reenact.cli.output.answers import unasked, write_result  # noqa: PLC0415 - imported only when needed
 
         try:
             write_result(console, unasked(console.session_id or "", problem), usage=None, duration=None)
-        except OSError:  # nobody reads it, or there is no space for it
+        except OSError:  # nobody reads the output, or the disk is full
             console.abandon()
     return problem.code
 

@@ -13,9 +13,9 @@ from reenact.domain.legible import harmless
 from reenact.domain.messages import Block, TextBlock
 
 MOST_OF_TEXT = 256 * 1024
-"""Bytes that an attached text may have."""
+"""Maximum size of an attached text, in bytes."""
 MOST = 5 * 1024 * 1024
-"""Bytes that an attached image or PDF may have."""
+"""Maximum size of an attached image or PDF, in bytes."""
 _NAMED = re.compile(r'(?<!\S)@(?:"([^"\n]+)"|([^\s"]+))')
 _TRAILING = ".,;:!?)]}>'"
 _LIKE_A_PATH = re.compile(r"/|\.\w+$")
@@ -28,12 +28,13 @@ _IMAGES = (
 
 
 def attached(text: str, agents: Container[str], say: Callable[[str], object]) -> list[Block]:
-    """Return the blocks of the files that the text names, having said which they are; a name of no file is only text.
+    """Return a block for each file that the text names as `@path`, and report each through `say`.
 
-    A text that begins with one of the agents, as `@name`, means the agent there, and not a file.
+    A name without a file remains plain text. If the text begins with `@name` and an agent has that name, it addresses
+    the agent and names no file.
 
     Raises:
-        InvalidInputError: a file cannot be attached: it cannot be read, is too large, or of another kind.
+        InvalidInputError: a file cannot be attached: it cannot be read, is too large, or is of another kind.
     """
     blocks: list[Block] = []
     for name in _names(text, agents):
@@ -51,13 +52,13 @@ def attached(text: str, agents: Container[str], say: Callable[[str], object]) ->
 
 
 def paths(begun: str) -> Iterator[str]:
-    """Yield the paths that begin so, folders with a slash behind them; hidden ones only if that is asked for."""
+    """Yield the paths that begin with the given text, folders with a trailing slash; hidden ones only if asked for."""
     folder, slash, name = begun.rpartition("/")
     before = f"{folder}{slash}"
     try:
         with os.scandir(Path(before or ".").expanduser()) as found:
             entries = sorted((one.name, one.is_dir()) for one in found)
-    except (OSError, ValueError, RuntimeError):  # nothing of that name can be
+    except (OSError, ValueError, RuntimeError):  # no such folder, or no valid path
         return
     for entry, is_folder in entries:
         if entry.startswith(name) and (not entry.startswith(".") or name.startswith(".")):
@@ -72,20 +73,20 @@ def _names(text: str, agents: Container[str]) -> Iterator[str]:
 
 
 def _file(name: str) -> Path | None:
-    """Return the file or folder that is meant: by the whole name, or without the marks of a sentence behind it."""
+    """Return the file or folder of this name; if there is none, try the name without the punctuation at its end."""
     for one in dict.fromkeys((name, name.rstrip(_TRAILING))):
         path = Path(one)
         try:
             path = path.expanduser()
             if one and path.exists():
                 return path
-        except (OSError, ValueError, RuntimeError):  # it is not a name that a file can have
+        except (OSError, ValueError, RuntimeError):  # not a valid file name
             continue
     return None
 
 
 def _content(path: Path) -> bytes:
-    if not path.is_file():  # a pipe would keep us waiting
+    if not path.is_file():  # opening a pipe would block
         raise InvalidInputError(f"{path} cannot be attached: it is not a regular file")
     try:
         with path.open("rb") as file:

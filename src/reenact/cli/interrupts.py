@@ -1,4 +1,4 @@
-"""Signals: Ctrl+C ends an answer before it ends the command, and a request to end is obeyed with clean hands."""
+"""Signal handling: Ctrl+C interrupts an answer before it ends the command, and a request to end cleans up first."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ from reenact.cli.output.logs import open_privately
 _REQUESTS = (signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 _ALL = (signal.SIGINT, *_REQUESTS)
 _over: Final[set[int]] = set()
-"""Signals that mean nothing any more, since the process is ending."""
+"""Signals that stay ignored because the process is ending."""
 _patience: Final[list[float]] = []
-"""Seconds that the process has for its end when one is requested, if it is to have no more."""
+"""Seconds after a request to end after which the process is killed; empty if there is no limit."""
 
 
 def end_in_time(errors: Path, *, patience: float = 30.0) -> None:
-    """From now on, end the process so many seconds after a request to end, whatever it waits for.
+    """Kill the process if it still runs this many seconds after a request to end, whatever it is waiting for.
 
-    What each thread did then is added to the file `errors`. Nothing is done off the main thread.
+    The stack of each thread is appended to the file `errors` then. Off the main thread this function does nothing.
     """
     if threading.current_thread() is not threading.main_thread():
         return
@@ -51,9 +51,9 @@ def _begin_to_end() -> None:
 
 @contextmanager
 def ending_on_request() -> Generator[None]:
-    r"""Let a request to end come as `TerminatedError`, once, so that turns are ended and the terminal is restored.
+    r"""Raise `TerminatedError` at the first request to end, so that turns are ended and the terminal is restored.
 
-    After that only SIGQUIT (Ctrl+\) is one still: it ends the process at once.
+    Later requests are ignored, except SIGQUIT (Ctrl+\), which ends the process at once.
     """
 
     def end(asked: int, _frame: FrameType | None) -> None:
@@ -68,7 +68,7 @@ def ending_on_request() -> Generator[None]:
 
 @contextmanager
 def interrupting(interrupt: Callable[[], object]) -> Generator[None]:
-    """Let the first Ctrl+C call `interrupt`, in the middle of anything, and the second raise `KeyboardInterrupt`."""
+    """Call `interrupt` at the first Ctrl+C, whatever is running then, and raise `KeyboardInterrupt` at the second."""
 
     def first(_signal: int, _frame: FrameType | None) -> None:
         signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -79,7 +79,7 @@ def interrupting(interrupt: Callable[[], object]) -> Generator[None]:
 
 
 def interrupt_once() -> bool:
-    """Do, from any thread, what a first Ctrl+C does, and return True; do nothing after one, which would end more."""
+    """Trigger a first Ctrl+C from any thread and return True; after one, do nothing, since a second one ends more."""
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         return False
     signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
@@ -88,9 +88,9 @@ def interrupt_once() -> bool:
 
 @contextmanager
 def leaving_first(leave: Callable[[], object]) -> Generator[None]:
-    """Let a request to end call `leave`, which ends what is done here; who handled requests before gets it then.
+    """Call `leave` at a request to end, to end the block; the previous handler gets the signal after the block.
 
-    For the inside of an event loop, which would take an exception for that of whatever callback it is raised in.
+    Made for blocks that run an event loop: the loop would attribute an exception to the callback in which it is raised.
     """
     asked: list[int] = []
 
@@ -109,12 +109,13 @@ def leaving_first(leave: Callable[[], object]) -> Generator[None]:
 
 @contextmanager
 def stopping() -> Generator[Callable[[float], bool]]:
-    """Yield what waits so many seconds for the first of Ctrl+C and the requests to end, and returns whether one came.
+    """Yield a function that waits up to that many seconds for Ctrl+C or a request to end, and returns whether one came.
 
-    Later ones are ignored, to the end of the process: they may come faster than a handler ends, which would be
-    interrupted by the next one, and so on.
+    Later signals are ignored until the process ends: they may arrive faster than a handler returns, and each would
+    interrupt the handler of the one before.
     """
-    # A handler may run while this very thread waits. The lock of an `Event` would be held then; this queue has none.
+    # The handler may run while this same thread waits. The lock of an `Event` would be held then; a SimpleQueue is
+    # reentrant.
     asked: SimpleQueue[None] = SimpleQueue()
 
     def end(_signal: int, _frame: FrameType | None) -> None:
@@ -136,9 +137,9 @@ def stopping() -> Generator[Callable[[float], bool]]:
 
 @contextmanager
 def doing_whole() -> Generator[Callable[[Callable[[], object]], None]]:
-    """Yield what does something without letting Ctrl+C or a request to end in between: that is obeyed when it is done.
+    """Yield a function that runs a call without interruption: Ctrl+C or a request to end takes effect after the call.
 
-    A second one is obeyed at once: what waits for ever ends so.
+    A second signal takes effect at once, so that a call that waits forever can be ended.
     """
     before = {number: signal.getsignal(number) for number in _ALL}
     asked: list[int] = []
@@ -171,9 +172,9 @@ def doing_whole() -> Generator[Callable[[Callable[[], object]], None]]:
 
 @contextmanager
 def cleaning_up(leave: Callable[[], object] = lambda: None) -> Generator[None]:
-    """Let nothing stop half-way what is done here: who cannot wait, ends the process, which the log survives.
+    """Protect the clean-up in the block from signals: a signal ends the process at once, which the log survives.
 
-    `leave` is called before that.
+    `leave` is called just before the process ends.
     """
 
     def end(number: int, _frame: FrameType | None) -> None:
@@ -186,9 +187,9 @@ def cleaning_up(leave: Callable[[], object] = lambda: None) -> Generator[None]:
 
 @contextmanager
 def around_stops(leave: Callable[[], object], come_back: Callable[[], object]) -> Generator[None]:
-    """Let `leave` be called before Ctrl+Z stops the process, and `come_back` when it goes on, whatever stopped it.
+    """Call `leave` before Ctrl+Z stops the process, and `come_back` when it continues, whatever stopped it.
 
-    Further in, this is done before whoever handles that further out leaves, and after they have come back.
+    When nested, the inner `leave` runs before the outer one, and the inner `come_back` after the outer one.
     """
     outer_stop, outer_go_on = signal.getsignal(signal.SIGTSTP), signal.getsignal(signal.SIGCONT)
 
@@ -199,7 +200,7 @@ def around_stops(leave: Callable[[], object], come_back: Callable[[], object]) -
                 outer_stop(number, frame)
             else:
                 signal.signal(number, signal.SIG_DFL)
-                signal.raise_signal(number)  # here it stops, and from here it goes on
+                signal.raise_signal(number)  # the process stops here, and continues from here
         finally:
             signal.signal(number, stop)
             come_back()
@@ -215,11 +216,11 @@ def around_stops(leave: Callable[[], object], come_back: Callable[[], object]) -
 
 @contextmanager
 def interrupts_are_for_others() -> Generator[None]:
-    """Let Ctrl+C do nothing here, for inside an event loop: another program has the terminal, and is waited for."""
+    """Ignore Ctrl+C while another program uses the terminal and an event loop of ours waits for that program."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    waking = signal.set_wakeup_fd(-1)  # by which an event loop hears of signals whoever handles them
+    waking = signal.set_wakeup_fd(-1)  # an event loop learns of signals by it, whatever their handlers
     try:
         with _handling(lambda _signal, _frame: None, signal.SIGINT):
             yield
@@ -229,7 +230,10 @@ def interrupts_are_for_others() -> Generator[None]:
 
 @contextmanager
 def _handling(act: Callable[[int, FrameType | None], object], *numbers: signal.Signals) -> Generator[None]:
-    """Act on signals in this way; Python lets only the main thread decide on that. What is ignored by now stays so."""
+    """Install the handler for these signals during the block; signals that are ignored for good by then stay ignored.
+
+    Python allows this in the main thread only; in other threads nothing is installed.
+    """
     if threading.current_thread() is not threading.main_thread():
         yield
         return

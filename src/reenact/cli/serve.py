@@ -1,4 +1,4 @@
-"""`serve`: lets other programs use the runtime until somebody ends it."""
+"""The command `serve`: runs the HTTP server, by which other programs use the runtime, until it is told to stop."""
 
 from __future__ import annotations
 
@@ -40,11 +40,11 @@ if TYPE_CHECKING:
     from starlette.types import ASGIApp
 
 LOOK_AROUND = 1.0
-"""Seconds after which to see whether the server is still there."""
+"""Interval in seconds at which to check whether the server still runs."""
 
 
 def serve(options: ServeOptions, console: Console) -> int:
-    """Serve until told to end; then end what runs, and return the exit code."""
+    """Serve until told to stop, shut down, and return the exit code."""
     if options.token_file is not None:
         check_file(options.token_file, f"--token-file {options.token_file}")
     tokens = () if options.token_file is None else read_tokens(options.token_file)
@@ -100,7 +100,7 @@ def serve(options: ServeOptions, console: Console) -> int:
             ) as server,
         ):
             console.say(answerer.name(model))
-            # What is there now stays: the collector, which holds up everybody, has less to look at without it.
+            # Freeze the objects that exist now: collections, which stop all threads, have fewer objects to visit then.
             gc.collect()
             gc.freeze()
             console.write(f"listening on {server.url}\n")
@@ -114,7 +114,7 @@ def serve(options: ServeOptions, console: Console) -> int:
 
 
 class Pages(NamedTuple):
-    """The inspector's pages, and the token that opens them."""
+    """The application that serves the inspector's pages, and the token that opens them."""
 
     app: ASGIApp
     token: str
@@ -122,7 +122,7 @@ class Pages(NamedTuple):
 
 @contextmanager
 def inspected(options: ServeOptions, database: LogLocation, runtime: Runtime) -> Generator[Pages | None]:
-    """Make the pages that show the runtime's log, if they are asked for."""
+    """Create the inspector's pages for the runtime's log, if the options ask for them."""
     if not options.inspect:
         yield None
         return
@@ -141,7 +141,7 @@ def inspected(options: ServeOptions, database: LogLocation, runtime: Runtime) ->
 
 
 def _tell_supervisor(environ: Mapping[str, str]) -> None:
-    """Say that clients can come, if whoever has started the process waits to hear it, as systemd does (sd_notify)."""
+    """Notify the process manager that the server is ready, if it waits for that as systemd does (sd_notify)."""
     address = environ.get("NOTIFY_SOCKET", "")
     if address:
         with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as telling, suppress(OSError):
@@ -161,7 +161,7 @@ def _retention(options: ServeOptions) -> Retention:
 
 
 def _provider(options: ServeOptions) -> str | None:
-    """Return the provider that the options name; a scenario is the mock's."""
+    """Return the provider that the options name; `--scenario` implies the mock."""
     if not options.mock and options.scenario is None:
         return options.provider
     if options.provider not in {None, MOCK}:
@@ -170,5 +170,5 @@ def _provider(options: ServeOptions) -> str | None:
 
 
 def _environ(options: ServeOptions, environ: Mapping[str, str]) -> Mapping[str, str]:
-    """Return the variables, with the script that the options name in its place."""
+    """Return the environment variables, with `MOCK_SCENARIO` set to the script that the options name."""
     return environ if options.scenario is None else {**environ, "MOCK_SCENARIO": options.scenario}

@@ -1,1 +1,1 @@
-"""The conversation with an agent: a chat, a script, and the commands typed in it."""
+"""The conversation with an agent, as a chat or from a script, and the commands typed in it."""

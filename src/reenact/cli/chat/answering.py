@@ -1,4 +1,4 @@
-"""What a session is made of: who answers, the image that options say, and what extensions add."""
+"""What a session is created from: the provider, the image that the options describe, and what extensions add."""
 
 from __future__ import annotations
 
@@ -30,19 +30,20 @@ from reenact.domain.loop.ledger import Price
 from reenact.domain.loop.rules import MAX_STEPS
 
 _SKILL = "skill"
-"""The tool that loads skills, which has a function only where there are any."""
+"""The tool that loads skills; it has a function only if there are skills."""
 
 
 @dataclass
 class Answering:
-    """Makes the environments of whoever answers, and can say who that is.
+    """Creates the environments of a provider, and describes the provider.
 
-    What `model` and `system_prompt` name holds in the place of what the session was created with. The `model` may be
-    changed, which holds for environments that are made from then on; the system prompt does not hold in sessions that
-    were `begun` in this run, which were created with it. In sessions that are not `talked_in`, which are those of
-    agents, only the model holds, and only if they have that of the session in which they were called. `mock` has the
-    words for the factory if it is one of mocks. Otherwise `who` answers, `variables` say how it is reached, and
-    `default` is the model where none is named, which a service with models of many kinds does not have.
+    `model` and `system_prompt` replace those that a session was created with. `model` may be changed; the change
+    affects environments that are created afterwards. The system prompt does not apply to the sessions in `begun`, which
+    this run has created with it. In sessions that are not in `talked_in`, which are those of agents, only the model
+    applies, and only if they have the model of the session that called them.
+
+    `mock` is the description of the mock if the mock answers. If not, `who` names the provider, `variables` tell how it
+    is reached, and `default` is the model where none is named; it is empty for a service with models of many kinds.
     """
 
     _factory: EnvironmentFactory
@@ -61,7 +62,7 @@ class Answering:
     _missing: list[str] = field(default_factory=list[str])
 
     def create(self, config: EnvironmentConfig) -> Environment:
-        """Return a new environment, not yet connected."""
+        """Return a new environment that is not connected yet."""
         if config.session_id not in self.talked_in:
             model = (self.model if config.model == self._created_with else None) or config.model
             return self._factory.create(msgspec.structs.replace(config, model=model))
@@ -85,18 +86,18 @@ class Answering:
 
     @property
     def created_with(self) -> str | None:
-        """The model of the session for which an environment was made last, None if it names none."""
+        """The model of the session whose environment was created last; None if that session names no model."""
         return self._created_with
 
     def name(self, otherwise: str) -> str:
-        """Return who answers, with the model `otherwise` unless this run has another."""
+        """Return a sentence that says who answers, with the model `otherwise` unless this run has its own."""
         if self.mock is not None:
             return self.mock
         model = self.model or otherwise
         return f"{self.who} ({model}) answers" if model else f"{self.who} answers"
 
     def check_model(self, named: str | None) -> None:
-        """Raise `ConfigurationError` if nobody says which model is to answer, and there is none that usually does."""
+        """Raise `ConfigurationError` if the provider has no default model and nobody names one."""
         if self.must_name_model and not self.model_of(named):
             variable = "" if self.variables is None else f", {self.variables.model}"
             raise ConfigurationError(
@@ -104,11 +105,11 @@ class Answering:
             )
 
     def model_of(self, *named: str | None) -> str:
-        """Return the model that is meant: the first that is named, or the default one, which may be nothing."""
+        """Return the first model that is named, or the default one, which may be empty."""
         return next(filter(None, named), self.default)
 
     def departures(self) -> list[str]:
-        """Return in words what is not as the session was created for which an environment was made last."""
+        """Return sentences that say how this run differs from what the session of the newest environment began with."""
         if not self._missing:
             return self._changed
         names = ", ".join(self._missing)
@@ -128,13 +129,13 @@ def answering(
     system_prompt: str | None = None,
     usual_model: str | None = None,
 ) -> tuple[Answering, LLMConfig]:
-    """Return who answers, and how the model is reached.
+    """Return the provider that is to answer, and the settings by which the model is reached.
 
-    Of a service that has no default model, the `usual_model` answers in sessions that were created without one.
+    For a service without a default model, `usual_model` answers in sessions that were created without a model.
 
     Raises:
-        UnknownScenarioError: `MOCK_SCENARIO` names none that there is.
-        ConfigurationError: there is no such provider, or it cannot be reached like this.
+        UnknownScenarioError: `MOCK_SCENARIO` names an unknown scenario.
+        ConfigurationError: the provider is unknown, or cannot be reached with these settings.
     """
     name = provider_of(provider, environ)
     variables = VARIABLES.get(name)
@@ -162,7 +163,7 @@ def answering(
     if name == OPENAI:
         llm = msgspec.structs.replace(llm, model=llm.model or usual_model)
         return _openai(llm, variables, model, system_prompt), llm
-    from reenact.actors.environment.claude.environment import ClaudeEnvironmentFactory  # noqa: PLC0415 - when it is needed
+    from reenact.actors.environment.claude.environment import ClaudeEnvironmentFactory  # noqa: PLC0415 - only if used
 
     claude = Answering(
         ClaudeEnvironmentFactory(llm),
@@ -183,7 +184,7 @@ def _reached(environ: Mapping[str, str], variables: Variables, base_url: str | N
 
 
 def _openai(llm: LLMConfig, variables: Variables, model: str | None, system_prompt: str | None) -> Answering:
-    from reenact.actors.environment.openai.provider import OpenAIProvider  # noqa: PLC0415 - when it is needed
+    from reenact.actors.environment.openai.provider import OpenAIProvider  # noqa: PLC0415 - only if used
 
     openai = OpenAIProvider(llm.base_url, llm.api_key, llm.model)
     return Answering(
@@ -199,7 +200,7 @@ def _openai(llm: LLMConfig, variables: Variables, model: str | None, system_prom
 
 
 def _mock(environ: Mapping[str, str], model: str | None, system_prompt: str | None) -> tuple[Answering, LLMConfig]:
-    from reenact.actors.environment.mock import MockEnvironmentFactory  # noqa: PLC0415 - when it is needed
+    from reenact.actors.environment.mock import MockEnvironmentFactory  # noqa: PLC0415 - only if used
 
     llm = _reached(environ, VARIABLES[CLAUDE], None)
     scenario = given(environ, "MOCK_SCENARIO") or "default"
@@ -211,9 +212,9 @@ def _mock(environ: Mapping[str, str], model: str | None, system_prompt: str | No
 
 
 def image_of(options: TalkOptions | ServeOptions, tools: tuple[object, ...] | None = None) -> Image:
-    """Return what a new session is created with; of one that goes on, only the functions of its tools are needed.
+    """Return the image for a new session; of a resumed session, only the functions of the image's tools are used.
 
-    If the `tools` are given they are not loaded again.
+    If `tools` are given, the tools of the options are not loaded again.
     """
     if isinstance(options, TalkOptions) and options.goes_on:
         for option in ("mcp_config", "policy", "max_turns", "max_cost"):
@@ -232,12 +233,12 @@ def image_of(options: TalkOptions | ServeOptions, tools: tuple[object, ...] | No
         max_steps=MAX_STEPS if options.max_turns is None else options.max_turns,
         cost_limit=options.max_cost,
     )
-    define(image, IMAGE)  # so that what is wrong with it is said at once
+    define(image, IMAGE)  # so that an error in it is reported at once
     return image
 
 
 def check_policy(options: TalkOptions | ServeOptions, image: Image) -> None:
-    """Raise `ConfigurationError` if --policy names a tool that the image does not have."""
+    """Raise `ConfigurationError` if `--policy` names a tool that the image does not have."""
     try:
         check_policy_names(define(image, IMAGE))
     except ConfigurationError as error:
@@ -245,7 +246,7 @@ def check_policy(options: TalkOptions | ServeOptions, image: Image) -> None:
 
 
 def _without_function(tools: Toolbox) -> list[str]:
-    """Return the names of the tools whose functions nobody has handed in; a question to a person needs none."""
+    """Return the names of the tools without a function; the tool that asks a person needs none."""
     names = (spec.name for spec in tools.specs())
     return [name for name in names if name != ASK_USER and not isinstance(tools.get(name), Tool)]
 
@@ -258,56 +259,56 @@ def _words(name: str, value: str | None) -> str:
 
 
 class Extending:
-    """A conversation without extensions, and what there is to add to one."""
+    """What extensions add to a conversation; this base class adds nothing."""
 
     def image(self, image: Image, *, goes_on: bool) -> Image:
-        """Return what a new session is created with; of one that `goes_on` only the functions of its tools matter."""
+        """Return the image for a new session; if it `goes_on`, only the functions of the image's tools are used."""
         return image
 
     def environment(self, answerer: Answering) -> EnvironmentFactory:
-        """Return what makes the environments."""
+        """Return the factory of the environments."""
         return answerer
 
     def begin(self, conversation: Conversation) -> None:
-        """Take note of the conversation, which begins now."""
+        """Handle the beginning of the conversation."""
 
     def ask(self, attending: Attending, question: str, *, as_it_is: bool) -> Answer:
-        """Ask what was typed, and return when there is an answer, or something waits for a person.
+        """Answer what was typed; return when there is an answer, or when a call waits for a person.
 
-        What is meant `as_it_is` calls no command, though it may look like one.
+        If `as_it_is` is true, the text calls no command, even if it looks like one.
         """
         return attending.ask(question)
 
     def end(self) -> None:
-        """End what runs beside the conversation, at once. Idempotent."""
+        """Stop at once everything that runs beside the conversation. Idempotent."""
 
     def is_command(self, line: str) -> bool:
-        """Return whether the line calls a command that is not built in."""
+        """Return whether the line calls a command of an extension."""
         return False
 
     def commands(self) -> Mapping[str, str]:
-        """Return how each command that runs is typed, and what it does; nothing in it can drive a terminal."""
+        """Return the usage of each command that runs, with its description; neither has control characters."""
         return {}
 
     def agents(self) -> Mapping[str, str]:
-        """Return each agent as `@name`, and what it is for, likewise."""
+        """Return each agent as `@name`, with its description; neither has control characters."""
         return {}
 
     def help(self) -> Mapping[str, str]:
-        """Return what else can be typed, what it does, and why not if it does not run; likewise."""
+        """Return further entries of the help, also commands that do not run, with the reason; no control characters."""
         return {}
 
 
 class Extend(Protocol):
-    """Makes what extensions add."""
+    """Loads what extensions add to a conversation."""
 
     def __call__(self, options: TalkOptions, console: Console, *, asks: bool) -> Extending:
-        """Return it, having said what is wrong with the extensions; if it `asks`, a person may trust them."""
+        """Load it and warn of problems with the extensions; if `asks` is true, a person may be asked to trust them."""
         ...
 
 
 def project_directory(console: Console) -> Path:
-    """Return the project: the current directory, or that of the user if it is gone or cannot be told."""
+    """Return the project's directory: the current one, or the user's home directory if that has been deleted."""
     try:
         return Path.cwd()
     except OSError:

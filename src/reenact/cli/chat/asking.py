@@ -1,4 +1,4 @@
-"""Asks the person at the terminal: whether calls may run, and what the model wants to know."""
+"""Asks the person at the terminal whether calls may run, and asks the questions of the model."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from reenact.domain.plain import Json, JsonObject
 from reenact.domain.session.people import PendingCall, check_arguments
 
 _ALWAYS = "earlier, with [a]lways"
-"""What is recorded of who approved a call without being asked about it."""
+"""Recorded with the approver's name if a call was approved without a question."""
 _UNTIL = "whatever its arguments, as long as this chat is in this session"
 _APPROVED = "(approved for this chat)"
 _DECLINES = "/no"
@@ -32,7 +32,7 @@ _NUMBER = re.compile(r"[0-9]{1,6}")
 
 @dataclass
 class Person:
-    """Asks the person about each of the calls. Ctrl+C and Ctrl+D leave them all waiting."""
+    """Asks the person about each call. After Ctrl+C or Ctrl+D all of the calls remain waiting."""
 
     _editor: Editor
     _screen: Screen
@@ -42,11 +42,11 @@ class Person:
         self._by = user_name()
 
     def forget(self) -> None:
-        """Ask about every tool again."""
+        """Forget which tools are always approved."""
         self._always.clear()
 
     def __call__(self, pending: Sequence[PendingCall]) -> list[Decision] | None:
-        """Return a decision about each call, or none but that which ends the turn; None leaves them all waiting."""
+        """Return a decision for each call, or only the one that ends the turn; None leaves all of them waiting."""
         decisions: list[Decision] = []
         try:
             for number, call in enumerate(pending, start=1):
@@ -105,7 +105,7 @@ class Person:
                     self._say("Type y, n, a, e or q, or v to see all of the arguments; Ctrl+C decides nothing.")
 
     def _edited(self, arguments: JsonObject) -> JsonObject:
-        """Return the arguments as the person wants them."""
+        """Let the person edit the arguments and return them."""
         text = on_one_line(arguments)
         self._say("Change the JSON and press Enter; an empty line changes nothing.")
         while text := read_line(self._editor, "Arguments: ", text):
@@ -155,7 +155,7 @@ def _how_to_answer(call: PendingCall) -> str:
 
 
 def _answer(call: PendingCall, said: str) -> Json:
-    """Return the answer that was typed, or raise `InvalidInputError` saying what to type."""
+    """Parse the typed answer; an `InvalidInputError` says what to type."""
     if call.options is None:
         if not said:
             raise InvalidInputError("Type an answer; Ctrl+C leaves the question for later.")

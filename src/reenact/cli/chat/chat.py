@@ -1,4 +1,4 @@
-"""The chat with a person at a terminal: reads lines, obeys or asks them, and runs those that are for the shell."""
+"""The chat with a person at a terminal: reads lines, and runs them as commands, messages or shell commands."""
 
 from __future__ import annotations
 
@@ -45,15 +45,15 @@ from reenact.domain.messages import TextBlock, check_message
 from reenact.domain.session.people import PendingCall
 
 _MOMENT = 5.0
-"""Seconds in which Ctrl+C leaves after that was said."""
+"""Seconds after the warning during which Ctrl+C leaves the chat."""
 
 
 def chat(current: Current, *, who: str) -> int:
-    """Talk until the person leaves.
+    """Run the chat until the person leaves.
 
     Raises:
-        KeyboardInterrupt: they pressed Ctrl+C twice during an answer.
-        TerminatedError: the terminal is gone; likewise when a request to end comes.
+        KeyboardInterrupt: Ctrl+C was pressed twice during an answer.
+        TerminatedError: the terminal is gone, or the process was asked to end.
     """
     with _ending_with_terminal(current.console), quiet_keyboard(current.console):
         talking = Chat(current)
@@ -69,7 +69,7 @@ def chat(current: Current, *, who: str) -> int:
 
 @contextlib.contextmanager
 def _ending_with_terminal(console: Console) -> Generator[None]:
-    """End as if that had been asked for when the terminal goes, whatever fails because of that."""
+    """Raise `TerminatedError` if the terminal is gone, whatever error that has caused."""
     failed: Exception | None = None
     try:
         yield
@@ -88,11 +88,11 @@ def _ending_with_terminal(console: Console) -> Generator[None]:
 
 @dataclass
 class Chat(Talking):
-    """Reads one line after the other, and does what it says, whatever becomes of that."""
+    """Reads and runs one line after another; an error does not end the chat."""
 
     _clock: Callable[[], float] = time.monotonic
     interrupted = False
-    """Whether Ctrl+C has ended the last answer."""
+    """Whether Ctrl+C interrupted the last answer."""
 
     def __post_init__(self) -> None:
         self._console = console = self.current.console
@@ -103,15 +103,15 @@ class Chat(Talking):
         self._shell = ShellCommands(editor, console, self._screen)
         self._talked_in = self.current.conversation
         self._leaves_until = self._clock()
-        """Until when Ctrl+C leaves, if nothing is typed before: the person was told so."""
+        """Time until which Ctrl+C leaves the chat if nothing is typed: the person was warned."""
 
     @property
     def width(self) -> int:
-        """The columns of the terminal."""
+        """The width of the terminal in columns."""
         return self._screen.width
 
     def welcome(self, who: str) -> None:
-        """Say who answers, in which session, and how far that is."""
+        """Show who answers, in which session, and how many messages it has."""
         conversation = self.current.conversation
         messages = () if conversation.is_new else self.current.runtime.sessions.messages(conversation.session_id)
         so_far = "" if conversation.is_new else f", {len(messages)} messages so far"
@@ -125,7 +125,7 @@ class Chat(Talking):
         self._screen.print()
 
     def say_how_to_come_back(self) -> None:
-        """Say it to whoever has said something here."""
+        """Show how to resume the session, if it has any messages."""
         current, conversation = self.current, self.current.conversation
         try:
             if conversation.is_new or not current.runtime.sessions.messages(conversation.session_id):
@@ -139,7 +139,7 @@ class Chat(Talking):
             self._screen.print("There is no way back: this conversation is not in the log any more.", style="red")
 
     def go_on(self) -> None:
-        """Go on until the person leaves."""
+        """Read and run lines until the person leaves."""
         editor = editor_of_questions(self._console, self._commands)
 
         def see_to_what_waits() -> bool:
@@ -161,12 +161,12 @@ class Chat(Talking):
                 goes_on = self._do(partial(self._commands.take, line))
 
     def _warn(self) -> None:
-        """Say what Ctrl+C would do now, and for how long."""
+        """Warn that another Ctrl+C leaves the chat, and start the time during which it does."""
         self._screen.print("Ctrl+C again, or Ctrl+D, leaves.", style="dim")
         self._leaves_until = self._clock() + _MOMENT
 
     def _do(self, act: Callable[[], bool]) -> bool:
-        """Do it, and tell if it fails; return whether the chat goes on."""
+        """Run the action and report its error, if any; return whether the chat continues."""
         pressed: list[None] = []
         self.interrupted, goes_on = False, True
         with interrupting(lambda: pressed.append(None)):
@@ -174,10 +174,10 @@ class Chat(Talking):
                 goes_on = act()
             except ReenactError as error:
                 self.fail(error)
-            except BrokenPipeError:  # nobody reads the answers any more
+            except BrokenPipeError:  # nobody reads the answers any longer
                 raise
             except Exception as error:
-                if is_hung_up():  # nobody has more to say
+                if is_hung_up():  # the person is gone
                     raise
                 self._console.report(problem_of(error), error)
         presses = len(pressed) + self.interrupted
@@ -186,37 +186,37 @@ class Chat(Talking):
         return goes_on and presses <= 1
 
     def say(self, line: str) -> None:
-        """Say it below what was typed."""
+        """Show the line below what was typed."""
         self._screen.print(in_rows(harmless(line), self.width), style="dim")
 
     def ask(self, text: str, *, as_it_is: bool = False) -> None:
-        """Ask the agent, with what goes beside the text."""
+        """Send the text to the agent, with attached files and the output of shell commands."""
         check_message(text)
         extending = self.current.extending
         behind = attached(text, extending.agents(), self.say)
         printed = self._shell.told
         beside = Beside((TextBlock(printed),) if printed else (), tuple(behind))
-        self._screen.print()  # apart from what was typed
+        self._screen.print()  # a blank line below what was typed
         self.show(lambda attending: extending.ask(attending, text, as_it_is=as_it_is), beside)
 
     def run(self, command: str) -> None:
-        """Run a command of the shell, if the person approves of it; the model hears of it with the next message."""
+        """Run a shell command if the person approves it; its output is sent to the model with the next message."""
         self._shell.run(command)
 
     def see_to(self, pending: Sequence[PendingCall]) -> None:
-        """Ask the person about what waits, and show what follows."""
+        """Ask the person about the calls that wait, and show what follows."""
         decisions = self._asking()(pending) if pending else None
         if decisions is not None:
             self.carry_out(decisions)
 
     def fail(self, error: ReenactError) -> None:
-        """Tell why there is no answer, or why a command did nothing."""
+        """Show why there is no answer, or why a command failed."""
         for line in self._console.without_key(str(error)).split("\n"):
             self._screen.print(in_rows(harmless(line), self.width), style="red")
         self._screen.print()
 
     def show(self, act: Callable[[Attending], Answer], beside: Beside | None = None) -> None:
-        """Show the answer, on a page of its own."""
+        """Run the request and show its answer on a new page."""
         there = self.current.conversation
         timeout = self.current.options.timeout
         try:
@@ -234,7 +234,7 @@ class Chat(Talking):
             self.interrupted = is_interrupted and not page.is_escaped
 
     def _asking(self) -> Person:
-        """Return who is asked; what they have approved for good holds in this session only."""
+        """Return the one who asks the person; approvals given with [a]lways apply to the current session only."""
         if self._talked_in is not self.current.conversation:
             self._talked_in = self.current.conversation
             self._person.forget()
@@ -242,28 +242,28 @@ class Chat(Talking):
 
 
 TIMEOUT = 60.0
-"""Seconds that a command may run, as a hook may."""
+"""Maximum time in seconds that a shell command may run, the same as for hooks."""
 MOST = 10_000
-"""Characters of what a command prints, of each of its two outputs, that are shown and that the model is told."""
+"""Maximum number of characters of each output of a command that are shown and sent to the model."""
 
 
 @dataclass
 class ShellCommands:
-    """Runs commands; what they have printed waits for the message that is to have it before it."""
+    """Runs shell commands, and keeps their output for the next message to the model."""
 
     _editor: Editor
     _console: Console
     _screen: Screen
     _is_allowed = False
     told = ""
-    """What the model is to be told of the commands that have run since the last message."""
+    """The output, for the model, of the commands that have run since the last message."""
 
     def run(self, command: str) -> None:
-        """Run the command line with the user's shell, if the person wants that, and show what it prints."""
+        """Run the command line in the user's shell if the person agrees, and show what it prints."""
         if not self._may_run(command):
             return
-        from reenact.extensions.firing import without_secrets  # noqa: PLC0415 - loaded when it is needed
-        from reenact.extensions.running import run  # noqa: PLC0415 - likewise
+        from reenact.extensions.firing import without_secrets  # noqa: PLC0415 - loaded only if used
+        from reenact.extensions.running import run  # noqa: PLC0415 - loaded only if used
 
         stop = threading.Event()
         environ = without_secrets(self._console.environ)

@@ -1,4 +1,4 @@
-"""What a person sees of child sessions, below the calls that they are: what they call, and how they have ended."""
+"""What a person sees of child sessions, below the calls that started them: their tool calls and their outcomes."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from reenact.domain.plain import Json
 from reenact.domain.stream.events import ChildEnded, ChildStarted, Envelope, EventData, ToolStarted
 
 CallLine = Callable[[str, Json], str]
-"""Returns a call on one line."""
+"""Formats a call on one line."""
 
 
 class _Child(NamedTuple):
-    """A child session: the session's own call that it is below, how deep it is below it, and what it has used."""
+    """A child session: the session's own call that started it, its depth below that call, and what it has used."""
 
     call_id: str
     depth: int
@@ -24,7 +24,7 @@ class _Child(NamedTuple):
 
 
 class Beneath(NamedTuple):
-    """A line that stands below a call, so deep."""
+    """A line to show below a call, indented by its depth."""
 
     call_id: str
     depth: int
@@ -39,7 +39,7 @@ class Children:
         self._ends: dict[str, str] = {}
 
     def hear(self, event: Envelope, call_line: CallLine) -> Beneath | None:
-        """Take in an event of a child session, or of one below; return the line that shows it, if one does."""
+        """Process an event of a descendant session; return the line that shows it, if there is one."""
         child = self._known.get(event.context.session_id or "")
         if child is None:
             return None
@@ -53,7 +53,7 @@ class Children:
         return None
 
     def hear_own(self, event: EventData) -> Beneath | None:
-        """Take in an event of the session itself; return the line that shows it, if one does."""
+        """Process an event of the session itself; return the line that shows it, if there is one."""
         match event:
             case ChildStarted(call_id=call_id, child_id=child_id, detached=False):
                 self._known[child_id] = _Child(call_id, 0)
@@ -69,5 +69,5 @@ class Children:
         return None
 
     def end_of(self, call_id: str | None) -> str | None:
-        """Return in words how the child session ended that the call is, None if it is none."""
+        """Return how the child session ended that this call started; None if the call started none."""
         return self._ends.get(call_id or "")

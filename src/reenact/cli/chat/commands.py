@@ -1,4 +1,4 @@
-"""The table of the chat's commands, from which obedience, help and completion are made; and those that decide."""
+"""The table of the chat's commands, used to run, explain and complete them; and the commands about waiting calls."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _NOTHING = "Nothing waits for you."
 
 
 def pending(talking: Talking, _: str) -> None:
-    """See to the calls that wait."""
+    """Ask the person about the calls that wait."""
     if calls := talking.current.conversation.pending():
         talking.see_to(calls)
     else:
@@ -30,7 +30,7 @@ def pending(talking: Talking, _: str) -> None:
 
 
 def approve(talking: Talking, call_id: str) -> None:
-    """Let a call run."""
+    """Approve a call that waits."""
     call = _named(talking, call_id)
     if call is None:
         return
@@ -41,7 +41,7 @@ def approve(talking: Talking, call_id: str) -> None:
 
 
 def reject(talking: Talking, rest: str) -> None:
-    """Do not let a call run; what does not begin with the id of one is the reason."""
+    """Reject a call that waits; text that does not begin with the ID of a call is the reason."""
     word, *reason = rest.split(maxsplit=1) or [""]
     if not any(call.id == word for call in talking.current.conversation.pending()):
         word, reason = "", [rest]
@@ -51,14 +51,14 @@ def reject(talking: Talking, rest: str) -> None:
 
 
 def calls(talking: Talking) -> list[tuple[str, str]]:
-    """Return the calls that wait, and what they are about."""
+    """Return the IDs of the calls that wait, with descriptions."""
     return [
         (call.id, told(call).removeprefix(harmless(call.id)).strip()) for call in talking.current.conversation.pending()
     ]
 
 
 def _named(talking: Talking, call_id: str) -> PendingCall | None:
-    """Return the call that is meant, or say why none is."""
+    """Return the call with this ID, or the only one if the ID is empty; if there is none, say so and return None."""
     waiting = talking.current.conversation.pending()
     found = [call for call in waiting if call_id in ("", call.id)]
     if len(found) == 1:
@@ -75,14 +75,14 @@ def _named(talking: Talking, call_id: str) -> PendingCall | None:
 
 
 _WIDEST = 26
-"""Columns for how a command is typed; what is longer moves its description."""
+"""Columns for the usage of a command; a longer usage shifts its description to the right."""
 _NARROW = 60
-"""A terminal with fewer columns has descriptions on lines of their own."""
+"""Below this number of columns, descriptions are on lines of their own."""
 _TINY = 30
-"""One with fewer columns has none for a margin."""
+"""Below this number of columns, descriptions have no margin."""
 _MARK = "/"
 _LEAVES = frozenset({"exit", "quit"})
-"""What leaves as well, where it is all that a person types."""
+"""Words that leave the chat if a person types nothing else."""
 _KEYS = (
     ("Enter", "send it; choose what is marked"),
     ("Alt+Enter, Ctrl+J", "begin a line; so does \\ Enter"),
@@ -102,7 +102,7 @@ _Choice: TypeAlias = tuple[str, str]
 
 @dataclass(frozen=True)
 class Command:
-    """A command: how it is typed, what it does, what obeys it, and what may be offered to stand behind it."""
+    """A command: its usage, its description, the function that runs it, and the arguments to offer for it."""
 
     usage: str
     what: str
@@ -111,12 +111,12 @@ class Command:
 
     @property
     def word(self) -> str:
-        """How it begins."""
+        """The first word of the command."""
         return self.usage.split()[0]
 
     @property
     def takes_more(self) -> bool:
-        """Whether anything may stand behind the word."""
+        """Whether the command takes arguments."""
         return self.usage != self.word
 
 
@@ -134,7 +134,7 @@ def _help(talking: Talking, _: str) -> None:
 
 
 def _entry(usage: str, what: str, width: int | None) -> Iterator[str]:
-    """Yield the lines on which a command is told of."""
+    """Yield the lines that describe a command."""
     if width is None or width >= _NARROW:
         first, margin = f"{usage:<{_WIDEST}} ", " " * (_WIDEST + 1)
         yield from _wrapped(what, width or 1000, first, margin)
@@ -152,7 +152,7 @@ def _wrapped(text: str, width: int, first: str, margin: str) -> list[str]:
 
 
 def _leave(talking: Talking, _: str) -> None:
-    """Do nothing: whoever reads the lines sees that this is the last one."""
+    """Do nothing: `Commands.take` returns False for this command."""
 
 
 TABLE: Final[Mapping[str, Command]] = {
@@ -179,24 +179,24 @@ TABLE: Final[Mapping[str, Command]] = {
         Command("/quit", "leave, as /exit does", _leave),
     )
 }
-"""The commands that are built in, by their words."""
+"""The built-in commands by their first words."""
 HELP: Final[Mapping[str, str]] = {command.usage: command.what for command in TABLE.values()}
 WORDS = frozenset(TABLE)
-"""How the commands that are built in begin."""
+"""The first words of the built-in commands."""
 
 
 @dataclass
 class Commands:
-    """The commands inside a conversation: obeys them, and knows what can be typed (`Choices`)."""
+    """Runs the commands inside a conversation, and provides completions for what can be typed (`Choices`)."""
 
     _talking: Talking
     _offered: tuple[str, str, int, Sequence[_Choice]] | None = None
 
     def take(self, line: str) -> bool:
-        """Do what the line says, if anything: obey it, or ask it; return whether the conversation goes on.
+        """Run the line as a command or send it as a message; return whether the conversation continues.
 
-        What begins with two slashes is sent with one. What begins with a path is asked, and so is a text of several
-        lines that begins with no word that is known: it is a piece of something else.
+        A line that begins with two slashes is sent with one. A line that begins with a path is sent, and so is a text
+        of several lines whose first word is no known command: it is a quotation of something else.
         """
         talking, (word, rest) = self._talking, _split(line)
         if not word:
@@ -221,17 +221,17 @@ class Commands:
         return True
 
     def commands(self) -> Mapping[str, str]:
-        """Return each command, as `/word`, and what it does; built in or of an extension."""
+        """Return each command as `/word`, built in or of an extension, with its description."""
         own = {command.word: command.what for command in TABLE.values()}
         added = {usage.split()[0]: what for usage, what in self._talking.current.extending.commands().items()}
         return {**own, **{word: what for word, what in added.items() if word not in own}}
 
     def agents(self) -> Mapping[str, str]:
-        """Return each agent, as `@name`, and what it is for."""
+        """Return each agent as `@name`, with its description."""
         return self._talking.current.extending.agents()
 
     def arguments(self, word: str) -> Sequence[_Choice]:
-        """Return what may stand behind the command: each value, and words about it; nothing if that fails."""
+        """Return the possible arguments of the command: each value with its description; nothing if that fails."""
         command = TABLE.get(f"{_MARK}{word.removeprefix(_MARK)}")
         if command is None:
             return ()
@@ -241,7 +241,7 @@ class Commands:
             if self._offered is None or self._offered[:3] != (word, session_id, position):
                 self._offered = (word, session_id, position, command.offers(self._talking))
             return self._offered[3]
-        except Exception:  # noqa: BLE001 - somebody is typing; who sends the line is told what is wrong
+        except Exception:  # noqa: BLE001 - the person is still typing; errors are reported when the line is sent
             return ()
 
     def _obey(self, command: Command, rest: str) -> bool:
@@ -255,7 +255,7 @@ class Commands:
         return command.obey is not _leave
 
     def _is_doubled(self, line: str) -> bool:
-        """Return whether the line has a slash more than is meant; several lines that begin so are a program's."""
+        """Return whether the first slash escapes the second; several lines must also begin with a known command."""
         meant = line.removeprefix(_MARK)
         if not line.startswith(_MARK * 2) or "\n" not in line:
             return line.startswith(_MARK * 2)
@@ -267,6 +267,6 @@ class Commands:
 
 
 def _split(line: str) -> tuple[str, str]:
-    """Return the first word of a line, and the rest."""
+    """Split a line into its first word and the rest."""
     word, *rest = line.split(maxsplit=1) or [""]
     return word, rest[0] if rest else ""

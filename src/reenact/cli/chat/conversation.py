@@ -1,4 +1,4 @@
-"""A conversation: one session, the questions asked in it, the events heard, and the decisions about calls that wait."""
+"""A conversation with one session: sends questions, follows their events, and applies decisions about waiting calls."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from reenact.domain.stream.events import Envelope, TurnCompleted
 
 @dataclass(frozen=True, kw_only=True)
 class Approved:
-    """The call may run, with these arguments if there are any."""
+    """Lets the call run, with other arguments if there are any."""
 
     call: PendingCall
     arguments: JsonObject | None = None
@@ -38,7 +38,7 @@ class Approved:
 
 @dataclass(frozen=True, kw_only=True)
 class Rejected:
-    """The call may not run. The model is told why and goes on, unless this `ends_turn`."""
+    """Rejects the call. The model is told why and continues, unless this `ends_turn`."""
 
     call: PendingCall
     reason: str = ""
@@ -48,7 +48,7 @@ class Rejected:
 
 @dataclass(frozen=True, kw_only=True)
 class Answered:
-    """This is the answer to the question that the call asks."""
+    """Answers the question that the call asks."""
 
     call: PendingCall
     value: Json
@@ -57,11 +57,11 @@ class Answered:
 
 Decision: TypeAlias = Approved | Rejected | Answered
 Decide: TypeAlias = Callable[[Sequence[PendingCall]], Sequence[Decision] | None]
-"""Decides about the calls, or returns None and leaves them waiting."""
+"""Returns the decisions about the calls, or None to leave them waiting."""
 
 
 def carry_out(decision: Decision, agents: Agents) -> str | None:
-    """Tell the agent; return the turn in which it goes on, if it does. Only what was asked about is approved."""
+    """Apply the decision; return the turn that continues, if any. The digest ties an approval to the call as shown."""
     match decision:
         case Approved(call=call):
             return agents.approve(call, arguments=decision.arguments, digest=call.digest, by=decision.by)
@@ -76,33 +76,33 @@ def carry_out(decision: Decision, agents: Agents) -> str | None:
 CONTAINER = "default"
 IMAGE = "chat"
 LOOK_AROUND = 0.1
-"""Seconds of silence after which to see whether the agent is still there, and the log can be written.
+"""Seconds without an event after which to check whether the agent still exists and the log can be written.
 
-They are fewer than the runtime waits before it tries again, when it has nothing more to say than that it failed.
+It is shorter than the delay before the runtime retries a failed write, so that the failure is noticed.
 """
 
 
 def new_session_id() -> str:
-    """Return an id for a session that is to be."""
+    """Return an id for a new session."""
     return TimeOrderedIds(microseconds)("ses")
 
 
 class Hear(Protocol):
-    """Hears an event of the session, or of one below; `is_own` when it is of the turn that answers the question."""
+    """Receives events of the session and its descendants; `is_own` tells that an event is of the turn that answers."""
 
     def __call__(self, event: Envelope, *, is_own: bool) -> None: ...
 
 
 class _Interrupt:
-    """Says that the person wants no more of this answer."""
+    """Put into the queue of events when the person interrupts the answer."""
 
 
 @dataclass
 class Conversation:
-    """A session of the runtime, made when the first question is asked, unless there is one to go on with.
+    """A session of the runtime: an existing one, or a new one that is created with the first question.
 
     Raises:
-        SessionNotFoundError: the session to go on with does not exist.
+        SessionNotFoundError: the session to continue does not exist.
     """
 
     runtime: Runtime
@@ -122,19 +122,19 @@ class Conversation:
 
     @property
     def shown_id(self) -> str:
-        """The session's id, empty as long as there is none."""
+        """The session's id; empty until the session is created."""
         return "" if self.is_new else self.session_id
 
     @property
     def created(self) -> Definition | None:
-        """What the session is created with if this conversation creates it; None if it goes on with one."""
+        """The definition of the session if this conversation creates it; None if the session existed before."""
         return self._created
 
     def run(self) -> str:
-        """Return the id of the session's agent; what it needs is made now."""
+        """Return the id of the session's agent; create the session and start the agent if necessary."""
         if self.is_new:
             if self.runtime.containers.get(CONTAINER) is None:
-                with suppress(AlreadyExistsError):  # another process was quicker
+                with suppress(AlreadyExistsError):  # another process created it first
                     self.runtime.containers.create(container_id=CONTAINER)
             image = self.runtime.images.register(self._image)
             self.runtime.sessions.create(CONTAINER, image.id, session_id=self.session_id)
@@ -145,20 +145,20 @@ class Conversation:
         return self._agent_id
 
     def rest(self) -> None:
-        """End the agent, if one is live; the next question has another one."""
+        """End the agent if it runs; the next question starts another one."""
         if self._agent_id is not None:
             self.runtime.agents.destroy(self._agent_id)
             self._agent_id = None
 
     def leave(self) -> None:
-        """Hear nothing more, and end the agent."""
+        """Unsubscribe from events, and end the agent."""
         try:
             self.rest()
         finally:
             self._hears()
 
     def pending(self) -> list[PendingCall]:
-        """Return what waits for a person, in the order of the calls."""
+        """Return the calls that wait for a person, in their order."""
         return [] if self.is_new else self.runtime.agents.pending(session_id=self.session_id)
 
     def has_children(self) -> bool:
@@ -166,30 +166,32 @@ class Conversation:
         return not self.is_new and bool(self.runtime.sessions.list(parent=self.session_id, limit=1))
 
     def waiting(self) -> list[str]:
-        """Return the turns that were accepted and are not over, such as that of an edited message in a branch."""
+        """Return the turns that were accepted and have not ended, such as that of an edited message in a branch."""
         turns = [] if self.is_new else self.runtime.sessions.turns(self.session_id)
         return [turn.id for turn in turns if turn.outcome is None]
 
     def must_be_free(self) -> None:
-        """Raise `WaitsForPersonError` if the session takes up no question before a person has decided."""
+        """Raise `WaitsForPersonError` if the session accepts no question until a person has decided."""
         if pending := self.pending():
             raise WaitsForPersonError(self.session_id, len(pending))
 
     def ask(self, question: Content, hear: Hear, *, timeout: float | None = None) -> Answer:
-        """Ask, let every event of the session be heard as it happens, and return when the question's turn is over.
+        """Send the question, pass every event of the session to `hear`, and return when the question's turn has ended.
 
-        Ctrl+C interrupts the turn; a second one raises `KeyboardInterrupt`. So does the end of `timeout` seconds.
+        Ctrl+C interrupts the turn, and a second one raises `KeyboardInterrupt`. The turn is also interrupted after
+        `timeout` seconds.
 
         Raises:
-            WaitsForPersonError: the session takes up no question before a person has decided about its calls.
+            WaitsForPersonError: the session accepts no question until a person has decided about its calls.
         """
         self.must_be_free()
         return self.hear_out(lambda: [self.runtime.agents.receive(self.run(), question)], hear, timeout)
 
     def decide(self, decisions: Sequence[Decision], hear: Hear, timeout: float | None) -> Answer:
-        """Tell the agent what a person has decided about its calls, and hear out what follows, as `ask` does.
+        """Apply a person's decisions about calls, and follow the turns that continue, as `ask` does.
 
-        Calls may be those of child sessions: their turns go on first, and the session's own when they are over.
+        The calls may be those of child sessions: their turns continue first, and the session's own after they have
+        ended.
         """
         calls = [decision.call for decision in decisions]
         is_below = any(call.session_id != self.session_id for call in calls)
@@ -209,14 +211,15 @@ class Conversation:
         *,
         is_below: bool = False,
     ) -> Answer:
-        """Hear out the turns that `begin` returns, as `ask` does; `pending` are calls that were asked for earlier.
+        """Follow the turns that `begin` returns, as `ask` does; `pending` are calls that were requested earlier.
 
-        If it `is_below` that something goes on, the turn is heard out that begins when a child session has ended.
+        With `is_below`, a child session continues; then the turn is followed that the session begins when the child has
+        ended.
         """
         with interrupting(lambda: self._heard.put(_Interrupt())):
             agent_id = self.run()
             open_calls: Sequence[PendingCall | ToolCallInfo] = pending
-            if is_below:  # that of the session is none that waits for a person
+            if is_below:  # the session's own call of the child does not wait for a person
                 calls = self.runtime.sessions.tool_calls(self.session_id)
                 open_calls = [call for call in calls if call.stage != "answered"]
             try:
@@ -224,7 +227,7 @@ class Conversation:
                 hearing = Hearing(self.session_id, agent_id, turn_ids, open_calls)
                 return self._hear_out(hearing, hear, timeout) if turn_ids or is_below else hearing.stopped()
             except Exception:
-                self._may_have_ended = True  # the next question asks for one that is live
+                self._may_have_ended = True  # the next question checks for a live agent
                 raise
 
     def _hear_out(self, hearing: Hearing, hear: Hear, timeout: float | None) -> Answer:
@@ -253,7 +256,7 @@ class Conversation:
                     return answer
 
     def _is_below(self, session_id: str) -> bool:
-        """Return whether it is a child session, or one further below."""
+        """Return whether the id is that of a descendant of the session."""
         if session_id not in self._below:
             session = self.runtime.sessions.get(session_id) if is_child(session_id) else None
             parent = None if session is None else session.parent
@@ -261,10 +264,10 @@ class Conversation:
         return self._below[session_id]
 
     def _next(self, agent_id: str, deadline: float | None) -> Envelope | _Interrupt | None:
-        """Return what is heard next, None if the deadline passes before.
+        """Return the next event or interrupt; None if the deadline passes first.
 
         Raises:
-            AnswerLostError: nothing will come any more.
+            AnswerLostError: no further event will come.
             StorageError: the log cannot be written at present.
         """
         while True:
@@ -275,7 +278,7 @@ class Conversation:
                 if deadline is not None and time.monotonic() >= deadline:
                     return None
             failure = self.runtime.failure
-            if failure is not None:  # the answer cannot be recorded, so nobody will hear of it
+            if failure is not None:  # the answer cannot be recorded, so no event of it will come
                 raise failure
             if self.runtime.agents.get(agent_id) is None and self._heard.empty():
                 raise AnswerLostError(
@@ -284,7 +287,7 @@ class Conversation:
 
 
 class Beside(NamedTuple):
-    """What goes with a question, before it and behind it."""
+    """Blocks that are sent with a question, before and after its text."""
 
     before: tuple[Block, ...] = ()
     behind: tuple[Block, ...] = ()
@@ -295,10 +298,10 @@ _NOTHING = Beside()
 
 @dataclass(frozen=True)
 class Attending:
-    """Asks questions in a conversation, and lets `decide` decide about the calls that wait for a person.
+    """Sends questions in a conversation, and lets `decide` decide about the calls that wait for a person.
 
-    `timeout`, in seconds, is for the agent; how long a person thinks is not counted. What is `beside` a question goes
-    with it.
+    `timeout`, in seconds, limits the agent; the time that a person takes to decide does not count. The blocks `beside`
+    a question are sent with it.
     """
 
     conversation: Conversation
@@ -308,21 +311,21 @@ class Attending:
     beside: Beside = _NOTHING
 
     def content_of(self, question: str) -> Content:
-        """Return the question with what goes with it."""
+        """Return the question with the blocks that are sent with it."""
         if not any(self.beside):
             return question
         return [*self.beside.before, TextBlock(check_message(question)), *self.beside.behind]
 
     def ask(self, question: str) -> Answer:
-        """Ask, and return when the agent has answered or is left waiting."""
+        """Send the question, and return when the agent has answered or waits for a person."""
         return self._go_on(self.conversation.ask(self.content_of(question), self.hear, timeout=self.timeout))
 
     def take_up(self, turn_ids: Sequence[str]) -> Answer:
-        """Hear out turns that were waiting, and return when the agent has answered or is left waiting."""
+        """Follow turns that were waiting, and return when the agent has answered or waits for a person."""
         return self._go_on(self.conversation.hear_out(lambda: turn_ids, self.hear, self.timeout))
 
     def carry_out(self, decisions: Sequence[Decision]) -> Answer:
-        """Tell the agent of the decisions, and return when it has answered or is left waiting."""
+        """Apply the decisions, and return when the agent has answered or waits for a person."""
         return self._go_on(self.conversation.decide(decisions, self.hear, self.timeout))
 
     def _go_on(self, answer: Answer) -> Answer:
@@ -334,7 +337,7 @@ class Attending:
                 if decisions is None:
                     break
                 later = self.conversation.decide(decisions, self.hear, left)
-            elif self.conversation.has_children():  # they are at work again
+            elif self.conversation.has_children():  # the children are running again
                 later = self.conversation.hear_out(list, self.hear, left, is_below=True)
             else:
                 break

@@ -1,4 +1,4 @@
-"""The session that the chat is in, the ways to another one, and what the commands of a chat work on."""
+"""The session that the chat is in, the ways to switch to another one, and the interface that chat commands use."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ from reenact.domain.messages import check_text
 from reenact.domain.session.people import PendingCall
 
 _LONGEST = 200
-"""Bytes that the name of a model may have."""
+"""Maximum length of a model's name in bytes."""
 
 
 @dataclass
 class Current:
-    """The session that is talked in now. Whoever goes elsewhere ends its agent; if that fails, they stay.
+    """The current session of the chat. A switch to another session ends the agent of this one; if that fails, it stays.
 
-    `new_image` is what other new sessions are created with.
+    `new_image` returns the image for further new sessions.
     """
 
     conversation: Conversation
@@ -48,7 +48,7 @@ class Current:
     console: Console
     prices: Mapping[str, Price]
     waiting: list[str] = field(default_factory=list[str])
-    """The turns that waited when the session was come to: `settle` hears them out."""
+    """The turns that were waiting when the session was entered; `settle` follows them."""
     _model: str = ""
     _told: set[str] = field(default_factory=set[str])
 
@@ -57,12 +57,12 @@ class Current:
 
     @property
     def runtime(self) -> Runtime:
-        """The runtime that all of the sessions are in."""
+        """The runtime of all these sessions."""
         return self.conversation.runtime
 
     @property
     def who(self) -> str:
-        """Who answers here, in words."""
+        """A sentence that says who answers in this session."""
         return self.answerer.name(self._model or self.answerer.default)
 
     @property
@@ -72,23 +72,23 @@ class Current:
 
     @property
     def model(self) -> str | None:
-        """The model of this run, in the place of the one that a session was created with; None if there is none."""
+        """The model of this run, which replaces the one that a session was created with; None if there is none."""
         return self.answerer.model
 
     @property
     def way_back(self) -> str:
-        """The command line that goes on with this session."""
+        """The command line that resumes this session."""
         named = self.options.database
         log = () if named is None else ("--db", without_password(named))
         return shlex.join(("reenact", "--resume", self.conversation.session_id, *log))
 
     def reading(self) -> AbstractContextManager[StoredJournal]:
-        """Open the log for reading, beside the runtime."""
+        """Open the log for reading, independently of the runtime."""
         return reading(self.options.database, self.console)
 
     @property
     def is_found(self) -> bool:
-        """Whether the session stands in the log that is where `way_back` looks for it."""
+        """Whether the session is in the log that `way_back` would open."""
         location = log_named(self.options.database, self.console)
         if not location.exists():
             return False
@@ -96,37 +96,37 @@ class Current:
             return bool(journal.read_until(SessionActor.stream(self.conversation.session_id), 1))
 
     def introduce(self) -> str:
-        """Return who answers, and warn of what is not as the session was created.
+        """Return who answers, and warn of what differs from what the session was created with.
 
         Raises:
-            ConfigurationError: what the session costs has a limit, and the model no price.
+            ConfigurationError: the session has a cost limit, and its model has no price.
         """
         conversation = self.conversation
-        self._must_have_price(conversation, self.model)  # before its agent goes on with what waits
+        self._must_have_price(conversation, self.model)  # before the agent continues with turns that wait
         if not conversation.is_new:
             self.waiting = conversation.waiting()
-            conversation.run()  # whoever answers learns what the session was created with
+            conversation.run()  # so that an environment is created, and `departures` are known
         self._take_note(conversation)
         return self.who
 
     def resume(self, session_id: str) -> None:
-        """Go on with this session.
+        """Switch to this session.
 
         Raises:
             SessionNotFoundError: there is no such session.
-            ReenactError: it cannot be run, or the present one not be left.
+            ReenactError: the session cannot be run, or the current one cannot be left.
         """
-        image = Image()  # what a session that there is already was created with stands in the log
+        image = Image()  # the image of an existing session is in the log
         self._go_to(Conversation(self.runtime, image, session_id=session_id, is_new=False))
 
     def begin_anew(self) -> None:
-        """Go to a new session, which is created with its first message."""
+        """Switch to a new session, which is created with its first message."""
         there = Conversation(self.runtime, self.new_image(), session_id=new_session_id(), is_new=True)
         self.answerer.begun.add(there.session_id)
         self._go_to(there)
 
     def branch(self, *, at: int | None, edit: str | None) -> None:
-        """Go to a new session that has the history of this one; see `Sessions.branch`."""
+        """Switch to a new session that has the history of this one; see `Sessions.branch`."""
         origin = self.conversation.session_id
         branch = self.runtime.sessions.branch(origin, at=at, edit=edit)
         if origin in self.answerer.begun:
@@ -134,24 +134,24 @@ class Current:
         self.resume(branch.id)
 
     def use(self, model: str | None) -> None:
-        """Let this model answer from now on, in whatever session of this run; None is what each was created with.
+        """Use this model from now on in all sessions of this run; None stands for the model each was created with.
 
         Raises:
-            InvalidInputError: that is not a name.
-            ConfigurationError: what the session costs has a limit, and the model no price.
+            InvalidInputError: this is not the name of a model.
+            ConfigurationError: the session has a cost limit, and the model has no price.
         """
         if model is not None:
             check_text("the model", model, limit=_LONGEST)
             if len(model.split()) > 1 or model != model.strip():
                 raise InvalidInputError(f"the name of a model has no blanks in it, as {model!r} has")
         self._must_have_price(self.conversation, model)
-        self.conversation.rest()  # the next agent asks the other model
+        self.conversation.rest()  # the next agent uses the other model
         self.answerer.model = model
 
     def warn_of_unpriced(self) -> None:
-        """Warn, once of each, of models that have answered here under names without a price, if there is a limit.
+        """Warn once of each model without a price that has answered in this session, if the session has a cost limit.
 
-        An API may answer under another name than that of the model that was asked.
+        An API may report another model name than the one that was requested.
         """
         conversation = self.conversation
         if self.is_mocked or conversation.is_new or not self.prices or self.definition().cost_limit is None:
@@ -165,7 +165,7 @@ class Current:
                 )
 
     def definition(self) -> Definition:
-        """Return what the session was, or is to be, created with.
+        """Return the definition that the session was, or will be, created with.
 
         Raises:
             StorageError: the log cannot be read.
@@ -191,7 +191,7 @@ class Current:
         self.extending.begin(there)
 
     def _take_note(self, conversation: Conversation) -> None:
-        """Take note of who answers in the conversation, and warn of what is not as it was."""
+        """Record who answers in the conversation, and warn of what differs from what it was created with."""
         if conversation.created is None:
             self._model = self.answerer.created_with or self.answerer.default
             for departure in self.answerer.departures():
@@ -200,9 +200,9 @@ class Current:
             self._model = self.answerer.model_of(conversation.created.model)
 
     def _must_have_price(self, conversation: Conversation, model: str | None) -> None:
-        """Raise `ConfigurationError` if what the session costs has a limit, and nobody knows what is to be paid.
+        """Raise `ConfigurationError` if the session has a cost limit and one of its models has no price.
 
-        The `model` is the one of this run, if there is one. Agents of the session may have models of their own.
+        `model` is the model of this run, if it has one. Agents of the session may have models of their own.
         """
         if self.is_mocked:
             return
@@ -216,10 +216,10 @@ class Current:
 
 
 def definition_of(conversation: Conversation, database: str | None, console: Console) -> Definition:
-    """Return what the session was, or is to be, created with.
+    """Return the definition that the session was, or will be, created with.
 
     Raises:
-        SessionNotFoundError: it does not stand in the log.
+        SessionNotFoundError: the session is not in the log.
         StorageError: the log cannot be read.
     """
     if conversation.created is not None:
@@ -236,46 +236,46 @@ def definition_of(conversation: Conversation, database: str | None, console: Con
 
 @dataclass
 class Talking(ABC):
-    """What the commands of a chat work on: asks the agent, and shows what comes of it."""
+    """The interface that chat commands use: sends messages to the agent and shows the results."""
 
     current: Current
     listed: list[str] = field(default_factory=list[str], init=False)
-    """The sessions that were listed last, in the order in which they were numbered."""
+    """The sessions that were listed last, in the order of their numbers."""
 
     @property
     def width(self) -> int | None:
-        """The columns of the terminal at which a person types the lines, None if nobody does."""
+        """The width of the terminal at which a person types the lines; None without a person."""
         return None
 
     @abstractmethod
     def say(self, line: str) -> None:
-        """Tell whoever has typed a command what comes of it."""
+        """Show a line about the result of a command."""
 
     @abstractmethod
     def ask(self, text: str, *, as_it_is: bool = False) -> None:
-        """Ask what was typed; what calls a command of an extension is that, unless it is meant `as_it_is`."""
+        """Send what was typed; it may call a command of an extension unless `as_it_is` is true."""
 
     @abstractmethod
     def show(self, act: Callable[[Attending], Answer]) -> None:
-        """Show what is answered."""
+        """Run the request and show its answer."""
 
     @abstractmethod
     def see_to(self, pending: Sequence[PendingCall]) -> None:
-        """Ask the person about these calls, or tell of them where there is none."""
+        """Ask the person about these calls, or report them where there is no person."""
 
     @abstractmethod
     def fail(self, error: ReenactError) -> None:
-        """Tell why a command did not do what it is for."""
+        """Show why a command failed."""
 
-    def run(self, command: str) -> None:  # noqa: B027 - scripts run none
-        """Run a command of the shell, if a person is there who approves of it."""
+    def run(self, command: str) -> None:  # noqa: B027 - scripts run no commands
+        """Run a shell command, if a person is there who approves it."""
 
     def carry_out(self, decisions: Sequence[Decision]) -> None:
-        """Tell the agent of decisions, and show what follows."""
+        """Send the decisions to the agent, and show what follows."""
         self.show(lambda attending: attending.carry_out(decisions))
 
     def settle(self) -> None:
-        """See to what waits in the session: calls for the person, and then messages for the agent."""
+        """Handle what waits in the session: calls that need the person, and then turns that wait."""
         current = self.current
         waiting, current.waiting = current.waiting, []
         if pending := current.conversation.pending():

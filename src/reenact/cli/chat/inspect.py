@@ -1,4 +1,4 @@
-"""The commands that look at what there is and change nothing: `/sessions`, `/cost` and `/log`."""
+"""The commands that show information and change nothing: `/sessions`, `/cost` and `/log`."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ from reenact.domain.session.told import TurnInfo, UsageInfo
 from reenact.projections.explain.entries import Filter, LogEntry, last_entries
 
 SHOWN = 20
-"""So many sessions, or events, are shown without being asked for."""
+"""Number of sessions or events that are shown by default."""
 _TYPE = 17
-"""Columns for what kind of event it is."""
+"""Width of the column with the event type."""
 _NUMBER = re.compile(r"[0-9]{1,6}")
 _COUNTS = {
     "input_tokens": "in",
@@ -34,18 +34,18 @@ _COUNTS = {
 }
 _NO_PRICES = "no prices are known (--price)"
 _AGENT = "@"
-"""How the names begin of those that have answered in the place of a model."""
+"""Prefix of the names of agents, which have answered in place of a model."""
 _NOTHING = "Nothing was said in this session yet."
 
 
 def newest_sessions(runtime: Runtime) -> list[SessionInfo]:
-    """Return the sessions that talk with people, the newest first, but for those that were forgotten."""
+    """Return the sessions that talk with people, newest first, without those that were forgotten."""
     sessions = runtime.sessions.list_by_container(CONTAINER) if runtime.containers.get(CONTAINER) else []
     return [session for session in reversed(sessions) if session.parent is None and session.forgotten is None]
 
 
 def sessions(talking: Talking, _: str) -> None:
-    """List the newest sessions, with the numbers that `/resume` takes."""
+    """List the newest sessions with the numbers that `/resume` takes."""
     runtime = talking.current.runtime
     found = newest_sessions(runtime)
     talking.listed[:] = [session.id for session in found[:SHOWN]]
@@ -56,7 +56,7 @@ def sessions(talking: Talking, _: str) -> None:
 
 
 def numbered_lines(runtime: Runtime, found: Sequence[SessionInfo], own: str = "") -> Iterator[str]:
-    """Yield lines about the newest sessions, each with its number and a mark if it is that of one's own."""
+    """Yield a line for each of the newest sessions, with its number; the session `own` is marked."""
     for number, session in enumerate(found[:SHOWN], start=1):
         mark = "*" if session.id == own else " "
         waiting = len(runtime.agents.pending(session_id=session.id))
@@ -66,14 +66,14 @@ def numbered_lines(runtime: Runtime, found: Sequence[SessionInfo], own: str = ""
 
 
 def beginnings(talking: Talking) -> list[tuple[str, str]]:
-    """Return the other sessions that are listed, and what each began with."""
+    """Return the other listed sessions, each with the first words of its first message."""
     runtime, own = talking.current.runtime, talking.current.conversation.session_id
     others = [session.id for session in newest_sessions(runtime)[:SHOWN] if session.id != own]
     return [(one, first_words(runtime.sessions.messages(one))) for one in others]
 
 
 def cost(talking: Talking, _: str) -> None:
-    """Tell what the session has used, and what that cost: by model, by tool, in all, and in the last turn."""
+    """Show the usage and costs of the session: per model, per tool, in total, and of the last turn."""
     conversation = talking.current.conversation
     if conversation.is_new:
         talking.say(_NOTHING)
@@ -103,7 +103,7 @@ def cost(talking: Talking, _: str) -> None:
 
 
 def _used_by_children(runtime: Runtime, session_id: str) -> dict[str, Spent]:
-    """Return what the child sessions have used, and those below, by the names of their agents."""
+    """Return the usage of all descendant sessions by the name of their agents."""
     found: dict[str, Spent] = {}
     for child in runtime.sessions.list(parent=session_id):
         image, used = runtime.images.get(child.image_id), runtime.sessions.usage(child.id)
@@ -115,7 +115,7 @@ def _used_by_children(runtime: Runtime, session_id: str) -> dict[str, Spent]:
 
 
 def _whole(used: UsageInfo, models: Mapping[str, Spent]) -> Spent:
-    """Return what was used in all, by so many answers of these models."""
+    """Return the total usage, with the number of answers of these models."""
     calls, unpriced = sum(one.calls for one in models.values()), sum(one.unpriced for one in models.values())
     return Spent(calls, used.usage, used.cost, unpriced)
 
@@ -130,7 +130,7 @@ def _sum(one: Spent, other: Spent) -> Spent:
 
 
 def log(talking: Talking, rest: str) -> None:
-    """Show the last events of the session, the shared ones of a branch too."""
+    """Show the last events of the session, including those that a branch shares with its origin."""
     if rest and not (_NUMBER.fullmatch(rest) and int(rest)):
         raise InvalidInputError(f"/log takes how many events to show, a number from 1 to 999999, not {rest!r:.40}")
     if talking.current.conversation.is_new:
@@ -144,7 +144,7 @@ def log(talking: Talking, rest: str) -> None:
 
 
 def entries(talking: Talking, count: int, *types: str) -> list[LogEntry]:
-    """Return the last events of the session and of what it shares, of these types if there are any."""
+    """Return the last events of the session and of the history it shares, only of these types if any are given."""
     wanted = Filter(session=talking.current.conversation.session_id, lineage=True, types=frozenset(types))
     with suppress(NoLogYetError), talking.current.reading() as journal:
         return last_entries(journal, wanted, count)
@@ -152,7 +152,7 @@ def entries(talking: Talking, count: int, *types: str) -> list[LogEntry]:
 
 
 def _last(turns: Sequence[TurnInfo]) -> str:
-    """Return what one answer has used: its turn, and those that went on after a person had decided."""
+    """Return the usage of one answer: of its turn and of the turns that continued it after decisions of a person."""
     usage: dict[str, int] = {}
     cost: float | None = None
     for turn in turns:
@@ -171,7 +171,7 @@ def _tokens(usage: Mapping[str, int]) -> str:
 
 
 def _cost(spent: Spent) -> str:
-    """Return what one model or tool cost, as far as that is known."""
+    """Return the known cost of one model or tool, to append to its line."""
     return "" if spent.unpriced == spent.calls else f", cost {_amount(spent)}"
 
 

@@ -1,4 +1,4 @@
-"""The commands that go elsewhere (`/resume`, `/new`, `/branch`, `/model`), and which session an id means."""
+"""The commands that switch sessions or models (`/resume`, `/new`, `/branch`, `/model`), and the look-up of sessions."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ _AS_CREATED = "default"
 _POSITION = re.compile(r"[+-]?[0-9]+")
 _DIGITS = 18
 _QUESTION = 3
-"""So many lines of the last question are shown."""
+"""Number of lines of the last question that are shown."""
 _ANSWER = 6
-"""So many lines of the last answer are shown."""
+"""Number of lines of the last answer that are shown."""
 _MARGIN = "  │ "
 _WIDEST = 200
 _POINTS = 20
-"""So many messages are offered to branch off at."""
+"""Number of messages that are offered as points to branch at."""
 
 
 def resume(talking: Talking, named: str) -> None:
-    """Go on with the session that is named; without a name list them."""
+    """Switch to the named session; without a name, list the sessions."""
     if not named:
         sessions(talking, "")
         talking.say("/resume ID goes on with one, or /resume 2 with the second of them.")
@@ -46,14 +46,14 @@ def resume(talking: Talking, named: str) -> None:
 
 
 def new(talking: Talking, _: str) -> None:
-    """Begin a new session."""
+    """Switch to a new session."""
     before = talking.current.who
     talking.current.begin_anew()
     _arrive(talking, "", before)
 
 
 def branch(talking: Talking, rest: str) -> None:
-    """Go to a branch of the session."""
+    """Switch to a branch of the session."""
     origin = talking.current.conversation
     if origin.is_new:
         talking.say("There is nothing to branch off from: nothing was said in this session yet.")
@@ -67,7 +67,7 @@ def branch(talking: Talking, rest: str) -> None:
 
 
 def model(talking: Talking, name: str) -> None:
-    """Tell which model answers, or let another one answer from now on."""
+    """Say which model answers, or use another one from now on."""
     current = talking.current
     if current.is_mocked:
         talking.say(f"{current.who}. It does so whatever the model.")
@@ -81,7 +81,7 @@ def model(talking: Talking, name: str) -> None:
 
 
 def models(talking: Talking) -> list[tuple[str, str]]:
-    """Return models that may stand behind `/model`: those that have prices, and those that have answered here."""
+    """Return the arguments to offer for `/model`: models that have prices, and those that have answered here."""
     current = talking.current
     if current.is_mocked:
         return []
@@ -94,7 +94,7 @@ def models(talking: Talking) -> list[tuple[str, str]]:
 
 
 def points(talking: Talking) -> list[tuple[str, str]]:
-    """Return positions that may stand behind `/branch`: those of the last messages, the newest first."""
+    """Return the arguments to offer for `/branch`: the positions of the last messages, newest first."""
     if talking.current.conversation.is_new:
         return []
     said = entries(talking, _POINTS, "message-accepted")
@@ -102,13 +102,13 @@ def points(talking: Talking) -> list[tuple[str, str]]:
 
 
 def _words(content: object) -> str:
-    """Return the first words of a message as the log has it."""
+    """Return the first words of a message, given as it is in the log."""
     texts = [one.get("text") for one in content if is_object(one)] if is_array(content) else []
     return cut(harmless(" ".join(" ".join(filter(None, map(str, texts))).split())), 60)
 
 
 def _meant(talking: Talking, named: str) -> str:
-    """Return the id of the session that is meant: by its id, its beginning, or its number in the list."""
+    """Return the id of the session named by its id, the beginning of its id, or its number in the list."""
     runtime = talking.current.runtime
     if named == talking.current.conversation.session_id:
         return named
@@ -116,7 +116,7 @@ def _meant(talking: Talking, named: str) -> str:
 
 
 def _point(rest: str) -> tuple[int | None, str | None]:
-    """Return the position and the edited message in what stands behind `/branch`."""
+    """Parse the arguments of `/branch` into the position and the edited message."""
     word, *text = rest.split(maxsplit=1) or [""]
     if not _POSITION.fullmatch(word):
         return None, rest or None
@@ -128,7 +128,7 @@ def _point(rest: str) -> tuple[int | None, str | None]:
 
 
 def _arrive(talking: Talking, more: str, before: str) -> None:
-    """Say where the person is now, and see to what waits there."""
+    """Say which session the person is in now, and handle what waits there."""
     current = talking.current
     conversation = current.conversation
     messages = () if conversation.is_new else current.runtime.sessions.messages(conversation.session_id)
@@ -140,7 +140,7 @@ def _arrive(talking: Talking, more: str, before: str) -> None:
 
 
 def show_last_exchange(talking: Talking, messages: Sequence[Message]) -> None:
-    """Show a person how the last question began and its answer ended, in a few lines."""
+    """Show a person the beginning of the last question and the end of its answer, in a few lines."""
     for line in () if talking.width is None else _last_exchange(messages, talking.width - len(_MARGIN)):
         talking.say(f"{_MARGIN}{line}")
 
@@ -167,10 +167,10 @@ _NUMBER = re.compile(r"[1-9][0-9]{0,5}")
 
 
 def numbered_or_named(runtime: Runtime, named: str, listed: Sequence[str]) -> str:
-    """Return the id of the session that is meant: by its id, its beginning, or its number among those listed.
+    """Return the id of the session named by its id, the beginning of its id, or its number among those listed.
 
     Raises:
-        InvalidInputError: there is no such number, or several begin so.
+        InvalidInputError: there is no such number, or several ids begin with the name.
         SessionNotFoundError: there is no such session.
     """
     if not _NUMBER.fullmatch(named) or runtime.sessions.get(named) is not None:
@@ -181,11 +181,11 @@ def numbered_or_named(runtime: Runtime, named: str, listed: Sequence[str]) -> st
 
 
 def session_named(runtime: Runtime, named: str) -> str:
-    """Return the id of the session that has this id, or the only one whose id begins so, with `ses_` or without it.
+    """Return the id of the session with this id, or the only id that begins with it, with or without `ses_`.
 
     Raises:
-        InvalidInputError: several begin so.
-        SessionNotFoundError: none does.
+        InvalidInputError: several ids begin with the name.
+        SessionNotFoundError: no id does.
     """
     if runtime.sessions.get(named) is not None:
         return named
@@ -200,13 +200,13 @@ def session_named(runtime: Runtime, named: str) -> str:
 
 
 def choose_session(runtime: Runtime, console: Console) -> str:
-    """Return the id of the session that the person chooses.
+    """Let the person choose a session and return its id.
 
     Raises:
-        KeyboardInterrupt: they choose none.
-        NothingToContinueError: there is none.
+        KeyboardInterrupt: the person chooses none.
+        NothingToContinueError: there are no sessions.
     """
-    from reenact.cli.editor.editor import editor_of_decisions, read_line  # noqa: PLC0415 - loaded for who chooses
+    from reenact.cli.editor.editor import editor_of_decisions, read_line  # noqa: PLC0415 - loaded only to choose
 
     screen = console.screen(console.err)
     sessions = newest_sessions(runtime)

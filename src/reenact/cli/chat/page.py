@@ -1,4 +1,4 @@
-"""The page on which a person reads an answer: the text as it streams, thoughts, calls and results."""
+"""Shows an answer to a person: the text as it streams, thoughts, calls and results."""
 
 from __future__ import annotations
 
@@ -49,12 +49,12 @@ _WAITING, _RUNNING, _WRITING, _THINKING = "waiting", "running", "writing", "thin
 _CALLS = "calls"
 _INDENT = "  "
 _CHARACTERS = 4
-"""So many characters are taken for a token while a message is being written."""
+"""Number of characters that count as one token while a message is being written."""
 
 
 @dataclass
 class _Raw:
-    """Text as it comes, without what a terminal would obey."""
+    """Writes text as it arrives, without control characters."""
 
     _write: Callable[[str], object]
     is_seen: bool = True
@@ -67,16 +67,16 @@ class _Raw:
 
 
 _Sink: TypeAlias = StreamedMarkdown | Plain | _Raw
-"""Where text goes that comes in pieces."""
+"""A writer of streamed text."""
 
 
 class Page:
-    """Shows what is heard of an answer, as it is heard. As a context manager: it is under way from here on."""
+    """Shows the events of an answer as they arrive. As a context manager, it shows that the answer is in progress."""
 
     _open: _Sink | None = None
     _last: object = None
     _under: tuple[str | None, int] | None = None
-    """The call of which the line is the last that is shown, and how much was logged before."""
+    """The call whose line was shown last, and the number of log messages written at that time."""
 
     def __init__(self, console: Console, screen: Screen, session_id: str) -> None:
         self._console = console
@@ -94,15 +94,15 @@ class Page:
         self._is_under_way = self._has_terminal = False
         self._calls: dict[str, _Call] = {}
         self._held: dict[str, tuple[str, object]] = {}
-        """The calls that the model has asked for: each is shown when it runs, or by whoever asks a person about it."""
+        """The calls that the model has requested: each is shown when it runs, or when a person is asked about it."""
         self._decided: set[str] = set()
-        """The calls about which a person was asked on this page, who has seen them."""
+        """The calls that a person has seen on this page, having been asked about them."""
         self._running: set[str] = set()
         marks = ("→ ", "  │ ")
         self._mark, self._margin = marks if can_show(screen, "".join(marks)) else ("-> ", "  | ")
 
     def __enter__(self) -> Self:
-        """Show from here on that something is under way, when nothing else appears."""
+        """Show from now on that the answer is in progress while nothing else appears."""
         self._is_under_way = True
         self._stops.enter_context(TERMINAL_LOCK.showing_calls())
         if self._live is not None:
@@ -111,7 +111,7 @@ class Page:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """End what is open, whatever happened."""
+        """End the open text and the live line in any case."""
         with self._stops:
             try:
                 self._show_held()
@@ -126,7 +126,7 @@ class Page:
         return self._live is not None and self._live.is_escaped
 
     def asking(self, decide: Decide) -> Decide:
-        """Return what decides in the same way, while nothing else is going on here, and shows each call itself."""
+        """Wrap `decide` so that the page pauses while it asks; `decide` shows each call itself."""
 
         def ask(pending: Sequence[PendingCall]) -> Sequence[Decision] | None:
             for call in pending:
@@ -150,7 +150,7 @@ class Page:
         return ask
 
     def hear(self, event: Envelope, *, is_own: bool) -> None:
-        """Show what there is to see; what is logged meanwhile stands before it, or behind the text that is open."""
+        """Show an event. Log messages of that time are written before it, or after the open text."""
         if is_own:
             self._tokens.hear(event.data)
         if self._live is not None and is_own:
@@ -171,7 +171,7 @@ class Page:
                     self._hear_of_calls(event.data)
 
     def end(self, answer: Answer) -> None:
-        """End the answer, and say why it is not whole."""
+        """End the answer, and say why it is incomplete."""
         self._show_held()
         self._end_block()
         reason = why_ended(answer)
@@ -223,7 +223,7 @@ class Page:
                 pass
 
     def _hear_of_edit(self, event: ToolEdited) -> None:
-        """Show the call as it was changed, unless whoever was asked here has changed it, and seen it so."""
+        """Show the edited call, unless the person at this page edited it and has seen it."""
         if event.id in self._held:
             self._show_call(event.id, *self._held.pop(event.id))
         known = self._calls.get(event.id)
@@ -234,12 +234,12 @@ class Page:
             self._show_call(event.id, name, event.edited)
 
     def _release(self, call_id: str, name: str, arguments: object) -> None:
-        """Hold the call no more, also if the model has named it otherwise: as an earlier call was named."""
+        """Stop holding the call; if it has a new ID because the model reused one, find it by name and arguments."""
         same = (id_ for id_, held in self._held.items() if held == (name, arguments))
         self._held.pop(call_id if call_id in self._held else next(same, ""), None)
 
     def _show_held(self) -> None:
-        """Show the calls that were held: they do not run, or nobody was told that they do."""
+        """Show the calls that are still held: they do not run, or no event said that they do."""
         while self._held:
             call_id = next(iter(self._held))
             self._show_call(call_id, *self._held.pop(call_id))
@@ -259,14 +259,14 @@ class Page:
             self._calls[call_id] = _Call(name, line)
 
     def _show_result(self, event: ToolResult) -> None:
-        """Show the beginning of a result: of a child session one line, behind how that has ended."""
+        """Show the beginning of a result; for a child session, one line that begins with its outcome."""
         width = width_of(self._screen) - len(self._margin)
         style = "red" if event.is_error else "dim"
         self._stand_under(event.id, event.name or "")
         self._under = None
         lines = result_lines(event.result, width)
         ended = self._children.end_of(event.id)
-        if ended is not None:  # the answer of one that a person has asked follows
+        if ended is not None:  # if a person asked the agent, its answer follows
             is_shown = self._tokens.is_agent and not event.is_error
             lines = [ended if is_shown else f"{ended}: {' '.join(lines)}"]
         elif event.is_error:
@@ -275,7 +275,7 @@ class Page:
             self._line(cut(line, width), self._margin, style)
 
     def _show_beneath(self, line: Beneath | None) -> None:
-        """Show what a child session does, where a person looks on."""
+        """Show what a child session does, if a person watches the page."""
         if line is not None and self._live is not None:
             self._stand_under(line.call_id)
             head = f"{self._margin}{_INDENT * line.depth}"
@@ -283,7 +283,7 @@ class Page:
             self._under = line.call_id, TERMINAL_LOCK.written
 
     def _stand_under(self, call_id: str | None, name: str = "") -> None:
-        """Let what follows stand under the call, whose line is shown again if it is not the last one."""
+        """Make the following lines appear below the call; repeat the call's line if it is not the last one shown."""
         self._begin_block(_CALLS)
         if self._under != (call_id, TERMINAL_LOCK.written) or call_id is None:
             call = self._calls.get(call_id or "")
@@ -307,7 +307,7 @@ class Page:
             self._live.doing = _RUNNING if self._running else _WAITING
 
     def _write(self, sink: _Sink, text: str) -> None:
-        """Go on with a text, or begin it if something else came last."""
+        """Continue a text, or begin it if something else came last."""
         if self._open is not sink:
             self._show_held()
             self._begin_block(sink)
@@ -321,14 +321,14 @@ class Page:
         sink.write(text)
 
     def _begin_block(self, block: object) -> None:
-        """Set what comes apart from what is of another kind."""
+        """Leave a blank line before a block of another kind."""
         self._end_block()
         if self._last is not None and self._last is not block:
             self._screen.print()
         self._last = block
 
     def _end_block(self) -> None:
-        """End the line that is open."""
+        """End the open line."""
         sink, self._open = self._open, None
         if sink is not None:
             self._tell_what_is_done()
@@ -341,7 +341,7 @@ class Page:
 
 
 class _Tokens:
-    """Which model writes, and how many tokens it has written: as it says, or else a quarter of the characters."""
+    """The model that writes and the tokens it has written: as reported, or else estimated from the characters."""
 
     model = ""
     _before = 0
@@ -352,7 +352,7 @@ class _Tokens:
 
     @property
     def is_agent(self) -> bool:
-        """Whether it is not a model: a person has asked an agent."""
+        """Whether an agent answers instead of a model, because a person asked it."""
         return self.model.startswith("@")
 
     @property
@@ -361,7 +361,7 @@ class _Tokens:
         return self._before + self._told + self._characters // _CHARACTERS
 
     def hear(self, event: EventData) -> None:
-        """Take an event of the answer into account."""
+        """Update the counts from an event of the answer."""
         match event:
             case MessageStart():
                 self._before, self._told, self._characters = self.count, 0, 0
@@ -375,7 +375,7 @@ class _Tokens:
 
 
 class _Call(NamedTuple):
-    """A call of which the result may be shown somewhere else."""
+    """A call as it was shown, to be repeated above its result."""
 
     name: str
     line: str

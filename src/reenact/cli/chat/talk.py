@@ -1,4 +1,4 @@
-"""Opens the log, chooses the session, and asks: a chat, or a script, which answers prompts where no person is."""
+"""Opens the log, chooses the session, and runs a chat, or answers prompts as a script where there is no person."""
 
 from __future__ import annotations
 
@@ -52,11 +52,11 @@ from reenact.domain.session.people import PendingCall
 from reenact.domain.session.turns import REJECTED
 
 _READ_WITHIN = 3.0
-"""Seconds that standard input is waited for beside a prompt: whoever started this may have left it open."""
+"""Seconds to wait for standard input when there is also a prompt: the caller may have left it open."""
 
 
 def talk(options: TalkOptions, console: Console, extending: Extend) -> int:
-    """Talk as the options say, with what extensions add, and return the exit code."""
+    """Run a chat or a script as the options say, with what extensions add, and return the exit code."""
     if options.resume == "" and (options.prompt is not None or not console.has_person or console.in_ci):
         raise ConfigurationError("--resume needs the ID of a session: a list to choose from is for a chat")
     if options.prompt is not None:
@@ -73,7 +73,7 @@ def talk(options: TalkOptions, console: Console, extending: Extend) -> int:
         raise NoInputError("nobody types in a build: give -p TEXT, or the prompts as lines of standard input")
     if options.output_format is not OutputFormat.TEXT:
         raise ConfigurationError(f"--output-format {options.output_format.value} needs -p TEXT, or lines of input")
-    from reenact.cli.chat.chat import chat  # noqa: PLC0415 - the line editor is loaded when somebody types
+    from reenact.cli.chat.chat import chat  # noqa: PLC0415 - the line editor is loaded only for a chat
 
     added = extending(options, console, asks=True)
     with _conversation(options, console, added) as current:
@@ -81,7 +81,7 @@ def talk(options: TalkOptions, console: Console, extending: Extend) -> int:
 
 
 def _answer(prompts: Iterable[str], options: TalkOptions, console: Console, extending: Extend) -> int:
-    """Answer the prompt, or each line of the input in turn; the exit code is that of the first that failed."""
+    """Answer the prompt, or each line of the input; the exit code is that of the first failure."""
     added = extending(options, console, asks=False)
     with _conversation(options, console, added) as current:
         _announce(current, console)
@@ -96,7 +96,7 @@ def _answer(prompts: Iterable[str], options: TalkOptions, console: Console, exte
 
 @contextmanager
 def _conversation(options: TalkOptions, console: Console, added: Extending) -> Generator[Current]:
-    """Open the log and choose the session: a new one, the newest, or the one that was named."""
+    """Open the log and choose the session: a new one, the newest one, or the one that is named."""
     texts = {"--model": options.model, "--resume": options.resume or None, "--base-url": options.base_url}
     for name, text in texts.items():
         if text is not None:
@@ -155,13 +155,13 @@ def _conversation(options: TalkOptions, console: Console, added: Extending) -> G
         finally:
             with cleaning_up(added.end):
                 try:
-                    runtime.close()  # the turns hear first that they are over, and then what runs for them ends
+                    runtime.close()  # the turns end first, and then what runs for them
                 finally:
                     added.end()
 
 
 def _session(options: TalkOptions, runtime: SharedRuntime, console: Console) -> str:
-    """Return the id of the session that is to be talked in; which one is meant by a part of an id is said."""
+    """Return the id of the session to use; if the options have only a part of the id, report the whole one."""
     if options.resume is None:
         return _latest(runtime) if options.goes_on else new_session_id()
     if not options.resume:
@@ -173,7 +173,7 @@ def _session(options: TalkOptions, runtime: SharedRuntime, console: Console) -> 
 
 
 def _image_of_new(options: TalkOptions, base: Image) -> Image:
-    """Return what a session is created with that is begun while another one goes on, for which `base` is."""
+    """Return the image for a new session that is begun while the resumed session, with image `base`, is current."""
     if options.of_new is None:
         return base
     return msgspec.structs.replace(image_of(options.of_new, base.tools), guards=base.guards)
@@ -190,7 +190,7 @@ def _latest(runtime: SharedRuntime) -> str:
 
 
 def _announce(current: Current, console: Console) -> None:
-    """Say on standard error what a caller should know; that Claude answers is what everybody expects."""
+    """Report on standard error who answers, in CI or if it is the mock; a person expects Claude to answer."""
     who = current.introduce()
     if console.in_ci or current.is_mocked:
         console.say(f"{who} (session {current.conversation.session_id})")
@@ -202,7 +202,7 @@ def _all_of_it(console: Console) -> str:
 
 
 def _with_input(prompt: str, console: Console) -> str:
-    """Return the prompt, and behind it what standard input holds, unless that is a terminal or gives nothing."""
+    """Return the prompt, followed by standard input, unless that is a terminal or sends nothing."""
     if sys.stdin is None or sys.stdin.isatty():
         return prompt
     if not gives(sys.stdin, _READ_WITHIN):
@@ -210,7 +210,7 @@ def _with_input(prompt: str, console: Console) -> str:
         return prompt
     try:
         data = _decoded(console.input().read())
-    except OSError:  # it is none that can be read
+    except OSError:  # standard input cannot be read
         return prompt
     return f"{prompt}\n\n{data}" if data.strip() else prompt
 
@@ -225,7 +225,7 @@ def _lines(console: Console) -> Iterator[str]:
 
 @contextmanager
 def _readable() -> Generator[None]:
-    """Raise `NoInputError` if standard input is none that can be read."""
+    """Raise `NoInputError` if standard input cannot be read."""
     try:
         yield
     except OSError as error:
@@ -246,12 +246,12 @@ def _decoded(data: bytes) -> str:
 _OPTION = "--allowed-tools"
 _OF_SERVERS = "mcp__"
 _PATIENCE = 10
-"""So often in a row a model may ask for what nobody is there to approve."""
+"""Maximum number of consecutive rounds in which a model requests only calls that nobody is there to approve."""
 
 
 @dataclass
 class Script(Talking):
-    """Asks the questions of a script; `code` is the exit code of the first that failed."""
+    """Answers the prompts of a script; `code` is the exit code of the first failure."""
 
     code: int = ExitCode.SUCCESS
 
@@ -261,28 +261,28 @@ class Script(Talking):
 
     @property
     def is_over(self) -> bool:
-        """Whether nothing more is to be asked: that was interrupted, or nobody takes the answers."""
+        """Whether to send no further prompt: an answer was interrupted, or nobody reads the output."""
         return self.code == ExitCode.INTERRUPTED or self._console.gave_up
 
     def say(self, line: str) -> None:
-        """Say it on standard error."""
+        """Write the line to standard error."""
         self._console.say(line)
 
     def ask(self, text: str, *, as_it_is: bool = False) -> None:
-        """Ask, and print the answer."""
+        """Send the text, and print the answer."""
         self.show(lambda attending: self.current.extending.ask(attending, check_message(text), as_it_is=as_it_is))
 
     def see_to(self, pending: Sequence[PendingCall]) -> None:
-        """Say what waits for a person."""
+        """Report the calls that wait for a person."""
         for call in pending:
             self._console.say(told(call))
 
     def fail(self, error: ReenactError) -> None:
-        """Print why a command did not do what it is for."""
+        """Print why a command failed."""
         self._end(unasked(self.current.conversation.shown_id, problem_of(error)))
 
     def show(self, act: Callable[[Attending], Answer]) -> None:
-        """Print the answer."""
+        """Run the request and print its answer."""
         unattended = Unattended(self._options.allowed_tools, self._console.warn)
         attending = Attending(
             self.current.conversation,
@@ -308,10 +308,7 @@ class Script(Talking):
 
 @dataclass
 class Unattended:
-    """Decides where no person is: what the options allow is approved, all else is rejected, and the model told why.
-
-    In the names of the tools that may run, `*`, `?` and `[…]` are wildcards.
-    """
+    """Decides about calls where there is no person: approves what the options allow, rejects the rest with a reason."""
 
     _allowed: Sequence[str]
     _warn: Callable[[str], None]
@@ -323,7 +320,7 @@ class Unattended:
 
     @property
     def gave_up(self) -> bool:
-        """Whether the turn was ended because the model went on to ask for what is rejected."""
+        """Whether the turn was ended because the model kept requesting calls that are rejected."""
         return self._refusals > _PATIENCE
 
     def __call__(self, pending: Sequence[PendingCall]) -> list[Decision]:
@@ -349,9 +346,10 @@ def _reason(call: PendingCall) -> str:
 
 
 def warn_of_unknown(options: TalkOptions, image: Image, conversation: Conversation, console: Console) -> None:
-    """Warn of what --allowed-tools names and the session has not, as far as its tools are known by now.
+    """Warn of names in `--allowed-tools` that are not among the session's tools, as far as these are known.
 
-    Those of servers are known when they have answered; what settings allow is for any session, and may be of others.
+    The tools of MCP servers are known only once these have answered. What settings allow applies to all sessions, so it
+    is not checked.
     """
     if options.allowed_by_settings or not options.allowed_tools:
         return
@@ -365,7 +363,7 @@ def warn_of_unknown(options: TalkOptions, image: Image, conversation: Conversati
 
 
 def unknown(allowed: Sequence[str], known: Collection[str], *, has_servers: bool) -> list[str]:
-    """Return the names and patterns that fit no known tool, and cannot be of a server either."""
+    """Return the patterns that match no known tool, and cannot match a tool of an MCP server either."""
     return [
         pattern
         for pattern in allowed

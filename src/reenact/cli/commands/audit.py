@@ -1,4 +1,4 @@
-"""`verify`, `checkpoint`, `replay`, `show` and `diff`: what the log proves, and states of sessions."""
+"""The commands `verify`, `checkpoint`, `replay`, `show` and `diff`: integrity of the log, and states of sessions."""
 
 from __future__ import annotations
 
@@ -38,11 +38,11 @@ from reenact.projections.verification.what_if import what_if
 
 
 def verify(options: VerifyOptions, console: Console) -> int:
-    """Print what is wrong with the log; exit with 1 if anything is.
+    """Print the damage found in the log; return 1 if there is any.
 
     Raises:
-        CheckpointError: what it is to be held to is not a checkpoint of this log.
-        StorageError: it cannot be read to its end.
+        CheckpointError: the checkpoint to compare with is not one of this log.
+        StorageError: the log cannot be read to its end.
     """
     database = log_to_read(options.database, console)
     with progress_line(console) as progress:
@@ -52,7 +52,7 @@ def verify(options: VerifyOptions, console: Console) -> int:
 
 
 def checkpoint(options: CheckpointOptions, console: Console) -> int:
-    """Write where every stream and feed of the log ends, to a file or to standard output.
+    """Write the end of every stream and feed of the log to a file or to standard output.
 
     Raises:
         LogUnusableError: the log is damaged.
@@ -74,16 +74,16 @@ def checkpoint(options: CheckpointOptions, console: Console) -> int:
 
 
 DIFFERS = 1
-"""The exit code when a history is decided otherwise today."""
+"""The exit code if today's code decides differently in a history."""
 _EXPORT = ".jsonl"
 _LOG = ".db"
 _Found: TypeAlias = tuple[str | None, Retraced]
 _Look: TypeAlias = Callable[..., Iterator[Retraced]]
-"""Takes a log, and the session if it is one; returns what comes of its histories."""
+"""Yields the results for the histories of a log, or for one session of it."""
 
 
 class _Line(msgspec.Struct, frozen=True, kw_only=True):
-    """A history as a program reads it: where it is from, None for the log, and what came of it."""
+    """The result for a history, as printed for programs; `source` is its file, or None for the log."""
 
     source: str | None
     stream: str
@@ -98,12 +98,12 @@ class _Line(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def replay(options: ReplayOptions, console: Console) -> int:
-    """Print what comes of each history; return 1 if one is decided otherwise today, or would be, 0 if none is.
+    """Print the result for each history; return 1 if any decision differs from the recorded one, or else 0.
 
     Raises:
         SessionNotFoundError: there is no such session in the log.
-        InvalidInputError: a file, or a folder of them, holds no history.
-        ConfigurationError: what is supposed cannot be.
+        InvalidInputError: a file or folder contains no history.
+        ConfigurationError: an assumption is invalid.
     """
     supposed, counted = supposed_by(options), Counted()
     look: _Look = retrace if supposed is None else partial(what_if, supposed=supposed)
@@ -142,7 +142,7 @@ def _all(options: ReplayOptions, look: _Look, console: Console) -> Iterator[_Fou
 
 
 def _files(what: Sequence[str]) -> list[Path]:
-    """Return the files that are named, or stand in the folders that are; none, if sessions are named."""
+    """Return the named files and those in the named folders; an empty list if sessions are named."""
     paths = [Path(one) for one in what]
     named = [path.suffix in (_EXPORT, _LOG) or path.exists() for path in paths]
     if not any(named):
@@ -163,7 +163,7 @@ def _of_file(file: Path, ring: KeyRing | None, look: _Look) -> Iterator[_Found]:
     try:
         with _opened(file, ring) as log:
             yield from ((name, one) for one in look(log))
-    except (ExportUnusableError, LogUnusableError) as error:  # whatever it is, it is not a history of ours
+    except (ExportUnusableError, LogUnusableError) as error:  # it is not a valid history, whatever it is
         parting = Parting(
             position=None, version=0, recorded=None, decided=None, field="", command=None, problem=str(error)
         )
@@ -205,7 +205,7 @@ def show(options: ShowOptions, console: Console) -> int:
 
     Raises:
         SessionNotFoundError: there is no such session.
-        InvalidInputError: the session begins behind the position, or the log ends before it.
+        InvalidInputError: the session begins after the position, or the log ends before it.
     """
     with reading(options.database, console, options.session) as journal:
         found = shown(journal, options.session, at=options.at)
@@ -215,17 +215,17 @@ def show(options: ShowOptions, console: Console) -> int:
 
 _Side: TypeAlias = tuple[str, int | None]
 DIFFERENT = 1
-"""The exit code when there is any difference."""
+"""The exit code if there is any difference."""
 _DIGITS = 18
 
 
 def diff(options: DiffOptions, console: Console) -> int:
-    """Print the difference and return 1, or 0 if there is none.
+    """Print the differences; return 1, or 0 if there are none.
 
     Raises:
-        BadParameter: the arguments name no two moments.
+        BadParameter: the arguments do not name two states.
         SessionNotFoundError: there is no such session.
-        InvalidInputError: a session begins behind its position, or the log ends before it.
+        InvalidInputError: a session begins after its position, or the log ends before it.
     """
     left, right = sides_of(options.what)
     with reading(options.database, console, left[0]) as journal:
@@ -235,10 +235,10 @@ def diff(options: DiffOptions, console: Console) -> int:
 
 
 def sides_of(what: Sequence[str]) -> tuple[_Side, _Side]:
-    """Return the two sides that are meant by SESSION A B, or by LEFT[@A] RIGHT[@B].
+    """Parse the two sides from SESSION A B, or from LEFT[@A] RIGHT[@B].
 
     Raises:
-        BadParameter: they are not so many, or a position is not a number.
+        BadParameter: the number of arguments is wrong, or a position is not a number.
     """
     match what:
         case [session, before, after]:

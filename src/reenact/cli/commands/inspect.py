@@ -1,4 +1,4 @@
-"""`inspect`: serves pages that show a log, until somebody ends it."""
+"""The command `inspect`: serves pages that show a log, until it is told to stop."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ from reenact.inspector import Inspector, Source, compile_templates
 from reenact.server.service import read_tokens
 
 LOOK_AROUND = 1.0
-"""Seconds after which to see whether the server is still there."""
+"""Interval in seconds at which to check whether the server still runs."""
 
 
 def inspect(options: InspectOptions, console: Console) -> int:
-    """Serve the pages until told to end.
+    """Serve the pages until told to stop.
 
     Raises:
-        ConfigurationError: the port cannot be listened on, or what is to be allowed cannot be.
-        ServerUnreachableError, AuthenticationError: the server that actions go through does not let us in.
+        ConfigurationError: the port cannot be used, or the options for actions do not fit together.
+        ServerUnreachableError, AuthenticationError: the server for the actions cannot be reached, or refuses the token.
         StorageError: the log cannot be read.
     """
     check_server(options)
@@ -47,10 +47,10 @@ def inspect(options: InspectOptions, console: Console) -> int:
 
 
 def check_server(options: InspectOptions) -> None:
-    """See that there is a way to whoever has the log.
+    """Check that a server is named if and only if actions are allowed.
 
     Raises:
-        ConfigurationError: there is none, or one for nothing.
+        ConfigurationError: only one of these options is given.
     """
     if options.allow_actions and options.server is None:
         raise ConfigurationError(
@@ -75,10 +75,10 @@ def connected(options: InspectOptions) -> Generator[Asking | None]:
 
 
 def check_same_log(owner: Asking | None, source: Source) -> None:
-    """See that the server has the log that is shown.
+    """Check that the server has the log that is shown.
 
     Raises:
-        ConfigurationError: it has another one.
+        ConfigurationError: it has another log.
     """
     if owner is None:
         return

@@ -1,4 +1,4 @@
-"""`keys` and `forget`: key rings, and sessions whose keys are destroyed."""
+"""The commands `keys` and `forget`: key rings, and sessions whose keys are destroyed."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from reenact.cli.settings.configuration import user_name
 
 
 def keys(options: KeysOptions, console: Console) -> int:
-    """Make the key ring, or add a key to it.
+    """Create the key ring, or add a key to it.
 
     Raises:
-        ConfigurationError: there is such a file already, or none to add a key to, or it cannot be written.
+        ConfigurationError: the file exists, or does not exist if a key is to be added, or cannot be written.
         MissingExtraError: the extra `encryption` is not installed.
     """
     if options.rotate:
@@ -28,16 +28,16 @@ def keys(options: KeysOptions, console: Console) -> int:
 
 
 def forget(options: ForgetOptions, console: Console) -> int:
-    """Forget the session, and print the ids of those that were.
+    """Forget the session, and print the ids of all sessions that were forgotten.
 
     Raises:
         SessionNotFoundError: there never was such a session.
-        SessionInUseError: others would miss it.
+        SessionInUseError: other sessions depend on it.
         SessionNotEncryptedError: it was recorded without keys.
         SessionLockedError: another process has the session open.
     """
     with reading(options.database, console, options.session):
-        pass  # where there is no log, none is begun
+        pass  # fails if there is no log, so that none is created
     with SharedRuntime.open(log_to_write(options.database, console)) as runtime:
         forgotten = runtime.sessions.forget(
             options.session, by=options.by or user_name() or "somebody", why=options.why, family=options.family

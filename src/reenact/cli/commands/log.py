@@ -1,4 +1,4 @@
-"""`log`: the events of the log, one a line, also while it is written; and events in words for people."""
+"""The command `log`: lists the events of the log, also while it is written; and describes events in words."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ from reenact.projections.explain.entries import (
 from reenact.projections.explain.why import why
 
 _PAUSE = 0.1
-"""Seconds between two looks at a log that is followed."""
+"""Interval in seconds at which a followed log is polled."""
 _LINE = 200
 _SPAN = re.compile(r"(\d+(?:\.\d+)?)([smhd])")
 _UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
@@ -47,11 +47,11 @@ _USUAL: Final[Mapping[str, Fields]] = {
 
 
 def log(options: LogOptions, console: Console) -> int:
-    """Print the events that fit every filter; with `follow`, also those that are still to come.
+    """Print the events that match all filters; with `follow`, also events that are appended later.
 
     Raises:
         SessionNotFoundError: there is no such session.
-        InvalidInputError: a type is not one, a time cannot be read, or there is no event to tell the causes of.
+        InvalidInputError: a type or a time is invalid, or there is no event at the position of `why`.
     """
     _check(options)
     wanted = _filter(options, datetime.now(UTC))
@@ -60,24 +60,24 @@ def log(options: LogOptions, console: Console) -> int:
             found = why(journal, options.why)
             console.show(found, options.output_format, *found.text().split("\n"))
             return ExitCode.SUCCESS
-        if options.session is not None and not options.follow:  # it may still begin
+        if options.session is not None and not options.follow:  # with `follow` it may be created later
             check_session(journal, options.session)
-        with doing_whole() as whole:  # a line is printed whole, or not at all
+        with doing_whole() as whole:  # print lines completely or not at all
             for entry in islice(_found(journal, wanted, options), options.limit):
                 whole(partial(console.show, entry, options.output_format, _line(entry)))
     return ExitCode.SUCCESS
 
 
 def pause(seconds: float) -> None:
-    """Wait: nobody tells another process that something was written."""
+    """Sleep: there is no notification of writes by another process, so the log is polled."""
     sleep(seconds)
 
 
 def moment(text: str, now: datetime) -> datetime:
-    """Return the time that is meant by `2026-11-21T08:30`, which is local if it says no zone, or by `15m` before now.
+    """Parse a time such as `2026-11-21T08:30`, local unless it has a zone, or `15m`, which is before `now`.
 
     Raises:
-        InvalidInputError: it is neither.
+        InvalidInputError: the text is neither.
     """
     span = _SPAN.fullmatch(text.strip())
     try:
@@ -91,13 +91,13 @@ def moment(text: str, now: datetime) -> datetime:
 
 
 def told_of(entry: LogEntry) -> str:
-    """Return what the event says, on one line."""
+    """Return the fields of the event on one line."""
     text = msgspec.json.encode(_telling(entry)).decode()
     return harmless(text if len(text) <= _LINE else f"{text[: _LINE - 1]}…")
 
 
 def _check(options: LogOptions) -> None:
-    """Refuse what does not go together."""
+    """Refuse options that exclude one another."""
     if options.reverse and options.follow:
         raise typer.TyperException("--reverse ends with the oldest event, and --follow does not end; give one of them")
     if options.last is not None and (options.reverse or options.limit is not None):
@@ -141,7 +141,7 @@ def _line(entry: LogEntry) -> str:
 
 
 def _telling(entry: LogEntry) -> Fields:
-    """Return the fields that say something on a line: not those that are as always, nor the session's id again."""
+    """Return the fields worth showing on a line: without those that have their defaults and the session's id."""
     usual = _USUAL.get(entry.type, {})
     return {
         name: value
@@ -154,13 +154,13 @@ _WIDEST = 500
 
 
 def in_words(entry: LogEntry) -> str:
-    """Return what the event says, on one line; as its fields have it if there are no words for it."""
+    """Describe the event on one line in words, or by its fields if there are no words for its type."""
     words = _WORDS.get(entry.type)
     return told_of(entry) if words is None else harmless(" ".join(words(entry.data).split()))
 
 
 def _said(content: object) -> str:
-    """Return the text of a message's blocks, the calls in it as calls, and of other blocks what they are."""
+    """Return the text of a message's blocks; calls are formatted as calls, and other blocks by their type."""
     return " ".join(_block(block) for block in content if is_object(block)) if is_array(content) else ""
 
 

@@ -1,4 +1,4 @@
-"""`projections` and `rebuild`: the tables that follow the log."""
+"""The commands `projections` and `rebuild`, about the tables that are derived from the log."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from reenact.projections.views.projections import Projections
 
 
 def projections(options: ProjectionsOptions, console: Console) -> int:
-    """Print how the projections are; return 1 if one has stopped."""
+    """Print the status of the projections; return 1 if one has stopped."""
     with reading(options.database, console) as journal:
         location = log_named(options.database, console)
         code = ExitCode.SUCCESS
@@ -33,11 +33,11 @@ def projections(options: ProjectionsOptions, console: Console) -> int:
 
 
 def rebuild(options: RebuildOptions, console: Console) -> int:
-    """Make the tables of one projection anew.
+    """Rebuild the tables of one projection.
 
     Raises:
-        ConfigurationError: there is no log, somebody has it open to write, or the class cannot be found.
-        ProjectionFailedError: an event cannot be projected; the tables are as they were.
+        ConfigurationError: there is no log, another process has it open for writing, or the class cannot be found.
+        ProjectionFailedError: an event cannot be projected; the tables are unchanged.
     """
     location = log_named(options.database, console)
     if not location.exists():

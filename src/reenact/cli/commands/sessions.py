@@ -1,4 +1,4 @@
-"""`sessions` and `branch`; opening the log to read or to write, and the progress line."""
+"""The commands about sessions, opening the log for reading or writing, and the progress line."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _FIRST_WORDS = 60
 
 
 class _Listed(msgspec.Struct, frozen=True, kw_only=True):
-    """A session as a program reads it."""
+    """A session, as listed for programs."""
 
     id: str
     created_at: datetime
@@ -42,14 +42,14 @@ class _Listed(msgspec.Struct, frozen=True, kw_only=True):
     messages: int
     first_words: str
     waiting: int
-    """Calls that wait for a person, those of child sessions included."""
+    """Number of calls that wait for a person, including those of child sessions."""
     parent: str | None
-    """The session that has called this one."""
+    """The session that called this one."""
     forgotten: Forgotten | None
 
 
 def sessions(options: SessionsOptions, console: Console) -> int:
-    """Print the sessions of the log, the newest first."""
+    """Print the sessions of the log, newest first."""
     with reading(options.database, console) as journal, ReadModel.of(journal) as model:
         for session in model.sessions():
             messages, waiting = model.messages(session.id), len(model.pending(session.id))
@@ -70,26 +70,26 @@ def sessions(options: SessionsOptions, console: Console) -> int:
 
 @contextmanager
 def reading(database: str | None, console: Console, session: str | None = None) -> Generator[StoredJournal]:
-    """Open the log for reading, for one session if it is named; raises as `log_to_read` does."""
+    """Open the log for reading; raises the same errors as `log_to_read`."""
     with log_to_read(database, console, session).open(codec(), read_only=True) as journal:
         yield journal
 
 
 def log_named(database: str | None, console: Console) -> LogLocation:
-    """Return where the log is that is meant, with its keys, if any are named.
+    """Return the location of the log, with its keys if there are any.
 
     Raises:
-        ConfigurationError: the name cannot be one, or the key ring cannot be used.
+        ConfigurationError: the name is invalid, or the key ring cannot be used.
     """
     return location_of(database_of(database, console.environ), key_ring(console.environ))
 
 
 def log_to_read(database: str | None, console: Console, session: str | None = None) -> LogLocation:
-    """Return where the log is.
+    """Return the location of the log for reading.
 
     Raises:
-        NoLogYetError: there is none yet where it is by default, which has been said.
-        SessionNotFoundError: likewise, and a session in it is wanted.
+        NoLogYetError: the default log does not exist yet; the user has been told.
+        SessionNotFoundError: the same, if a session in the log is requested.
     """
     named = database or given(console.environ, "REENACT_DB")
     location = log_named(database, console)
@@ -100,7 +100,7 @@ def log_to_read(database: str | None, console: Console, session: str | None = No
 
 
 def log_to_write(database: str | None, console: Console) -> LogLocation:
-    """Return where the log is that is meant; the directory of the default one is made."""
+    """Return the location of the log for writing; create the directory of the default one."""
     named = database or given(console.environ, "REENACT_DB")
     if named is not None:
         with contextlib.suppress(OSError, ValueError):
@@ -116,7 +116,7 @@ def log_to_write(database: str | None, console: Console) -> LogLocation:
 
 
 def session_line(session: SessionInfo, messages: Sequence[Message], waiting: int) -> str:
-    """Return a line for people: id, beginning, how many messages it has, what it is about, whose it is, if it waits."""
+    """Return a line about a session: id, start, number of messages, first words, parent, and whether it waits."""
     began = session.created_at.astimezone().strftime("%Y-%m-%d %H:%M")
     count = f"{len(messages)} message{'' if len(messages) == 1 else 's'}"
     child = "" if session.parent is None else f"  (child of {session.parent.session_id})"
@@ -126,19 +126,19 @@ def session_line(session: SessionInfo, messages: Sequence[Message], waiting: int
 
 
 def first_words(messages: Sequence[Message]) -> str:
-    """Return what the conversation began with, as it fits on a line."""
+    """Return the first words of the conversation, shortened to fit on a line."""
     text = " ".join(messages[0].text.split()) if messages else ""
     return text if len(text) <= _FIRST_WORDS else f"{text[: _FIRST_WORDS - 1]}…"
 
 
 def branch(options: BranchOptions, console: Console) -> int:
-    """Create the branch, and print its id.
+    """Create the branch and print its id.
 
     Raises:
-        ReenactError: as `Sessions.branch` does.
+        ReenactError: the same errors as `Sessions.branch`.
     """
     with reading(options.database, console, options.session):
-        pass  # where there is no log, none is begun
+        pass  # fails if there is no log, so that none is created
     with SharedRuntime.open(log_to_write(options.database, console)) as runtime:
         session = runtime.sessions.branch(
             options.session,
@@ -153,13 +153,13 @@ def branch(options: BranchOptions, console: Console) -> int:
 
 
 def switch(options: SwitchOptions, console: Console) -> int:
-    """Hand the session over, and print its id.
+    """Hand the session over and print its id.
 
     Raises:
-        ReenactError: as `Sessions.switch` does.
+        ReenactError: the same errors as `Sessions.switch`.
     """
     with reading(options.database, console, options.session):
-        pass  # likewise
+        pass  # fails if there is no log, so that none is created
     with SharedRuntime.open(log_to_write(options.database, console)) as runtime:
         if not runtime.sessions.switch(options.session, options.image, _HISTORIES[options.history]):
             console.say("calls of its last turn wait for a person; it goes over when that turn has ended")
@@ -171,11 +171,11 @@ def switch(options: SwitchOptions, console: Console) -> int:
 
 
 def schedules(options: SchedulesOptions, console: Console) -> int:
-    """Print the messages that are to come, or cancel schedules.
+    """Print the scheduled messages, or cancel schedules.
 
     Raises:
-        InvalidInputError: there is no such schedule, or none of its messages is to come.
-        ReenactError: as `Agents.schedules` does.
+        InvalidInputError: there is no such schedule, or it has no further message.
+        ReenactError: the same errors as `Agents.schedules`.
     """
     with reading(options.database, console) as log, ReadModel.of(log) as model:
         if options.session is not None and model.session(options.session) is None:
@@ -194,7 +194,7 @@ def schedules(options: SchedulesOptions, console: Console) -> int:
 
 
 def schedule_line(schedule: Schedule) -> str:
-    """Return a line for people: its id, when the next message comes, how often, to which session, and what it says."""
+    """Return a line about a schedule: id, time of the next message, interval, session, and first words."""
     at = schedule.at.astimezone().strftime("%Y-%m-%d %H:%M:%S")
     every = "once" if schedule.every is None else f"every {schedule.every:g} s"
     words = " ".join(text_of(schedule.content).split())
@@ -207,12 +207,12 @@ _HISTORIES: Final[Mapping[HandedOver, History]] = {
     HandedOver.NONE: "none",
 }
 _PAUSE = 0.1
-"""Seconds between two changes of the line."""
+"""Minimum interval in seconds between two updates of the line."""
 
 
 @contextmanager
 def progress_line(console: Console) -> Generator[OnProgress]:
-    """Return what shows progress on standard error, if that is a terminal, and clears it away at the end."""
+    """Yield a function that shows progress on standard error, if that is a terminal; clear the line at the end."""
     if not console.err.isatty():
         yield lambda _: None
         return

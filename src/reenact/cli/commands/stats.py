@@ -1,4 +1,4 @@
-"""`stats`: what the log comes to in figures, as text, JSON, CSV and a drawing."""
+"""The command `stats`: statistics of the log as text, JSON, CSV and a plot."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from reenact.projections.statistics.report import csv_of, text_of
 
 
 def stats(options: StatsOptions, console: Console) -> int:
-    """Print the figures, and draw them if that is asked for.
+    """Print the statistics, and plot them if the options ask for it.
 
     Raises:
-        InvalidInputError: a time cannot be read.
-        ConfigurationError: the drawing cannot be written.
+        InvalidInputError: a time is invalid.
+        ConfigurationError: the plot cannot be written.
         StorageError: the log cannot be read.
     """
     now = datetime.now(UTC)
@@ -51,7 +51,7 @@ def stats(options: StatsOptions, console: Console) -> int:
 
 
 def _drawing(path: str, log: LogLocation) -> Path:
-    """Return where the drawing goes: to no file of the log's own."""
+    """Return the path of the plot, which must not be a file of the log."""
     if log.owns(Path(path)):
         raise ConfigurationError(f"{path} is the log, or a file that belongs to it; name another for the drawing")
     return Path(path)

@@ -1,4 +1,4 @@
-"""`test-terminal`: runs tests of programs at a terminal from files, and writes reports."""
+"""The command `test-terminal`: runs terminal tests from files and writes reports."""
 
 from __future__ import annotations
 
@@ -30,19 +30,19 @@ from reenact.terminal.text import on_a_line
 
 T = TypeVar("T")
 _FILES = {"junit": "junit.xml", "html": "report.html", "json": "report.json", "console": "report.txt"}
-"""What reports are called in the configuration's `outputDir`; that for the console is printed."""
+"""File names of reports in the configuration's `outputDir`; the console report is only printed."""
 
 
 def run_tests(options: TestTerminalOptions, console: Console) -> int:
-    """Run the tests in the files and print what became of them; exit with 1 if any of them did not pass.
+    """Run the tests in the files and print the results; return 1 if any test did not pass.
 
     Raises:
-        ConfigurationError: a file or an argument cannot be used, no test is left to run, or a report cannot be written.
+        ConfigurationError: a file or an argument is invalid, no test is left to run, or a report cannot be written.
     """
     with _as_configuration():
         base = TerminalTestConfig() if options.config is None else load_config(options.config)
         reports = [_report(text) for text in options.reports]
-        # A file that is named twice, as by two patterns of a shell, is run once.
+        # Run a file once even if it is named twice, for example by two patterns of a shell.
         names = {Path(name).absolute(): name for name in reversed(options.files)}
         every = asked_for([load_cases(name, base) for name in reversed(names.values())])
         files = [_chosen(file, options) for file in every]
@@ -74,7 +74,7 @@ def run_tests(options: TestTerminalOptions, console: Console) -> int:
 
 @contextmanager
 def _as_configuration() -> Generator[None]:
-    """Say of what is wrong with files and arguments what the command line says of its own."""
+    """Raise errors in files and arguments as `ConfigurationError`, like other errors of the command line."""
     try:
         yield
     except TerminalTestError as error:
@@ -92,7 +92,7 @@ def _report(text: str) -> ReportOptions:
 
 
 def _make_room(report: ReportOptions) -> None:
-    """Find out that a report cannot be written before the tests are run, and not behind that."""
+    """Check before the tests run that the report can be written."""
     path = Path(report.output_path or "")
     try:
         if path.is_dir():
@@ -103,7 +103,7 @@ def _make_room(report: ReportOptions) -> None:
         directory.mkdir(parents=True, exist_ok=True)
         with TemporaryFile(dir=directory):
             pass
-    except (OSError, ValueError) as error:  # a NUL in the name, links that lead in a circle
+    except (OSError, ValueError) as error:  # a NUL in the name, or a cycle of links
         why = (error.strerror if isinstance(error, OSError) else None) or str(error)
         raise ConfigurationError(f"--report: the report cannot be written to {str(path)!r}: {why}") from error
 
@@ -115,7 +115,7 @@ def _configured(config: TerminalTestConfig) -> Iterator[ReportOptions]:
 
 
 def _chosen(file: CaseFile, options: TestTerminalOptions) -> CaseFile:
-    """Return the file with the tests that are wanted, and the command that is."""
+    """Return the file with only the selected tests, and with the command of the options."""
     wanted = (options.filter or "").casefold()
     cases = tuple(case for case in file.cases if wanted in f"{file.name} {case.name}".casefold())
     config = file.config
@@ -125,7 +125,7 @@ def _chosen(file: CaseFile, options: TestTerminalOptions) -> CaseFile:
 
 
 def _command(line: str) -> str:
-    """Return the command line for tests that run elsewhere: a program in this directory is found from there."""
+    """Return the command line for tests, which run in another folder; the path of a program here becomes absolute."""
     here = Path.cwd()
     try:
         program, *arguments = command_line(Plain(line), here)
@@ -135,7 +135,7 @@ def _command(line: str) -> str:
 
 
 def _of_the_run(files: Sequence[CaseFile], base: TerminalTestConfig) -> TerminalTestConfig:
-    """Return what holds for all of the run, which a file may say if no other one says anything else."""
+    """Return the configuration of the whole run; a file may set it unless another file disagrees."""
     return msgspec.structs.replace(
         base,
         parallel=_agreed("parallel", files, lambda config: config.parallel, base),
@@ -155,7 +155,7 @@ def _agreed(
 
 @contextmanager
 def _shown(console: Console, total: int) -> Generator[Callable[[TestResult], None]]:
-    """Show how far it is, to people."""
+    """Yield a function that shows the progress, unless in CI."""
     if console.in_ci:
         yield lambda _: None
         return

@@ -1,4 +1,4 @@
-"""`trace`: sends the turns in the log to a collector, afterwards or while the log is written."""
+"""The command `trace`: exports the turns in the log to a collector, once or while the log is written."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from reenact.tracing.sending import NAME, Sending
 
 
 class Traced(msgspec.Struct, frozen=True, kw_only=True):
-    """What was sent, and up to which position of the log."""
+    """What was sent, up to which position of the log."""
 
     collector: str
     spans: int
@@ -34,14 +34,14 @@ class Traced(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def trace(options: TraceOptions, console: Console) -> int:
-    """Send what has ended, and with `follow` what is still to end.
+    """Send the turns that have ended, and with `follow` those that end later.
 
     Raises:
-        CollectorRefusedError: the collector takes nothing, or not this.
-        CollectorUnreachableError: it cannot take anything, and it is not followed.
-        ConfigurationError: there is no collector at such an address.
+        CollectorRefusedError: the collector refuses the spans.
+        CollectorUnreachableError: the collector cannot be reached, and `follow` is not set.
+        ConfigurationError: the collector's address is invalid.
         MissingExtraError: the extra `otel` is not installed.
-        ProjectionsLockedError: somebody else sends from the same state.
+        ProjectionsLockedError: another process sends from the same state.
         SessionNotFoundError: there is no such session in the log.
     """
     with needing_extra("otel", "`reenact trace`"):
@@ -77,7 +77,7 @@ def trace(options: TraceOptions, console: Console) -> int:
 
 
 def _follow(sending: Sending, say: Callable[[str], object]) -> None:
-    """Have it go on until somebody ends it, or the collector refuses something; say what keeps it from going on."""
+    """Send until the process is interrupted or the collector refuses something; report temporary failures once."""
     said: ReadModelError | None = None
     sending.start()
     while True:

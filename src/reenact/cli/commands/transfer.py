@@ -1,4 +1,4 @@
-"""`export` and `import`: the log, or some of its sessions, in a file that nobody can change unseen."""
+"""The commands `export` and `import`: the log, or some of its sessions, in a tamper-evident file."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ from reenact.domain.errors import ConfigurationError
 from reenact.domain.legible import harmless
 
 _UNSAFE = re.compile(r"[^A-Za-z0-9._-]|^\.")
-"""What of a session's id does not go into the name of a file."""
+"""Characters of a session's id that are replaced in the name of a file."""
 
 
 def export(options: ExportOptions, console: Console) -> int:
-    """Write the file, and say what it holds.
+    """Write the file, and report what it contains.
 
     Raises:
-        ReenactError: it cannot be written; nothing is there under its name.
+        ReenactError: the file cannot be written; no file of that name is left behind.
     """
     log = log_named(options.database, console)
     if options.html is not None:
@@ -63,7 +63,7 @@ def export(options: ExportOptions, console: Console) -> int:
 
 
 def _export_page(options: ExportOptions, session_id: str, log: LogLocation, console: Console) -> int:
-    """Write a session as a page."""
+    """Write a session as an HTML page."""
     from reenact.inspector.exporting import page_of  # noqa: PLC0415 - an extra
 
     if options.sessions or options.redact is not None or options.redact_secrets or options.hash_key or options.no_feeds:
@@ -85,7 +85,7 @@ def _export_page(options: ExportOptions, session_id: str, log: LogLocation, cons
 
 
 def _binary(stream: TextIO) -> BinaryIO:
-    """Return what takes the bytes of the stream."""
+    """Return the binary stream below the text stream."""
     buffer: BinaryIO | None = getattr(stream, "buffer", None)
     if buffer is None:
         raise ConfigurationError("there is no standard output that takes bytes; name a file")
@@ -115,10 +115,10 @@ def _exported(exported: Exported, file: str) -> str:
 
 
 def import_(options: ImportOptions, console: Console) -> int:
-    """Take the file in, and say what was new of it.
+    """Import the file, and report what was new.
 
     Raises:
-        ReenactError: it cannot be taken in; if it is the file's fault, nothing was.
+        ReenactError: the file cannot be imported; if the file is at fault, nothing was imported.
     """
     log = log_to_write(options.database, console)
     with progress_line(console) as progress:

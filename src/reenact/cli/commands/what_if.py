@@ -1,4 +1,4 @@
-"""What `replay` says when it is asked what if: the decisions that would be otherwise, and how many of each kind."""
+"""Output of `replay` with assumptions: the decisions that would change, and their number by kind."""
 
 from __future__ import annotations
 
@@ -37,14 +37,14 @@ _WOULD: Final = {
     "warn": "go on with a warning",
     "go_on": "go on",
 }
-"""In the order in which they are counted."""
+"""In the order in which the counts are listed."""
 
 
 def supposed_by(options: ReplayOptions) -> Supposed | None:
-    """Return what the options suppose, None if nothing.
+    """Return the assumptions of the options; None if there are none.
 
     Raises:
-        ConfigurationError: the file cannot be read, or is not a policy; or a price is none.
+        ConfigurationError: the policy file cannot be read or is invalid, or a price is invalid.
     """
     policies, of_images = (None, {}) if options.policy is None else read_policies_by_image(options.policy)
     instead = Instead(
@@ -58,7 +58,7 @@ def supposed_by(options: ReplayOptions) -> Supposed | None:
 
 
 class Counted:
-    """What would be otherwise in all histories: how often each kind of decision would be."""
+    """Counts the changed decisions in all histories by kind."""
 
     def __init__(self) -> None:
         self._calls: Counter[str] = Counter()
@@ -67,7 +67,7 @@ class Counted:
         self._unread = 0
 
     def add(self, retraced: Retraced) -> None:
-        """Count what would be otherwise in the history."""
+        """Count the changed decisions of a history."""
         self._undecided += retraced.undecided
         self._unread += retraced.divergence is not None
         for one in retraced.otherwise:
@@ -75,7 +75,7 @@ class Counted:
             which[_would(one.decided)] += 1
 
     def text(self, histories: int) -> str:
-        """Return the counts in words."""
+        """Return the counts as a sentence."""
         order = list(_WOULD.values())
         said = [
             f"{_many(count, what)} would {would}"
@@ -90,7 +90,7 @@ class Counted:
 
 
 def lines_of(what: str, retraced: Retraced) -> Iterator[str]:
-    """Yield what there is to be said of a history, which is named so."""
+    """Yield the lines about a history, which is called `what`."""
     parting, decisions = retraced.divergence, _many(retraced.decisions, "decision")
     if retraced.forgotten:
         yield f"{what}  forgotten"

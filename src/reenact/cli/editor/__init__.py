@@ -1,1 +1,1 @@
-"""The line editor: keys, completion, history, and the keyboard while nobody types."""
+"""The line editor: key bindings, completion, history, and the keyboard while an answer streams."""

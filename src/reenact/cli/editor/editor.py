@@ -1,4 +1,4 @@
-"""The line editor of the chat, drawn at a terminal that may change its width, with a menu of what can be typed."""
+"""The chat's line editor, which has a completion menu and copes with a terminal that changes its width."""
 
 from __future__ import annotations
 
@@ -38,9 +38,9 @@ _logger = logging.getLogger("reenact.cli.editing")
 _PROMPT = "> "
 _MARGIN = "· "
 _NARROW = 8
-"""Columns below which all of them are for the text."""
+"""Below this number of columns the prompt is left out."""
 _ESCAPE = 0.1
-"""Seconds after which Esc is no more the beginning of what another key sends."""
+"""Seconds after which Esc counts as a key of its own and not as the beginning of an escape sequence."""
 _GONE = frozenset({errno.EIO, errno.ENXIO, errno.EBADF, errno.EPIPE})
 _STYLE = Style(
     [
@@ -62,7 +62,7 @@ _STYLE = Style(
 
 
 def editor_of_questions(console: Console, choices: Choices | None = None) -> Editor:
-    """Return an editor of many lines whose history outlives it, and which offers the choices."""
+    """Return a multi-line editor with a persistent history that completes the choices."""
     terminal, history = console.terminal or console.err, _history(console)
     if is_dumb(console.environ):
         return PlainEditor(typed_input(), terminal, history)
@@ -73,7 +73,7 @@ def editor_of_questions(console: Console, choices: Choices | None = None) -> Edi
 
 
 def editor_of_decisions(console: Console) -> Editor:
-    """Return an editor for answers of a line that are to be given anew each time."""
+    """Return a single-line editor for decisions; it has no history, so that each decision is typed again."""
     terminal = console.terminal or console.err
     if is_dumb(console.environ):
         return PlainEditor(typed_input(), terminal, DummyHistory())
@@ -96,7 +96,7 @@ def editor_of_decisions(console: Console) -> Editor:
 def lines_editor(
     typed: Input, output: Output, history: History, environ: Mapping[str, str], choices: Choices | None
 ) -> PromptSession[str]:
-    """Return an editor of many lines that reads the input and draws at the output."""
+    """Return a multi-line editor that reads from the input and draws on the output."""
     editor: PromptSession[str] = PromptSession(
         multiline=True,
         history=history,
@@ -120,11 +120,11 @@ def lines_editor(
 
 
 def read_question(editor: Editor) -> str:
-    """Have a text typed, and return exactly that; what has nothing but blanks is not text, and returned as empty.
+    """Read a text from the person and return it unchanged; blank text is returned as an empty string.
 
     Raises:
-        EOFError: the person leaves.
-        KeyboardInterrupt: it was Ctrl+C.
+        EOFError: the person ends the input.
+        KeyboardInterrupt: the person presses Ctrl+C.
     """
     try:
         text = _read(editor, _PROMPT, "")
@@ -135,22 +135,22 @@ def read_question(editor: Editor) -> str:
 
 
 def has_typed(editor: Editor) -> bool:
-    """Return whether Ctrl+C has cleared a text; a terminal that edits lines itself does not tell."""
+    """Return whether Ctrl+C has discarded a text; for a terminal that edits lines itself that is unknown, so False."""
     return not isinstance(editor, PlainEditor) and bool(editor.default_buffer.text)
 
 
 def read_line(editor: Editor, prompt: str, default: str = "") -> str:
-    """Have a line typed, or the default changed, and return it without blanks around it.
+    """Read a line from the person, who may edit the default, and return it without surrounding blanks.
 
     Raises:
-        EOFError: the person leaves.
-        KeyboardInterrupt: it was Ctrl+C.
+        EOFError: the person ends the input.
+        KeyboardInterrupt: the person presses Ctrl+C.
     """
     return _read(editor, prompt, default).strip()
 
 
 def forget_what_was_typed(editor: Editor) -> None:
-    """Drop what was typed before anything was asked: it is not an answer."""
+    """Discard what was typed before a question was asked: it is not an answer to the question."""
     forget(editor.typed if isinstance(editor, PlainEditor) else editor.input)
 
 
@@ -189,14 +189,14 @@ def _read(editor: Editor, prompt: str, default: str) -> str:
 
 
 def _keep_for_later(_: asyncio.AbstractEventLoop, context: dict[str, object]) -> None:
-    """Keep what a key has raised in the log of errors: whoever types goes on typing."""
+    """Log an exception of a key handler to the file of errors, so that the person can go on typing."""
     error = context.get("exception")
     cause = error if isinstance(error, BaseException) else None
     _logger.error("the editor: %s", context.get("message"), exc_info=cause, extra=FOR_LATER)
 
 
 def _fitting(prompt: str, columns: int) -> str:
-    """Return the prompt on lines of the terminal, with room for an answer behind the last one."""
+    """Return the prompt wrapped to the terminal's width, with room for an answer after its last line."""
     if prompt == _PROMPT:
         return prompt if columns >= _NARROW else ""
     lines = textwrap.wrap(prompt, max(1, columns - 1)) or [""]
@@ -218,14 +218,14 @@ def _history(console: Console) -> History:
 
 
 class _Tabs(Processor):
-    """Shows a tab as blanks; lines without one cost nothing."""
+    """Displays a tab as blanks; lines without tabs are returned at once."""
 
     def __init__(self) -> None:
-        blank: Callable[[], str] = lambda: " "  # noqa: E731 - a character, each time
+        blank: Callable[[], str] = lambda: " "  # noqa: E731 - called for each character
         self._tabs = TabsProcessor(char1=blank, char2=blank)
 
     def apply_transformation(self, transformation_input: TransformationInput) -> Transformation:
-        """Return the line as it is shown."""
+        """Return the line as it is displayed."""
         fragments = transformation_input.fragments
         if any("\t" in fragment[1] for fragment in fragments):
             return self._tabs.apply_transformation(transformation_input)
@@ -233,15 +233,15 @@ class _Tabs(Processor):
 
 
 _ROWS = 8
-"""Rows that what is offered may take."""
+"""Maximum number of rows of the completion menu."""
 _BESIDE = 1
-"""Rows for a word about what was typed."""
+"""Rows reserved for a message about the text."""
 
 
 def place_menu(editor: PromptSession[str], prompt: int) -> None:
-    """Let what is offered take no more rows than there are, behind a prompt of so many columns.
+    """Limit the completion menu to the rows that are free, for a prompt that is that many columns wide.
 
-    Where there is no row for it nothing is offered: what nobody sees cannot be chosen.
+    Without a free row the menu is closed: nobody can choose what is not visible.
     """
     buffer = editor.default_buffer
 
@@ -274,26 +274,26 @@ _NEVER_WRAP_ANEW = ("linux", "rxvt", "screen", "st", "vt")
 
 
 class Drawing(Vt100_Output):
-    """A terminal on which an editor is drawn."""
+    """The output on which an editor is drawn."""
 
     _drawn: tuple[Screen, Point] | None = None
     _wraps_anew = True
 
     @classmethod
     def at(cls, terminal: TextIO, console: Console) -> Drawing:
-        """Return the terminal as the environment describes it."""
+        """Return the output for the terminal, as the environment variables describe it."""
         drawing = cls(
             terminal,
             cls.from_pty(terminal).get_size,
             term=console.environ.get("TERM"),
             default_color_depth=_colours(console.environ),
-            enable_cpr=False,  # a simple terminal never answers where its cursor is, and would be waited for
+            enable_cpr=False,  # a simple terminal never reports its cursor, and prompt_toolkit would wait for it
         )
         drawing._wraps_anew = _wraps_anew(console.environ)
         return drawing
 
     def watch(self, editor: PromptSession[str]) -> None:
-        """Take note of what is drawn each time."""
+        """Remember the last drawn screen and its cursor after each rendering."""
 
         def look(application: Application[str]) -> None:
             screen = application.renderer.last_rendered_screen
@@ -305,7 +305,7 @@ class Drawing(Vt100_Output):
         editor.app.after_render += look
 
     def erase_down(self) -> None:
-        """Erase all from the beginning of what was drawn: it begins further up if its rows were wrapped meanwhile."""
+        """Erase from the first row of the editor; it is higher up if the terminal has since rewrapped the rows."""
         drawn, self._drawn = self._drawn, None
         if drawn is not None and self._wraps_anew:
             screen, cursor = drawn
@@ -314,7 +314,7 @@ class Drawing(Vt100_Output):
 
 
 def rows_above(screen: Screen, cursor: Point, columns: int) -> int:
-    """Return how many rows are above the cursor once a terminal of so many columns has wrapped what was drawn."""
+    """Return the number of rows above the cursor after a terminal with that many columns has rewrapped the screen."""
     ends = (
         max((x + cell.width for x, cell in screen.data_buffer[y].items() if cell.char != " "), default=0)
         for y in range(cursor.y)

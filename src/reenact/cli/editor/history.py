@@ -1,4 +1,4 @@
-"""The history of the editor: in a file that is bounded, shared by chats, and never the reason why one ends."""
+"""The editor's history: a file of limited size that several chats share; an error with it never ends a chat."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from prompt_toolkit.history import History
 MOST_ENTRIES = 1000
 MOST_BYTES = 1024 * 1024
 LARGEST_ENTRY = 128 * 1024
-"""Bytes of an entry; a larger one is remembered by the chat alone in which it was typed."""
+"""Maximum size of a saved entry in bytes; only the chat in which a larger one was typed remembers it."""
 _BEGINNINGS = frozenset(b"\n#+")
-"""What a history may begin with: a blank line, a comment, or a line of an entry."""
+"""Valid first bytes of a history file: of a blank line, a comment, or a line of an entry."""
 _BETWEEN = b"\n\n#"
 _TRIES = 20
 _PAUSE = 0.01
@@ -29,13 +29,13 @@ class NoHistoryError(Exception):
 
 
 class FileHistory(History):
-    """Entries in a file, each line of them behind a `+`, as prompt_toolkit writes them too."""
+    """History entries in a file in prompt_toolkit's format: each line of an entry has the prefix `+`."""
 
     def __init__(self, path: Path, warn: Callable[[str], None]) -> None:
-        """Read the newest entries, and leave no more than these in the file; `warn` tells what cannot be written later.
+        """Read the newest entries and trim the file to these; a later failure to write is reported through `warn`.
 
         Raises:
-            NoHistoryError: the file is something else, or cannot be read and written.
+            NoHistoryError: the file is not a history, or cannot be read and written.
         """
         super().__init__()
         self._path = path
@@ -47,17 +47,17 @@ class FileHistory(History):
         self._newest = self._found[-1] if self._found else ""
 
     def load_history_strings(self) -> Iterable[str]:
-        """Return the entries that were found, newest first."""
+        """Return the entries of the file, newest first."""
         return reversed(self._found)
 
     def store_string(self, string: str) -> None:
-        """Take note of an entry that is to be written: nothing can be told as long as the editor is drawn."""
+        """Queue an entry for `write`: while the editor is drawn, no warning can be shown."""
         if string.strip() and string != self._newest:
             self._newest = string
             self._unwritten.append(string)
 
     def write(self) -> None:
-        """Add what was noted to the file, whole or not at all; the first time that it cannot be done, tell why."""
+        """Append the queued entries to the file, all or none of them; only the first failure is reported."""
         entries, self._unwritten = [_encoded(one, f" {datetime.now(UTC)}") for one in self._unwritten], []
         data = b"".join(one for one in entries if len(one) <= LARGEST_ENTRY)
         if not data:
@@ -93,14 +93,14 @@ def _read_and_trim(path: Path) -> Sequence[str]:
         kept = entries[-MOST_ENTRIES:]
         if (len(kept) < len(entries) or len(data) < size) and _is_locked(descriptor):
             newest = b"".join(map(_encoded, kept))
-            with contextlib.suppress(OSError):  # it is read all the same, and trimmed another time
+            with contextlib.suppress(OSError):  # the entries were read; another chat can trim the file
                 if os.pwrite(descriptor, newest, 0) == len(newest):
                     os.ftruncate(descriptor, len(newest))
         return kept
 
 
 def _entries(data: bytes) -> list[str]:
-    """Return the entries, oldest first; of those that are the same in a row one."""
+    """Return the entries, oldest first, without consecutive duplicates."""
     entries: list[str] = []
     lines: list[str] = []
     for line in [*data.decode("utf-8", "replace").split("\n"), ""]:
@@ -120,7 +120,7 @@ def _encoded(entry: str, about: str = "") -> bytes:
 
 @contextlib.contextmanager
 def _opened(path: Path) -> Generator[int]:
-    """Open the file, which is made if it is not there, for the user alone; other chats wait meanwhile."""
+    """Open the file with a lock against other chats; it is created if necessary, and only its owner has access."""
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NONBLOCK | os.O_CLOEXEC, 0o600)
     try:
         status = os.fstat(descriptor)
@@ -135,14 +135,14 @@ def _opened(path: Path) -> Generator[int]:
 
 
 def _is_locked(descriptor: int) -> bool:
-    """Lock the file; return whether it could be: who is stopped while it has the lock holds up nobody for long."""
+    """Lock the file and return whether that succeeded; give up soon, since the holder may be a stopped process."""
     for _ in range(_TRIES):
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             time.sleep(_PAUSE)
         except OSError:
-            return False  # a file system without locks
+            return False  # the file system has no locks
         else:
             return True
     return False

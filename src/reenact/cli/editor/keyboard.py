@@ -1,4 +1,4 @@
-"""The keyboard: quiet while an answer streams, with what is typed kept for the editor; and plain lines without one."""
+"""The keyboard: keeps what is typed while an answer streams for the editor, and reads plain lines where it must."""
 
 from __future__ import annotations
 
@@ -36,11 +36,11 @@ _quiet: Final[list[_Keyboard]] = []
 
 @contextlib.contextmanager
 def quiet_keyboard(console: Console) -> Generator[None]:
-    """Let the terminal neither show nor edit what is typed, nor take Enter for the end of a line; signals stay.
+    """Turn off echo, line editing and the translation of Enter in the terminal; keys still send signals.
 
-    What is typed is found by the editor that reads next, whatever Ctrl+C has ended meanwhile. A paste keeps its marks,
-    so that it stays one. All is as it was at the end, whatever happened, and while the process is stopped (Ctrl+Z).
-    Nothing is done without a terminal, and at one that edits lines itself because it understands no sequences.
+    The next editor gets what is typed, even if Ctrl+C ends an answer meanwhile. A paste keeps its brackets, so that it
+    remains a paste. The terminal's modes are restored at the end in any case, and while the process is stopped
+    (Ctrl+Z). Nothing is changed without a terminal, or for a dumb terminal, which edits lines itself.
     """
     if sys.stdin is None or not sys.stdin.isatty() or is_dumb(console.environ):
         yield
@@ -56,33 +56,33 @@ def quiet_keyboard(console: Console) -> Generator[None]:
         try:
             keyboard.restore()
         except BaseException:
-            keyboard.restore()  # a signal came in between; it comes once
+            keyboard.restore()  # a signal interrupted the first call; it comes only once
             raise
         finally:
             _quiet.remove(keyboard)
 
 
 def is_hung_up() -> bool:
-    """Return whether the terminal at standard input, where there was one, is gone: its window was closed."""
+    """Return whether standard input was a terminal that is gone because its window was closed."""
     if sys.stdin is None:
         return False
     try:
         termios.tcgetattr(sys.stdin.fileno())
     except termios.error as error:
         return error.args[0] in _GONE
-    except (OSError, ValueError):  # it is not a file
+    except (OSError, ValueError):  # not a file
         return False
     return False
 
 
 def be_quiet_again() -> None:
-    """Make the keyboard as quiet as it was before a program had it for itself; without `quiet_keyboard` do nothing."""
+    """Turn echo and line editing off again after another program has had the terminal, within `quiet_keyboard`."""
     if _quiet:
         _quiet[-1].quieten_again()
 
 
 def typed_ahead() -> TypedAhead | None:
-    """Return what reads the keyboard while nobody is asked; None if there is none that is quiet."""
+    """Return the reader of what is typed during an answer; None unless `quiet_keyboard` is in force."""
     typed = typed_input()
     return TypedAhead(typed) if _quiet and isinstance(typed, Vt100Input) else None
 
@@ -96,7 +96,7 @@ class TypedAhead:
 
     @property
     def descriptors(self) -> list[int]:
-        """The keyboard, to be waited for; none if it is another program's at present, or gone."""
+        """The keyboard's file descriptor, to wait for; none if another program has the terminal, or it is gone."""
         descriptor = self._typed.fileno()
         with contextlib.suppress(OSError):
             if not self._typed.closed and os.tcgetpgrp(descriptor) == os.getpgrp():
@@ -105,7 +105,7 @@ class TypedAhead:
 
     @property
     def text(self) -> str:
-        """What the keys have written, as far as that can be told before the editor has them."""
+        """The text that the keys have produced so far; an approximation, since the editor interprets the keys later."""
         text = ""
         for key in self._keys:
             if key.key == Keys.Backspace:
@@ -119,15 +119,15 @@ class TypedAhead:
         return text
 
     def begin(self) -> None:
-        """Take what was typed already."""
+        """Take the keys that were typed before."""
         self._keys = get_typeahead(self._typed)
 
     def read(self) -> None:
-        """Take what is typed now; what begins like a sequence is waited for."""
+        """Take the keys that can be read now; an incomplete escape sequence stays in the parser."""
         self._keys += self._typed.read_keys()
 
     def is_escape(self) -> bool:
-        """Take what has begun like a sequence and not gone on; return whether it is Esc alone, which is not kept."""
+        """Take the keys of an incomplete escape sequence; return True if it is Esc alone, which is dropped."""
         keys = self._typed.flush_keys()
         if [key.key for key in keys] == [Keys.Escape]:
             return True
@@ -135,18 +135,18 @@ class TypedAhead:
         return False
 
     def end(self) -> None:
-        """Leave all of it to the editor that reads next."""
+        """Leave all keys to the next editor."""
         store_typeahead(self._typed, self._keys)
         self._keys = []
 
 
 class _Quiet(raw_mode):
-    """The modes in which nothing is shown and everything is kept; signals stay, and so does Ctrl+S."""
+    """The terminal modes without echo and line editing; keys still send signals, and Ctrl+S still pauses the output."""
 
     @classmethod
     def _patch_lflag(cls, attrs: int) -> int:
         kept = attrs & ~(termios.ECHO | termios.ECHONL | termios.ICANON | termios.IEXTEN)
-        return kept | termios.NOFLSH  # Ctrl+C ends an answer, and takes nothing of what was typed ahead
+        return kept | termios.NOFLSH  # Ctrl+C ends an answer but discards nothing that was typed ahead
 
     @classmethod
     def _patch_iflag(cls, attrs: int) -> int:
@@ -154,7 +154,7 @@ class _Quiet(raw_mode):
 
 
 class _Keyboard:
-    """The terminal behind a descriptor; `obeys` is where it obeys sequences."""
+    """The terminal of a descriptor; `obeys` is the output stream that accepts escape sequences, if there is one."""
 
     _left: list[int | list[bytes | int]] | None = None
 
@@ -164,23 +164,23 @@ class _Keyboard:
         self._modes = _Quiet(descriptor)
 
     def quieten(self) -> None:
-        """Set the modes in which nothing is shown and everything is kept."""
+        """Turn echo and line editing off, and bracketed paste on."""
         self._modes.__enter__()
         self._say(b"\x1b[?2004h")
 
     def restore(self) -> None:
-        """Set the modes that were found."""
+        """Restore the original modes."""
         self._say(b"\x1b[?2004l")
         self._modes.__exit__()
 
     def leave(self) -> None:
-        """Set the modes that were found, while the process is stopped."""
+        """Restore the original modes before the process is stopped."""
         with contextlib.suppress(termios.error):
             self._left = termios.tcgetattr(self._descriptor)
         self.restore()
 
     def come_back(self) -> None:
-        """Set the modes that were left, or those that are ours if a shell has set its own."""
+        """Set the modes that were in force before `leave`, or the quiet ones if a shell has set its own meanwhile."""
         left, self._left = self._left, None
         with contextlib.suppress(OSError, termios.error):
             if left is not None and self._is_ours():
@@ -189,13 +189,13 @@ class _Keyboard:
                 self.quieten_again()
 
     def quieten_again(self) -> None:
-        """Set the modes in which nothing is shown, unless another process has the terminal now, or it is gone."""
+        """Turn echo off, unless another process has the terminal in the foreground, or it is gone."""
         with contextlib.suppress(OSError, termios.error):
             if self._is_ours():
                 self.quieten()
 
     def typed_already(self) -> bytes:
-        """Return what was typed before the keyboard was quiet, when Enter still was the end of a line."""
+        """Return what was typed before the modes were set, when the terminal still translated Enter to a newline."""
         waiting = array.array("i", [0])
         try:
             fcntl.ioctl(self._descriptor, termios.FIONREAD, waiting)
@@ -214,11 +214,11 @@ class _Keyboard:
     def _say(self, sequence: bytes) -> None:
         if self._obeys is not None:
             with contextlib.suppress(OSError, ValueError):
-                os.write(self._obeys.fileno(), sequence)  # past what the stream holds, which may be in use right now
+                os.write(self._obeys.fileno(), sequence)  # bypasses the stream's buffer, which may be in use now
 
 
 def _keep(typed: bytes) -> None:
-    """Keep what was typed for the editor that reads next."""
+    """Keep what was typed for the next editor."""
     if typed:
         keys: list[KeyPress] = []
         Vt100Parser(keys.append).feed(typed.decode("utf-8", "surrogateescape"))
@@ -226,25 +226,25 @@ def _keep(typed: bytes) -> None:
 
 
 NEW_LINE = (Keys.Escape, Keys.ControlM)
-"""The keys of a new line: Alt+Enter, as which Enter with Shift or Ctrl is read."""
+"""The keys for a new line: Alt+Enter; Enter with Shift or Ctrl is read as the same keys."""
 _NOT_TYPED = frozenset({Keys.Vt100MouseEvent, Keys.CPRResponse})
-"""What no key sends, and nobody has asked a terminal for: where the mouse is, and the cursor."""
+"""Reports of the terminal that no key sends: of mouse events and of the cursor position."""
 _ENTER_WITH_MORE = frozenset({"\x1b[13;2u", "\x1b[13;5u", "\x1b[27;2;13~", "\x1b[27;5;13~"})
 _LOCAL_MODES = 3
 _AT_ONCE = 64 * 1024
 _SILENCE = 0.05
-"""Seconds without a key after which somebody has stopped typing."""
+"""Seconds without a key after which typing counts as finished."""
 _LONGEST = 2.0
-"""Seconds after which what still comes is taken for an answer: a key may be stuck."""
+"""Maximum time in seconds for which keys are discarded: a key may be stuck."""
 
 
 def typed_input() -> Input:
-    """Return what is typed at standard input; all editors share it, so that none of it is lost between them."""
+    """Return the input for standard input; all editors share it, so that no key is lost between them."""
     return understood(get_app_session().input)
 
 
 def understood(typed: Input) -> Input:
-    """Return the input, changed so that it knows more keys, and the end of a terminal."""
+    """Change the input so that it recognises more keys and a terminal that has hung up, and return it."""
     if isinstance(typed, Vt100Input) and not isinstance(typed.vt100_parser, _Parser):
         typed.vt100_parser = _Parser(typed.vt100_parser.feed_key_callback)
         typed.stdin_reader = _Reader(typed.stdin_reader.stdin_fd)
@@ -252,14 +252,14 @@ def understood(typed: Input) -> Input:
 
 
 def forget(typed: Input) -> None:
-    """Drop what was typed until now, and what still comes without a pause, or belongs to a paste that has begun."""
+    """Discard what was typed so far, what follows without a pause, and the rest of a paste that has begun."""
     clear_typeahead(typed)
     if not isinstance(typed, Vt100Input):
         return
     until = time.monotonic() + _LONGEST
     with contextlib.suppress(OSError, termios.error):
         if termios.tcgetattr(typed.fileno())[_LOCAL_MODES] & termios.ICANON:
-            termios.tcflush(typed.fileno(), termios.TCIFLUSH)  # of a line without an end nothing can be read
+            termios.tcflush(typed.fileno(), termios.TCIFLUSH)  # the end of an incomplete line cannot be read
         while (pause := _pause(typed, until)) > 0 and select.select([typed.fileno()], [], [], pause)[0]:
             typed.read_keys()
     typed.flush_keys()
@@ -267,18 +267,18 @@ def forget(typed: Input) -> None:
 
 
 def _pause(typed: Vt100Input, until: float) -> float:
-    """Return for how many seconds the next key is waited for; 0 if it is not."""
+    """Return how many seconds to wait for the next key; 0 to stop waiting."""
     left = 0.0 if typed.closed else max(0.0, until - time.monotonic())
     parser = typed.vt100_parser
     return left if isinstance(parser, _Parser) and parser.is_in_paste else min(_SILENCE, left)
 
 
 class _Parser(Vt100Parser):
-    """Knows Enter with Shift or Ctrl from Enter alone, where the terminal does; what is not a key does nothing."""
+    """Recognises Enter with Shift or Ctrl where the terminal reports it, and ignores reports that are not keys."""
 
     @property
     def is_in_paste(self) -> bool:
-        """Whether a paste has begun whose end is still to come."""
+        """Whether a paste has begun and not ended."""
         return self._in_bracketed_paste
 
     def _get_match(self, prefix: str) -> Keys | tuple[Keys, ...] | None:
@@ -289,14 +289,14 @@ class _Parser(Vt100Parser):
 
 
 class _Reader(PosixStdinReader):
-    """Takes a terminal that has hung up, or was closed, for the end of the input."""
+    """Treats a terminal that has hung up or was closed as the end of the input."""
 
     def __init__(self, stdin_fd: int) -> None:
         super().__init__(stdin_fd)
         self._decoder = codecs.getincrementaldecoder("utf-8")(errors="surrogateescape")
 
     def read(self, count: int = _AT_ONCE) -> str:
-        """Return what is there; it is empty if nothing is, and if there will be nothing any more."""
+        """Return what can be read now; an empty string if there is nothing, or the input has ended."""
         if self.closed:
             return ""
         try:
@@ -313,18 +313,18 @@ class _Reader(PosixStdinReader):
 
 @dataclass
 class PlainEditor:
-    """Reads lines as the terminal sends them; a backslash at the end of one makes the next a part of the same text."""
+    """Reads lines that the terminal has edited; a line that ends with a backslash continues on the next line."""
 
     typed: Input
     _output: TextIO
     history: History
 
     def read(self, prompt: str, *, is_multiline: bool) -> str:
-        """Ask for a text.
+        """Show the prompt and read a text.
 
         Raises:
             EOFError: the input has ended.
-            KeyboardInterrupt: it was Ctrl+C.
+            KeyboardInterrupt: the person presses Ctrl+C.
         """
         self._show(prompt)
         try:
@@ -359,5 +359,5 @@ class PlainEditor:
 
 
 def ends_with_backslash(line: str) -> bool:
-    r"""Return whether a backslash at the end of the line asks for another one; `\\` is a backslash that does not."""
+    r"""Return whether the line ends with a backslash that continues it; `\\` is a literal backslash."""
     return (len(line) - len(line.rstrip("\\"))) % 2 == 1

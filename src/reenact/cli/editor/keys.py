@@ -1,4 +1,4 @@
-"""What the keys of the editor do beyond those of readline: new lines, completion, and `$EDITOR`."""
+"""The editor's key bindings beyond those of readline: new lines, completion, and `$EDITOR`."""
 
 from __future__ import annotations
 
@@ -30,39 +30,39 @@ from reenact.cli.settings.environment import given
 from reenact.domain.legible import harmless, shortened
 
 _LONGEST = 200
-"""Characters before the cursor behind which nothing is offered."""
+"""Maximum number of characters before the cursor for which completions are offered."""
 _COMMAND = re.compile(r"/[^\s/]*")
 _ARGUMENT = re.compile(r"(/[^\s/]+)[ \t]+(\S[^\n]*|)")
 _AGENT = re.compile(r"@[A-Za-z0-9_-]*")
 _PATH = re.compile(r"(?:.*\s)?@([^\s\"@]*)", re.DOTALL)
 _MOST = 100
-"""So many paths are offered."""
+"""Maximum number of paths that are offered."""
 _NARROW = 40
-"""Columns in which there is no room for words about what is offered."""
+"""Below this number of columns, completions have no descriptions."""
 _WIDEST = 80
 
 
 class Choices(Protocol):
-    """What can be typed now."""
+    """Provides the completions of commands, agents and arguments."""
 
     def commands(self) -> Mapping[str, str]:
-        """Return each command, as `/word`, and what it does; built in or of an extension."""
+        """Return each command as `/word`, built in or of an extension, with its description."""
         ...
 
     def agents(self) -> Mapping[str, str]:
-        """Return each agent, as `@name`, and what it is for."""
+        """Return each agent as `@name`, with its description."""
         ...
 
     def arguments(self, word: str) -> Sequence[tuple[str, str]]:
-        """Return what may stand behind the command `/word`: each value, and words about it.
+        """Return the possible arguments of the command `/word`: each value with its description.
 
-        It is asked while somebody types, so it is quick and never raises: what cannot be told is left out.
+        It is called at each key press, so it must be fast and never raise: values that cannot be found are left out.
         """
         ...
 
 
 def may_offer(document: Document) -> bool:
-    """Return whether the text before the cursor is the beginning of something that can be offered."""
+    """Return whether completions may exist for the text before the cursor."""
     text = document.text_before_cursor
     return (
         len(text) <= _LONGEST
@@ -72,13 +72,13 @@ def may_offer(document: Document) -> bool:
 
 
 class Offering(Completer):
-    """Offers what can be typed: commands and agents at the beginning of a text, and paths behind any `@`."""
+    """Completes commands and agents at the beginning of a text, and paths after any `@`."""
 
     def __init__(self, choices: Choices) -> None:
         self._choices = choices
 
     def get_completions(self, document: Document, complete_event: CompleteEvent) -> Iterable[Completion]:
-        """Return what goes on as the text before the cursor does."""
+        """Return the completions of the text before the cursor."""
         text = document.text_before_cursor
         if not may_offer(document):
             return ()
@@ -99,7 +99,12 @@ class Offering(Completer):
 
 
 def _offered(begun: str, choices: Iterable[tuple[str, str, str]]) -> Iterator[Completion]:
-    """Yield what begins so, of texts, how they are shown, and words about them."""
+    """Yield a completion for each choice that begins with the given text.
+
+    Args:
+        begun: the text to complete.
+        choices: tuples of the text to insert, the text to display, and the description.
+    """
     columns = get_app().output.get_size().columns
     width = min(_WIDEST, columns - 1)
     for text, shown, about in choices:
@@ -113,7 +118,7 @@ def _offered(begun: str, choices: Iterable[tuple[str, str, str]]) -> Iterator[Co
 
 
 def keys_of_questions(environ: Mapping[str, str]) -> KeyBindings:
-    """Return the keys: Enter sends, and there are others for new lines, for what is offered, and for `$EDITOR`."""
+    """Return the key bindings: Enter sends, other keys add lines, complete, or open `$EDITOR`."""
     keys = KeyBindings()
     typing = has_focus(DEFAULT_BUFFER)
 
@@ -155,7 +160,7 @@ def keys_of_questions(environ: Mapping[str, str]) -> KeyBindings:
 
 
 def complete(buffer: Buffer) -> None:
-    """Add what all that is offered has in common; if that is nothing, go to the next of it."""
+    """Insert the common prefix of all completions; if it adds nothing, select the next completion."""
     offered = buffer.complete_state
     if offered is not None and offered.current_completion is not None:
         buffer.complete_next()
@@ -171,7 +176,7 @@ def complete(buffer: Buffer) -> None:
 
 
 def close_on_escape(keys: KeyProcessor, buffer: Buffer) -> None:
-    """Let Esc close what is offered at once; alone it does nothing else, with another key it is a part of that."""
+    """Make Esc close the completion menu at once; alone it does nothing else, and it still begins key sequences."""
 
     def look(_: object) -> None:
         if buffer.complete_state is not None and [one.key for one in keys.key_buffer] == [Keys.Escape]:
@@ -192,7 +197,7 @@ _NAMED_BY = ("VISUAL", "EDITOR")
 
 
 def edit_outside(buffer: Buffer, environ: Mapping[str, str]) -> None:
-    """Open the text in the editor that `VISUAL` or `EDITOR` names; a line below it says why it stays as it is."""
+    """Open the text in the editor that `VISUAL` or `EDITOR` names; if that fails, say why below the text."""
     named = next((found for name in _NAMED_BY if (found := given(environ, name))), None)
     if named is None:
         _tell(buffer, "Set VISUAL or EDITOR to the editor that Ctrl+X Ctrl+E is to open.")
@@ -213,10 +218,10 @@ def edit_outside(buffer: Buffer, environ: Mapping[str, str]) -> None:
 
 
 def _edited(text: str, editor: str) -> str:
-    with tempfile.TemporaryDirectory(prefix="reenact-") as directory:  # which nobody else can look into
+    with tempfile.TemporaryDirectory(prefix="reenact-") as directory:  # only the user has access to it
         file = Path(directory, "message.md")
         file.write_bytes(text.encode("utf-8", "surrogateescape"))
-        subprocess.run([*shlex.split(editor), str(file)], check=True)  # noqa: S603 - it is theirs
+        subprocess.run([*shlex.split(editor), str(file)], check=True)  # noqa: S603 - the user's own editor
         return file.read_bytes().decode().removesuffix("\n")
 
 

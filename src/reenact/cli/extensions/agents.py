@@ -1,4 +1,4 @@
-"""Agents as tools of a session, and the turns that begin with a call of one because a person has typed its name."""
+"""Agents as tools of a session, and turns that begin with the call of an agent because a person typed its name."""
 
 from __future__ import annotations
 
@@ -45,12 +45,12 @@ from reenact.extensions.kinds import Agent, called_agent, image_of
 from reenact.extensions.loading import Extensions
 
 _SCHEMA = agent_tool("any", description="").told().input_schema
-"""By which an agent is known among the tools."""
+"""The input schema that marks a tool as an agent."""
 _BEGINNINGS = frozenset({TurnStarted.event_type, StepStarted.event_type})
 
 
 class AgentTools:
-    """The agents of extensions as tools of the sessions that are created."""
+    """Adds the agents of extensions as tools to new sessions."""
 
     def __init__(self, extensions: Extensions, warn: Callable[[str], object]) -> None:
         self._agents = extensions.agents
@@ -59,9 +59,9 @@ class AgentTools:
         self._images: dict[str, Image] = {}
 
     def added_to(self, image: Image, prices: Mapping[str, Price] | None) -> Image:
-        """Return the image with the agents among its tools, having warned of those that cannot be.
+        """Return the image with the agents among its tools; warn of each agent that cannot be added.
 
-        If there are `prices`, a model must have one where what a session costs has a limit.
+        If `prices` are given and the session has a cost limit, the model of each agent must have a price.
         """
         session, tools = define(image, IMAGE), [*image.tools]
         for name, agent in self._agents.items():
@@ -85,15 +85,15 @@ class AgentTools:
             runtime.images.register(image)
 
     def image_of(self, agent: Agent, session: Definition) -> Image:
-        """Return the image that the agent would have in the session, if that were created now."""
+        """Return the image that the agent would get if the session were created now."""
         return image_of(agent, session, self._skills)
 
     def tool_for(self, agent: Agent, session: Definition, beside: Beside) -> AgentTool:
-        """Return the tool that the agent is in the session.
+        """Return the session's tool that calls the agent.
 
         Raises:
-            ConfigurationError: it is none of its tools.
-            InvalidInputError: it would be told what is not text.
+            ConfigurationError: the session has no tool for the agent.
+            InvalidInputError: the message has attachments that are not text.
         """
         who, tool = f"@{agent.name} is not asked", next((one for one in session.agents if one.name == agent.name), None)
         if tool is None:
@@ -104,7 +104,7 @@ class AgentTools:
 
 
 class Asked(NamedTuple):
-    """What a person has asked of an agent; the `result` of the call, once there is one."""
+    """A person's request to an agent, with the result of the call once it exists."""
 
     name: str
     prompt: str
@@ -112,7 +112,7 @@ class Asked(NamedTuple):
 
 
 def asked_in(conversation: Sequence[Said], names: Collection[str]) -> Asked | None:
-    """Return what an agent is asked by the message that the conversation ends with, or by the one before its call."""
+    """Return the request to an agent if the conversation ends with one, or with the call and result of one."""
     match conversation[-3:]:
         case [asking, Said(content=(ToolUseBlock() as call,)), Said(content=(ToolResultBlock() as result,))]:
             asked = _asked_by(asking, names)
@@ -125,7 +125,7 @@ def asked_in(conversation: Sequence[Said], names: Collection[str]) -> Asked | No
 
 
 def _asked_by(said: Said, names: Collection[str]) -> Asked | None:
-    """Return what the message asks of an agent: what is typed behind its name, with all else that is told as text."""
+    """Return the message's request to an agent: the text after the agent's name, together with other text blocks."""
     texts = [block.text for block in said.content if isinstance(block, TextBlock) and said.role == "user"]
     for place, text in enumerate(texts):
         called = called_agent(text)
@@ -135,10 +135,10 @@ def _asked_by(said: Said, names: Collection[str]) -> Asked | None:
 
 
 def answering_for_agents(inner: Environment, config: EnvironmentConfig, names: Collection[str]) -> Environment:
-    """Return an environment that calls the agents of these names that a person asks, and leaves all else to another.
+    """Return an environment that calls the agents named by a person, and leaves everything else to the inner one.
 
-    The answer of an agent is that of the turn. It looks at nothing but the conversation that it is given, so that a
-    turn goes on after a crash as any other does.
+    The agent's answer becomes the answer of the turn. The decision depends on the given conversation alone, so a turn
+    continues after a crash like any other.
     """
     tools = () if config.tools is None else config.tools.specs()
     agents = [one.name for one in tools if one.name in names and one.input_schema == _SCHEMA]
@@ -147,7 +147,7 @@ def answering_for_agents(inner: Environment, config: EnvironmentConfig, names: C
 
 
 def _said(asked: Asked, call_id: str) -> tuple[StreamData, ...]:
-    """Return what is said in the place of the model: the call, or what has come of it."""
+    """Return what is emitted in place of the model's output: the call of the agent, or the answer from its result."""
     start, result = MessageStart(model=f"@{asked.name}"), asked.result
     if result is None:
         call = ToolCall(id=call_id, name=asked.name, input={"prompt": asked.prompt})
@@ -160,20 +160,20 @@ def _said(asked: Asked, call_id: str) -> tuple[StreamData, ...]:
 
 @dataclass
 class _Receptor:
-    """The other's way in, by which something is said in the place of the model, too."""
+    """Wraps the inner receptor and keeps its producer, so that events can be emitted in place of the model."""
 
     _inner: Receptor
     producer: SystemBusProducer | None = None
 
     def connect(self, producer: SystemBusProducer) -> None:
-        """Emit to this producer from now on."""
+        """Emit events to this producer from now on."""
         self.producer = producer
         self._inner.connect(producer)
 
 
 @dataclass
 class _Effector:
-    """The other's way out, which does not hear of the steps in which an agent is called or has answered."""
+    """Wraps the inner effector and hides from it the steps in which an agent is called or has answered."""
 
     _inner: Effector
     _receptor: _Receptor
@@ -181,7 +181,7 @@ class _Effector:
     _new_id: Callable[[str], str]
 
     def connect(self, consumer: SystemBusConsumer) -> None:
-        """Act on what this consumer hears."""
+        """Act on the events of this consumer."""
 
         def asked() -> Asked | None:
             return asked_in(consumer.conversation(), self._names)

@@ -1,4 +1,4 @@
-"""A conversation with extensions: skills in its image, commands and agents in what is typed, hooks around it."""
+"""Adds extensions to a conversation: skills in the image, commands and agents in the input, and hooks."""
 
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ from reenact.extensions.kinds import TOOL, Agent, called_agent, called_command, 
 from reenact.extensions.loading import Extensions, Withheld
 
 _TOLD = 5
-"""So many problems are told one by one."""
+"""Maximum number of problems that are reported individually."""
 _OF_TOOLS = ("PreToolUse", "PostToolUse")
 
 
 def extended(options: TalkOptions, console: Console, *, asks: bool) -> Extended:
-    """Return what the extensions add, having said what is wrong with them, and what does not run."""
+    """Return what the extensions add to a chat; warn of problems and of what does not run."""
     extensions = loaded(console)
     if not asks:
         _warn_in_a_line(extensions, console)
@@ -58,7 +58,7 @@ def extended(options: TalkOptions, console: Console, *, asks: bool) -> Extended:
 
 
 def _warn_in_a_line(extensions: Extensions, console: Console) -> None:
-    """Say on one line what is wrong, for a script that is run again and again."""
+    """Report all problems on one line, since a script may run again and again."""
     problems, withheld = extensions.problems, extensions.withheld
     if not problems:
         if withheld is not None:
@@ -74,7 +74,7 @@ def _warn_in_a_line(extensions: Extensions, console: Console) -> None:
 
 @dataclass
 class Extended(Extending):
-    """What these extensions add."""
+    """What these extensions add to a conversation."""
 
     _extensions: Extensions
     _options: TalkOptions
@@ -108,13 +108,13 @@ class Extended(Extending):
         return image if goes_on else self._agents.added_to(image, self._prices)
 
     def environment(self, answerer: Answering) -> EnvironmentFactory:
-        """Return what makes environments whose tools are under the eyes of hooks, and which call agents by name."""
+        """Return the factory of environments that run hooks around tools and call agents by name."""
         if answerer.mock is None:
             self._prices = {**answerer.known_prices, **read_prices(self._options.prices)}
         return _Factory(answerer, self._hooks, self._extensions.agents)
 
     def begin(self, conversation: Conversation) -> None:
-        """Tell the hooks; what they say goes to the model with the first message, whose time they take."""
+        """Run the hooks for SessionStart; what they add goes out with the first message, whose timeout they use up."""
         source = "startup" if conversation.is_new else "resume"
         began = time.monotonic()
         self._patience = Patience(self._options.timeout)
@@ -129,13 +129,13 @@ class Extended(Extending):
             self._console.warn(f"the hooks for SessionStart were ended: {verdict.message}")
 
     def end(self) -> None:
-        """End the hooks."""
+        """Stop the hooks."""
         self._hooks.end()
 
     def ask(self, attending: Attending, question: str, *, as_it_is: bool) -> Answer:
-        """Ask what was typed: of the agent that it is for, as the command says that it calls, if no hook refuses it.
+        """Answer what was typed: expand a command, run the hooks, and send it to the model or to the named agent.
 
-        The time that hooks take is of that which the answer may take.
+        A hook may refuse the prompt. The time that hooks take counts towards the timeout of the answer.
         """
         expanded = question if as_it_is else self._untrusted(question) or self._expanded(question)
         conversation = attending.conversation
@@ -183,7 +183,7 @@ class Extended(Extending):
         return called is not None and (called[0] in self._extensions.commands or called[0] in self._withheld)
 
     def commands(self) -> Mapping[str, str]:
-        """Return how each command that runs is typed, and what it does."""
+        """Return the usage of each command that runs, with its description."""
         return {
             harmless(command.usage): harmless(command.description)
             for command in self._extensions.commands.values()
@@ -191,11 +191,11 @@ class Extended(Extending):
         }
 
     def agents(self) -> Mapping[str, str]:
-        """Return each agent as `@name`, and what it is for."""
+        """Return each agent as `@name`, with its description."""
         return {f"@{agent.name}": harmless(agent.description) for agent in self._extensions.agents.values()}
 
     def help(self) -> Mapping[str, str]:
-        """Return the commands and the agents, also those commands that cannot be called."""
+        """Return all commands and agents for the help, also the commands that cannot be called."""
         hidden = {
             f"/{name}": f"built in; yours in {harmless(self._extensions.commands[name].path)} has another's name"
             for name in self._extensions.hidden
@@ -208,7 +208,7 @@ class Extended(Extending):
         return {**self.commands(), **hidden, **withheld, **agents}
 
     def _untrusted(self, line: str) -> Problem | None:
-        """Return why the line is not asked, if it calls a command that nobody has trusted."""
+        """Return the problem if the line calls a command that nobody has trusted."""
         called = called_command(line)
         withheld = self._extensions.withheld
         if called is None or withheld is None or called[0] not in self._withheld:
@@ -223,7 +223,7 @@ class Extended(Extending):
         return line if command is None else command.message(called[1])
 
     def _answered(self, attending: Attending, line: str, *added: str) -> Answer:
-        """Ask what the line says, with what hooks add behind it; they do not make a message of a name alone."""
+        """Send the line with the hooks' additions after it, or before it if the line alone is just an agent's name."""
         called = called_agent(line)
         whole = _joined(line, *added) if called or not called_agent(_joined(line, *added)) else _joined(*added, line)
         if called is None or not self._extensions.agents:
@@ -238,7 +238,7 @@ class Extended(Extending):
         return self._asked_of(agent, attending, whole)
 
     def _asked_of(self, agent: Agent, attending: Attending, whole: str) -> Answer:
-        """Let the agent answer the message, whose turn begins with a call of it: nobody else is asked about that."""
+        """Let the agent answer the message: the turn begins with a call of the agent, which needs no approval."""
         conversation = attending.conversation
         session = definition_of(conversation, self._options.database, self._console)
         try:
@@ -270,14 +270,14 @@ class Extended(Extending):
 
 @dataclass
 class _Factory:
-    """Makes the environments: with hooks around their tools, and with agents that are called by name."""
+    """Creates environments that run hooks around their tools and call agents by name."""
 
     _answerer: Answering
     _hooks: Hooks
     _agents: Mapping[str, Agent]
 
     def create(self, config: EnvironmentConfig) -> Environment:
-        """Return a new environment, not yet connected."""
+        """Return a new environment that is not connected yet."""
         if config.tools is not None and self._hooks.listen_to(*_OF_TOOLS):
             guarded = GuardedToolbox(config.tools, self._hooks, config.session_id)
             config = msgspec.structs.replace(config, tools=guarded)
@@ -289,7 +289,7 @@ class _Factory:
 
 
 def _introduced(context: str) -> str:
-    """Return what hooks have to say, so that the model does not take it for the person's words."""
+    """Return the hooks' text with a heading, so that the model does not take it for the person's words."""
     return context and f"A hook adds:\n{context}"
 
 
@@ -298,7 +298,7 @@ def _joined(*texts: str) -> str:
 
 
 def untrusted(name: str, withheld: Withheld) -> Problem:
-    """Return the problem that a command was called which nobody has trusted."""
+    """Return the problem that somebody called a command that nobody has trusted."""
     message = (
         f"/{name} is a command of the project {harmless(withheld.project)}, which nobody has trusted, so the model is "
         "not asked; `reenact extensions` says where the command is, `reenact extensions trust` trusts the project"
@@ -307,11 +307,11 @@ def untrusted(name: str, withheld: Withheld) -> Problem:
 
 
 _LOOK_AROUND = 0.2
-"""Seconds after which to wake up: a signal that comes just before somebody begins to wait does not end the wait."""
+"""Longest single wait in seconds: a signal that arrives just before a wait begins does not interrupt that wait."""
 
 
 class Patience:
-    """The seconds that are left of `--timeout`, None if there is no end to them."""
+    """Keeps track of the seconds left of `--timeout`; None if there is no timeout."""
 
     _spent = 0.0
 
@@ -320,24 +320,25 @@ class Patience:
 
     @property
     def left(self) -> float | None:
-        """How many are left."""
+        """Seconds that are left."""
         return None if self._all is None else max(0.0, self._all - self._spent)
 
     def spend(self, seconds: float) -> None:
-        """Take away so many."""
+        """Subtract these seconds."""
         self._spent += seconds
 
     def over(self) -> Problem:
-        """Return the problem that none are left."""
+        """Return the problem that the time is over."""
         return timed_out(self._all or 0.0)
 
 
 def tell(
     hooks: Hooks, event: str, session_id: str, *, about: str = "", facts: Mapping[str, object], patience: Patience
 ) -> Verdict | Problem:
-    """Return what the hooks make of the event, or why they were ended before: Ctrl+C, or there was no time left.
+    """Run the hooks for the event; return their verdict, or why they were stopped: Ctrl+C or the end of the timeout.
 
-    They are told on another thread, so that a request to end is obeyed here at once, and none begins unseen.
+    The hooks run on another thread, so that this one reacts to signals at once; `stop` is set at the end in any case,
+    so that no further hook starts.
     """
     if not hooks.listen_to(event):
         return Verdict()
@@ -347,7 +348,7 @@ def tell(
     def fire() -> None:
         try:
             told.set_result(hooks.fire(event, session_id, about=about, facts=facts, stop=stop))
-        except Exception as error:  # noqa: BLE001 - raised again where it is waited for
+        except Exception as error:  # noqa: BLE001 - raised again by the thread that waits
             told.set_exception(error)
 
     try:
@@ -362,7 +363,7 @@ def tell(
 
 
 def _awaited(told: Future[Verdict], seconds: float | None) -> Verdict | None:
-    """Return what the hooks say, None if they take longer."""
+    """Return the hooks' verdict; None if they take longer than that."""
     deadline = None if seconds is None else time.monotonic() + seconds
     while True:
         left = _LOOK_AROUND if deadline is None else min(_LOOK_AROUND, deadline - time.monotonic())

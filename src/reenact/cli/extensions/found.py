@@ -1,4 +1,4 @@
-"""Loads the extensions for a conversation, if there are any."""
+"""Loads the extensions of a conversation, if there are any."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from reenact.cli.parsing.options import TalkOptions
 from reenact.cli.settings.environment import home_directory
 
 _FOLDER = ".reenact"
-"""Where extensions are, in the home directory and in that of a project."""
+"""Folder of the extensions, in the home directory and in the directory of a project."""
 
 
 def extending(options: TalkOptions, console: Console, *, asks: bool) -> Extending:
-    """Return what the extensions of the user and the project add, having said what is wrong with them.
+    """Load the extensions of the user and of the project, warn of problems, and return what they add to a chat.
 
-    If it `asks`, a person is asked whether hooks of the project may run.
+    If `asks` is true, the person is asked whether the project's hooks and commands may run.
     """
     folders = (home_directory(console.environ) / _FOLDER, project_directory(console) / _FOLDER)
     if not any(map(os.path.lexists, folders)):
         return Extending()
-    from reenact.cli.extensions.extended import extended  # noqa: PLC0415 - where there are none, nobody waits for it
+    from reenact.cli.extensions.extended import extended  # noqa: PLC0415 - not imported where there are no extensions
 
     return extended(options, console, asks=asks)

@@ -1,4 +1,4 @@
-"""`extensions`: what was loaded, what does not run, and what was skipped; and trust in the hooks of a project."""
+"""The command `extensions`: lists what was loaded, withheld or skipped, and manages trust in a project's hooks."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ from reenact.extensions.loading import Extensions, Withheld, load, withheld_of
 
 _TRUSTED = "{} is trusted with what it has now, until any of that is changed"
 _WIDTH = 100
-"""Columns of what nobody is asked about."""
+"""Width in columns of what is printed without a question."""
 
 
 def loaded(console: Console) -> Extensions:
-    """Return the extensions of the user and of the project."""
+    """Load the extensions of the user and of the project."""
     return load(
         home_directory(console.environ),
         project_directory(console),
@@ -39,8 +39,8 @@ def loaded(console: Console) -> Extensions:
 
 
 def may_trust(withheld: Withheld, console: Console) -> bool:
-    """Ask the person whether these hooks may run and these commands be called, and remember it if they may."""
-    from reenact.cli.editor.editor import (  # noqa: PLC0415 - loaded when somebody is asked
+    """Ask the person whether these hooks and commands may run, and remember a yes."""
+    from reenact.cli.editor.editor import (  # noqa: PLC0415 - imported only when a person is asked
         editor_of_decisions,
         forget_what_was_typed,
         read_line,
@@ -71,12 +71,12 @@ def may_trust(withheld: Withheld, console: Console) -> bool:
 
 
 def trust(options: TrustOptions, console: Console) -> int:
-    """Trust the hooks and commands of a project as they are now, or trust it no more, and return the exit code.
+    """Trust the hooks and commands of a project as they are now, or revoke that trust, and return the exit code.
 
-    A person is shown them and asked, unless they have said yes already; where there is none they are listed.
+    A person sees them and is asked, unless `--yes` is given; without a person they are printed and trusted.
 
     Raises:
-        ConfigurationError: there are none there that could run, or it cannot be remembered.
+        ConfigurationError: the project has no hooks or commands that could run, or the trust cannot be saved.
     """
     project = Path(os.path.realpath(project_directory(console) / (options.project or "")))
     if options.untrust:
@@ -104,7 +104,7 @@ def trust(options: TrustOptions, console: Console) -> int:
 
 
 def _headline(withheld: Withheld) -> str:
-    """Return what there is to trust, in words that are all ours."""
+    """Return a summary of what is to be trusted, without any text of the project."""
     hooks, commands = len(withheld.hooks), len(withheld.commands)
     of_hooks = f"{hooks} hook{'s'[: hooks != 1]}, command lines that run by themselves"
     of_commands = f"{commands} command{'s'[: commands != 1]}, texts that are sent as yours when you call them"
@@ -112,7 +112,7 @@ def _headline(withheld: Withheld) -> str:
 
 
 def _content(withheld: Withheld) -> dict[str, object]:
-    """Return all that is trusted, as a value that can be shown whole."""
+    """Return everything that would be trusted, as a value that can be shown in whole."""
     content: dict[str, object] = {"project": withheld.project}
     if withheld.hooks:
         content["hooks"] = [_hook(hook) for hook in withheld.hooks]
@@ -127,12 +127,12 @@ def _hook(hook: Hook) -> dict[str, object]:
 
 
 def why_not(withheld: Withheld) -> str:
-    """Return that something does not run, why not, and what to do about it."""
+    """Return the sentence that hooks or commands do not run, why not, and what to do about it."""
     return f"{not_in_force(withheld)}; `reenact extensions` lists them, `reenact extensions trust` trusts them"
 
 
 def not_in_force(withheld: Withheld) -> str:
-    """Return that something does not run, and why not."""
+    """Return the sentence that hooks or commands do not run, and why not."""
     what = " and ".join(name for name, some in (("hooks", withheld.hooks), ("commands", withheld.commands)) if some)
     return f"the {what} in {harmless(withheld.project)} do not run, because nobody has trusted them"
 
@@ -147,25 +147,25 @@ _UNTRUSTED = "does not run: the project is not trusted"
 
 
 class ListedExtension(msgspec.Struct, frozen=True, kw_only=True):
-    """A skill or an agent, as a program reads of it."""
+    """A skill or an agent, as listed for programs."""
 
     name: str
     description: str
     source: str
     path: str
     replaces: str | None = None
-    """The path of the user's own, for which this one stands."""
+    """The path of the user's own extension that this one replaces."""
     notes: tuple[str, ...] = ()
 
 
 class ListedCommand(ListedExtension, frozen=True, kw_only=True):
-    """A command likewise; `runs` is false if it cannot be called, and `notes` say why."""
+    """A command, as listed for programs; if it cannot be called, `runs` is false and `notes` say why."""
 
     runs: bool
 
 
 class ListedHook(msgspec.Struct, frozen=True, kw_only=True):
-    """A hook likewise; `runs` is false while nobody has trusted the project."""
+    """A hook, as listed for programs; `runs` is false while nobody has trusted the project."""
 
     event: str
     matcher: str
@@ -177,7 +177,7 @@ class ListedHook(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ExtensionPage(msgspec.Struct, frozen=True, kw_only=True):
-    """All that was found."""
+    """All extensions that were found."""
 
     skills: tuple[ListedExtension, ...]
     commands: tuple[ListedCommand, ...]
@@ -186,7 +186,7 @@ class ExtensionPage(msgspec.Struct, frozen=True, kw_only=True):
     problems: tuple[Problem, ...]
 
     def lines(self) -> Iterator[str]:
-        """Yield it as lines for people."""
+        """Yield the page as lines of text."""
         if not any((self.skills, self.commands, self.agents, self.hooks, self.problems)):
             yield "There are no extensions in ~/.reenact and ./.reenact."
         yield from _section("Skills", self.skills, "")
@@ -204,7 +204,7 @@ class ExtensionPage(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def extensions(options: ExtensionsOptions, console: Console) -> int:
-    """Print the extensions; exit with 1 if any file was skipped."""
+    """Print the extensions; return 1 if any file was skipped."""
     found = loaded(console)
     page = _page(found)
     console.show(page, options.output_format, *page.lines())
@@ -227,7 +227,7 @@ def _extensions(named: Mapping[str, Skill | Agent], found: Extensions) -> tuple[
 
 
 def _listed_commands(found: Extensions) -> Iterator[ListedCommand]:
-    """Yield the commands by their names, and of one name that in force before the one that is withheld."""
+    """Yield the commands sorted by name; of two with one name, the active one comes before the withheld one."""
     withheld = () if found.withheld is None else found.withheld.commands.values()
     reasons = [*((one, ()) for one in found.commands.values()), *((one, (_UNTRUSTED,)) for one in withheld)]
     for command, reason in sorted(reasons, key=lambda of: of[0].name):
@@ -237,7 +237,7 @@ def _listed_commands(found: Extensions) -> Iterator[ListedCommand]:
 
 
 def _listed(kind: type[L], one: msgspec.Struct, **more: object) -> L:
-    """Return of an extension what is listed, and more."""
+    """Return the listing of an extension: its fields of the same names, and the given ones."""
     same = {name: getattr(one, name) for name in kind.__struct_fields__ if hasattr(one, name)}
     return msgspec.convert({**same, **more}, kind)
 

@@ -1,1 +1,1 @@
-"""Where results, messages and failures go, and in which form."""
+"""Output of results, messages and failures, and their formats."""

@@ -1,4 +1,4 @@
-"""Answers, gathered from the events of their turns, in three forms: text, one JSON object, or a stream of them."""
+"""Answers: collected from the events of their turns, and printed as text, as a JSON object, or as a stream of these."""
 
 from __future__ import annotations
 
@@ -39,11 +39,11 @@ from reenact.domain.stream.events import (
 from reenact.domain.tools import is_object
 
 BETWEEN_MESSAGES = "\n\n"
-"""What stands between two messages of one answer: before and after the calls of tools."""
+"""Separator between two messages of one answer, which are before and after tool calls."""
 
 
 class Answer(msgspec.Struct, frozen=True, kw_only=True):
-    """What became of a question; it `waits` while a person has to decide about a call, and then has no problem."""
+    """The result of a question; it `waits` if a person must decide about a call, and then has no problem."""
 
     session_id: str
     agent_id: str = ""
@@ -60,7 +60,7 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
     problem: Problem | None = None
 
     def then(self, later: Answer) -> Answer:
-        """Return this answer and what came of it after a person's decision, as one."""
+        """Combine this answer and its continuation after a person's decision."""
         return msgspec.structs.replace(
             later,
             turn_id=later.turn_id or self.turn_id,
@@ -73,14 +73,14 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def unasked(session_id: str, problem: Problem) -> Answer:
-    """Return the answer to what was not asked."""
+    """Return the answer to a question that was not sent."""
     return Answer(session_id=session_id, problem=problem)
 
 
 class Hearing:
-    """Gathers an answer from what is heard of it, until the last of its turns is over.
+    """Collects an answer from events until the last of its turns has ended.
 
-    What its child sessions have used counts for it.
+    The usage of child sessions is included.
     """
 
     _failure: Problem | None = None
@@ -90,7 +90,7 @@ class Hearing:
     def __init__(
         self, session_id: str, agent_id: str, turn_ids: Sequence[str], pending: Iterable[PendingCall | ToolCallInfo]
     ) -> None:
-        """Begin with the turns that belong to the answer, and the calls that were asked for earlier."""
+        """Begin with the turns of the answer, and the calls that were requested earlier."""
         self.agent_id = agent_id
         self._session_id = session_id
         self._turn_ids = list(turn_ids)
@@ -99,16 +99,16 @@ class Hearing:
         self._usage: dict[str, int] = {}
 
     def is_own(self, event: Envelope) -> bool:
-        """Return whether the event is of a turn that belongs to the answer."""
+        """Return whether the event is of a turn of the answer."""
         return event.context.turn_id in self._turn_ids
 
     def follow(self, event: EventData) -> None:
-        """Take a turn that begins for one of the answer, if it has none."""
+        """If the answer has no turn yet, adopt the turn that this event starts."""
         if not self._turn_ids and isinstance(event, TurnStarted):
             self._turn_ids.append(event.turn_id)
 
     def left_waiting(self) -> Answer | None:
-        """Return the answer whose turn has not gone on: a child session waits for a person again. None if it has."""
+        """Return the waiting answer if a child session waits for a person again and no turn has continued, or None."""
         if self._turn_ids:
             return None
         return self._answer(
@@ -116,16 +116,16 @@ class Hearing:
         )
 
     def hear_below(self, event: EventData) -> None:
-        """Take in an event of a child session."""
+        """Process an event of a child session."""
         if isinstance(event, ErrorMessage):
             self._below = problem_of_turn(event.type, event.message)
 
     def hear(self, event: Envelope, why_ended: Problem) -> Answer | None:
-        """Take in an event of the session; return the answer once it is over.
+        """Process an event of the session; return the answer once it is complete.
 
-        `why_ended` is what ended the turn if the turn says no more than that it was interrupted.
+        `why_ended` is the problem of a turn that reports only that it was interrupted.
         """
-        self._hear_of_call(event.data)  # which may be answered while no turn is under way
+        self._hear_of_call(event.data)  # a call may be answered while no turn runs
         if isinstance(event.data, ChildEnded):
             self._usage, self._cost = sum_of(self._usage, event.data.usage), plus_cost(self._cost, event.data.cost)
         if not self.is_own(event):
@@ -144,7 +144,7 @@ class Hearing:
         return None
 
     def stopped(self) -> Answer:
-        """Return the answer that is over without a turn: a person wanted no more of it."""
+        """Return the answer for a rejection that ended the turn, so that no turn follows."""
         over = TurnCompleted(turn_id="", outcome="interrupted", stop_reason=REJECTED)
         return self._answer(over, waits=False, problem=None)
 
@@ -193,27 +193,27 @@ _LIMITS = {
 
 
 _OURS = frozenset({"text", "waits", "problem"})
-"""Fields of an answer that programs read under other names, or not."""
+"""Fields of an answer that are renamed or left out in JSON."""
 
 
 @dataclass
 class JsonOutput:
-    """Prints an answer as one object, at the end; the base of the other forms."""
+    """Prints an answer as one JSON object at the end; the base of the other formats."""
 
     console: Console
 
     def hear(self, event: Envelope, *, is_own: bool) -> None:
-        """Print what the form has for an event; `is_own` for one of the turn that is printed."""
+        """Print what the format has for an event; `is_own` means that the event is of the turn that is printed."""
 
     def end(self, answer: Answer) -> None:
-        """Print the object; a failure is told to people as well."""
+        """Print the object, and report a failure on standard error as well."""
         write_result(self.console, answer)
         _tell(answer, self.console)
 
 
 @dataclass
 class TextOutput(JsonOutput):
-    """The text of the answer, as it comes."""
+    """Prints the text of the answer as it streams."""
 
     _last = "\n"
     _between = False
@@ -224,13 +224,13 @@ class TextOutput(JsonOutput):
             self._between = self._between or bool(event.data.message.text)
         if is_own and isinstance(event.data, TextDelta) and event.data.text:
             between, self._between = BETWEEN_MESSAGES if self._between else "", False
-            # A file and a program get the text as it is; a terminal would obey what is in it.
+            # A file and a program get the text unchanged; a terminal would interpret control characters in it.
             text = escape_plainly(event.data.text) if self.console.out.isatty() else event.data.text
             self.console.write(f"{between}{text}")
             self._last = event.data.text[-1]
 
     def end(self, answer: Answer) -> None:
-        """End the line, and say why the answer is not whole."""
+        """End the line, and report why the answer is incomplete."""
         if self._last != "\n":
             self.console.write("\n")
         self._last, self._between = "\n", False
@@ -238,7 +238,7 @@ class TextOutput(JsonOutput):
 
 
 class StreamJsonOutput(JsonOutput):
-    """Every event of the session when it happens, each an object on a line of its own, and then the same object."""
+    """Prints every event of the session as it happens, each as a line of JSON, and then the final object."""
 
     def hear(self, event: Envelope, *, is_own: bool) -> None:
         """Print the envelope."""
@@ -246,13 +246,13 @@ class StreamJsonOutput(JsonOutput):
 
 
 def output(form: OutputFormat, console: Console) -> JsonOutput:
-    """Return where an answer goes that is wanted in this form."""
+    """Return the printer for this format."""
     forms = {OutputFormat.TEXT: TextOutput, OutputFormat.JSON: JsonOutput, OutputFormat.STREAM_JSON: StreamJsonOutput}
     return forms[form](console)
 
 
 def why_ended(answer: Answer) -> str | None:
-    """Return the limit, or the refusal, that ended an answer, in words, or None."""
+    """Return a sentence with the limit or the refusal that ended an answer; None if neither did."""
     if answer.stop_reason != REFUSAL:
         return _LIMITS.get(answer.stop_reason or "")
     details = answer.stop_details or StopDetails()
@@ -262,7 +262,7 @@ def why_ended(answer: Answer) -> str | None:
 
 
 def write_result(console: Console, answer: Answer, **instead: object) -> None:
-    """Print the answer as the object that a program reads, on a line of its own; some fields may say something else."""
+    """Print the answer as a line of JSON for programs; `instead` replaces fields."""
     problem = answer.problem
     if problem is not None:
         problem = structs.replace(problem, message=console.without_key(problem.message))
@@ -280,7 +280,7 @@ def write_result(console: Console, answer: Answer, **instead: object) -> None:
 
 
 def _tell(answer: Answer, console: Console) -> None:
-    """Tell people why the answer is not whole."""
+    """Report why the answer is incomplete."""
     reason = why_ended(answer)
     if answer.problem is not None:
         console.report(answer.problem, session_id=answer.session_id or None, turn_id=answer.turn_id)
@@ -290,11 +290,11 @@ def _tell(answer: Answer, console: Console) -> None:
 
 _WIDTH = 200
 _LINES = 3
-"""So many lines of a result are shown."""
+"""Maximum number of lines of a result that are shown."""
 
 
 class CallMade(msgspec.Struct, frozen=True, kw_only=True):
-    """A call that the model asked for, and its answer; `result` is null while there is none."""
+    """A call that the model requested, with its result, which is null until there is one."""
 
     id: str
     name: str
@@ -304,7 +304,7 @@ class CallMade(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def call_line(name: str, arguments: object, width: int) -> str:
-    """Return the call on one line of at most so many columns."""
+    """Return the call on one line of at most `width` columns."""
     inside = (
         ", ".join(f"{plain_or_quoted(str(key))}: {on_one_line(value)}" for key, value in arguments.items())
         if is_object(arguments)
@@ -314,13 +314,13 @@ def call_line(name: str, arguments: object, width: int) -> str:
 
 
 def told(call: PendingCall) -> str:
-    """Return a line that says what waits for a person."""
+    """Return a line that describes a call that waits for a person."""
     what = call_line(call.name, call.arguments, _WIDTH) if call.prompt is None else harmless(call.prompt)
     return f"{harmless(call.id)}  {what}"
 
 
 def result_lines(result: object, width: int) -> list[str]:
-    """Return the first lines of a result, each of at most so many columns, and how many there are more."""
+    """Return the first lines of a result, each of at most `width` columns, and the number of further lines."""
     content = content_of(result)
     text = content if isinstance(content, str) else "\n".join(map(_block, content))
     lines = [harmless(line) for line in text.rstrip().splitlines()] or ["(nothing)"]
@@ -330,7 +330,7 @@ def result_lines(result: object, width: int) -> list[str]:
 
 
 def cut(line: str, width: int) -> str:
-    """Return the line with at most so many columns; an ellipsis stands for what is left out."""
+    """Shorten the line to at most `width` columns, with an ellipsis for what is left out."""
     return line if cell_len(line) <= width else f"{set_cell_size(line, max(width - 1, 1)).rstrip()}…"
 
 

@@ -1,4 +1,4 @@
-"""Where things go: the result to standard output, everything else to standard error, and nobody's key anywhere."""
+"""Output of the command: results to standard output, messages to standard error, and no keys to either."""
 
 from __future__ import annotations
 
@@ -31,22 +31,22 @@ if TYPE_CHECKING:
 logger = logging.getLogger("reenact.cli")
 tools = logging.getLogger("reenact.tools")
 ERRORS = "errors.log"
-"""The file of what nobody expected, where the state of the command is kept."""
+"""The file with the tracebacks of unexpected errors, in the state directory."""
 _SECRET_LENGTH = 8
-"""A key that is shorter opens nothing, and stands by chance in many words."""
+"""Minimum length of a key that is concealed: a shorter one is useless, and may occur in ordinary text."""
 _MOMENT = 1.0
-"""Seconds that who reads is waited for when there is no time left."""
+"""Seconds to wait for a reader once the time limit is over."""
 
 
 class ListFormat(StrEnum):
-    """How a list is printed: lines for people, or one JSON object a line."""
+    """The formats in which a list is printed: text, or one JSON object a line."""
 
     TEXT = "text"
     JSON = "json"
 
 
 class Console:
-    """The three standard streams, which need not all be there, and what the environment says about them."""
+    """The three standard streams, some of which may be closed, and the environment variables that concern them."""
 
     _out: TextIO | None = None
     _err: TextIO | None = None
@@ -55,13 +55,13 @@ class Console:
 
     _is_apart = False
     as_json = False
-    """Whether a program reads standard output."""
+    """Whether standard output is JSON for a program."""
 
     variables: Variables | None = VARIABLES[CLAUDE]
-    """Those that say how the model is reached, None if they are a user's own."""
+    """The variables that say how the model is reached; None for a provider of the user's own."""
 
     gave_up = False
-    """Whether standard output is forgotten, because it took nothing for longer than there was time."""
+    """Whether standard output was abandoned because it blocked for longer than the time limit."""
 
     def __init__(self, environ: Mapping[str, str], *, in_ci: bool, debug: bool = False) -> None:
         self.environ = environ
@@ -72,41 +72,41 @@ class Console:
 
     @property
     def out(self) -> TextIO:
-        """Where the result goes."""
+        """The stream for the result."""
         return self._out or sys.stdout or self._nowhere
 
     @property
     def err(self) -> TextIO:
-        """Where everything else goes."""
+        """The stream for everything else."""
         return self._err or sys.stderr or self._nowhere
 
     def screen(self, stream: TextIO) -> Screen:
-        """Return what shows texts in styles on the stream; without them where it is not a terminal that knows any."""
-        from rich.console import Console as Screen  # noqa: PLC0415 - whoever asks for help need not wait for it
+        """Return a rich console that prints to the stream, with styles if it is a terminal that supports them."""
+        from rich.console import Console as Screen  # noqa: PLC0415 - not imported for help
 
         plain = False if is_dumb(self.environ) else None
         return Screen(file=stream, emoji=False, highlight=False, markup=False, soft_wrap=True, force_terminal=plain)
 
     @property
     def has_person(self) -> bool:
-        """Whether somebody types the input and sees what is asked."""
+        """Whether a person types the input and sees the questions."""
         return sys.stdin is not None and sys.stdin.isatty() and self.terminal is not None
 
     @property
     def terminal(self) -> TextIO | None:
-        """Where somebody sees what is not a result; None if nobody does."""
+        """The stream on which a person sees messages; None if nobody does."""
         return next((stream for stream in (self.err, self.out) if stream.isatty()), None)
 
     def input(self) -> io.BufferedIOBase | io.BytesIO:
-        """Return what standard input holds, as bytes; nothing if it is closed."""
+        """Return standard input as a binary stream, which is empty if standard input is closed."""
         return io.BytesIO() if sys.stdin is None else _bytes_of(sys.stdin)
 
     @contextlib.contextmanager
     def guarding_output(self) -> Generator[None]:
-        """Let what tools print go to standard error: standard output has the result and nothing else.
+        """Redirect everything that tools print to standard error, so that standard output has only the result.
 
-        That holds for programs that tools start, too. In a build standard error has lines of JSON and nothing else, so
-        what they print is logged, by `reenact.tools`.
+        That includes programs that tools start. In CI, where standard error has only lines of JSON, their output is
+        logged by `reenact.tools`.
         """
         before = sys.stdout
         with contextlib.ExitStack() as streams:
@@ -128,22 +128,23 @@ class Console:
 
     @property
     def session_id(self) -> str | None:
-        """The session that the command is about, once there is one."""
+        """The session that the command is about, once it is known."""
         return (self._session_id() if self._session_id else "") or None
 
     def speaks_of(self, session_id: Callable[[], str]) -> None:
-        """Name this session, if there is one, in what is told of failures, each of which is told once.
+        """Add this session to reports of failures, and report each failure once.
 
-        What the parts of the runtime say about a failure of the log is then left to the command, which gets it.
+        Failures of the log that parts of the runtime log are then not shown: the command gets and reports the same
+        error.
         """
         self._session_id = session_id
 
     def write(self, text: str) -> None:
-        """Let a part of the result be read at once.
+        """Write a part of the result and flush it.
 
         Raises:
-            BrokenPipeError: nobody reads it any more.
-            OutputLostError: there is no space for it, or another reason.
+            BrokenPipeError: nobody reads the output any longer.
+            OutputLostError: the disk is full, or the output cannot be written for another reason.
         """
         with self.losing_output():
             for piece in pieces(text):
@@ -152,24 +153,24 @@ class Console:
                     self.out.flush()
 
     def write_json(self, value: object) -> None:
-        """Print the value as a line of JSON."""
+        """Print the value as one line of JSON."""
         self.write(as_line(value))
 
     def show(self, value: object, form: ListFormat, *lines: str) -> None:
-        """Print what a command has found: as a line of JSON, or as lines for people, which a terminal only shows."""
+        """Print the result of a command: as a line of JSON, or as text in which control characters are escaped."""
         self.write(as_line(value) if form is ListFormat.JSON else "".join(f"{harmless(line)}\n" for line in lines))
 
     def flush(self) -> None:
-        """Let everything be read that was written, also by others; raises as `write` does."""
+        """Flush everything that was written, also by others; raises the same errors as `write`."""
         with self.losing_output():
             if self._takes_more():
                 self.out.flush()
 
     @contextlib.contextmanager
     def within(self, seconds: float | None) -> Generator[None]:
-        """Wait no longer than so many seconds from now, and a moment, for who reads standard output.
+        """Limit the time for which a blocked standard output is waited for, to so many seconds and a moment more.
 
-        If it takes nothing then, it is forgotten, and `gave_up` says so. None is for ever.
+        After that the output is abandoned and `gave_up` is true. None sets no limit.
         """
         self._deadline = None if seconds is None else time.monotonic() + seconds
         try:
@@ -188,7 +189,7 @@ class Console:
 
     @contextlib.contextmanager
     def losing_output(self) -> Generator[None]:
-        """Raise `OutputLostError` for what the system says when it takes no more of standard output."""
+        """Raise `OutputLostError` for an `OSError` from standard output."""
         try:
             yield
         except BrokenPipeError:
@@ -198,11 +199,11 @@ class Console:
             raise OutputLostError(error.strerror or str(error)) from error
 
     def say(self, message: str) -> None:
-        """Tell people something that is not a result."""
+        """Report something to the user that is not a result."""
         logger.info("%s", self.without_key(message))
 
     def warn(self, message: str) -> None:
-        """Tell people about something that is not as they may think."""
+        """Warn the user."""
         logger.warning("%s", self.without_key(message))
 
     def report(
@@ -213,9 +214,9 @@ class Console:
         session_id: str | None = None,
         turn_id: str | None = None,
     ) -> None:
-        """Tell people why there is no result, or no whole one, and what may help.
+        """Report why there is no result, or an incomplete one, with a hint.
 
-        With an `error` that nobody expected, its traceback is kept in the log of errors.
+        For an unexpected `error`, its traceback is written to the log of errors.
         """
         facts = {
             "code": int(problem.code),
@@ -227,24 +228,24 @@ class Console:
         logger.error("%s", self.without_key(problem.message), exc_info=error, extra=facts)
 
     def told(self, problem: Problem) -> str:
-        """Return in words why there is no result, and in a line below that what may help."""
+        """Return the message of the problem, and a hint on the next line."""
         hint = hint_of(problem.type, self.environ, self.variables)
         return "\n".join(filter(None, (self.without_key(problem.message), hint)))
 
     def without_key(self, text: str) -> str:
-        """Return the text without API keys and the log's, should they be in there."""
+        """Remove API keys and the log's keys from the text."""
         for key in self._keys:
             text = text.replace(key, "…")
         return text
 
     def use_keys(self, named: str | None) -> None:
-        """Take the key ring of the log for the one that the environment names, if one is named."""
+        """Use the named key ring in place of the one from the environment, if one is named."""
         if named is not None:
             self.environ = {**self.environ, KEYS: named}
             self._keys = _secrets_of(self.environ)
 
     def prepare(self, *, as_json: bool) -> None:
-        """Let no character that a stream cannot show be a failure; JSON is UTF-8 whatever the locale is."""
+        """Make standard output replace characters that it cannot encode; JSON is UTF-8 whatever the locale is."""
         self.as_json = self.as_json or as_json
         _occupy_standard_descriptors()
         reconfigure = getattr(sys.stdout, "reconfigure", None)
@@ -252,12 +253,12 @@ class Console:
             reconfigure(encoding="utf-8" if self.as_json else None, errors="replace")
 
     def abandon(self) -> None:
-        """Forget what nobody reads any more, so that the end of the process does not stumble over it."""
+        """Discard further output that nobody reads, so that flushing it at exit does not fail."""
         if self._is_apart or is_standard(self.out, 1):
             forget(self.out)
 
     def _tell(self, stream: TextIO, text: str) -> None:
-        """Write to standard error; what nobody takes is forgotten, and changes nothing."""
+        """Write to standard error; if that fails or blocks too long, discard the text without an error."""
         err = self._err or stream
         try:
             for piece in pieces(text):
@@ -270,7 +271,7 @@ class Console:
                 forget(err)
 
     def abandon_terminal(self) -> None:
-        """Forget what nobody sees any more: the window was closed, in which these streams have ended."""
+        """Discard further output to a terminal that is gone because its window was closed."""
         with contextlib.suppress(OSError, ValueError), Path(os.devnull).open("wb") as nowhere:
             for stream in filter(None, (sys.__stdout__, sys.__stderr__)):
                 if _is_gone(stream.fileno()):
@@ -278,7 +279,7 @@ class Console:
 
     @contextlib.contextmanager
     def logging(self, directory: Path) -> Generator[None]:
-        """Send what is logged to standard error, and what nobody expected, with its traceback, to a file as well."""
+        """Send log records to standard error, and unexpected errors with their tracebacks to a file as well."""
         stderr = Between(partial(self._tell, self.err))
         errors = directory / ERRORS
         words = Words(self.without_key, errors, debug=self.debug)
@@ -299,7 +300,7 @@ class Console:
         try:
             yield
         finally:
-            logging.captureWarnings(False)  # noqa: FBT003 - it takes no other form
+            logging.captureWarnings(False)  # noqa: FBT003 - positional in its signature
             for handler in handlers:
                 root.removeHandler(handler)
                 handler.close()
@@ -307,7 +308,7 @@ class Console:
                 one.setLevel(level)
 
     def _is_news(self, record: LogRecord) -> bool:
-        """Return whether nobody else tells it: a failure of the log comes back to the command, which tells it once."""
+        """Return whether to show the record; a failure of the log, for example, is shown once, by the command."""
         if self.debug:
             return True
         if not self.in_ci and (TERMINAL_LOCK.is_shown(record) or FOR_LATER.items() <= vars(record).items()):
@@ -320,24 +321,24 @@ class Console:
 
 
 def _secrets_of(environ: Mapping[str, str]) -> tuple[str, ...]:
-    """Return what opens an API, or the log, and is in a variable."""
+    """Return the keys of APIs and of the log that are in environment variables."""
     ring = environ.get(ring_variable(environ) or "", "").split()
     keys = (environ.get(variables.key, "").strip() for variables in VARIABLES.values())
     return tuple(key for key in (*keys, *ring) if len(key) >= _SECRET_LENGTH)
 
 
 def _occupy_standard_descriptors() -> None:
-    """Let no file that is opened later get the number of a standard stream that is closed, to be printed into."""
+    """Open the null device for closed standard streams, so that no file gets their descriptors and is written to."""
     for number in range(3):
         try:
             os.fstat(number)
         except OSError:
-            opened = os.open(os.devnull, os.O_RDWR)  # with the lowest number that is free, which is this one
-            os.set_inheritable(opened, True)  # noqa: FBT003 - it takes no other form
+            opened = os.open(os.devnull, os.O_RDWR)  # takes the lowest free number, which is this one
+            os.set_inheritable(opened, True)  # noqa: FBT003 - positional in its signature
 
 
 def _is_gone(descriptor: int) -> bool:
-    """Return whether it leads to a terminal that has hung up, which says so of anything that it is asked."""
+    """Return whether the descriptor is a terminal that has hung up, for which every request fails with EIO."""
     try:
         os.get_terminal_size(descriptor)
     except OSError as error:

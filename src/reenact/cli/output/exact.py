@@ -1,9 +1,9 @@
-"""Values shown exactly, to the last character: nothing in them can hide, move the cursor, or pass for something else.
+"""Shows values exactly: nothing in them can hide, move the cursor, or pass for something else.
 
-A short text stands in quotes. Any other one stands below its name as it reads, with a bar before each of its lines; a
-row with a colon goes on with the row above, behind a blank, or without one where that ends with a backslash.
-Characters that would mislead are escapes of JSON. An item of a list has a dash before it. What is nested very deeply is
-JSON, in pieces between bars. However deep a value is, nothing here fails of it.
+A short text is shown in quotes. Any other text is shown below its name, with a bar before each of its lines; a row with
+a colon continues the row above, after a blank, or without one if that row ends with a backslash. Misleading characters
+are shown as JSON escapes. An item of a list has a dash before it. Very deeply nested values are shown as JSON, in
+pieces between bars. No depth of nesting makes these functions fail.
 """
 
 from __future__ import annotations
@@ -20,40 +20,40 @@ from reenact.domain.legible import in_ascii, seen, tokens
 from reenact.domain.tools import is_array, is_object
 
 Escape: TypeAlias = Callable[[str, str], str]
-"""Tells how a character is written behind what stands before it."""
+"""Returns how to write a character, given the text before it."""
 
 _NARROWEST = 16
-"""Columns that a piece of text has at least, however deep it stands."""
+"""Minimum width of a piece of text in columns, whatever its depth."""
 _STEP = "  "
 _DEEPEST = 50
-"""What is nested more deeply in a value is shown as JSON."""
+"""Maximum depth up to which values are shown as lines; deeper ones are shown as JSON."""
 _BAR = "|"
 _LINE, _MORE = "| ", ": "
 _NEEDS_LINES = re.compile(r'["\\\n]')
 _AFTER_BACKSLASH = frozenset(" \\bfrtu")
-"""What makes a backslash before it look like an escape."""
+"""Characters that make a backslash before them look like an escape."""
 _BLANK = "\\u0020"
 _PLAIN_NAME = re.compile(r"[A-Za-z0-9_.-]+")
 _RIGHT_TO_LEFT = frozenset({"R", "AL", "AN"})
 
 
 def escaped(text: str) -> str:
-    """Return the text with every character that cannot be seen, or is not what it seems, as an escape of JSON."""
+    """Replace every character that is invisible, or looks like another one, with a JSON escape."""
     return "".join(tokens(text, seen))
 
 
 def quoted(text: str) -> str:
-    """Return the text in quotes, escaped."""
+    """Return the escaped text in quotes."""
     return f'"{escaped(text)}"'
 
 
 def plain_or_quoted(name: str) -> str:
-    """Return a name as it is if it is as names are, else in quotes."""
+    """Return the name unchanged if it is an ordinary one, else in quotes."""
     return name if _PLAIN_NAME.fullmatch(name) else quoted(name)
 
 
 def may_be_reordered(value: object) -> bool:
-    """Return whether the value has letters that are written from right to left: a terminal may show them elsewhere."""
+    """Return whether the value has right-to-left letters, which a terminal may show in another order."""
     left = [value]
     while left:
         one = left.pop()
@@ -68,26 +68,26 @@ def may_be_reordered(value: object) -> bool:
 
 
 def lines_of(arguments: Mapping[str, object], width: int, escape: Escape = seen) -> list[str]:
-    """Return the arguments of a call as lines of so many columns, whole."""
+    """Return the arguments of a call, complete, as lines of at most `width` columns."""
     lines = [line for name, value in arguments.items() for line in _named(name, value, "", width, escape)]
     return lines or ["no arguments"]
 
 
 def on_one_line(value: object) -> str:
-    """Return the JSON value as JSON on one line, whole; what it says can be read again as JSON."""
+    """Return the value, complete, as JSON on one line, which can be parsed again."""
     return "".join(_json(value, seen))
 
 
 class _Written(str):
-    """What stands in JSON between values."""
+    """JSON syntax between values."""
 
     __slots__ = ()
 
 
 def _json(value: object, escape: Escape) -> Iterator[str]:
-    """Yield the value as JSON, character by character where it is a text."""
+    """Yield the value as JSON; texts are yielded character by character."""
     left = [value]
-    """What is still to be written, the first of it last."""
+    """What is still to be written, as a stack."""
     while left:
         one = left.pop()
         if isinstance(one, _Written):
@@ -157,9 +157,9 @@ def _leaf(head: str, value: object, width: int, escape: Escape) -> Iterator[str]
 
 
 def _as_text(line: str, escape: Escape) -> Iterator[str]:
-    """Yield the characters of a line as they are, and as escapes where they would mislead.
+    """Yield the characters of a line, escaped where they would mislead.
 
-    A backslash is doubled only where it would be taken for the beginning of an escape, or for the end of a row.
+    A backslash is doubled only where it would look like the beginning of an escape, or like the end of a row.
     """
     shown = line.removesuffix(" ")
     backslash = ""
@@ -181,7 +181,7 @@ def _as_text(line: str, escape: Escape) -> Iterator[str]:
 
 
 def _rows(written: Sequence[str], width: int) -> Iterator[str]:
-    """Yield a line in rows. Where it is broken between words the blank is left out; in a word there is a backslash."""
+    """Break a line into rows: between words, where the blank is dropped, or in a word, where a backslash is added."""
     row: list[str] = []
     columns = 0
     for token in written:
@@ -201,7 +201,7 @@ def _rows(written: Sequence[str], width: int) -> Iterator[str]:
 
 
 def _pieces(text: str, width: int, escape: Escape) -> Iterator[str]:
-    """Yield the text, escaped, in pieces of so many columns; a line end is the last of its piece."""
+    """Split the escaped text into pieces of at most `width` columns, and after each line end."""
     is_told = False
     for piece in _in_pieces(tokens(text, escape), width):
         is_told = True
@@ -226,19 +226,19 @@ def _in_pieces(written: Iterable[str], width: int) -> Iterator[str]:
 
 
 SHOWN = 20
-"""So many lines are shown without being asked for."""
+"""Number of lines that are shown by default."""
 MARGIN = "  "
 
 Say: TypeAlias = Callable[..., object]
-"""Says a line that is ours, perhaps in a style."""
+"""Prints a line of our own, optionally in a style."""
 
 
 def show(
     value: Mapping[str, object], width: int, most: int | None, *, write: Callable[[str], object], say: Say
 ) -> None:
-    """Write the lines of a value, at most so many, in a margin; say what else there is to know of them.
+    """Write the lines of a value, at most `most`, with a margin; add notes about what is left out or reordered.
 
-    What a terminal may show in another order is written in ASCII too.
+    If a terminal may reorder the text, it is also written in ASCII.
     """
     for escape in (seen, in_ascii) if may_be_reordered(value) else (seen,):
         if escape is in_ascii:
@@ -255,7 +255,7 @@ _WORD = re.compile(r"\s*\S+")
 
 
 def in_rows(line: str, width: int) -> str:
-    """Return the line, broken between words only: what no row has room for, such as an id, can be copied whole."""
+    """Break the line between words only, so that a long word such as an id can still be copied."""
     rows = [""]
     for word in _WORD.findall(line):
         if rows[-1] and cell_len(f"{rows[-1]}{word}") > width >= cell_len(word.lstrip()):

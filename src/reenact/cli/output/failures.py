@@ -1,4 +1,4 @@
-"""Failures: the exit code by the type of the failure, never by its text, and a hint what may help."""
+"""Failures: their exit codes, which depend on the type and never on the message, and hints."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ from reenact.domain.errors import (
 
 
 class ExitCode(IntEnum):
-    """The exit codes; the last three are 128 and the number of the signal, as shells have it."""
+    """The exit codes; the last four are 128 plus the number of a signal, as in shells."""
 
     SUCCESS = 0
     UNEXPECTED = 1
@@ -51,7 +51,7 @@ class ExitCode(IntEnum):
 
 
 class Problem(msgspec.Struct, frozen=True):
-    """Why there is no result, or no whole one: the exit code, the stable name of the failure, and words for people."""
+    """Why there is no result, or an incomplete one: the exit code, the stable type of the failure, and a message."""
 
     code: int
     type: str
@@ -65,13 +65,13 @@ class NothingToContinueError(ConfigurationError):
 
 
 class NoInputError(ConfigurationError):
-    """There is nobody and nothing that says anything."""
+    """There is no prompt, and no person to type one."""
 
     code = "no_input"
 
 
 class WaitsForPersonError(ReenactError):
-    """The session goes on when a person has decided about its calls, and takes up no question before."""
+    """The session accepts no question until a person has decided about its calls."""
 
     code = "waiting_for_human_input"
 
@@ -85,23 +85,23 @@ class WaitsForPersonError(ReenactError):
 
 
 class AnswerLostError(ReenactError):
-    """The agent ended without a word about the turn, because the log could not be written."""
+    """The agent ended without reporting on the turn, because the log could not be written."""
 
     code = "answer_lost"
 
 
 class ServerEndedError(ReenactError):
-    """The server does not listen any more, and nobody has told it to end."""
+    """The server stopped listening without having been told to."""
 
     code = "server_ended"
 
 
 class NoLogYetError(Exception):
-    """There is no log yet, so there is nothing to be done; a person has been told so."""
+    """There is no log yet, so there is nothing to do; the person has been told."""
 
 
 class OutputLostError(ReenactError, OSError):
-    """Standard output takes nothing more, though somebody may still read it."""
+    """Standard output cannot be written any longer, although somebody may still read it."""
 
     code = "output_lost"
 
@@ -110,7 +110,7 @@ class OutputLostError(ReenactError, OSError):
 
 
 class TerminatedError(BaseException):
-    """The process was asked to end; `code` is what it ends with."""
+    """The process was asked to end; `code` is its exit code."""
 
     def __init__(self, code: ExitCode = ExitCode.TERMINATED) -> None:
         super().__init__()
@@ -156,11 +156,12 @@ OF_TURNS: Final[Mapping[str, ExitCode]] = {
     "request_too_large": ExitCode.USAGE,
     "driver_error": ExitCode.UNEXPECTED,
 }
-"""The types of failed turns, as `error` events have them; any other is unexpected."""
+"""Exit codes by the type of a failed turn, as in `error` events; any other type is unexpected."""
 AGENT_FAILED = "agent_failed"
-"""The type of a turn that failed because the agent did that a person had asked. Why that failed is the exit code."""
+"""The type of a turn that failed because the agent that a person asked failed; the agent's failure sets the exit code.
+"""
 UNEXPECTED = "internal_error"
-"""The type of a failure that nobody has thought of."""
+"""The type of an unforeseen failure."""
 INTERRUPTED = Problem(ExitCode.INTERRUPTED, "interrupted", "interrupted")
 UNAPPROVED = Problem(
     ExitCode.USAGE,
@@ -170,16 +171,16 @@ UNAPPROVED = Problem(
 
 
 def problem_of_turn(error_type: str, message: str) -> Problem:
-    """Return the problem that a failed turn is; `error_type` is that of its `error` event.
+    """Return the problem for a failed turn; `error_type` is the type of its `error` event.
 
-    A silence of the network or a 504 is a failure of the network: the exit code for time says that the caller's own
-    patience, `--timeout`, has ended.
+    A timeout of the network or a 504 counts as a failure of the network: the exit code for timeouts means that the
+    caller's own limit, `--timeout`, was reached.
     """
     return Problem(OF_TURNS.get(error_type, ExitCode.UNEXPECTED), error_type, printable(message))
 
 
 def problem_of(error: BaseException) -> Problem:
-    """Return the problem that an exception is."""
+    """Return the problem for an exception."""
     match error:
         case TyperException():
             return Problem(ExitCode.USAGE, "invalid_arguments", printable(error.format_message()))
@@ -196,17 +197,17 @@ def problem_of(error: BaseException) -> Problem:
 
 
 def timed_out(seconds: float) -> Problem:
-    """Return the problem that there was no answer within the time that was allowed."""
+    """Return the problem that there was no answer within the time limit."""
     return Problem(ExitCode.TIMEOUT, "timeout", f"there was no whole answer within {seconds:g} s")
 
 
 def printable(text: str) -> str:
-    """Return the text as UTF-8 can hold it: an argument that is not, comes with lone surrogates."""
+    """Replace lone surrogates, which arguments that are not UTF-8 have, so that the text can be encoded."""
     return text.encode("utf-8", "replace").decode()
 
 
 def code_of_kind(kind: type[ReenactError]) -> ExitCode:
-    """Return the exit code that errors of this kind have."""
+    """Return the exit code for errors of this class."""
     if issubclass(kind, _USAGE):
         return ExitCode.USAGE
     return next((code for known, code in _OF_KINDS.items() if issubclass(kind, known)), ExitCode.UNEXPECTED)
@@ -236,9 +237,9 @@ _HINTS = {
 
 
 def hint_of(error_type: str, environ: Mapping[str, str], variables: Variables | None) -> str | None:
-    """Return what may help against a failure of this type; None if its message says all there is to say.
+    """Return a hint for a failure of this type; None if the message needs none.
 
-    A provider of the user's own has no `variables` that are known here.
+    For a provider of the user's own, `variables` is None.
     """
     hint = _HINTS.get(error_type)
     if hint is None or (variables is None and "{" in hint):

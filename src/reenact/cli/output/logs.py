@@ -1,4 +1,4 @@
-"""Log records as words, as lines of JSON and with tracebacks, and the lock of the terminal that they wait for."""
+"""Formats log records as text, as lines of JSON and with tracebacks; and the lock for writing to the terminal."""
 
 from __future__ import annotations
 
@@ -23,27 +23,27 @@ from reenact.cli.output.failures import printable
 from reenact.domain.legible import harmless, in_ascii
 
 Conceal: TypeAlias = Callable[[str], str]
-"""Returns a text without the secrets in it."""
+"""Removes secrets from a text."""
 
 FOR_LATER: Final[Mapping[str, object]] = {"is_for_later": True}
-"""What a record has as `extra` that people at a terminal are not to be told of: it is kept with its traceback."""
+"""`extra` of a record that is not shown at a terminal, but kept in the file of errors with its traceback."""
 _FACTS = ("code", "type", "hint", "session_id", "agent_id", "turn_id")
-"""What a record may say of itself beside its message, under these names."""
+"""Attributes of a record that are output in addition to its message."""
 _MARGIN = "  "
 _UNSEEN = re.compile(
     r"[\x7f-\x9f\u00ad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\U000e0000-\U000e0fff]"
 )
-"""What may stand in JSON as it is, and yet would end a line for some readers, or hide or move what a person sees."""
+"""Characters that JSON allows unescaped, but that end a line for some readers, or hide or reorder text."""
 _ERRORS_SIZE = 1024 * 1024
 
 
 def as_line(value: object) -> str:
-    """Return the value as JSON on one line, which every reader takes for one line."""
+    """Return the value as one line of JSON that every reader takes for one line."""
     return _UNSEEN.sub(lambda found: in_ascii(found[0], ""), msgspec.json.encode(value).decode()) + "\n"
 
 
 class _Formatter(logging.Formatter):
-    """Keeps secrets out of whatever is logged."""
+    """Base of formatters that remove secrets from records."""
 
     def __init__(self, conceal: Conceal) -> None:
         super().__init__("%(asctime)s %(levelname)s %(name)s: %(message)s")
@@ -51,9 +51,9 @@ class _Formatter(logging.Formatter):
 
 
 class Words(_Formatter):
-    """For people: words that a terminal shows and does not obey, and the traceback only if they ask for it.
+    """For people: text without control characters; tracebacks only with `--debug`.
 
-    What a message has behind its first line is indented, so that it cannot be taken for a message of its own.
+    Further lines of a message are indented, so that they cannot be taken for other messages.
     """
 
     def __init__(self, conceal: Conceal, errors: Path, *, debug: bool) -> None:
@@ -76,7 +76,7 @@ class Words(_Formatter):
 
 
 class Lines(_Formatter):
-    """For machines: a JSON object a line. Its fields are in the documentation, and stay."""
+    """For programs: one JSON object a line, whose fields are documented and stable."""
 
     def format(self, record: LogRecord) -> str:
         fields: dict[str, object] = {
@@ -95,14 +95,14 @@ class Lines(_Formatter):
 
 
 class Whole(_Formatter):
-    """For later: everything, as a terminal shows it on which somebody reads it. Only records begin at the margin."""
+    """For the file of errors: everything, without control characters; further lines of a record are indented."""
 
     def format(self, record: LogRecord) -> str:
         return f"\n{_MARGIN}".join(map(harmless, self._conceal(super().format(record)).split("\n")))
 
 
 class Tracebacks(RotatingFileHandler):
-    """Keeps what comes with a traceback, for the owner alone; it goes on if the file cannot be written."""
+    """Writes records with a traceback to a file that only its owner can read; errors with the file are ignored."""
 
     def __init__(self, path: Path) -> None:
         super().__init__(
@@ -118,29 +118,29 @@ class Tracebacks(RotatingFileHandler):
                 Path(self.baseFilename).parent.mkdir(mode=0o700, parents=True, exist_ok=True)
                 super().emit(record)
 
-    def handleError(self, record: LogRecord) -> None:  # noqa: N802 - the name that logging calls
-        """Do nothing: standard error has told already."""
+    def handleError(self, record: LogRecord) -> None:  # noqa: N802 - logging's name
+        """Do nothing: the record was also written to standard error."""
 
     def close(self) -> None:
-        with contextlib.suppress(OSError):  # what could not be written is written once more
+        with contextlib.suppress(OSError):  # closing retries a failed write
             super().close()
 
 
 def open_privately(path: Path) -> TextIOWrapper:
-    """Open a file to add to it; one that is not there yet is made for its owner alone."""
+    """Open a file for appending; a new file is accessible only to its owner."""
     descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
     return os.fdopen(descriptor, "a", encoding="utf-8", errors="backslashreplace")
 
 
 OF_TOOLS = "tool"
-"""What the record of a tool that has failed has of its own: the name of the tool."""
+"""Attribute of records about a tool that failed: the name of the tool."""
 
 
 class TerminalLock:
-    """The one terminal of the process. Who writes there a line at a time holds the `lock` meanwhile."""
+    """Keeps log messages out of text that is being written to the terminal. Hold `lock` while writing a line."""
 
     written = 0
-    """How often something that was logged has been written."""
+    """Number of log messages that have been written."""
 
     _holders = 0
     _pages = 0
@@ -150,12 +150,12 @@ class TerminalLock:
         self._waiting: list[Callable[[], None]] = []
 
     def acquire(self) -> None:
-        """Have what is logged wait: a line, or a text of several, has begun."""
+        """Make log messages wait: a line, or a text of several lines, has begun."""
         with self.lock:
             self._holders += 1
 
     def release(self) -> None:
-        """Write what has waited, once nobody else has the terminal."""
+        """Write the messages that have waited, once nobody else has the terminal."""
         with self.lock:
             self._holders -= 1
             while self._waiting and not self._holders:
@@ -163,7 +163,7 @@ class TerminalLock:
 
     @contextmanager
     def held(self) -> Generator[None]:
-        """Have what is logged wait meanwhile."""
+        """Make log messages wait during the `with` block."""
         self.acquire()
         try:
             yield
@@ -172,7 +172,7 @@ class TerminalLock:
 
     @contextmanager
     def showing_calls(self) -> Generator[None]:
-        """Tell nothing meanwhile of tools that fail: their results are shown, and say so."""
+        """Do not log failures of tools during the block: the results of calls are shown, including failures."""
         self._pages += 1
         try:
             yield
@@ -180,11 +180,11 @@ class TerminalLock:
             self._pages -= 1
 
     def is_shown(self, record: LogRecord) -> bool:
-        """Return whether a person sees anyhow what the record says."""
+        """Return whether a person sees the content of the record anyway."""
         return self._pages > 0 and OF_TOOLS in vars(record)
 
     def write_when_free(self, write: Callable[[], None]) -> None:
-        """Write, or have it written as soon as nobody has the terminal."""
+        """Write now, or as soon as nobody has the terminal."""
         with self.lock:
             if self._holders:
                 self._waiting.append(write)
@@ -200,24 +200,24 @@ TERMINAL_LOCK = TerminalLock()
 
 
 class Between(logging.Handler):
-    """Writes to standard error, or to what is in its place, where that breaks neither an answer nor what is typed."""
+    """Writes to standard error whenever that does not interrupt an answer or the line that is being edited."""
 
     def __init__(self, write: Callable[[str], None]) -> None:
         super().__init__()
         self._write = write
 
-    def createLock(self) -> None:  # noqa: N802 - the name that logging calls
-        """Have one lock with all that is written there, so that nobody waits for two in two orders."""
-        self.lock = TERMINAL_LOCK.lock  # pyright: ignore[reportAttributeAccessIssue] - typeshed has a lock of one kind only
+    def createLock(self) -> None:  # noqa: N802 - logging's name
+        """Share the terminal's lock: two locks could be acquired in opposite orders, which would deadlock."""
+        self.lock = TERMINAL_LOCK.lock  # pyright: ignore[reportAttributeAccessIssue] - typeshed allows one kind of lock
 
     def emit(self, record: LogRecord) -> None:
-        """Write the record, now or as soon as it can be."""
+        """Write the record, now or as soon as possible."""
         TERMINAL_LOCK.write_when_free(partial(self._tell, record))
 
     def _tell(self, record: LogRecord) -> None:
         try:
             line = self.format(record)
-        except Exception:  # noqa: BLE001 - a library that logs arguments which its message does not take
+        except Exception:  # noqa: BLE001 - a library's message does not fit its arguments
             record.msg, record.args = f"{record.msg} {record.args}", None
             line = self.format(record)
         self._write(f"{line}\n")

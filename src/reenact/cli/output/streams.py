@@ -1,4 +1,4 @@
-"""Standard streams: writing that waits no longer than it may, and descriptors that tools cannot write a result to."""
+"""Standard streams: writes with a time limit, and redirection that keeps the output of tools out of the result."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from pathlib import Path
 from typing import TextIO, TypeGuard
 
 _PIECE = 1024
-"""Characters that a pipe takes whole if it takes anything: a page of bytes, or less."""
+"""Characters that a pipe accepts without blocking if it is writable: at most a page of bytes."""
 _LONGEST = 8192
-"""Bytes of a line of what is overheard; the rest of it is a line of its own."""
+"""Maximum length in bytes of a line that is read; the rest of it counts as another line."""
 _LAST = 1 << 20
-"""Bytes that are still heard when nobody is to say anything more."""
+"""Maximum number of bytes that are still read after the end of the `with` block."""
 
 
 def pieces(text: str) -> Iterator[str]:
-    """Yield the text in pieces, each of which a pipe takes whole if it takes anything."""
+    """Split the text into pieces that a writable pipe accepts without blocking."""
     if len(text) <= _PIECE:
         yield text
         return
@@ -30,10 +30,10 @@ def pieces(text: str) -> Iterator[str]:
 
 
 def takes(stream: TextIO, seconds: float | None) -> bool:
-    """Return whether a piece can be written without waiting, now or within so many seconds; None is for ever."""
+    """Return whether a piece can be written without blocking within so many seconds; None waits forever."""
     try:
         descriptor = stream.fileno()
-    except (OSError, ValueError):  # it is not a file, or closed, as who writes will learn
+    except (OSError, ValueError):  # not a file, or closed: the write will tell
         return True
     poll = select.poll()
     poll.register(descriptor, select.POLLOUT)
@@ -41,15 +41,15 @@ def takes(stream: TextIO, seconds: float | None) -> bool:
 
 
 def gives(stream: TextIO, seconds: float) -> bool:
-    """Return whether there is something to be read, or the end, within so many seconds."""
+    """Return whether data or the end of the stream can be read within so many seconds."""
     try:
         return bool(select.select([stream.fileno()], [], [], seconds)[0])
-    except (OSError, ValueError):  # it is not a file
+    except (OSError, ValueError):  # not a file
         return True
 
 
 def is_standard(stream: TextIO | None, number: int) -> TypeGuard[TextIO]:
-    """Return whether it is the process's own standard stream of this number, and nothing in its place."""
+    """Return whether the stream is the process's original standard stream with this descriptor."""
     own = sys.__stdout__ if number == 1 else sys.__stderr__
     try:
         return own is not None and own is stream and own.fileno() == number
@@ -58,14 +58,14 @@ def is_standard(stream: TextIO | None, number: int) -> TypeGuard[TextIO]:
 
 
 def forget(stream: TextIO) -> None:
-    """Let what is written go nowhere, so that the end of the process does not stumble over it."""
+    """Redirect the stream to the null device, so that flushing it at exit does not fail."""
     with contextlib.suppress(OSError, ValueError), Path(os.devnull).open("wb") as nowhere:
         os.dup2(nowhere.fileno(), stream.fileno())
 
 
 @contextlib.contextmanager
 def copied(stream: TextIO) -> Generator[TextIO]:
-    """Yield a stream that goes where this one goes, also if that goes elsewhere later; children do not inherit it."""
+    """Yield a copy of the stream that is unaffected by later redirections and not inherited by child processes."""
     stream.flush()
     with open(os.dup(stream.fileno()), "w", encoding=stream.encoding, errors=stream.errors) as copy:  # noqa: PTH123
         try:
@@ -77,22 +77,22 @@ def copied(stream: TextIO) -> Generator[TextIO]:
 
 @contextlib.contextmanager
 def redirected(stream: TextIO, onto: int, back: int) -> Generator[None]:
-    """Let the descriptor of the stream be another name for `onto`, and behind the `with` block for `back`."""
+    """Redirect the stream's descriptor to `onto`, and at the end of the block to `back`."""
     number = stream.fileno()
     os.dup2(onto, number)
     try:
         yield
     finally:
         with contextlib.suppress(OSError, ValueError):
-            stream.flush()  # what others have printed, and not yet written
+            stream.flush()  # buffered output of others
         os.dup2(back, number)
 
 
 @contextlib.contextmanager
 def overheard(tell: Callable[[str], object]) -> Generator[int]:
-    """Yield a descriptor; `tell`, in a thread of its own, is called with each line that is written to it.
+    """Yield a descriptor; a thread calls `tell` with each line that is written to it.
 
-    Whoever lives on and goes on writing is not heard any more behind the `with` block.
+    Processes that outlive the `with` block and continue writing are no longer read.
     """
     reading, writing = os.pipe()
     over, end = os.pipe()

@@ -1,1 +1,1 @@
-"""The command line, read: options, help and completion."""
+"""Parsing of the command line: options, help, settings and completion."""

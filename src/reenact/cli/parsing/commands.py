@@ -1,4 +1,4 @@
-"""The classes of commands: help that teaches, unknown words named with the nearest known, and a quick start."""
+"""The command classes for typer: our help pages, suggestions for unknown words, and a fast start."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ from typer.core import TyperArgument, TyperCommand, TyperGroup, TyperOption
 from reenact.cli.parsing.help_page import Section, manual, spellings
 
 _MOST = 3
-"""So many names are offered that begin as one does that is not known."""
+"""Maximum number of names that are suggested for the beginning of a name."""
 ALWAYS = ("-h", "--help")
 """The options that every command has."""
 _CUT = 40
 _ASKED = "get_runtime_param"
-"""The method of a parameter that returns what makes its values."""
+"""The method of a parameter that returns the converter of its values."""
 P = ParamSpec("P")
 T = TypeVar("T")
 
 
 def _light(parameters_of: Callable[P, list[T]]) -> Callable[P, list[T]]:
-    """Let the parameters of a command take what is typed as it is, where that is what it is to be.
+    """Wrap `get_params`, so that values that obviously have the right type are accepted without pydantic.
 
-    Typer asks pydantic about each value, also about those that were not given. To load that takes as long as all else
-    that `reenact --version` does, so it is asked only about what is not plain to see.
+    Typer lets pydantic validate each value, even of options that are not given. Loading pydantic takes as long as
+    everything else that `reenact --version` does, so it is used only for the remaining values.
     """
 
     def get_params(*args: P.args, **kwargs: P.kwargs) -> list[T]:
@@ -65,17 +65,17 @@ _PLAINER = (
     ("Input should be a valid integer, unable to parse string as an integer", "it must be a whole number"),
     ("Value error, ", ""),
 )
-"""What the parser says, and what we say."""
+"""Phrases in typer's messages, and what replaces them."""
 _OF_PEOPLE = "; calls are decided in the chat (`reenact --resume ID`) or in `reenact inspect --allow-actions`."
 _ELSEWHERE = {
     "why": "; `reenact log --why POSITION` says what an event follows from.",
     **dict.fromkeys(("approve", "reject", "respond", "pending"), _OF_PEOPLE),
 }
-"""Where people look for what is no command, though it is there."""
+"""Hints for words that are not commands, although what they name exists elsewhere."""
 
 
 class Asked(Protocol):
-    """What of a context matters here: the words that lead to a command, and what was given before them."""
+    """The part of a typer context that is used here: the path of the command, and the parameters before it."""
 
     params: dict[str, object]
 
@@ -84,7 +84,7 @@ class Asked(Protocol):
 
 
 class Command(TyperCommand):
-    """A command whose help teaches."""
+    """A command with our help page."""
 
     get_params = _light(TyperCommand.get_params)
 
@@ -94,7 +94,7 @@ class Command(TyperCommand):
 
 
 class Group(TyperGroup):
-    """Commands under one name, whose help teaches."""
+    """A group of commands with our help page."""
 
     appendix: Sequence[Section] = ()
     get_params = _light(TyperGroup.get_params)
@@ -107,7 +107,7 @@ class Group(TyperGroup):
         """Return the command of this name.
 
         Raises:
-            TyperException: there is none; the message says what was probably meant.
+            TyperException: there is no such command; the message suggests what was probably meant.
         """
         if "prompt" not in ctx.params:
             return self.named(cmd_name)
@@ -119,7 +119,7 @@ class Group(TyperGroup):
         """Return the command of this name.
 
         Raises:
-            TyperException: there is none; the message says what was probably meant, and the hint.
+            TyperException: there is no such command; the message suggests what was probably meant, and has the hint.
         """
         command = self.commands.get(name)
         if isinstance(command, TyperCommand | TyperGroup):
@@ -129,7 +129,7 @@ class Group(TyperGroup):
 
 
 def explained(error: typer.TyperException, root: TyperGroup, arguments: Sequence[str]) -> typer.TyperException:
-    """Return the failure to read the arguments in words that say what was probably meant."""
+    """Return the parser's error with a message that suggests what was probably meant."""
     for theirs, ours in _PLAINER:
         error.message = error.message.replace(theirs, ours)
     option = getattr(error, "option_name", None)
@@ -151,13 +151,13 @@ def explained(error: typer.TyperException, root: TyperGroup, arguments: Sequence
 
 
 def help_for(error: typer.TyperException) -> str:
-    """Return where to read on for whoever got the arguments wrong."""
+    """Return a hint at the help, for an error in the arguments."""
     path = getattr(getattr(error, "ctx", None), "command_path", "reenact")
     return f"{path} --help lists what may be asked for"
 
 
 def options_of(command: object) -> Mapping[str, TyperOption]:
-    """Return the options of the command by the names under which people know them."""
+    """Return the command's visible options by their current names."""
     if not isinstance(command, TyperCommand | TyperGroup):
         return {}
     options = [param for param in command.params if isinstance(param, TyperOption) and not param.hidden]
@@ -165,23 +165,23 @@ def options_of(command: object) -> Mapping[str, TyperOption]:
 
 
 def nearest(word: str, known: Iterable[str]) -> list[str]:
-    """Return what a word may stand for: what it begins, or else what is written nearly as it is."""
+    """Return the names that begin with the word, or else the one that is spelled most like it."""
     names = list(known)
-    begun = [name for name in names if len(word) > 2 and name.startswith(word)]  # noqa: PLR2004 - more than its dashes
+    begun = [name for name in names if len(word) > 2 and name.startswith(word)]  # noqa: PLR2004 - not just dashes
     return begun[:_MOST] or difflib.get_close_matches(word, names, 1)
 
 
 def given(context: typer.Context) -> frozenset[str]:
-    """Return the names of the parameters that the command line has given itself."""
+    """Return the names of the parameters that were given on the command line."""
     sources = {name: context.get_parameter_source(name) for name in context.params}
     return frozenset(name for name, source in sources.items() if source is not None and source.name == "COMMANDLINE")
 
 
 def refuse_options_as_values(arguments: Sequence[str], root: TyperGroup, takers: Iterable[str]) -> None:
-    """Refuse an option that stands where one of the `takers` has its value, which was probably forgotten.
+    """Refuse an option in the place of a value of one of the `takers`: the value was probably forgotten.
 
     Raises:
-        TyperException: there is one; the message says how to mean it.
+        TyperException: there is one; the message says how to pass such a value.
     """
     known = {*options_of(root), *ALWAYS}
     wanting = {name for name, one in options_of(root).items() if one.name in set(takers)}
@@ -199,7 +199,7 @@ def refuse_options_as_values(arguments: Sequence[str], root: TyperGroup, takers:
 
 
 def _is_of_one_dash(word: str, option: str) -> bool:
-    """Return whether a word with one dash was taken for several options of one letter, of which this is the first."""
+    """Return whether a word with one dash was parsed as several one-letter options, of which this is the first."""
     return len(option) == 2 and option[1] != "-" and word.startswith(option) and len(word) > 2  # noqa: PLR2004
 
 
@@ -212,14 +212,14 @@ def _cut(text: str) -> str:
 
 
 _SELDOM = 50_000
-"""So many objects that may have parts are made more than given up, before anybody looks for garbage among them."""
+"""Threshold of the garbage collector: allocations minus deallocations of container objects before a collection."""
 
 
 def look_for_garbage_seldom() -> None:
-    """Let this process, which is the command's alone, look for garbage seldom, and not when it ends.
+    """Make the garbage collector run rarely in this process, which runs only the command, and not at exit.
 
-    Most of what it makes are modules and classes, which stay. To look for garbage in them while there are more and more
-    of them, and again at the end, took a third of the time of `reenact -p`.
+    Most objects of the process are modules and classes, which stay. Collections during the imports and at exit took a
+    third of the time of `reenact -p`.
     """
     gc.set_threshold(_SELDOM, *gc.get_threshold()[1:])
     atexit.register(gc.freeze)

@@ -1,8 +1,8 @@
-"""Completing the command line: what may stand where a person has pressed Tab, and the scripts of shells that ask.
+"""Shell completion: finds the candidates for the word at which Tab was pressed, and prints the scripts for shells.
 
-It is asked while somebody types: it is quick, changes nothing, and prints nothing where it cannot tell. The command
-answers with a line that says whether files are meant as well, and then, a line each, with what may be typed, a tab, and
-words about it. What may be typed has no character that means anything to a shell.
+Completion runs while somebody types: it is fast, changes nothing, and prints nothing if it fails. The first line of the
+answer says whether files are candidates as well; each further line has a candidate, a tab, and a description. No
+candidate has a character that is special to a shell.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ _MOST = 50
 
 
 def recent_sessions(database: str) -> list[tuple[str, str]]:
-    """Return the ids of the newest sessions of a log, the newest first, each with the first words that were said in it.
+    """Return the ids of the newest sessions of a log, newest first, each with the first words of its first message.
 
     Raises:
         ReenactError: there is no such log, or it cannot be read.
-        sqlite3.Error, SQLAlchemyError: likewise.
+        sqlite3.Error, SQLAlchemyError: the database cannot be read.
     """
     rows = newest_sessions(location_of(database).url, _MOST)
     return [(session, "" if content is None else _text(msgspec.msgpack.decode(content))) for session, content in rows]
@@ -51,40 +51,40 @@ def _text(blocks: object) -> str:
 
 
 _PLAIN = re.compile(r"[A-Za-z0-9_.=-]+")
-"""What means nothing to any shell; other names are not offered."""
+"""Names without characters that are special to a shell; other names are not offered."""
 _KINDS = re.compile(r"[A-Z]{2,}")
 _SESSIONS = frozenset({"SESSION", "ID"})
 _FILES = frozenset({"FILE", "PATH", "DIR"})
 _BREAKS = re.compile(r"[=:@]+")
-"""What bash takes a word apart at."""
+"""Characters at which bash splits a word."""
 _WIDEST = 60
 
 Choice: TypeAlias = tuple[str, str]
-"""What may be typed, and words about it."""
+"""A candidate and its description."""
 
 
 def print_script(options: CompletionOptions, console: Console) -> int:
-    """Print what the shell is to run so that it completes the command line."""
+    """Print the script that sets up completion in the shell."""
     program = "reenact" if shutil.which("reenact") else f"{shlex.quote(sys.executable)} -m reenact"
     console.write(_SCRIPTS[options.shell].replace("@PROGRAM@", program).lstrip("\n"))
     return ExitCode.SUCCESS
 
 
 def complete(words: Sequence[str], root: TyperGroup, environ: Mapping[str, str], out: TextIO) -> int:
-    """Print what may stand in the place of the last word, which may be empty; never fails."""
+    """Print the candidates for the last word, which may be empty; never fails."""
     with contextlib.suppress(Exception, KeyboardInterrupt):
         lines = list(answer(words, root, environ))
         encoding = out.encoding or "utf-8"
         out.write("".join(f"{line}\n" for line in lines).encode(encoding, "replace").decode(encoding))
         try:
             out.flush()
-        except OSError:  # nobody reads it, and the end of the process is not to stumble over it
+        except OSError:  # nobody reads it; avoid an error at exit
             forget(out)
     return 0
 
 
 def answer(words: Sequence[str], root: TyperGroup, environ: Mapping[str, str]) -> Iterator[str]:
-    """Yield whether files are meant, and each choice with words about it behind a tab."""
+    """Yield whether files are candidates, and then each candidate with a tab and its description."""
     typed, kept = _joined(words or [""])
     place = _Place(root, typed[:-1])
     choices, files = place.choices(typed[-1], environ)
@@ -95,7 +95,7 @@ def answer(words: Sequence[str], root: TyperGroup, environ: Mapping[str, str]) -
 
 
 class _Place:
-    """Where in the command line something is to be typed: behind which command, and which option of it."""
+    """The position of the cursor in the command line: in which command, and after which option."""
 
     _waiting: TyperOption | None = None
 
@@ -110,7 +110,7 @@ class _Place:
             self._pass(word)
 
     def choices(self, word: str, environ: Mapping[str, str]) -> tuple[list[Choice], bool]:
-        """Return what the word may become, and whether it may be a file."""
+        """Return the candidates for the word, and whether files are candidates too."""
         if self._waiting is not None:
             return self._values(self._waiting.metavar, word, environ)
         name, is_joined, value = word.partition("=")
@@ -160,7 +160,7 @@ class _Place:
         return [*fresh, *((name, "Show this.") for name in ALWAYS)]
 
     def _values(self, metavar: str | None, word: str, environ: Mapping[str, str]) -> tuple[list[Choice], bool]:
-        """Return the values that are meant by the word which stands for them in the help, and whether files are."""
+        """Return the candidates for the placeholder of a value, and whether files are candidates too."""
         kinds = set(_KINDS.findall(metavar or ""))
         if metavar and not kinds:
             return [(value, "") for value in metavar.split("|")], False
@@ -179,14 +179,14 @@ class _Place:
 
 
 def _types(word: str) -> list[Choice]:
-    """Return the types of events, written as the word is: subscribers and the log differ in what is between words."""
-    from reenact.domain.history.stored import STORED  # noqa: PLC0415 - when they are asked for
+    """Return the event types, written like the word: the log has dashes in them, and subscribers underscores."""
+    from reenact.domain.history.stored import STORED  # noqa: PLC0415 - only if requested
 
     return [(name.replace("-", "_") if "_" in word else name, "") for name in sorted(STORED)]
 
 
 def _joined(words: Sequence[str]) -> tuple[list[str], int]:
-    """Return the words as they were before bash took them apart, and how much of the last one it has kept elsewhere."""
+    """Return the words as they were before bash split them, and the length of the part of the last that bash keeps."""
     joined: list[str] = []
     begun, kept = False, 0
     for word in words:

@@ -1,4 +1,4 @@
-"""Makes the parameters that typer takes of the fields of options, and reads the values that typer has taken."""
+"""Derives typer's parameters from the fields of option classes, and converts the values that typer has parsed."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ Result = TypeVar("Result")
 
 
 class Options(msgspec.Struct, frozen=True):
-    """The options of a command: a field each, and in its annotation what typer is told, and what reads the text."""
+    """The options of a command: each field's annotation has its typer declaration and the parsers of its text."""
 
 
 def option(
@@ -38,20 +38,20 @@ def option(
     *names: str,
     group: str = OTHERS,
     callback: Callable[..., object] | None = None,
-    min: int | None = None,  # noqa: A002 - as typer has it
-    max: int | None = None,  # noqa: A002 - likewise
+    min: int | None = None,  # noqa: A002 - typer's name
+    max: int | None = None,  # noqa: A002 - typer's name
 ) -> object:
-    """Return an option: its help, what stands for its value there, and how it is written if not as its field."""
+    """Declare an option: its help, the placeholder of its value, and its names if they differ from the field's name."""
     return typer.Option(*names, metavar=value, help=text, rich_help_panel=group, callback=callback, min=min, max=max)
 
 
 def argument(value: str, text: str) -> object:
-    """Return an argument: what stands for it in the help, and the help."""
+    """Declare an argument: its placeholder and its help."""
     return typer.Argument(metavar=value, help=text)
 
 
 def with_signature(function: Callable[..., Result], options: type[Options]) -> Callable[..., Result]:
-    """Return the function, for which typer now takes the options from the command line; its help is theirs."""
+    """Give the function a signature from which typer derives the options, and the help of the options; return it."""
     context = Parameter("context", Parameter.KEYWORD_ONLY, annotation=typer.Context)
     taken = (_parameter(field) for field in fields(options) if _is_taken(field))
     vars(function)["__signature__"] = Signature([context, *taken])
@@ -60,7 +60,7 @@ def with_signature(function: Callable[..., Result], options: type[Options]) -> C
 
 
 def made_of(options: type[Some], taken: Mapping[str, object]) -> Some:
-    """Return the options that typer has taken, or raise `TyperException` where one cannot be read."""
+    """Return the options with the values that typer has parsed; raise `TyperException` for an invalid value."""
     read: dict[str, object] = {}
     for field in fields(options):
         if field.name not in taken:
@@ -77,7 +77,7 @@ def made_of(options: type[Some], taken: Mapping[str, object]) -> Some:
 
 
 def _is_taken(field: FieldInfo) -> bool:
-    """Return whether the command line may set the field."""
+    """Return whether the command line can set the field."""
     return get_origin(field.type) is Annotated
 
 
@@ -92,7 +92,7 @@ def _parameter(field: FieldInfo) -> Parameter:
 
 
 def whole_number(option: str, text: str) -> int:
-    """Return a number of times; `TyperException` says that it is not from 1 to `LARGEST_NUMBER`."""
+    """Parse a number of times; raise `TyperException` if it is not from 1 to `LARGEST_NUMBER`."""
     number = int(text) if _DIGITS.fullmatch(text) else 0
     if not 1 <= number <= LARGEST_NUMBER:
         raise typer.TyperException(f"{option} is a number from 1 on, at most {LARGEST_NUMBER:,}, not {text}")
@@ -100,7 +100,7 @@ def whole_number(option: str, text: str) -> int:
 
 
 def amount(option: str, text: str) -> float:
-    """Return an amount of money, or raise `TyperException`."""
+    """Parse an amount of money; raise `TyperException` if it is negative or no number."""
     number = _number(text)
     if number < 0:
         raise typer.TyperException(f"{option} is an amount of 0 or more, in the currency of --price, not {text}")
@@ -108,7 +108,7 @@ def amount(option: str, text: str) -> float:
 
 
 def seconds(option: str, text: str) -> float:
-    """Return a number of seconds, or raise `TyperException`."""
+    """Parse a number of seconds; raise `TyperException` if it is not above 0."""
     number = _number(text)
     if number <= 0:
         raise typer.TyperException(f"{option} is a number of seconds above 0, not {text}")
@@ -116,7 +116,7 @@ def seconds(option: str, text: str) -> float:
 
 
 def names(option: str, texts: Sequence[str]) -> tuple[str, ...]:
-    """Return names that are separated by commas or blanks; `TyperException` says that a text has none."""
+    """Split texts into the names in them, separated by commas or blanks; raise `TyperException` if a text has none."""
     found = [re.findall(r"[^,\s]+", text) for text in texts]
     if not all(found):
         text = texts[found.index([])]
@@ -125,7 +125,7 @@ def names(option: str, texts: Sequence[str]) -> tuple[str, ...]:
 
 
 def _number(text: str) -> float:
-    """Return the number, or -1 for a text that is no finite one."""
+    """Return the number, or -1 if the text is not a finite number."""
     try:
         number = float(text)
     except ValueError:

@@ -1,4 +1,4 @@
-"""The page that `--help` prints: purpose, examples and options in groups, as wide as the terminal."""
+"""The page that `--help` prints: purpose, examples and grouped options, as wide as the terminal."""
 
 from __future__ import annotations
 
@@ -14,25 +14,25 @@ from reenact.cli.parsing.declaration import GROUPS, OTHERS, OUTPUT
 from reenact.cli.parsing.options import FORMER
 
 Entry: TypeAlias = tuple[str, str]
-"""A term, and what it means."""
+"""A term and its meaning."""
 Section: TypeAlias = tuple[str, Sequence[Entry]]
 _AnyCommand: TypeAlias = TyperCommand | TyperGroup
 
 HELP = ("-h, --help", "Show this.")
 EXAMPLE = "$ "
-"""What an example begins with in a docstring; what it does follows behind a #."""
+"""Prefix of an example in a docstring; a comment after # says what the example does."""
 
 _WIDEST = 100
 _NARROWEST = 24
 _TERMS = 28
-"""Columns of the longest term that has its meaning beside it."""
+"""Maximum width of a term that has its meaning beside it."""
 _BESIDE = 60
-"""Columns from which on meanings stand beside their terms."""
+"""Minimum width of a page whose meanings are beside their terms."""
 _WORD = re.compile(r"(?:\"[^\"]*\"|'[^']*'|\S)+")
 
 
 def manual(command: _AnyCommand, path: str, appendix: Sequence[Section] = (), *, width: int | None = None) -> str:
-    """Return the help of the command that is called by the path; the width is that of the terminal, or 80."""
+    """Return the help of the command with this path; the default width is that of the terminal, or 80."""
     columns = shutil.get_terminal_size().columns if width is None else width
     page = _Page(max(_NARROWEST, min(columns, _WIDEST)))
     summary, paragraphs, examples = taken_apart(command)
@@ -52,7 +52,7 @@ def manual(command: _AnyCommand, path: str, appendix: Sequence[Section] = (), *,
 
 
 def taken_apart(command: _AnyCommand) -> tuple[str, list[str], list[Entry]]:
-    """Return a command's summary, the paragraphs behind it, and its examples, each with what it does."""
+    """Split a command's help into its summary, the paragraphs after it, and its examples with their comments."""
     paragraphs: list[str] = []
     examples: list[Entry] = []
     for block in re.split(r"\n\s*\n", (command.help or "").strip()):
@@ -65,7 +65,7 @@ def taken_apart(command: _AnyCommand) -> tuple[str, list[str], list[Entry]]:
 
 
 def groups_of(command: _AnyCommand) -> Iterator[tuple[str, list[Entry]]]:
-    """Yield the groups of the command's options, without those that are hidden."""
+    """Yield the groups of the command's visible options."""
     options = [param for param in command.params if isinstance(param, TyperOption) and not param.hidden]
     for title in GROUPS:
         entries = [_entry(option) for option in options if (option.rich_help_panel or OTHERS) == title]
@@ -76,12 +76,12 @@ def groups_of(command: _AnyCommand) -> Iterator[tuple[str, list[Entry]]]:
 
 
 def spellings(option: TyperOption) -> list[str]:
-    """Return how the option may be written, the shortest first, without former spellings."""
+    """Return the names of the option, shortest first, without former names."""
     return sorted((name for name in option.opts if name not in FORMER), key=len)
 
 
 def commands_of(group: TyperGroup) -> Iterator[Entry]:
-    """Yield the group's commands, and what each does in a sentence."""
+    """Yield the group's visible commands, each with the first sentence of its summary."""
     for name, command in group.commands.items():
         if isinstance(command, TyperCommand | TyperGroup) and not command.hidden:
             yield name, _first_sentence(taken_apart(command)[0])
@@ -108,7 +108,7 @@ def _first_sentence(text: str) -> str:
 
 
 class _Page:
-    """Text that is made line by line; no line is wider than it may be, unless a word is."""
+    """Builds a text line by line; no line exceeds the width, unless a single word does."""
 
     def __init__(self, width: int) -> None:
         self._width = width
@@ -129,7 +129,7 @@ class _Page:
         self._lines += ["", *self._filled(line, "", "         ")]
 
     def examples(self, examples: Sequence[Entry]) -> None:
-        """Add the examples, which work when they are copied: a comment behind each, or above it if there is no room."""
+        """Add the examples so that they can be copied and run: each with its comment beside it, or above it."""
         if not examples:
             return
         self._lines += ["", "Examples:"]
@@ -160,7 +160,7 @@ class _Page:
                 self._lines += [f"  {term}", *lines]
 
     def _continued(self, what: str) -> Iterable[str]:
-        """Yield the command line, on as many lines as it takes, each of which says that the next belongs to it."""
+        """Yield the command line, broken with backslashes into as many lines as necessary."""
         line = " "
         for word in _WORD.findall(what):
             if len(line) + 1 + len(word) + 2 > self._width and line.strip():

@@ -1,4 +1,4 @@
-"""The options of the commands, each declared once: what the command line takes, its help, and the values read."""
+"""The options of all commands, each declared once with its name, its help and its type."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ from reenact.cli.settings.database import preferred_database
 from reenact.cli.settings.values import LARGEST_NUMBER, OutputFormat
 
 FORMER = frozenset({"--allow-tool", "--max-steps"})
-"""Former spellings: they are accepted, and not listed."""
+"""Former names of options, which are accepted but not listed."""
 
 Command: TypeAlias = Callable[[Console], int]
 """A command with its options, ready to run; it returns the exit code."""
 
 
 class Shell(StrEnum):
-    """A shell that can complete what is typed."""
+    """A shell for which completion is supported."""
 
     BASH = "bash"
     ZSH = "zsh"
@@ -45,7 +45,7 @@ class Shell(StrEnum):
 
 
 def _database(context: typer.Context, value: str | None) -> str | None:
-    """Return the log of a subcommand: what is named behind it or before it, or else what the user prefers."""
+    """Return the log of a subcommand: named after it or before it, or else the one from the user's settings."""
     if value is not None and not value.strip():
         raise typer.TyperException("--db names a file, or a postgresql:// URL, and not nothing")
     if value or context.parent is None:
@@ -138,20 +138,20 @@ BaseUrl: TypeAlias = Annotated[
 
 
 class OfLog(Options, frozen=True):
-    """The options of a command that is about a log."""
+    """The options of a command that uses a log."""
 
     database: Database = None
     keys: Keys = None
 
 
 class Paged(OfLog, frozen=True):
-    """Those of one that prints a page."""
+    """The options of a command that prints a page about a log."""
 
     output_format: Page = ListFormat.TEXT
 
 
 class Listing(OfLog, frozen=True):
-    """Those of one that prints a list."""
+    """The options of a command that prints a list from a log."""
 
     output_format: Lines = ListFormat.TEXT
 
@@ -242,13 +242,13 @@ class TalkOptions(OfLog, frozen=True):
     debug: Annotated[bool, option("Log more, and show tracebacks.", None, "--debug", group=OUTPUT)] = False
     version: Annotated[bool, option("Print the version and exit.", None, "--version", group=OUTPUT)] = False
     allowed_by_settings: bool = False
-    """Whether the allowed tools are named by settings, which are for all sessions."""
+    """Whether the allowed tools come from settings, which apply to all sessions."""
     of_new: TalkOptions | None = None
-    """The options of sessions that are begun while one goes on, where settings make them others."""
+    """The options of sessions that are begun while an existing one is continued, if settings make them differ."""
 
     @property
     def goes_on(self) -> bool:
-        """Whether the session is one that there is already."""
+        """Whether an existing session is continued."""
         return self.continue_latest or self.resume is not None
 
 
@@ -382,7 +382,7 @@ class BranchOptions(Paged, frozen=True, kw_only=True):
 
 
 class HandedOver(StrEnum):
-    """What the agent that a session is handed over to is given of what was said."""
+    """How much of the conversation the new agent gets when a session is handed over."""
 
     ALL = "all"
     SUMMARY = "summary"
@@ -604,7 +604,7 @@ class CheckpointOptions(Paged, frozen=True):
 
 
 class StatisticsFormat(StrEnum):
-    """How statistics are printed."""
+    """The formats in which statistics are printed."""
 
     TEXT = "text"
     JSON = "json"
@@ -612,7 +612,7 @@ class StatisticsFormat(StrEnum):
 
 
 class Grouping(StrEnum):
-    """What statistics are told apart by."""
+    """What statistics can be grouped by."""
 
     DAY = "day"
     MODEL = "model"
@@ -778,14 +778,14 @@ COMMANDS: Final[Mapping[str, tuple[type[Options], str]]] = {
     "completion": (CompletionOptions, "parsing.completion:print_script"),
     "help": (HelpOptions, "app:print_help"),
 }
-"""The commands, with what each takes and what runs it."""
+"""The commands: the class of their options, and the `module:function` that runs them."""
 
 
 def function_of(options: type[Options], run: str) -> Callable[..., Command | None]:
-    """Return the function that typer calls with what it has taken, to run `module:function` with the options.
+    """Return the function that typer calls with the parsed values, to run `module:function` with the options.
 
-    What runs is imported then: who asks for help need not wait for it.
-    A group runs nothing if one of its commands runs.
+    The module is imported when the command runs, so that help is fast. A group does nothing if one of its commands
+    runs.
     """
     module, _, name = run.partition(":")
 
@@ -806,7 +806,7 @@ def function_of(options: type[Options], run: str) -> Callable[..., Command | Non
 
 
 def wants_json(arguments: Sequence[str]) -> bool:
-    """Return whether a command line, which may be a bad one, asks for JSON on standard output."""
+    """Return whether a command line, valid or not, asks for JSON on standard output."""
     asked = False
     for given, value in zip(arguments, [*arguments[1:], ""], strict=False):
         name, is_joined, joined = given.partition("=")

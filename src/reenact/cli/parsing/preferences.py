@@ -1,7 +1,7 @@
-"""Options that the command line does not give, and the page of them: the environment, else the project, else the user.
+"""Applies settings to options that are not on the command line, and prints them: environment, then project, then user.
 
-A project can only tighten: its limits hold where they are lower than the user's, and what is counted for a limit of
-the user's is not counted with prices of the project.
+A project can only tighten limits: its limits apply where they are lower than the user's, and a cost limit of the user
+is never computed with the project's prices.
 """
 
 from __future__ import annotations
@@ -32,16 +32,16 @@ _OF_PROVIDERS: Final[Mapping[str, Callable[[Variables], str]]] = {
     "baseUrl": attrgetter("url"),
     "model": attrgetter("model"),
 }
-"""The settings that are for the provider beside which they stand, and the variables of providers for them."""
+"""The settings that belong to the provider named in the same file, with the provider's variable for each."""
 _WHO = frozenset({"provider", *_OF_PROVIDERS})
 _LIMITS: Final[Mapping[str, float]] = {"maxTurns": MAX_STEPS, "maxCost": math.inf, "timeout": math.inf}
-"""The settings that are limits, and what they are where nobody says it."""
+"""The settings that are limits, with their defaults."""
 
 
 class Preferences(msgspec.Struct, frozen=True):
-    """What the files of settings say, by keys, and what in them is ignored; `files` are those that there are.
+    """The settings from the files by their keys, the keys that are ignored, and the `files` that exist.
 
-    The `provider` is the one that answers, None if the command line, the environment and the files name none.
+    `provider` is the one that answers; None if the command line, the environment and the files name none.
     """
 
     settings: Mapping[str, Setting]
@@ -50,7 +50,7 @@ class Preferences(msgspec.Struct, frozen=True):
     provider: str | None
 
     def variable(self, name: str) -> str | None:
-        """Return the variable that goes before the setting, if there is one."""
+        """Return the environment variable that takes precedence over the setting, if there is one."""
         of_provider = VARIABLES.get(CLAUDE if self.provider in {None, MOCK} else str(self.provider))
         if name in _OF_PROVIDERS:
             return None if of_provider is None else _OF_PROVIDERS[name](of_provider)
@@ -58,13 +58,14 @@ class Preferences(msgspec.Struct, frozen=True):
 
 
 def preferred(options: TalkOptions, on_command_line: frozenset[str], console: Console) -> TalkOptions:
-    """Return the options of a conversation with what settings say where command line and environment say nothing.
+    """Return the options of a conversation, with settings for what neither command line nor environment give.
 
-    `on_command_line` are the fields that the command line gives. What is ignored is warned of. A session that goes
-    on keeps what it was created with: that is then for others that are begun beside it, as `of_new` of the options.
+    `on_command_line` are the fields that the command line gives. A warning is logged for each setting that is ignored.
+    A session that is continued keeps what it was created with: those settings then apply to the sessions begun beside
+    it, as `of_new` of the options.
 
     Raises:
-        ConfigurationError: a file of settings is not as it should be.
+        ConfigurationError: a settings file is invalid.
     """
     found = read_preferences(
         console.environ,
@@ -83,22 +84,22 @@ def preferred(options: TalkOptions, on_command_line: frozenset[str], console: Co
 
 
 def _with(found: Preferences, options: TalkOptions, on_command_line: frozenset[str], console: Console) -> TalkOptions:
-    """Return the options with all that is found, as they are for a new session."""
+    """Return the options with all settings that apply to a new session."""
     changed: dict[str, object] = {}
     for name, setting in found.settings.items():
         key = KEYS[name]
         if name == "prices":
-            changed[key.option] = (*_prices(found.settings), *options.prices)  # of two for a model the last one holds
+            changed[key.option] = (*_prices(found.settings), *options.prices)  # the last price for a model applies
         elif _is_wanted(name, found, options, on_command_line, console):
             changed[key.option] = setting.value
     return msgspec.structs.replace(options, **changed, allowed_by_settings="allowed_tools" in changed)
 
 
 def who_answers(options: ServeOptions, environ: Mapping[str, str]) -> ServeOptions:
-    """Return the options of a server with the provider that the user's settings name, its address and its model.
+    """Return the options of a server with provider, address and model from the user's settings.
 
     Raises:
-        ConfigurationError: the user's settings are not as they should be.
+        ConfigurationError: the user's settings file is invalid.
     """
     user, _ = settings_files(environ)
     if not os.path.lexists(user):
@@ -113,7 +114,7 @@ def who_answers(options: ServeOptions, environ: Mapping[str, str]) -> ServeOptio
 
 
 def _of_user(path: Path, environ: Mapping[str, str], provider: str | None) -> Preferences:
-    """Return what the user's settings say; those of a provider only if it answers."""
+    """Read the user's settings; those for a provider are dropped if another provider answers."""
     settings, passed_over = read_file(path, "user", home=home_directory(environ))
     named = provider or provider_of_environment(environ)
     own = settings.get("provider")
@@ -131,13 +132,12 @@ def read_preferences(
     is_limited: bool = False,
     provider: str | None = None,
 ) -> Preferences:
-    """Return what the settings of the user and of the project say; where both do, the project's hold if they may.
+    """Return the settings of the user and of the project; where both have one, the project's applies if it may.
 
-    `prices` and `provider` are those of the command line, and `is_limited` says that it limits what may be spent.
+    `prices` and `provider` are those of the command line; `is_limited` says that the command line has a cost limit.
 
     Raises:
-        ConfigurationError: a file is not as it should be; the message has the path, the line, the key, and what it is
-            to be.
+        ConfigurationError: a file is invalid; the message has the path, the line, the key, and what the value must be.
     """
     user, project = settings_files(environ)
     own = Preferences({}, (), (), provider or provider_of_environment(environ))
@@ -161,7 +161,7 @@ def read_preferences(
 def _loosening(
     of_project: dict[str, Setting], of_user: Mapping[str, Setting], prices: tuple[str, ...], *, is_limited: bool
 ) -> Iterator[Ignored]:
-    """Take out of the project's settings what would loosen a limit of the user's; yield what that was."""
+    """Remove from the project's settings what would loosen a limit of the user's, and yield what was removed."""
     for name in _LIMITS:
         own = _limit(of_user, name)
         if name in of_project and _limit(of_project, name) > own:
@@ -206,7 +206,7 @@ def _limit(settings: Mapping[str, Setting], name: str) -> float:
 def _is_wanted(
     name: str, found: Preferences, options: TalkOptions, on_command_line: frozenset[str], console: Console
 ) -> bool:
-    """Return whether nobody who comes before settings says anything, and the setting is for this conversation."""
+    """Return whether the setting applies to this conversation, and neither command line nor environment override it."""
     key = KEYS[name]
     if key.option in on_command_line or _is_in_environment(name, found, console.environ):
         return False
@@ -221,7 +221,7 @@ def _is_in_environment(name: str, found: Preferences, environ: Mapping[str, str]
 
 
 def _warnings(passed_over: Iterable[Ignored]) -> Iterator[str]:
-    """Yield what people are told, keys of the same file and for the same reason together."""
+    """Yield warnings, one for all keys that are ignored in the same file for the same reason."""
     together: dict[tuple[str, str], list[Ignored]] = {}
     for one in passed_over:
         if not one.is_quiet:
@@ -232,7 +232,7 @@ def _warnings(passed_over: Iterable[Ignored]) -> Iterator[str]:
 
 
 class _Effective(msgspec.Struct, frozen=True):
-    """A setting: its value, whose it is, and the variable, option or file that says so.
+    """A setting: its value, its source, and the variable, option or file that sets it.
 
     `place` is None for a default.
     """
@@ -244,14 +244,14 @@ class _Effective(msgspec.Struct, frozen=True):
 
 
 class _Settings(msgspec.Struct, frozen=True):
-    """Every setting, and what is ignored."""
+    """Every setting, and the keys that are ignored."""
 
     settings: tuple[_Effective, ...]
     files: tuple[str, ...]
     passed_over: tuple[Ignored, ...]
 
     def lines(self) -> Iterator[str]:
-        """Yield lines for people."""
+        """Yield the page as lines of text."""
         shown = [(one.name, _shown(one.value), one.place or one.source) for one in self.settings]
         widest = max(len(name) for name, _, _ in shown)
         for name, value, place in shown:
@@ -264,10 +264,10 @@ class _Settings(msgspec.Struct, frozen=True):
 
 
 def settings(options: SettingsOptions, console: Console) -> int:
-    """Print each setting with its value and where that comes from.
+    """Print each setting with its value and its source.
 
     Raises:
-        ConfigurationError: a file of settings is not as it should be.
+        ConfigurationError: a settings file is invalid.
     """
     found = read_preferences(console.environ)
     effective = tuple(_effective(name, found, options, console.environ) for name in KEYS)
@@ -306,18 +306,18 @@ def _defaults(environ: Mapping[str, str], provider: str | None) -> Mapping[str, 
 
 
 def _shown(value: object) -> str:
-    """Return the value as a file of settings would have it, a dash for nothing."""
+    """Return the value as a settings file has it, or a dash if there is none."""
     return "-" if value is None or value == () else msgspec.json.encode(value).decode()
 
 
 def _shown_place(name: str, value: Value) -> Value:
-    """Return the value without a password, if it may be a URL with one."""
+    """Return the value, without a password if it is a URL that may have one."""
     if name == "baseUrl":
         return shown(str(value))
     return _without_password(str(value)) if name == "db" else value
 
 
 def _without_password(database: str) -> str:
-    """Return the log as it is named, but of a URL in which may be a password no more than its kind."""
+    """Return the name of the log, reduced to the scheme if it is a URL that may have a password."""
     kind, is_url, _ = database.partition("://")
     return f"{kind}://…" if is_url and kind != "sqlite" else database

@@ -1,1 +1,1 @@
-"""What a person sees of an answer: Markdown as it streams, calls and the live line."""
+"""Renders an answer on the terminal: streamed Markdown, tables, source code, and the live line."""

@@ -1,4 +1,4 @@
-"""Classifies the lines of Markdown as soon as they can be told: heading, item, quote, fence, row, rule or text."""
+"""Classifies lines of Markdown as early as possible: heading, item, quote, fence, table row, rule or text."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from enum import Enum, auto
 from reenact.cli.render.flow import Margin, Run
 
 MOST = 1000
-"""What cannot be told with so many characters is text."""
+"""Number of characters from which a line that is still unclassified counts as text."""
 MOST_OF_ROW = 10_000
-"""So many characters a row of a table may have."""
+"""Maximum length of a table row in characters."""
 _DEEPEST = 8
-"""So many quotes and items may begin on one line; what follows is text."""
+"""Maximum number of quotes and items that may begin on one line; the rest of the line is text."""
 _CODE = 4
-"""So many columns of indentation make a line code."""
+"""Columns of indentation that make a line code."""
 _TAB = 4
 _SHORTEST_RULE = 3
 _RULE = re.compile(r"(?:-[ \t]*)+|(?:\*[ \t]*)+|(?:_[ \t]*)+")
@@ -25,7 +25,7 @@ _BULLET = re.compile(r"[-+*](?=[ \t]|$)")
 _NUMBER = re.compile(r"[0-9]{1,9}[.)](?=[ \t]|$)")
 _TASK = re.compile(r"\[([ xX])\](?=[ \t])")
 _UNTOLD = re.compile(r"#{1,6}[ \t]*|`{1,2}|`{3,}[^`]*|~{1,2}|~{3,}.*|\+|[0-9]{1,9}[.)]?")
-"""What may become one thing or another when more comes."""
+"""Beginnings of lines that cannot be classified until more text arrives."""
 _UNTOLD_TASK = re.compile(r"\[(?:[ xX]\]?)?")
 _ROW = "|"
 
@@ -35,7 +35,7 @@ _MARK_STYLE = "cyan"
 
 
 class Kind(Enum):
-    """What a line is."""
+    """The kind of a line."""
 
     BLANK = auto()
     TEXT = auto()
@@ -48,33 +48,33 @@ class Kind(Enum):
 
 @dataclass(slots=True)
 class LineStart:
-    """How a line begins: what it is, where its content is, and what stands before that on the screen."""
+    """The beginning of a line: its kind, the position of its content, and the margin before that on the screen."""
 
     kind: Kind = Kind.TEXT
     at: int = 0
     margin: list[Run] = field(default_factory=list[Run])
     hanging: list[Run] = field(default_factory=list[Run])
-    """What stands before the rest of the content where it does not fit on one line."""
+    """The margin of the further rows if the content does not fit on one row."""
     bars: Margin = ()
-    """What of that belongs to its quotes."""
+    """The part of that margin that shows the quotes."""
     quotes: int = 0
     indent: int = 0
-    """Columns before the first mark or character that is not a quote's; before a fence, those before that."""
+    """Columns before the first mark or character inside the quotes; for a fence, the columns before the fence."""
     items: list[int] = field(default_factory=list[int])
-    """The columns in which the content of each item begins that begins here."""
+    """For each item that begins on this line, the column in which its content begins."""
     level: int = 0
     fence: str = ""
     info: str = ""
 
     def add(self, text: str, style: str = "", *, hanging: bool = False) -> None:
-        """Add to both margins: the text, or, if it is `hanging`, blanks in its place behind the first line."""
+        """Add the text to both margins, or, if `hanging`, to the first one and blanks of its width to the other."""
         if text:
             self.margin.append((text, style))
             self.hanging.append((" " * len(text), "") if hanging else (text, style))
 
 
 class Lines:
-    """Tells of each line how it begins, with those before it in mind."""
+    """Classifies how each line begins, taking the lines before it into account."""
 
     def __init__(self, *, in_ascii: bool = False) -> None:
         self._in_ascii = in_ascii
@@ -82,14 +82,14 @@ class Lines:
         self._before = Kind.BLANK
 
     def begin(self, line: str, *, is_over: bool) -> LineStart | None:
-        """Return how a line begins of which so much has come, or None while that cannot be told.
+        """Return how a line begins, of which this much has arrived, or None while that is undecided.
 
-        Lines of which the same has come get the same answer, however they go on. Say `take` when it is used.
+        The result for the same beginning is the same however the line continues. Call `take` when the result is used.
         """
         return _Reading(self, line, is_over).read()
 
     def take(self, beginning: LineStart) -> None:
-        """Remember the line."""
+        """Record the line as the one before the next."""
         self._before = beginning.kind
         if beginning.kind is Kind.BLANK:
             return
@@ -102,23 +102,23 @@ class Lines:
         del items[:-_DEEPEST]
 
     def is_deep(self, quotes: int, indent: int) -> bool:
-        """Return whether a line is indented too far, for where it stands, to be anything but code or text."""
+        """Return whether a line is indented so far, relative to its items, that it can only be code or text."""
         items = self._items[quotes] if quotes < len(self._items) else []
         return indent - max((column for column in items if column <= indent), default=0) >= _CODE
 
     @property
     def is_in_paragraph(self) -> bool:
-        """Whether the line before was text."""
+        """Whether the previous line was text."""
         return self._before is Kind.TEXT
 
     def glyph(self, name: str) -> str:
-        """Return the character, or what stands for it where it cannot be shown."""
+        """Return the character, or its ASCII substitute."""
         return _IN_ASCII[name] if self._in_ascii else name
 
 
 @dataclass
 class _Reading:
-    """Reads the beginning of one line."""
+    """Parses the beginning of one line."""
 
     _lines: Lines
     _line: str
@@ -143,7 +143,7 @@ class _Reading:
                 return self._empty(blanks)
             is_deep = not is_item and self._lines.is_deep(start.quotes, self._column)
             if is_deep and not self._lines.is_in_paragraph:
-                if start.quotes:  # a tab would go on from where the bar stands
+                if start.quotes:  # a tab would be expanded from the column of the bar
                     start.add(" " * blanks)
                 else:
                     start.at = begun
@@ -168,7 +168,7 @@ class _Reading:
         return start
 
     def _skip_blanks(self) -> int:
-        """Go to the next character that is not a blank; return how many columns further it is."""
+        """Advance to the next character that is not a blank; return the number of columns skipped."""
         before = self._column
         while self._start.at < min(self._length, MOST) and self._line[self._start.at] in " \t":
             self._column += 1 if self._line[self._start.at] == " " else _TAB - self._column % _TAB
@@ -176,7 +176,7 @@ class _Reading:
         return self._column - before
 
     def _empty(self, blanks: int) -> LineStart | None:
-        if self._length > MOST:  # nothing but blanks and marks so far
+        if self._length > MOST:  # only blanks and marks so far
             self._start.add(" " * blanks)
             return self._start
         if not self._is_over:
@@ -192,7 +192,7 @@ class _Reading:
         return untold is not None and self._length <= MOST
 
     def _block(self, rest: str) -> LineStart | None:
-        """Return what takes the whole line, or None if nothing does."""
+        """Return the block that takes the whole line, or None if there is none."""
         if rest[0] == _ROW:
             is_row = not self._start.items and self._length <= MOST_OF_ROW
             return self._told(Kind.ROW) if is_row else None
@@ -224,7 +224,7 @@ class _Reading:
         start.bars = tuple(start.hanging)
 
     def _takes_mark(self, rest: str) -> bool:
-        """Take the mark of an item, if there is one."""
+        """Consume the mark of a list item, if there is one."""
         mark = _BULLET.match(rest) or _NUMBER.match(rest)
         if mark is None:
             return False
@@ -235,7 +235,7 @@ class _Reading:
         return True
 
     def _task(self, rest: str) -> LineStart | None:
-        """Take the box of a task, if there is one."""
+        """Consume the box of a task, if there is one."""
         if _UNTOLD_TASK.fullmatch(rest) and not self._is_over and self._length <= MOST:
             return None
         start, box = self._start, _TASK.match(rest)

@@ -1,4 +1,4 @@
-"""Wraps words to lines of the width that the terminal has at the moment, with margins, styles and plain text."""
+"""Wraps words to the terminal's current width, with margins and styles; also shows plain text as it streams."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from rich.style import Style
 from reenact.cli.output.control_characters import escape_hidden, show_escapes, strip_controls
 
 Run: TypeAlias = tuple[str, str]
-"""A text on one line, and its style."""
+"""A text without line breaks, and its style."""
 Margin: TypeAlias = Sequence[Run]
 
 WIDE = "\u3041-\u309f\u30a0-\u30ff\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003fffd"
@@ -28,17 +28,17 @@ _FOLLOWING = (
     "\u30fb\u30fc\u3005\u3041\u3043\u3045\u3047\u3049\u3063\u3083\u3085\u3087"
     "\u30a1\u30a3\u30a5\u30a7\u30a9\u30c3\u30e3\u30e5\u30e7\u3099\u309a\u0300-\u036f\ufe00-\ufe0f\U000e0100-\U000e01ef"
 )
-"""What never begins a line."""
+"""Characters that never begin a line."""
 _TAB = 8
 _ATOMS = re.compile(rf"(?P<blanks>[ \t]+)|[{_OPENING}]*[{WIDE}][{_FOLLOWING}]*|(?:(?![{_OPENING}]*[{WIDE}])[^ \t])+")
 _ASCII = re.compile(r"(?P<blanks>[ \t]+)|[^ \t]+")
 BREAKABLE = rf"(?![{_FOLLOWING}])[{WIDE}]"
-"""The pattern of a character before which a line may be broken if the one before it is of the same kind."""
+"""Pattern of a character before which a line may be broken, if the character before it also matches."""
 
 
 @dataclass
 class Flow:
-    """Writes lines word by word; set `width` before writing. A word wider than a line is broken by the terminal."""
+    """Writes lines word by word; set `width` before writing. The terminal breaks a word that is wider than a line."""
 
     _pens: Pens
     _write: Callable[[str], object]
@@ -52,7 +52,7 @@ class Flow:
 
     @property
     def width(self) -> int:
-        """The columns of the terminal."""
+        """The width of the terminal in columns."""
         return self._width
 
     @width.setter
@@ -62,12 +62,12 @@ class Flow:
             self._column = self._folded(self._column)
 
     def begin(self, first: Margin = (), later: Margin = ()) -> None:
-        """Begin a line with a margin; where it is broken, it goes on behind the other one."""
+        """Begin a line with the margin `first`; rows after a line break begin with the margin `later`."""
         self._margin = later
         self._begin_row(first if cells_of(first) < self._width else self._narrow(first))
 
     def put(self, runs: Iterable[Run], *, joined: bool = False) -> None:
-        """Write words. The last of them is whole, and the first too, unless it is `joined` to what stands there."""
+        """Write words: the last one is complete, and so is the first, unless it is `joined` to the word before."""
         self._is_joined = joined
         for text, style in runs:
             is_edge = True
@@ -91,16 +91,16 @@ class Flow:
 
     @property
     def room(self) -> int:
-        """The columns that are left on the line."""
+        """The columns that are left on the line, at least one."""
         return max(self._width - self._column, 1)
 
     def draw(self, text: str, style: str) -> None:
-        """Write a part of a line that is not to be broken into words; tell `end` when the line is over."""
+        """Write styled text without wrapping it; call `end` at the end of the line."""
         before, after = self._pens(style)
         self._write(f"{before}{text}{after}")
 
     def raw(self, text: str) -> None:
-        """Write a part of a line that is not to be changed; tell `end` when the line is over."""
+        """Write text unchanged; call `end` at the end of the line."""
         self._write(text)
 
     def _end_word(self) -> None:
@@ -123,7 +123,7 @@ class Flow:
         self._blanks.clear()
 
     def _gap(self) -> str:
-        """Return the blanks before the word, with tabs as a terminal shows them."""
+        """Return the blanks before the word, with tabs expanded as a terminal does."""
         gap = ""
         for text, _ in self._blanks:
             for blank in text:
@@ -136,7 +136,7 @@ class Flow:
         self._column = self._start = self._folded(cells_of(margin))
 
     def _narrow(self, margin: Margin) -> Margin:
-        """Return as much of a margin as leaves half of the line to the text."""
+        """Return as much of a margin as leaves half of the line for the text."""
         room = self._width // 2
         kept: list[Run] = []
         for run in margin:
@@ -148,12 +148,12 @@ class Flow:
         return tuple(kept)
 
     def _folded(self, column: int) -> int:
-        """Return the column in which the cursor is when the terminal has broken what was too wide."""
+        """Return the cursor's column after the terminal has broken a line that is too wide."""
         return column if column <= self._width else (column - 1) % self._width + 1
 
 
 def cells_of(margin: Margin) -> int:
-    """Return how many columns a margin takes."""
+    """Return the width of a margin in columns."""
     return sum(map(_cells, margin))
 
 
@@ -167,21 +167,21 @@ def _cells(run: Run) -> int:
 
 
 _COLUMNS, _ROWS = 80, 24
-"""The size of a terminal that does not say which it has."""
+"""The size assumed for a terminal that does not report its size."""
 _INSIDE = "x"
 
 Pen: TypeAlias = tuple[str, str]
-"""What is written before and after a text to give it a style."""
+"""The sequences to write before and after a text to give it a style."""
 
 
 def size_of(screen: Screen) -> tuple[int, int]:
-    """Return how many columns and rows the terminal has now, whatever the environment says.
+    """Return the terminal's current size in columns and rows, regardless of the environment variables.
 
-    80 and 24 if that cannot be told.
+    The size is 80 by 24 if the terminal does not report one.
     """
     try:
         columns, rows = os.get_terminal_size(screen.file.fileno())
-    except io.UnsupportedOperation:  # it is in memory, and has the size that it was given
+    except io.UnsupportedOperation:  # an in-memory screen has the size it was given
         columns, rows = screen.size
     except (OSError, ValueError):
         columns, rows = 0, 0
@@ -189,17 +189,17 @@ def size_of(screen: Screen) -> tuple[int, int]:
 
 
 def width_of(screen: Screen) -> int:
-    """Return how many columns the terminal has now, whatever the environment says; 80 if that cannot be told."""
+    """Return the terminal's current width, regardless of the environment variables; 80 if it does not report one."""
     return size_of(screen)[0]
 
 
 def can_be_styled(screen: Screen) -> bool:
-    """Return whether it is a terminal on which more than plain text can be shown."""
+    """Return whether the screen is a terminal that can display more than plain text."""
     return screen.file.isatty() and screen.is_terminal and not screen.is_dumb_terminal
 
 
 def can_show(screen: Screen, text: str) -> bool:
-    """Return whether the characters can be written there."""
+    """Return whether the screen's encoding has these characters."""
     try:
         text.encode(screen.encoding)
     except (UnicodeEncodeError, LookupError):
@@ -208,7 +208,7 @@ def can_show(screen: Screen, text: str) -> bool:
 
 
 class Pens:
-    """Styles as the sequences of the screen, which has colours or not."""
+    """Converts styles to the escape sequences of a screen, with or without colours."""
 
     def __init__(self, screen: Screen) -> None:
         self._system = COLOR_SYSTEMS.get(screen.color_system or "")
@@ -216,14 +216,14 @@ class Pens:
         self._pens: dict[str, Pen] = {"": ("", "")}
 
     def __call__(self, style: str) -> Pen:
-        """Return the pen of a style in rich's words."""
+        """Return the pen for a style in rich's notation."""
         pen = self._pens.get(style)
         if pen is None:
             pen = self._pens[style] = self.of(Style.parse(style))
         return pen
 
     def of(self, style: Style | None) -> Pen:
-        """Return the pen of a style."""
+        """Return the pen for a style."""
         if style is None:
             return ("", "")
         shown = style if self._has_colors else style.without_color
@@ -232,12 +232,12 @@ class Pens:
 
 
 _MOST = 1000
-"""Of a word, so many characters are waited for."""
+"""Maximum number of characters of a word that are held back until its end."""
 
 
 @dataclass
 class Plain:
-    """Shows text as it comes; nothing in it means anything."""
+    """Shows streamed text without interpreting any markup."""
 
     _screen: Screen
     _style: str
@@ -250,7 +250,7 @@ class Plain:
         self._flow = Flow(Pens(self._screen), self._out.append)
 
     def write(self, text: str) -> None:
-        """Take in a piece; write the words that are whole."""
+        """Add a piece of text; write the words that are complete."""
         self._flow.width = width_of(self._screen)
         *lines, rest = escape_hidden(strip_controls(text)).split("\n")
         for line in lines:
@@ -260,7 +260,7 @@ class Plain:
         self._send()
 
     def end(self) -> None:
-        """Write what is left, and end the line."""
+        """Write the rest and end the line."""
         if self._is_open:
             self._end_line()
             self._send()

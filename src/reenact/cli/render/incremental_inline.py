@@ -1,7 +1,7 @@
-"""The text of a line while it comes: written as far as nothing that follows can change its look.
+"""Incremental rendering of a line's inline Markdown: each piece is written once later text cannot change it.
 
-A piece that ends at a blank is final once markdown-it finds nothing open in it: no mark that may still begin emphasis,
-no code, link or tag without an end.
+A piece that ends at a blank is final once markdown-it finds nothing open in it: no delimiter that may still begin
+emphasis, and no unclosed code, link or tag.
 """
 
 from __future__ import annotations
@@ -21,24 +21,24 @@ if TYPE_CHECKING:
 
 
 _MOST = 2000
-"""So many characters are held back for the end of something; what has none by then is text."""
+"""Maximum number of characters held back for the end of a construct; without an end they are written as text."""
 _MOST_TRIES = 50
-"""So often a piece is parsed to find out whether it is final; then the end of the line is waited for."""
+"""Maximum number of parses that test whether a piece is final; after these, the rest waits for the end of the line."""
 _MOST_TELLING = 300
-"""What has more marks than that is not prose."""
+"""Text with more special characters than this is not prose, and is written without being parsed."""
 _CUTS = re.compile(rf"(?<=[^ \t])(?=[ \t])|(?<={BREAKABLE})(?={BREAKABLE})")
-"""Where a piece may end: behind a word, or between two characters of a script without blanks."""
+"""Positions where a piece may end: after a word, or between two characters of a script without blanks."""
 _OPENING = re.compile(r"[`*_~\[<]")
 _CLOSING = re.compile(r"[`*_~\[\]<>)]")
 _TELLING = re.compile(r"[\\`*_~\[\]<&]")
 _IN_WORD = re.compile(r"(?<=[^\W_])_+(?=[^\W_])")
-"""Underscores that can neither begin nor end anything."""
+"""Underscores that can neither open nor close emphasis."""
 _BRACKETS = re.compile(r"\[[^\[\]]*\](?!\()")
 _OPEN = re.compile(r"[`\[]|<[A-Za-z/!?]")
-"""What in the text of a piece, without brackets in pairs, may begin something that ends further on."""
+"""What may open a construct that ends later, in text from which paired brackets have been removed."""
 _SCHEME = re.compile(r"(?i:https?)$")
 _ADDRESS = re.compile(r"://[^\s<>\[\]`\"\\|]*[^\s<>\[\]`\"\\|?!.,:;*_~'()]")
-"""What follows the scheme of a URL in the middle of a text, without punctuation that belongs to the text."""
+"""The part of a URL after its scheme, without punctuation that belongs to the surrounding text."""
 _STYLES = {"strong_open": "bold", "em_open": "italic", "s_open": "strike"}
 _CODE = "cyan"
 _LINK = "underline"
@@ -47,7 +47,7 @@ _BREAK = "\\"
 
 
 class Inline:
-    """Writes the content of one line after the other; what stands before it is written already."""
+    """Writes the inline content of one line after another; the caller has written what comes before the content."""
 
     _breaks = False
 
@@ -64,7 +64,7 @@ class Inline:
         self._restart()
 
     def go_on(self, line: str, *, is_over: bool) -> str:
-        """Write what is final of a line, or of what was returned with what came since; return what is not."""
+        """Write the final part of the line and return the rest, to be passed again together with what follows it."""
         while line and (length := self._final(line, is_over=is_over)):
             self._put(line[:length], is_last=is_over and length == len(line))
             line = line[length:]
@@ -74,7 +74,7 @@ class Inline:
         return line
 
     def end_break(self, *, is_kept: bool) -> None:
-        """End a line that ends with a backslash, which means a line end, if it does not end the paragraph."""
+        """End a line whose trailing backslash was held back: it is a hard break, or text if it ends the paragraph."""
         if self._breaks:
             self._breaks = False
             self._flow.raw(_BREAK if is_kept else "")
@@ -84,7 +84,7 @@ class Inline:
         self._sought = self._tries = 0
 
     def _final(self, text: str, *, is_over: bool) -> int:
-        """Return how long the next piece is that is final, 0 if there is none yet. It depends on the text alone."""
+        """Return the length of the next final piece, 0 if there is none yet; the result depends on the text alone."""
         for cut in _CUTS.finditer(text, self._sought, _MOST + 1):
             before, self._sought = self._sought, cut.start()
             if not _OPENING.search(_IN_WORD.sub("", text[: self._sought])):
@@ -100,7 +100,7 @@ class Inline:
         return blank if text[: max(blank, 0)].strip(" \t") else _MOST
 
     def _put(self, piece: str, *, is_last: bool) -> None:
-        """Write a piece of a line that is final."""
+        """Write a final piece of a line."""
         if is_last:
             self._breaks = not self._is_heading and _ends_with_break(piece)
             piece = piece.removesuffix(_BREAK) if self._breaks else piece.rstrip(" \t")
@@ -108,7 +108,7 @@ class Inline:
         if not words:
             return
         if self._is_heading and not words.strip("#"):
-            self._hashes += piece  # which are not part of the heading if they are its end
+            self._hashes += piece  # if these end the heading, they are not part of it
             return
         if self._hashes:
             self._flow.put([(self._hashes, self._style)])
@@ -118,7 +118,7 @@ class Inline:
 
 
 def _is_closed(text: str) -> bool:
-    """Return whether nothing is open at the end of the text, behind which there is a blank."""
+    """Return whether no construct is open at the end of the text, which a blank follows."""
     from markdown_it.rules_inline import StateInline  # noqa: PLC0415 - not needed for plain words
 
     parser = markdown()
@@ -133,13 +133,13 @@ def _is_closed(text: str) -> bool:
 
 
 def _ends_with_break(piece: str) -> bool:
-    """Return whether a line ends with a backslash that means a line end; behind a blank it is one of a shell."""
+    """Return whether the line ends with a backslash that is a hard break; after a blank it continues a shell's line."""
     before = piece.rstrip(_BREAK)
     return (len(piece) - len(before)) % 2 == 1 and before[-1:].strip(" \t") != ""
 
 
 def _runs_of(text: str, style: str) -> list[Run]:
-    """Return the texts of a piece of a line, and their styles on top of this one."""
+    """Parse a piece of a line; return its texts with their styles, which extend the given one."""
     if not 0 < len(_TELLING.findall(_IN_WORD.sub("", text))) <= _MOST_TELLING:
         return [(text, style)]
     inner = text.strip(" \t")
@@ -149,7 +149,7 @@ def _runs_of(text: str, style: str) -> list[Run]:
 
 
 def runs(tokens: Sequence[Token], style: str) -> list[Run]:
-    """Return what the parsed tokens of a line say, and in which styles."""
+    """Return the texts and styles of the parsed tokens of a line."""
     found: list[Run] = []
     styles = [style]
     links: list[tuple[int, Token]] = []
@@ -179,7 +179,7 @@ def runs(tokens: Sequence[Token], style: str) -> list[Run]:
 
 @cache
 def markdown() -> MarkdownIt:
-    """Return the parser: CommonMark with tables and strikethrough; URLs in a text are left as they are."""
+    """Return the parser: CommonMark with tables and strikethrough, which leaves bare URLs as they are."""
     from markdown_it import MarkdownIt  # noqa: PLC0415 - slow to import, and not needed for plain words
 
     parser = MarkdownIt("commonmark").enable(["strikethrough", "table"])
@@ -187,8 +187,8 @@ def markdown() -> MarkdownIt:
     return parser
 
 
-def _address(state: StateInline, silent: bool) -> bool:  # noqa: FBT001 - what the parser calls
-    """Take the rest of a URL as it is: an underscore in it is not emphasis."""
+def _address(state: StateInline, silent: bool) -> bool:  # noqa: FBT001 - signature of the parser's rules
+    """Consume the rest of a URL as text, so that its underscores are not emphasis."""
     if state.src[state.pos] != ":" or not _SCHEME.search(state.src, max(0, state.pos - len("https")), state.pos):
         return False
     address = _ADDRESS.match(state.src, state.pos)
@@ -201,7 +201,7 @@ def _address(state: StateInline, silent: bool) -> bool:  # noqa: FBT001 - what t
 
 
 def _aside(token: Token, attribute: str, shown: str, style: str) -> list[Run]:
-    """Return where a link leads, unless that is what it says."""
+    """Return the target of a link for display after its text, unless the text is the target."""
     url, title = (_line(as_address(str(token.attrs.get(name, "")))) for name in (attribute, "title"))
     if token.markup == "autolink" or (url == shown and not title):
         return []
@@ -210,5 +210,5 @@ def _aside(token: Token, attribute: str, shown: str, style: str) -> list[Run]:
 
 
 def _line(text: str) -> str:
-    """Return a text, of which entities may be a part, as it can stand on a line."""
+    """Return text that may come from entities as it can be displayed on one line."""
     return escape_hidden_again(strip_controls(text)).replace("\n", " ")

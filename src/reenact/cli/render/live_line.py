@@ -1,4 +1,4 @@
-"""The live line: how the answer is getting on, and what is typed meanwhile, in the row below the answer."""
+"""The live line: shows below the answer how the answer progresses and what is typed meanwhile."""
 
 from __future__ import annotations
 
@@ -20,24 +20,26 @@ from reenact.cli.render.flow import Pens, can_show, size_of
 from reenact.domain.legible import harmless
 
 _PATIENCE = 0.15
-"""Seconds before it appears."""
+"""Seconds before the line appears."""
 _PERIOD = 0.1
 """Seconds between two frames."""
 _BRIEF = 0.5
-"""Seconds that a text streams before the line is below it: a short answer is just written."""
+"""Seconds that a text must stream before the line appears below it; short answers are shown without it."""
 _NARROWEST = 8
-"""In fewer columns nothing is shown."""
+"""Minimum width of the terminal in columns."""
 _LOWEST = 3
-"""In fewer rows nothing is shown below a line of the answer."""
+"""Minimum height of the terminal in rows, to show the line below a line of the answer."""
 _TAB = 8
 _GLYPHS = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 _GLYPHS_IN_ASCII = "|/-\\"
 _ENTER, _ENTER_IN_ASCII = "↵", "/"
 _HIDE_CURSOR, _SHOW_CURSOR = "\x1b[?25l", "\x1b[?25h"
 _ERASE = "\x1b[J"
-"""Erases from the cursor on: that stands where the answer goes on, and the live line is all there is behind it."""
+"""Erases from the cursor to the end of the screen: the cursor is where the answer continues, and only the live line
+follows.
+"""
 _MAKE_ROOM = "\x1bD\x1b[A"
-"""Scrolls if the cursor is in the last row, and leaves it at the end of the same text."""
+"""Scrolls if the cursor is in the last row, and leaves the cursor at the same text."""
 _BELOW, _BACK = "\x1b7\x1b[B\r", "\x1b8"
 _SEQUENCES = re.compile(r"\x1b(?:\[[0-9;:?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\))")
 
@@ -45,23 +47,24 @@ _SEQUENCES = re.compile(r"\x1b(?:\[[0-9;:?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x
 class LiveLine:
     """Shows on a terminal, for example, `⠹ writing (3 s, ~340 tokens, claude-x) > what is typed`.
 
-    It stands below the answer. The cursor stays where the answer goes on, so that whatever the width of the terminal
-    becomes, one sequence erases the line. Text that only makes its row longer leaves it alone; anything else that is
-    written to the streams beside it is written together with its erasure and its next frame. It is not below a line of
-    the answer that fills its row, and the cursor is hidden as long as it is there.
+    The line is drawn below the answer. The cursor stays where the answer continues, so that one sequence erases the
+    line whatever the terminal's width becomes. Text that only extends the current row leaves the line in place; any
+    other write to one of the streams erases it and draws the next frame in the same write. The line is not shown below
+    a line of the answer that fills its row. The cursor is hidden while the line is shown.
 
-    One thread draws it and reads the keyboard; the lock is held by who writes to one of the streams.
+    One thread draws the line and reads the keyboard. The lock is held while that thread draws, and by any thread that
+    writes to one of the streams.
     """
 
     _wake: tuple[int, int] | None = None
     _thread: threading.Thread | None = None
     _shown: object = None
-    """What the line below a text says, but for the tokens: while that is the same it is not drawn again."""
+    """What the line below a text shows, without the token count: while this is the same, the line is not redrawn."""
 
     doing = "waiting"
     model = ""
     tokens = 0
-    """How many tokens the model has written, as far as that can be told."""
+    """Number of tokens that the model has written, partly estimated."""
 
     is_escaped = False
     """Whether Esc has interrupted the answer."""
@@ -70,13 +73,13 @@ class LiveLine:
     _is_paused = False
     _is_drawn = False
     _column = 0
-    """Where the answer goes on: at this column, or further left if it has tabs."""
+    """Column in which the answer continues; an upper limit if the row has tabs."""
 
     _since = 0.0
     _text_since = 0.0
 
     def __init__(self, screen: Screen, beside: Sequence[TextIO], typed: TypedAhead | None = None) -> None:
-        """Take the terminal, the streams, its own among them, of which those that are terminals lead there."""
+        """Attach to the screen's stream and to the streams `beside` it, as far as they are terminals (the same one)."""
         self._screen = screen
         self._typed = typed
         self._streams = {id(stream): stream for stream in (screen.file, *beside) if stream.isatty()}.values()
@@ -88,7 +91,7 @@ class LiveLine:
         self._before, self._after = Pens(screen)("dim")
 
     def start(self) -> None:
-        """Let it appear from now on. Idempotent."""
+        """Start showing the line. Idempotent."""
         if self._thread is not None:
             return
         self._is_over = self._is_paused = self.is_escaped = False
@@ -104,7 +107,7 @@ class LiveLine:
         self._thread.start()
 
     def stop(self) -> None:
-        """Let it be gone, the cursor there again, and what was typed be found by who asks next. Idempotent."""
+        """Erase the line, show the cursor, and hand what was typed to the next editor. Idempotent."""
         thread, self._thread = self._thread, None
         if thread is None or self._wake is None:
             return
@@ -123,22 +126,22 @@ class LiveLine:
             self._hide()
 
     def pause(self) -> None:
-        """Let it not appear until it may `go_on`."""
+        """Hide the line until `go_on` is called."""
         with self._lock:
             self._is_paused = True
             self._hide()
 
     def go_on(self) -> None:
-        """Let it appear again."""
+        """Let the line appear again after `pause`."""
         with self._lock:
             self._is_paused = False
 
     def begin_text(self) -> None:
-        """Take note that a text of the answer begins."""
+        """Record that a text of the answer begins now."""
         self._text_since = time.monotonic()
 
     def _beside(self, stream: IO[str]) -> Callable[[str], int]:
-        """Return what writes to a stream and takes care of what is shown here."""
+        """Return a `write` for the stream that erases and redraws the line as necessary."""
         write = stream.write
 
         def beside(text: str) -> int:
@@ -151,25 +154,25 @@ class LiveLine:
                 frame = self._next_frame() if self._is_due() else ""
                 self._is_drawn = bool(frame)
                 write(f"{_ERASE}{text}{frame or _SHOW_CURSOR}")
-                stream.flush()  # before a frame can come through another stream
+                stream.flush()  # so that no frame gets ahead of it through another stream
                 return len(text)
 
         return beside
 
     def _note(self, text: str) -> None:
-        """Take note of the column in which the text ends."""
+        """Update the column in which the answer continues."""
         _, ended, last = _SEQUENCES.sub("", text).rpartition("\n")
         self._column = (0 if ended else self._column) + cell_len(last) + (_TAB - 1) * last.count("\t")
 
     def _is_due(self) -> bool:
-        """Return whether it may appear by now."""
+        """Return whether the line may appear by now."""
         is_typed = self._typed is not None and self._typed.text
         now = time.monotonic()
         is_brief = bool(self._column) and now - self._text_since < _BRIEF
         return now - self._since >= _PATIENCE and (bool(is_typed) or not is_brief)
 
     def _run(self, woken: int) -> None:
-        with contextlib.suppress(OSError, ValueError):  # the terminal may have gone
+        with contextlib.suppress(OSError, ValueError):  # the terminal may be gone
             while True:
                 self._listen(woken)
                 with self._lock:
@@ -179,7 +182,7 @@ class LiveLine:
                         self._draw()
 
     def _listen(self, woken: int) -> None:
-        """Take what is typed until the next frame is due, or until woken."""
+        """Read what is typed until the next frame is due, or until the wake-up pipe has data."""
         typed = self._typed
         keyboard = [] if typed is None or self._is_paused else typed.descriptors
         ready, _, _ = select.select([woken, *keyboard], [], [], _PERIOD)
@@ -210,7 +213,7 @@ class LiveLine:
             self._screen.file.flush()
 
     def _next_frame(self) -> str:
-        """Return what draws the line; nothing if there is no room for it."""
+        """Return the text that draws the line; empty if there is no room for it."""
         width, height = size_of(self._screen)
         if width < _NARROWEST or (self._column and (self._column >= width or height < _LOWEST)):
             return ""
@@ -224,7 +227,7 @@ class LiveLine:
         return int(time.monotonic() - self._since), self.doing, self.model, typed, size_of(self._screen)
 
     def _told(self, seconds: int, width: int) -> tuple[str, str]:
-        """Return the status and what is typed, together in so many columns: what is typed has room first."""
+        """Return the status and the typed text, together at most `width` columns; the typed text has priority."""
         glyph = self._glyphs[self._frame % len(self._glyphs)]
         typed = "" if self._typed is None else self._typed.text.replace("\n", self._enter)
         if typed:
@@ -245,7 +248,7 @@ class LiveLine:
 
 
 def _end_of(text: str, head: str, width: int) -> str:
-    """Return the text in at most so many columns: behind its head, as much of its end as there is room for."""
+    """Return the text in at most `width` columns: its head, and as much of its end as fits."""
     if cell_len(text) <= width:
         return text
     end = text.removeprefix(head)

@@ -1,4 +1,4 @@
-"""Markdown written to a terminal piece by piece, each word as soon as nothing that follows can change it."""
+"""Renders streamed Markdown on a terminal and writes each word once later text cannot change it."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from reenact.cli.render.source import Fence
 from reenact.cli.render.tables import Rows
 
 _PIECE = 4096
-"""So many characters are looked at at a time: cutting words off a text takes as long as the text is."""
+"""Maximum number of characters processed at a time: the time to cut a word off a text grows with the text."""
 _UNTOLD = 500
-"""So many characters without a blank are waited for before they are looked at."""
+"""Number of buffered characters from which text is processed even without a blank."""
 _TELLING = re.compile(rf"[ \t\n{WIDE}]")
-"""Without any of these, little can be written that could not be written before."""
+"""New text without any of these rarely makes more of the buffered text final."""
 _LINE = "─"
 _LONGEST_RULE = 40
 _HEADINGS = ("", "bold underline magenta", "bold magenta", "bold bright_blue", "bold cyan", "bold", "bold")
@@ -28,13 +28,13 @@ _ASIDE = "dim"
 
 
 class _Rest(Protocol):
-    """Goes on with a line of which the beginning is written."""
+    """Continues a line whose beginning has been written."""
 
     def __call__(self, line: str, *, is_over: bool) -> str: ...
 
 
 class StreamedMarkdown:
-    """Shows Markdown as it comes. The same text gives the same screen, in whatever pieces it comes."""
+    """Shows Markdown as it streams. The same text gives the same screen, however it is split into pieces."""
 
     def __init__(self, screen: Screen) -> None:
         self._screen = screen
@@ -45,14 +45,14 @@ class StreamedMarkdown:
         self._restart()
 
     def write(self, text: str) -> None:
-        """Take in a piece; write what is settled."""
+        """Add a piece of text; write what is final."""
         for begin in range(0, len(text), _PIECE):
             self._add(escape_hidden(strip_controls(text[begin : begin + _PIECE])))
         if self._out:
             self._send()
 
     def end(self) -> None:
-        """Finish what is open, and the line. What is written next begins anew."""
+        """Write everything that is held back and end the line. Later text begins a new document."""
         self._flow.width = width_of(self._screen)
         self._advance(is_over=True)
         self._end_rows()
@@ -95,7 +95,7 @@ class StreamedMarkdown:
             self._ahead = later
 
     def _take(self, line: str, *, is_over: bool) -> str:
-        """Write what is settled of a line, or of the rest of it; return what is not. Of a line that is over, all is."""
+        """Write the final part of a line, or of its rest, and return what is not final; nothing if it `is_over`."""
         if self._rest is not None:
             return self._rest(line, is_over=is_over)
         if self._fence is not None:
@@ -118,7 +118,7 @@ class StreamedMarkdown:
         return self._begin(beginning, rest, is_over=is_over)
 
     def _begin(self, beginning: LineStart, rest: str, *, is_over: bool) -> str:
-        """Write the beginning of a line, and what is settled of the rest; return what is not."""
+        """Write the beginning of a line and the final part of its rest; return what is not final."""
         match beginning.kind:
             case Kind.BLANK if not beginning.quotes:
                 self._blanks += 1
@@ -142,7 +142,7 @@ class StreamedMarkdown:
         return ""
 
     def _start(self, beginning: LineStart) -> None:
-        """Begin a line of the screen, set apart from what it must not be taken for."""
+        """Begin a line on the screen, after the blank lines that separate it from the block before."""
         self._skip_lines()
         self._flow.begin(beginning.margin, beginning.hanging)
 
@@ -154,12 +154,12 @@ class StreamedMarkdown:
         self._stands_apart = self._is_empty = False
 
     def _go_on(self, line: str, *, is_over: bool) -> str:
-        """Write what is settled of the text of a line."""
+        """Write the final part of a line's text and return the rest."""
         self._rest = None if is_over else self._go_on
         return self._text.go_on(line, is_over=is_over)
 
     def _pass_on(self, line: str, *, is_over: bool) -> str:
-        """Write what is shown as it is."""
+        """Write text unchanged."""
         self._flow.raw(line)
         self._rest = None if is_over else self._pass_on
         if is_over:
@@ -181,7 +181,7 @@ class StreamedMarkdown:
             self._fence = None
 
     def _source(self, fence: Fence, content: str, *, is_over: bool, is_long: bool) -> str:
-        """Write a line of source, or the beginning of one that is long."""
+        """Write a line of source, or the beginning of one that is too long to highlight."""
         if not is_long and fence.is_closed_by(content):
             self._end_fence()
             return ""
@@ -195,7 +195,7 @@ class StreamedMarkdown:
         return ""
 
     def _row(self, beginning: LineStart, row: str) -> None:
-        """Take in what may be a row of a table."""
+        """Add a row that may belong to a table."""
         if self._head is not None and self._head.bars != beginning.bars:
             self._end_rows()
         if self._rows is None or self._head is None:
@@ -210,7 +210,7 @@ class StreamedMarkdown:
                 self._rows, self._head = Rows(row), beginning
 
     def _end_rows(self) -> None:
-        """Write the table, or what looked like one."""
+        """Write the table, or rows that look like one as text."""
         rows, head = self._rows, self._head
         self._rows = self._head = None
         if rows is None or head is None:
@@ -226,7 +226,7 @@ class StreamedMarkdown:
             self._flow.end()
 
     def _write_rows(self, rows: Rows, head: LineStart) -> None:
-        """Write rows as text."""
+        """Write the rows as text."""
         for row in rows.take():
             self._start(head)
             self._text.begin("", is_heading=False)

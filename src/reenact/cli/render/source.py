@@ -1,4 +1,4 @@
-"""Source between fences, in colours line by line: what a line looks like is final when it is over."""
+"""Syntax highlighting of fenced code line by line: later lines never change the colours of a finished line."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from reenact.cli.render.blocks import LineStart
 from reenact.cli.render.flow import Margin, Run
 
 MOST = 2000
-"""A line of more characters than this is shown without colours."""
+"""Maximum number of characters of a highlighted line; longer lines have no colours."""
 _DEEPEST = 500
-"""A grammar that is more states deep begins anew."""
+"""Maximum depth of a grammar's state stack; a deeper stack is reset."""
 _LANGUAGE = re.compile(r"[^\s,:{}=]+")
 _STYLES = {
     "Comment": "dim",
@@ -42,7 +42,7 @@ _STYLES = {
     "Generic.Prompt": "dim",
 }
 _LONG: Final[tuple[tuple[str, str], ...]] = (("/*", "*/"), ("<!--", "-->"), ("`", "`"))
-"""What begins and ends a thing of several lines that many grammars take only as a whole."""
+"""Delimiters of multi-line constructs that many grammars match only as a whole."""
 _LONG_IN_SHELLS = ("'", "'")
 _SHELLS = frozenset({"Bash", "Fish", "Tcsh"})
 
@@ -50,7 +50,7 @@ _Token: TypeAlias = tuple[int, object, str]
 
 
 class _Lexer(Protocol):
-    """What is used of the lexers of Pygments, which has no types."""
+    """The members of Pygments' lexers that are used here; Pygments has no type hints."""
 
     @property
     def name(self) -> str: ...
@@ -58,7 +58,7 @@ class _Lexer(Protocol):
 
 
 class _Context(Protocol):
-    """The place and the states of a lexer, likewise."""
+    """The position and states of a lexer, as Pygments keeps them."""
 
     text: str
     pos: int
@@ -67,13 +67,13 @@ class _Context(Protocol):
 
 
 class Source:
-    """The lines of one block of source. A name that is not a language's, or none, has no colours."""
+    """The lines of one code block; without a known language they have no colours."""
 
     _context: _Context | None = None
     _within: tuple[str, str] | None = None
 
     def __init__(self, info: str) -> None:
-        """Begin with what stands behind the fence: the language, and perhaps more."""
+        """Begin a block with the text after the opening fence: the language, and perhaps more."""
         self._lexer = _lexer(info)
         self._pairs = _LONG
         if self._lexer is not None:
@@ -81,11 +81,11 @@ class Source:
             self._pairs += (_LONG_IN_SHELLS,) if self._lexer.name in _SHELLS else ()
 
     def is_named_by(self, info: str) -> bool:
-        """Return whether all that stands behind the fence is the name of the language."""
+        """Return whether the text after the fence is just the name of the language."""
         return self._lexer is not None and _LANGUAGE.fullmatch(info) is not None
 
     def line(self, line: str) -> list[Run]:
-        """Return the line, which has no end of line, as texts with styles."""
+        """Return the line, given without its line end, as texts with styles."""
         if self._lexer is None or len(line) > MOST:
             return [(line, "")]
         before: list[Run] = []
@@ -99,7 +99,7 @@ class Source:
         return before + self._unfinished(line)
 
     def _unfinished(self, line: str) -> list[Run]:
-        """Return the line; if something begins in it that ends further down, that is what its end is."""
+        """Highlight a line; a construct that is still open at its end gets the style that it has once it is closed."""
         for begin, end in self._pairs:
             place = line.rfind(begin)
             if place < 0 or end in line[place + len(begin) :]:
@@ -115,7 +115,7 @@ class Source:
         return [(text, _style_of(kind)) for _, kind, text in self._tokens(f"{line}\n")]
 
     def _tokens(self, line: str) -> list[_Token]:
-        """Take in a part of the source; an end of line at its end is not returned."""
+        """Lex a part of the source; a line end at its end is left out of the result."""
         assert self._lexer is not None
         if self._context is None:
             found = list(self._lexer.get_tokens_unprocessed(line))
@@ -124,7 +124,7 @@ class Source:
             context.text, context.pos, context.end = line, 0, len(line)
             try:
                 found = list(_with_states(self._lexer, context))
-            except (TypeError, AttributeError):  # a grammar with states of its own kind
+            except (TypeError, AttributeError):  # the grammar has its own kind of states
                 self._context = None
                 return self._tokens(line)
             if len(context.stack) > _DEEPEST:
@@ -133,32 +133,32 @@ class Source:
 
 
 def _lexer(info: str) -> _Lexer | None:
-    """Return the lexer of the language that stands behind a fence, if it is one."""
+    """Return the lexer of the language named after the fence, if Pygments knows it."""
     named = _LANGUAGE.search(info)
     return None if named is None else _lexer_of(named[0].lstrip(".").casefold())
 
 
 @cache
 def _lexer_of(language: str) -> _Lexer | None:
-    from pygments import lexers  # type: ignore[import-untyped]  # noqa: PLC0415 - slow to import, and seldom needed
+    from pygments import lexers  # type: ignore[import-untyped]  # noqa: PLC0415 - slow to import and rarely needed
 
-    # Pygments would look for a language that it does not know among all installed packages, and import some of them.
+    # For a language that it does not know, Pygments would search all installed packages and import some of them.
     if not any(language in aliases for _, aliases, _, _ in lexers.get_all_lexers(plugins=False)):
         return None
-    lexer: _Lexer = lexers.get_lexer_by_name(language)  # pyright: ignore - a guess at types that there are not
+    lexer: _Lexer = lexers.get_lexer_by_name(language)  # pyright: ignore - Pygments has no type hints
     return lexer
 
 
 def _context_for(lexer: _Lexer) -> _Context | None:
-    """Return what the states of a lexer are kept in from line to line, or None if it has none."""
-    from pygments import lexer as grammars  # noqa: PLC0415 - likewise
+    """Return a context that keeps the lexer's states between lines, or None if the lexer has no states."""
+    from pygments import lexer as grammars  # noqa: PLC0415 - slow to import
 
     return grammars.LexerContext("", 0) if isinstance(lexer, grammars.RegexLexer) else None
 
 
 def _with_states(lexer: _Lexer, context: _Context) -> Iterable[_Token]:
-    """Read on in the context. What reads with a context works on the rules of any lexer that is made of rules."""
-    from pygments.lexer import ExtendedRegexLexer  # type: ignore[import-untyped]  # noqa: PLC0415 - likewise
+    """Continue lexing in the context; `ExtendedRegexLexer` accepts the rules of every lexer that is made of rules."""
+    from pygments.lexer import ExtendedRegexLexer  # type: ignore[import-untyped]  # noqa: PLC0415 - slow to import
 
     tokens: Iterable[_Token] = ExtendedRegexLexer.get_tokens_unprocessed(lexer, context=context)  # pyright: ignore - likewise
     return tokens
@@ -166,7 +166,7 @@ def _with_states(lexer: _Lexer, context: _Context) -> Iterable[_Token]:
 
 @cache
 def _style_of(kind: object) -> str:
-    """Return the style of a kind of token, or of the kind that it is one of."""
+    """Return the style of a token type, or of its closest parent that has a style."""
     name = str(kind).removeprefix("Token.")
     while name and name not in _STYLES:
         name = name.rpartition(".")[0]
@@ -174,10 +174,10 @@ def _style_of(kind: object) -> str:
 
 
 class Fence(Source):
-    """Knows its lines: up to one that closes it, or one that is not in the same quotes.
+    """Splits the lines of a fenced block, which ends at a closing fence or at a line outside the block's quotes.
 
-    What stands to the left of the opening fence is not part of the source. An item of a list does not end it: where a
-    model indents source by less than its item, it still means it.
+    Indentation up to that of the opening fence is not part of the source. A line that is indented less than the list
+    item of the block does not end the block: models often indent source that way.
     """
 
     def __init__(self, opening: LineStart) -> None:
@@ -185,21 +185,21 @@ class Fence(Source):
         self.bars: Margin = opening.bars
         super().__init__(opening.info)
         self.caption = "" if self.is_named_by(opening.info) else opening.info
-        """What stands behind the fence and is not the name of a language, which is seen."""
+        """The text after the opening fence if it is more than a language's name; it is displayed above the source."""
         self._quotes = re.compile(rf"(?: {{0,3}}>[ \t]?){{{opening.quotes}}}")
         self._closing = re.compile(rf"[ \t]*{mark}{{{len(opening.fence)},}}[ \t]*")
         self._indentation = re.compile(rf"(?: |\t){{0,{opening.indent}}}")
 
     def content(self, line: str) -> str | None:
-        """Return what stands behind the quotes, or None if the line is not in them."""
+        """Return the content of the line after its quote marks, or None if the line is outside the quotes."""
         quotes = self._quotes.match(line)
         return None if quotes is None else line[quotes.end() :]
 
     def is_closed_by(self, content: str) -> bool:
-        """Return whether this is the closing fence."""
+        """Return whether the content is the closing fence."""
         return self._closing.fullmatch(content) is not None
 
     def source(self, content: str) -> str:
-        """Return the line of source."""
+        """Return the line of source without the block's indentation."""
         indentation = self._indentation.match(content)
         return content if indentation is None else content[indentation.end() :]

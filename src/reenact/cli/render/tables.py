@@ -1,4 +1,4 @@
-"""Tables, drawn when they are whole; one that is too large or too wide is shown as it was written."""
+"""Draws complete Markdown tables; a table that is too large or too wide is shown as it was written."""
 
 from __future__ import annotations
 
@@ -19,49 +19,49 @@ if TYPE_CHECKING:
 _MOST_ROWS = 500
 _MOST_CHARACTERS = 100_000
 _NARROWEST = 6
-"""So many columns of the terminal a column of a table needs at least, with its border."""
+"""Minimum width of a table's column in terminal columns, including its border."""
 _FEW = 100
-"""Between so many rows lines are drawn where cells are folded."""
+"""Tables with fewer rows than this get lines between the rows if a cell is folded."""
 _DELIMITERS = re.compile(r"\|[ \t]*:?-+:?[ \t]*(?:\|[ \t]*:?-+:?[ \t]*)*\|?[ \t]*")
 _BORDER = re.compile(r"(?<!\\)\|")
 
 
 class Rows:
-    """The rows of what may become a table."""
+    """Collects the rows of what may become a table."""
 
     _count = 1
     is_table = False
-    """Whether there is a row of dashes below the first."""
+    """Whether the second row is a delimiter row of dashes."""
 
     def __init__(self, row: str) -> None:
         self._rows = [row]
         self._size = len(row)
 
     def may_take(self, row: str) -> bool:
-        """Return whether the row goes on with the table, which may be held back until it is whole."""
+        """Return whether the row continues the table, which is held back until it is complete."""
         if self._count == 1:
             self.is_table = _DELIMITERS.fullmatch(row) is not None
         return self.is_table and self._count < _MOST_ROWS and self._size + len(row) < _MOST_CHARACTERS
 
     def add(self, row: str) -> None:
-        """Take in another row."""
+        """Add another row."""
         self._rows.append(row)
         self._count += 1
         self._size += len(row)
 
     def take(self) -> list[str]:
-        """Return the rows, which are then no longer held here."""
+        """Remove the rows and return them."""
         rows, self._rows = self._rows, []
         return rows
 
     def drawn(self, screen: Screen, pens: Pens, width: int) -> list[str] | None:
-        """Return the table in lines of at most so many columns; None if it is none, or does not fit."""
+        """Return the table as lines of at most `width` columns; None if the rows are no table or do not fit."""
         if not self.is_table or not self._rows:
             return None
         cells = [_cells_in(row) for row in self._rows]
         if cells[0] != cells[1] or max(cells) * _NARROWEST >= width:
             return None
-        missing = max(cells) - cells[0]  # columns without a head would be dropped
+        missing = max(cells) - cells[0]  # markdown-it drops columns that have no head
         head, delimiters, *rows = self._rows
         head, delimiters = _closed(head) + " |" * missing, _closed(delimiters) + "-|" * missing
         table = _table(markdown().parse("\n".join((head, delimiters, *rows))))
@@ -84,14 +84,14 @@ def _cells_in(row: str) -> int:
 
 
 def _closed(row: str) -> str:
-    """Return the row with the border at its end, which may be left out."""
+    """Return the row with its final border, which Markdown allows to omit."""
     row = row.strip()
     return row if _BORDER.search(row, max(len(row) - 1, 1)) else f"{row}|"
 
 
 def _table(tokens: list[Token]) -> Table | None:
-    """Return the table that was parsed, or None if it was none."""
-    from rich.box import ROUNDED  # noqa: PLC0415 - tables are slow to import and seldom needed
+    """Return the parsed table, or None if the tokens do not begin with one."""
+    from rich.box import ROUNDED  # noqa: PLC0415 - tables are slow to import and rarely needed
     from rich.table import Table  # noqa: PLC0415
 
     if not tokens or tokens[0].type != "table_open":

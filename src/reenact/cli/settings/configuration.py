@@ -1,4 +1,4 @@
-"""Prices, policies, servers and tools, read from options and from the files and modules that options name."""
+"""Reads prices, policies, servers, tools and guards from options and the files and modules that they name."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _SERVERS = "mcpServers"
 
 
 class _Server(msgspec.Struct, frozen=True, kw_only=True):
-    """A server as the file has it; what other programs write beside that is skipped, as they do."""
+    """A server as in the file; unknown fields are ignored, as other programs do."""
 
     command: str | None = None
     args: list[str] = []
@@ -45,9 +45,9 @@ class _Server(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def user_name() -> str | None:
-    """Return who decides: the name that the system has for the user of this process, None if it has none.
+    """Return the system's name of this process's user, to record who decides; None if it has none.
 
-    No variable is asked, which anybody may set.
+    Environment variables are not used, since anybody can set them.
     """
     try:
         return pwd.getpwuid(os.getuid()).pw_name
@@ -59,7 +59,7 @@ def read_servers(path: str) -> tuple[MCPServer, ...]:
     """Return the servers of a file `{"mcpServers": {NAME: {"command": …} | {"url": …}}}`.
 
     Raises:
-        ConfigurationError: it cannot be read; the message names the place in the file.
+        ConfigurationError: the file cannot be read or is invalid; the message names the place in the file.
     """
     who = f"--mcp-config {path}"
     content = _json(path, who)
@@ -70,19 +70,19 @@ def read_servers(path: str) -> tuple[MCPServer, ...]:
 
 
 def read_policies(path: str) -> Policies:
-    """Return the policies that a file holds in their plain form.
+    """Return the policies of a file in their plain form.
 
     Raises:
-        ConfigurationError: it cannot be read, or is not a policy.
+        ConfigurationError: the file cannot be read, or is not a policy.
     """
     return _policies(path, policies_of)
 
 
 def read_policies_by_image(path: str) -> tuple[Policies | None, dict[str, Policies]]:
-    """Return the policies that a file holds for all images, None if it has none for all, and those for some of them.
+    """Return the file's policies for all images, None if there are none, and its policies for individual images.
 
     Raises:
-        ConfigurationError: as `read_policies` does.
+        ConfigurationError: the file cannot be read, or is not a policy.
     """
     return _policies(path, policies_by_image)
 
@@ -97,16 +97,16 @@ def _policies(path: str, read: Callable[[object], Read]) -> Read:
 
 
 def read_prices(texts: Sequence[str]) -> Mapping[str, Price]:
-    """Return the prices that are given as `MODEL=IN,OUT`, per million tokens.
+    """Parse prices given as `MODEL=IN,OUT`, per million tokens.
 
     Raises:
-        ConfigurationError: one is not.
+        ConfigurationError: a price is invalid.
     """
     return dict(map(_price, texts))
 
 
 def check_price(model: str, prices: Mapping[str, Price], why: str) -> None:
-    """Raise `ConfigurationError`, which says `why` it matters, if the model has no price."""
+    """Raise `ConfigurationError` if the model has no price; the message begins with `why` one is required."""
     if price_of(prices, model) is not None:
         return
     near = difflib.get_close_matches(model, prices, 1)
@@ -164,20 +164,20 @@ KNOWN_PRICES: Final[Mapping[str, Price]] = {
     "claude-fable-5": Price(10, 50),
     "claude-mythos-5": Price(10, 50),
 }
-"""By the names of the models without their dates. Where nothing is said of the cache it costs what `Price` says."""
+"""Prices by model name without date. If the cache prices are not given, the defaults of `Price` apply."""
 
 
 LARGEST = 10_000_000
-"""Bytes that such a file may have."""
+"""Maximum size of such a file in bytes."""
 _HANDED_IN = ("/dev/stdin", "/dev/fd/", "/proc/self/fd/")
 
 
 def check_file(path: str, who: str) -> None:
-    """See that reading the file comes to an end, whatever it is; that it is there, is seen when it is read.
+    """Check that reading the file terminates; a file that is missing is reported when it is read.
 
     Raises:
-        ConfigurationError: it is a device, a pipe that nobody has handed in, a folder, or too large. The message
-            begins with `who`.
+        ConfigurationError: it is a device, a pipe other than a descriptor of this process, a folder, or too large. The
+            message begins with `who`.
     """
     try:
         status = Path(path).stat()
@@ -192,10 +192,10 @@ def check_file(path: str, who: str) -> None:
 
 
 def read_file(path: str, who: str) -> bytes:
-    """Return what the file holds.
+    """Return the content of the file.
 
     Raises:
-        ConfigurationError: as `check_file` does, or it cannot be read.
+        ConfigurationError: `check_file` refuses the file, or it cannot be read.
     """
     check_file(path, who)
     content = bytearray()
@@ -222,15 +222,15 @@ _SUFFIX = ".py"
 
 
 def taken_apart(place: str) -> tuple[str, str]:
-    """Return the module or file that a place names, and what in it, which may be nothing."""
+    """Split `WHERE[:NAME]` into a module or file and a name in it, which may be empty."""
     where, _, name = place.rpartition(":")
-    if not where or name.endswith(_SUFFIX) or "/" in name:  # no name was given, but perhaps a path with a colon
+    if not where or name.endswith(_SUFFIX) or "/" in name:  # no name, but possibly a path with a colon
         return place, ""
     return where, name
 
 
 def values_at(place: str, option: str) -> tuple[str, list[object]]:
-    """Import what an option names; return the name in it and its value, or no name and all that is there.
+    """Import what an option names; return the name and its value, or an empty name and all values of the module.
 
     Raises:
         ConfigurationError: it cannot be imported, or has no such name; the message names the place and the line.
@@ -243,7 +243,7 @@ def values_at(place: str, option: str) -> tuple[str, list[object]]:
 
 
 def _imported(where: str, option: str) -> ModuleType:
-    """Import what the option names.
+    """Import the module or file.
 
     Raises:
         ConfigurationError: it cannot be imported; the message names the place and the line.
@@ -253,27 +253,27 @@ def _imported(where: str, option: str) -> ModuleType:
         if path.suffix == _SUFFIX:
             return _run(path)
         if importlib.util.find_spec(where.partition(".")[0]) is None:
-            sys.path.append(str(Path.cwd()))  # behind all others: what is installed is not to be found there
+            sys.path.append(str(Path.cwd()))  # at the end, so that it never hides an installed module
         return importlib.import_module(where)
     except (Exception, SystemExit) as error:  # a module may raise anything
         raise ConfigurationError(f"{option} {where}: {what_happened(error, path)}") from error
 
 
 def _run(path: Path) -> ModuleType:
-    """Import the file as a module of its own, beside which others can be imported, as if it were run."""
-    name = f"reenact_given_{path.stem}"  # a file may have the name of a module that others need
+    """Import the file under a unique module name, with its folder in the path, as if it were run."""
+    name = f"reenact_given_{path.stem}"  # the file may have the same name as a module that others import
     spec = importlib.util.spec_from_file_location(name, path)
     if spec is None or spec.loader is None or not path.is_file():
         raise FileNotFoundError(2, "there is no such file", str(path))
     module = importlib.util.module_from_spec(spec)
     sys.path.insert(0, str(path.resolve().parent))
-    sys.modules[name] = module  # as `import` does: functions look up the types of their parameters there
+    sys.modules[name] = module  # as `import` does: types of parameters are looked up there
     spec.loader.exec_module(module)
     return module
 
 
 def what_happened(error: BaseException, path: Path) -> str:
-    """Return the exception in words, with the line at which it happened: that of the file, if it was there."""
+    """Describe the exception, with the line that raised it: the last one in the file if the traceback has one."""
     kind = type(error).__name__
     if isinstance(error, SyntaxError):
         return f"{error.filename}, line {error.lineno}: {kind}: {error.msg}"
@@ -290,36 +290,36 @@ def _is_machinery(filename: str) -> bool:
 
 Function: TypeAlias = Tool[..., object]
 Offered: TypeAlias = Function | ToolSpec
-"""A function that a model can call; or `ask_user`, which needs none."""
+"""A function that a model can call; or `ask_user`, which has no function."""
 
 
 def functions_of(tools: Iterable[object]) -> list[Function]:
-    """Return the tools behind which there is a function."""
+    """Return the tools that have a function."""
     return [tool for tool in tools if _is_function(tool)]
 
 
 def load_tools(places: Sequence[str]) -> tuple[Offered, ...]:
-    """Import what is named and return the tools in it, each once, in their order.
+    """Import the named places and return the tools in them, in order and without duplicates.
 
     Raises:
-        ConfigurationError: it cannot be imported, or no tool is there; the message names the place and the line.
+        ConfigurationError: a place cannot be imported or has no tool; the message names the place and the line.
     """
     found = [one for place in places for one in _tools_at(place)]
     return tuple({id(one): one for one in found}.values())
 
 
 class Guarding(NamedTuple):
-    """Functions that refuse things, and which of them the image of new sessions has."""
+    """The guard functions, and the guards that the image of new sessions names."""
 
     functions: tuple[Guard, ...] = ()
     named: Guards | None = None
 
 
 def load_guards(place: str | None) -> Guarding:
-    """Import what is named and return the guards in it, and the `Guards` that name them, if there are such.
+    """Import the place and return the guard functions in it, and the `Guards` that name them, if it has one.
 
     Raises:
-        ConfigurationError: it cannot be imported, or no guard is there; the message names the place and the line.
+        ConfigurationError: the place cannot be imported or has no guard; the message names the place and the line.
     """
     if place is None:
         return Guarding()
@@ -349,7 +349,7 @@ def _tools_at(place: str) -> Iterator[Offered]:
 
 
 def _offered(value: object, who: str) -> Iterator[Offered]:
-    """Yield the tools that a name stands for: a tool, a plain function, or several of them."""
+    """Yield the tools of a value: a tool, a plain function, or a list of these."""
     if is_array(value):
         for one in value:
             yield from _offered(one, who)

@@ -9,15 +9,15 @@ from reenact.cli.settings.environment import given, home_directory, settings_fil
 
 
 def preferred_database(environ: Mapping[str, str]) -> str | None:
-    """Return the log that the user's settings name, if no variable names another; None if they name none.
+    """Return the log that the user's settings name, unless `REENACT_DB` is set; None if they name none.
 
     Raises:
-        ConfigurationError: the user's settings are not as they should be.
+        ConfigurationError: the user's settings file is invalid.
     """
     user, _ = settings_files(environ)
     if given(environ, "REENACT_DB") is not None or not os.path.lexists(user):
         return None
-    from reenact.cli.settings.files import read_file  # noqa: PLC0415 - where there are none, nobody waits for it
+    from reenact.cli.settings.files import read_file  # noqa: PLC0415 - not imported without settings
 
     settings, _ = read_file(user, "user", home=home_directory(environ))
     return str(settings["db"].value) if "db" in settings else None

@@ -1,4 +1,4 @@
-"""What environment variables say, the folders that follow from them, and the version."""
+"""Reads environment variables, the folders that depend on them, and the version."""
 
 from __future__ import annotations
 
@@ -66,102 +66,102 @@ CI_SERVICES = frozenset(
         "XCS",
     }
 )
-"""The variables by which services say that a build runs."""
+"""Variables that CI services set in a build."""
 _TASKCLUSTER = frozenset({"TASK_ID", "RUN_ID"})
-"""Both are set there; the first run is number 0."""
+"""Taskcluster sets both; the first run has the number 0."""
 
 _DUMB = frozenset({"", "dumb", "unknown"})
 SETTINGS = Path(".reenact", "settings.json")
-"""Where settings are, from a home or a project on."""
+"""Path of the settings file, relative to the home directory or a project."""
 
 KEYS = "REENACT_KEYS"
 """The variable that names the key ring of the log."""
 _VARIABLE = "env:"
-"""What it begins with if it names a variable that holds the key ring."""
+"""Prefix of a value that names the variable holding the key ring."""
 
 _NOBODYS_HOME = Path("/nonexistent")
 
 
 def in_ci(environ: Mapping[str, str]) -> bool:
-    """Return whether no person is there because a build runs."""
+    """Return whether the command runs in a CI build, without a person."""
     return environ.keys() >= _TASKCLUSTER or any(is_on(environ.get(name)) for name in CI_SERVICES)
 
 
 def is_on(value: str | None) -> bool:
-    """Return whether a variable is set to something other than nothing, `0` and `false`."""
+    """Return whether a variable has a value other than blank, `0` and `false`."""
     return (value or "").strip().casefold() not in ("", "0", "false")
 
 
 def is_dumb(environ: Mapping[str, str]) -> bool:
-    """Return whether the terminal understands no sequences, as far as `TERM` says."""
+    """Return whether `TERM` names a terminal that supports no escape sequences."""
     return environ.get("TERM", "") in _DUMB
 
 
 def default_database(environ: Mapping[str, str]) -> Path:
-    """Return where the log is that no one has named: in the directory for the user's data."""
+    """Return the default path of the log, in the directory for the user's data."""
     return _base(environ, "XDG_DATA_HOME", ".local/share") / "reenact.db"
 
 
 def database_of(named: str | None, environ: Mapping[str, str]) -> str:
-    """Return the log that is meant: the one that is named, that of the environment, or the default one."""
+    """Return the named log, or else that of the environment, or else the default one."""
     return named or given(environ, "REENACT_DB") or str(default_database(environ))
 
 
 def state_directory(environ: Mapping[str, str]) -> Path:
-    """Return where the history of the line editor is, the log of what nobody expected, and what is trusted."""
+    """Return the folder of the editor's history, the log of unexpected errors, and the trusted projects."""
     return _base(environ, "XDG_STATE_HOME", ".local/state")
 
 
 def home_directory(environ: Mapping[str, str]) -> Path:
-    """Return the user's home: `HOME`, or what the system has if that is not an absolute path.
+    """Return the user's home directory: `HOME`, or that of the system's user database if `HOME` is not absolute.
 
-    A relative one would make another folder everybody's home, and what is in a project the user's own.
+    With a relative one, settings in a project could count as the user's own.
     """
     home = Path(environ.get("HOME", ""))
     if home.is_absolute():
         return home
     try:
         return Path(pwd.getpwuid(os.getuid()).pw_dir)
-    except KeyError:  # a user whom the system does not know, as in a container
+    except KeyError:  # the system does not know the user, as in some containers
         return _NOBODYS_HOME
 
 
 def settings_files(environ: Mapping[str, str]) -> tuple[Path, Path]:
-    """Return where the settings of the user and those of the project are, should there be any."""
+    """Return the paths of the settings files of the user and of the project, which need not exist."""
     home = home_directory(environ)
     try:
         project = Path.cwd()
-    except OSError:  # it is gone
+    except OSError:  # it has been deleted
         project = home
     return home / SETTINGS, project / SETTINGS
 
 
 def has_settings(environ: Mapping[str, str]) -> bool:
-    """Return whether there is anything where settings are; nothing is read."""
+    """Return whether a settings file exists, without reading it."""
     return any(map(os.path.lexists, settings_files(environ)))
 
 
 def given(environ: Mapping[str, str], name: str) -> str | None:
-    """Return the variable; None if it is blank."""
+    """Return the value of the variable; None if it is blank."""
     return environ.get(name, "").strip() or None
 
 
 def ring_variable(environ: Mapping[str, str]) -> str | None:
-    """Return the variable that holds the key ring of the log, None if none does."""
+    """Return the name of the variable that holds the key ring of the log; None if none does."""
     named = given(environ, KEYS) or ""
     return named[len(_VARIABLE) :] if named.startswith(_VARIABLE) else None
 
 
 def _base(environ: Mapping[str, str], variable: str, otherwise: str) -> Path:
     base = Path(environ.get(variable, ""))
-    if not base.is_absolute():  # the XDG specification: a relative path is to be ignored
+    if not base.is_absolute():  # the XDG specification says to ignore a relative path
         base = home_directory(environ) / otherwise
     return base / "reenact"
 
 
 def version() -> str:
-    """Return the version of the package that is installed."""
+    """Return the version of the installed package."""
     try:
         return metadata.version("reenact")
-    except metadata.PackageNotFoundError:  # nothing is installed that would know
+    except metadata.PackageNotFoundError:  # not installed, so there is no metadata
         return "from a checkout"

@@ -1,4 +1,4 @@
-"""The keys of settings.json and the reader of such files, which names the line of whatever is wrong."""
+"""The keys of settings.json, and a reader for these files that reports errors with their line."""
 
 from __future__ import annotations
 
@@ -28,17 +28,17 @@ _SENDS_KEYS = "a project may not say who answers, or where keys are sent"
 
 
 Value: TypeAlias = str | float | tuple[str, ...]
-"""What a setting stands for."""
+"""The value of a setting."""
 
 
 class Place(msgspec.Struct, frozen=True):
-    """Where a file of settings is, and the home of the user, for the paths in it."""
+    """The folder of a settings file and the user's home directory, which paths in the file are relative to."""
 
     folder: Path
     home: Path
 
     def path(self, text: str) -> str:
-        """Return the path that a text means there."""
+        """Return the absolute path for a path in the file."""
         if text == "~" or text.startswith("~/"):
             return str(self.home / text[2:])
         return os.path.normpath(self.folder / text)
@@ -49,10 +49,11 @@ def _as_it_is(value: Value, _: Place) -> Value:
 
 
 class Key(msgspec.Struct, frozen=True):
-    """A setting: the field of `TalkOptions` that it is, its type, and in words what it is to be.
+    """A setting: the field of `TalkOptions` that it sets, its type, and a description of valid values.
 
-    `placed` returns what a value of that type stands for. A `variable` goes before the file; those of a provider are in
-    `VARIABLES`. `withheld` says why a project may not set it. `is_of_new` is what a session is created with, and keeps.
+    `placed` converts a value of that type. An environment `variable` takes precedence over the file; the variables of
+    providers are in `VARIABLES`. `withheld` says why a project may not set it. `is_of_new` marks settings that a
+    session keeps from its creation.
     """
 
     option: str
@@ -64,7 +65,7 @@ class Key(msgspec.Struct, frozen=True):
     is_of_new: bool = False
 
     def read(self, value: object, place: Place) -> Value:
-        """Return what the value stands for, or raise `ValueError` saying what it is to be."""
+        """Return the converted value; raise `ValueError` with a description of valid values."""
         try:
             return self.placed(msgspec.convert(value, self.kind), place)
         except (msgspec.ValidationError, OverflowError):
@@ -72,12 +73,12 @@ class Key(msgspec.Struct, frozen=True):
 
 
 def _prices(value: Mapping[str, tuple[float, float]], _: Place) -> tuple[str, ...]:
-    """Return the prices as --price has them."""
+    """Return the prices in the format of `--price`."""
     return tuple(f"{model}={given!r},{received!r}" for model, (given, received) in value.items())
 
 
 def _tools(value: Sequence[str], place: Place) -> tuple[str, ...]:
-    """Return the places of tools; modules of other names would be looked for in whatever the current directory is."""
+    """Return the places of tools; modules that are not ours are refused: the current directory might provide them."""
     places: list[str] = []
     for text in value:
         where, name = taken_apart(text)
@@ -148,14 +149,14 @@ KEYS: Final[Mapping[str, Key]] = {
         withheld="a project may not say where the log is",
     ),
 }
-"""Every setting, by its name in the file."""
+"""Every setting by its key in the file."""
 
 
 Source: TypeAlias = Literal["project", "user"]
 
 _OWN = "; your own settings and the command line may"
 _SCHEMA = "$schema"
-"""What editors look for; it asks nothing of us."""
+"""A key for editors, which is ignored."""
 _OF_CLAUDE_CODE = frozenset(
     {
         "alwaysThinkingEnabled",
@@ -197,7 +198,7 @@ _OF_CLAUDE_CODE = frozenset(
 
 
 class Setting(msgspec.Struct, frozen=True):
-    """What a setting stands for, and the file that says so."""
+    """The value of a setting, and the file that sets it."""
 
     value: Value
     source: Source
@@ -205,25 +206,25 @@ class Setting(msgspec.Struct, frozen=True):
 
 
 class Ignored(msgspec.Struct, frozen=True):
-    """A key that is ignored, and why; `line` counts from 1 and is None where it is not known."""
+    """A key that is ignored, and why; `line` counts from 1 and is None if it is unknown."""
 
     path: str
     line: int | None
     key: str
     why: str
     is_quiet: bool = False
-    """Whether nobody need be warned."""
+    """Whether to omit a warning."""
 
 
 def read_file(path: Path, source: Source, *, home: Path) -> tuple[dict[str, Setting], list[Ignored]]:
-    """Return the settings in the file by their keys, and what in it is ignored.
+    """Return the settings in the file by their keys, and the keys that are ignored.
 
-    Of a project's file a link that leads out of the project is not followed, and only those count that neither runs
-    code nor lets calls run, nor says where things go.
+    For a project's file, a link that leads out of the project is not followed, and settings are ignored that run code,
+    allow calls, or say where anything is sent.
 
     Raises:
-        ConfigurationError: it is not as it should be; the message has path, line and key, and what it is to be.
-        FileNotFoundError: there is none.
+        ConfigurationError: the file is invalid; the message has the path, the line, the key and the valid values.
+        FileNotFoundError: the file does not exist.
     """
     within = None if source == "user" else path.parent.parent.resolve()
     try:
@@ -269,7 +270,7 @@ def _why_not(name: str) -> str:
 
 
 def _check_texts(value: object) -> None:
-    """Refuse a text that is not Unicode, or that no path and no name can be."""
+    """Raise `ValueError` for a text that is not Unicode, or has a NUL, which no path or name can have."""
     if isinstance(value, str):
         if "\0" in value:
             raise ValueError("without a NUL")

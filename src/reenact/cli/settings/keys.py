@@ -1,4 +1,4 @@
-"""The key ring that the command line names for its log."""
+"""The key ring of the log, as options and environment name it."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from reenact.cli.settings.environment import KEYS, given, ring_variable
 
 
 def key_ring(environ: Mapping[str, str]) -> KeyRing | None:
-    """Return the key ring that the variable names, a file or `env:` and another variable; None if it names none.
+    """Return the key ring that `REENACT_KEYS` names, a file or `env:` and a variable; None if it names none.
 
     Raises:
-        ConfigurationError: there is none, or it cannot be used.
+        ConfigurationError: the key ring does not exist, or cannot be used.
         MissingExtraError: the extra `encryption` is not installed.
     """
     named = given(environ, KEYS)

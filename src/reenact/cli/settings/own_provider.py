@@ -12,10 +12,10 @@ from reenact.domain.errors import ConfigurationError
 
 
 def own_provider(place: str) -> LLMProvider:
-    """Import the provider that `MODULE:NAME` names: an object, or what is called without arguments to make one.
+    """Import the provider that `MODULE:NAME` names: an object, or a callable without arguments that creates it.
 
     Raises:
-        ConfigurationError: it cannot be imported or made, or is not a provider; the message names file and line.
+        ConfigurationError: it cannot be imported or created, or is not a provider; the message names file and line.
     """
     where, _, name = place.partition(":")
     who = f"--provider {place}"
@@ -42,7 +42,7 @@ def _attempt(who: str, where: str, act: Callable[[], object]) -> object:
             f"{who}: there is no module {error.name!r}: it must be installed, or in a folder of PYTHONPATH; "
             "the current folder does not count"
         ) from error
-    except (Exception, SystemExit) as error:  # it may raise anything
+    except (Exception, SystemExit) as error:  # the module may raise anything
         raise ConfigurationError(f"{who}: {what_happened(error, _file_of(where))}") from error
 
 

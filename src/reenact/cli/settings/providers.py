@@ -1,4 +1,4 @@
-"""Who answers: the names that `--provider` takes, and the variables of each."""
+"""Providers: the names that `--provider` takes, and the environment variables of each."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _OWN = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*")
 
 
 class Variables(msgspec.Struct, frozen=True):
-    """The variables that say with which key an API is asked, where it is, and for which model."""
+    """The environment variables with the key, the address and the model of an API."""
 
     key: str
     url: str
@@ -31,15 +31,16 @@ VARIABLES: Final[Mapping[str, Variables]] = {
     CLAUDE: Variables("ANTHROPIC_API_KEY", "ANTHROPIC_BASE_URL", "ANTHROPIC_MODEL"),
     OPENAI: Variables("OPENAI_API_KEY", "OPENAI_BASE_URL", "OPENAI_MODEL"),
 }
-"""Those of the providers that ask an API. A key goes where the options, the variables or the settings of its own
-provider say, and nowhere else."""
+"""The variables of the providers that use an API. A key is sent only to the address that the options, the variables or
+the settings of its own provider give.
+"""
 
 
 def checked_provider(name: str) -> str:
-    """Return the name.
+    """Return the name if it is valid.
 
     Raises:
-        ValueError: no provider can have it.
+        ValueError: no provider can have this name.
     """
     if name not in VARIABLES and name != MOCK and not _OWN.fullmatch(name):
         raise ValueError(SAY)
@@ -47,15 +48,15 @@ def checked_provider(name: str) -> str:
 
 
 def provider_of_environment(environ: Mapping[str, str]) -> str | None:
-    """Return the provider that the environment names, None if it names none."""
+    """Return the provider that the environment names; None if it names none."""
     return MOCK if is_on(environ.get("MOCK_LLM")) else given(environ, "REENACT_PROVIDER")
 
 
 def provider_of(named: str | None, environ: Mapping[str, str]) -> str:
-    """Return the provider that is meant: the one that is named, that of the environment, or, with its key, Claude.
+    """Return the named provider, or else that of the environment, or else Claude if there is a key for it, or the mock.
 
     Raises:
-        ConfigurationError: there is none of that name.
+        ConfigurationError: there is no provider of that name.
     """
     name = provider_of_environment(environ) if named is None else named
     if name is None:

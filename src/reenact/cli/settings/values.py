@@ -1,4 +1,4 @@
-"""Values of options that settings have, too."""
+"""Types and limits of values that both options and settings have."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ LARGEST_NUMBER = 1_000_000_000
 
 
 class OutputFormat(StrEnum):
-    """How the answer to a prompt is printed."""
+    """The formats in which the answer to a prompt is printed."""
 
     TEXT = "text"
     JSON = "json"
