@@ -1,4 +1,4 @@
-"""Reads files that may be anything: bounded, regular files only, without blocking, and only inside the project."""
+"""Reads untrusted files: regular files of limited size, without blocking, and only inside the project."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ import msgspec
 
 
 class Problem(msgspec.Struct, frozen=True):
-    """Why something in a file or folder was skipped; `line` counts from 1 and is None where there is none."""
+    """Why something in a file or folder was skipped; `line` counts from 1 and is None if there is none."""
 
     path: str
     line: int | None
     message: str
 
     def told(self) -> str:
-        """Return it as compilers tell of what they find."""
+        """Return the problem in the format of compilers."""
         return f"{self.path}: {self.message}" if self.line is None else f"{self.path}:{self.line}: {self.message}"
 
 
 class MalformedError(Exception):
-    """A file is not as its kind of extension has to be; `line` is that of the file, counted from 1."""
+    """A file is not valid for its kind of extension; `line` counts from 1."""
 
     def __init__(self, message: str, line: int | None = None) -> None:
         super().__init__(message)
@@ -34,44 +34,44 @@ class MalformedError(Exception):
 
 
 LARGEST = 1_000_000
-"""Bytes that a file may have."""
+"""Maximum size of a file in bytes."""
 MOST = 1_000
-"""Entries that a folder may have."""
+"""Maximum number of entries of a folder."""
 
 MOST_IN_ALL = 10_000_000
-"""Bytes that are read of all the files of a `.reenact`."""
+"""Maximum size of all files of a `.reenact` together, in bytes."""
 
 _WITHOUT_WAITING = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 _PIECE = 1 << 16
 
 
 class Allowance:
-    """What may still be taken of something; `what` says of it, with its number, that it is too much."""
+    """A quota; `what` is the error message if it is exceeded, with a place for the limit."""
 
     def __init__(self, most: int, what: str) -> None:
         self._left = most
         self._what = what.format(f"{most:,}")
 
     def take(self, amount: int) -> None:
-        """Take so much, or raise `MalformedError` if there is no more."""
+        """Use up this amount; raise `MalformedError` if less is left."""
         if amount > self._left:
             raise MalformedError(self._what)
         self._left -= amount
 
 
 def is_folder(path: Path) -> bool:
-    """Return whether it is a folder, or a link to one.
+    """Return whether the path is a folder, or a link to one.
 
     Raises:
-        MalformedError: that cannot be told, or a link leads nowhere.
-        FileNotFoundError: there is nothing of this name.
+        MalformedError: it cannot be examined, or is a broken link.
+        FileNotFoundError: it does not exist.
     """
     with _looking(path):
         return stat.S_ISDIR(path.stat().st_mode)
 
 
 def names_in(folder: Path, within: Path | None) -> list[str]:
-    """Return the names in the folder, sorted, without hidden ones; none if there is no such folder.
+    """Return the sorted names in the folder, without hidden ones; an empty list if the folder does not exist.
 
     Raises:
         MalformedError: it is not a folder, cannot be read, has too many entries, or a link leads out of `within`.
@@ -91,16 +91,17 @@ def names_in(folder: Path, within: Path | None) -> list[str]:
 
 
 def read_bytes(path: Path, within: Path | None, allowance: Allowance | None = None) -> bytes:
-    """Return what the file holds, as long as there is allowance for it.
+    """Return the content of the file, and deduct its size from the allowance.
 
     Raises:
-        FileNotFoundError: there is nothing of this name.
-        MalformedError: it is not a regular file, is too large or cannot be read, or a link leads out of `within`.
+        FileNotFoundError: the file does not exist.
+        MalformedError: it is not a regular file, is too large, exceeds the allowance, cannot be read, or a link leads
+            out of `within`.
     """
     with _looking(path):
         _check_inside(path, within)
         status = path.stat()
-        _check_regular(status)  # before it is opened: opening a device may already do something
+        _check_regular(status)  # before opening it: opening a device may have an effect
         if allowance is not None:
             allowance.take(status.st_size)
         descriptor = os.open(path, _WITHOUT_WAITING)
@@ -112,7 +113,7 @@ def read_bytes(path: Path, within: Path | None, allowance: Allowance | None = No
 
 
 def text_of(content: bytes) -> str:
-    """Return the text, with a plain line end behind each line, or raise `MalformedError` if there is no text."""
+    """Decode the text and normalise its line ends; raise `MalformedError` if it is not text."""
     try:
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -128,11 +129,11 @@ def text_of(content: bytes) -> str:
 
 @contextlib.contextmanager
 def _looking(path: Path) -> Generator[None]:
-    """Raise `MalformedError` saying why there is nothing to be seen; but not if there is nothing of this name."""
+    """Raise OS errors as `MalformedError`, except that a path does not exist."""
     try:
         yield
     except FileNotFoundError:
-        with contextlib.suppress(OSError):  # it is gone, or not to be seen, by now
+        with contextlib.suppress(OSError):  # deleted or inaccessible by now
             if path.is_symlink():
                 raise MalformedError("it is a link that leads nowhere") from None
         raise
@@ -147,7 +148,7 @@ def _check_inside(path: Path, within: Path | None) -> None:
         return
     try:
         inside = path.resolve(strict=True).is_relative_to(within)
-    except RuntimeError:  # what a cycle of links was to `resolve` before Python 3.13
+    except RuntimeError:  # raised by `resolve` for a cycle of links before Python 3.13
         raise OSError(errno.ELOOP, os.strerror(errno.ELOOP)) from None
     if not inside:
         raise MalformedError("it is a link that leads out of the project, and is not followed")
@@ -163,7 +164,7 @@ def _check_regular(status: os.stat_result) -> None:
 
 
 def _all_of(descriptor: int) -> bytes:
-    """Return all of it: what a file says of its size need not be so."""
+    """Read to the end: the size of a file may be wrong."""
     content = bytearray()
     while piece := os.read(descriptor, _PIECE):
         content += piece

@@ -1,4 +1,4 @@
-"""Runs the hooks for an event and combines their verdicts; and a toolbox that asks them about its calls."""
+"""Runs the hooks for an event and combines their verdicts; and a toolbox that runs hooks around its calls."""
 
 from __future__ import annotations
 
@@ -21,32 +21,32 @@ from reenact.extensions.hooks import Hook
 from reenact.extensions.running import LARGEST, Ran, Running, run
 
 REFUSES = 2
-"""The exit code by which a hook refuses."""
+"""The exit code with which a hook refuses."""
 GUARDED = frozenset({"UserPromptSubmit", "PreToolUse"})
-"""The events of which nothing happens if a hook refuses, or says what cannot be understood."""
+"""The events that are blocked if a hook refuses, or prints something invalid."""
 
 _WITH_CONTEXT = frozenset({"SessionStart", "UserPromptSubmit"})
 _NO_REASON = "it gave no reason"
 _BLANKS = " \t\r\n\ufeff"
-"""What may stand before JSON."""
+"""Characters that may precede JSON."""
 
 
 class Verdict(msgspec.Struct, frozen=True):
-    """What hooks make of an event: why they refuse it, None if they do not, and what the model is to know besides."""
+    """The combined result of hooks: why they refuse the event, None if they do not, and context for the model."""
 
     refusal: str | None = None
     context: str = ""
 
 
 class UnclearError(Exception):
-    """A hook has printed what begins like an answer in JSON, and says nothing that is known here."""
+    """A hook has printed something that begins like JSON but is not a valid answer."""
 
 
 def verdict_of(event: str, ran: Ran) -> Verdict:
-    """Return the verdict of a hook that has ended with 0 or `REFUSES`.
+    """Return the verdict of a hook that has ended with exit code 0 or `REFUSES`.
 
     Raises:
-        UnclearError: nobody can tell what it wants.
+        UnclearError: its output is not a valid answer.
     """
     if ran.code == REFUSES:
         return Verdict(ran.err.strip() or _NO_REASON)
@@ -59,7 +59,7 @@ def verdict_of(event: str, ran: Ran) -> Verdict:
 
 
 def plain_context(event: str, ran: Ran) -> str:
-    """Return what the model is told of an output that is not JSON."""
+    """Return what the model is told of output that is not JSON."""
     return ran.out.strip() if event in _WITH_CONTEXT else ""
 
 
@@ -72,7 +72,7 @@ def _object(ran: Ran) -> dict[str, object]:
         raise UnclearError("JSON that is nested too deeply") from None
     except ValueError as error:
         raise UnclearError(f"it begins like JSON and is not valid JSON: {error}") from None
-    return content  # it begins with a brace, so that it is an object
+    return content  # an object, since it begins with a brace
 
 
 def _specific(said: dict[str, object]) -> dict[str, object]:
@@ -92,7 +92,7 @@ def _once(pairs: list[tuple[str, object]]) -> dict[str, object]:
 
 
 def _refusal(said: dict[str, object], specific: dict[str, object]) -> str | None:
-    """Return why a hook refuses, in any of the ways to say it; what it wants and cannot have here is refused too."""
+    """Return why the hook refuses, None if it does not; a request that is not supported here is a refusal too."""
     match said.get("continue"):
         case False:
             return _text(said.get("stopReason"))
@@ -126,7 +126,7 @@ def _text(reason: object) -> str:
 
 
 LONGEST = 10_000
-"""Characters of what a hook says that anybody is told."""
+"""Maximum number of characters of a hook's reason or context."""
 
 _SECRETS = frozenset({"ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "OPENAI_API_KEY"})
 _LOG = "REENACT_DB"
@@ -134,10 +134,10 @@ _RING = "REENACT_KEYS"
 
 
 class Hooks:
-    """The hooks that run, in their order; `warn` is told of those that fail, which changes nothing else.
+    """The hooks that run, in their order; `warn` reports those that fail, which has no other effect.
 
-    `environ` is what they are given, without what opens the API and a URL of the log, in which may be a password. Safe
-    for threads.
+    The hooks get the variables of `environ`, without API keys, and without a URL of the log, which may have a password.
+    Thread-safe.
     """
 
     def __init__(
@@ -151,11 +151,11 @@ class Hooks:
         self._running = Running()
 
     def listen_to(self, *events: str) -> bool:
-        """Return whether any hook is told of one of the events."""
+        """Return whether there is a hook for one of the events."""
         return any(hook.event in events for hook in self._hooks)
 
     def end(self) -> None:
-        """Kill those that run, with what they have started, and let no other one begin. Idempotent."""
+        """Kill the hooks that run and their child processes, and start no further ones. Idempotent."""
         self._running.end()
 
     def fire(
@@ -167,7 +167,7 @@ class Hooks:
         facts: Mapping[str, object],
         stop: threading.Event | None = None,
     ) -> Verdict:
-        """Tell the hooks that fit, one after the other, until one refuses; `about` is what matchers are held to."""
+        """Run the hooks for the event in order until one refuses; `about` is what their matchers are compared with."""
         context: list[str] = []
         for hook in self._hooks:
             if stop is not None and stop.is_set():
@@ -216,7 +216,7 @@ class Hooks:
 
 
 def without_secrets(environ: Mapping[str, str]) -> dict[str, str]:
-    """Return the variables without what opens an API or the log, and without its URL, in which may be a password."""
+    """Return the variables without keys of an API or the log, and without the log's URL, which may have a password."""
     secrets = {*_SECRETS, environ.get(_RING, "").removeprefix("env:")}
     return {
         name: value for name, value in environ.items() if name not in secrets and not (name == _LOG and "://" in value)
@@ -228,14 +228,14 @@ def _named(hook: Hook) -> str:
 
 
 def _on_one_line(text: str) -> str:
-    """Return the text so that a terminal shows it and does not obey it."""
+    """Return the text on one line, without control characters."""
     return harmless(" ".join(text.split()))
 
 
 class GuardedToolbox(Toolbox):
-    """The tools of another toolbox: what `PreToolUse` refuses is not run, and the model reads why.
+    """Wraps a toolbox: a call that `PreToolUse` refuses is not run, and the model gets the reason.
 
-    What `PostToolUse` has to say of a call that was run, the model reads behind its result.
+    What a hook for `PostToolUse` says about a call is added to its result for the model.
     """
 
     def __init__(self, inner: Toolbox, hooks: Hooks, session_id: str) -> None:
@@ -262,9 +262,9 @@ class GuardedToolbox(Toolbox):
         arguments: Mapping[str, object],
         context: ToolContext | None = None,
         *,
-        timeout: float | None = None,  # noqa: ASYNC109 - as the inner one has it
+        timeout: float | None = None,  # noqa: ASYNC109 - same signature as the base class
     ) -> ToolOutcome:
-        """Ask the hooks, run the tool, and tell the hooks; what a hook refuses is an outcome that says so."""
+        """Run the hooks before the call, the tool, and the hooks after it; a refusal is returned as a failure."""
         facts = {"tool_name": name, "tool_input": dict(arguments), "tool_use_id": context.call_id if context else ""}
         asked = await self._fire("PreToolUse", name, facts)
         if asked.refusal is not None:

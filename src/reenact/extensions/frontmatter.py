@@ -13,11 +13,11 @@ from reenact.domain.tools import is_array
 from reenact.extensions.files import Allowance, MalformedError
 
 LARGEST = 8_000
-"""Characters that a front matter may have: YAML is slow to read."""
+"""Maximum length of a front matter in characters: YAML is slow to parse."""
 LARGEST_IN_ALL = 100_000
-"""Characters that are read of the front matter of all the files of a `.reenact`."""
+"""Maximum length of all front matter in a `.reenact` together, in characters."""
 LONGEST = 1_024
-"""Characters that a description may have."""
+"""Maximum length of a description in characters."""
 
 _FENCE = "---"
 _MERGE = "<<"
@@ -26,7 +26,7 @@ _WORDS = re.compile(r"[^\s,(]+(?:\([^()]*\))?")
 
 
 class Where(NamedTuple):
-    """Where a file of Markdown is: the name that it gives what is in it, its path, and whose it is."""
+    """The origin of a Markdown file: the default name of its extension, its path, and its source."""
 
     name: str
     path: str
@@ -34,7 +34,7 @@ class Where(NamedTuple):
 
 
 class Extension(FrozenByName, kw_only=True):
-    """What skills, commands and agents have in common; `notes` say what in their file has no effect here."""
+    """Base of skills, commands and agents; `notes` say what in the file has no effect here."""
 
     name: str
     description: str
@@ -44,7 +44,7 @@ class Extension(FrozenByName, kw_only=True):
 
 
 class Document:
-    """A file of Markdown: its `whole` text, its `body`, and the fields of its front matter, asked for by their keys."""
+    """A Markdown file: its `whole` text, its `body`, and access to the fields of its front matter by their keys."""
 
     def __init__(
         self, whole: str, body: str, fields: Mapping[str, object] = {}, places: Mapping[Path, Place] | None = None
@@ -56,10 +56,10 @@ class Document:
         self._places = places or {}
 
     def text(self, key: str) -> str | None:
-        """Return the text of a field, None if there is none.
+        """Return the text of a field; None if the field is missing.
 
         Raises:
-            MalformedError: it is not text, or blank.
+            MalformedError: the field is not text, or blank.
         """
         value = self._fields.get(key)
         if value is None:
@@ -71,7 +71,7 @@ class Document:
         return value.strip()
 
     def description(self) -> str | None:
-        """Return the description on one line, None if there is none; raises as `text` does."""
+        """Return the description on one line; None if it is missing; raises the same errors as `text`."""
         text = self.text("description")
         if text is None:
             return None
@@ -80,10 +80,10 @@ class Document:
         return " ".join(text.split())
 
     def words(self, key: str) -> tuple[str, ...] | None:
-        """Return the names in a field, which is a list of them, or text with commas or blanks between them.
+        """Return the names in a field that is a list, or text separated by commas or blanks; None if it is missing.
 
         Raises:
-            MalformedError: it is neither.
+            MalformedError: the field is neither.
         """
         value = self._fields.get(key)
         if value is None:
@@ -95,7 +95,7 @@ class Document:
         raise self._wrong(key, f"must be text or a list of texts, not {_kind(value)}")
 
     def hint(self, key: str) -> str | None:
-        """Return the text of a field in which `[…]` is meant as text, though YAML has a list; raises as `text`."""
+        """Return the text of a field; a YAML list is converted back to `[…]`; raises the same errors as `text`."""
         value = self._fields.get(key)
         text = f"[{', '.join(value)}]" if _is_texts(value) else self.text(key)
         return None if text is None else " ".join(text.split())
@@ -104,7 +104,7 @@ class Document:
         """Return the `name`, or else that of the file.
 
         Raises:
-            MalformedError: it is not a name.
+            MalformedError: the name is invalid.
         """
         name = self.text("name")
         if not _NAME.fullmatch(name or otherwise):
@@ -113,20 +113,20 @@ class Document:
         return name or otherwise
 
     def must(self, key: str, value: str | None) -> str:
-        """Return what there is, or raise `MalformedError` since a field that has to be there is not."""
+        """Return the value of a required field; raise `MalformedError` if it is missing."""
         if value is None:
             raise MalformedError(f"the front matter has no `{key}`", 1)
         return value
 
     def filled_body(self) -> str:
-        """Return the body, or raise `MalformedError` if it says nothing."""
+        """Return the body; raise `MalformedError` if it is blank."""
         body = self.body.strip()
         if not body:
             raise MalformedError("there is no text behind the front matter")
         return body
 
     def without_effect(self, known: Collection[str]) -> tuple[str, ...]:
-        """Return notes on the fields that mean nothing here."""
+        """Return notes on the fields that have no effect here."""
         unknown = [" ".join(key.split()) for key in self._fields if key not in known]
         return (f"without effect here: {', '.join(unknown):.200}",) if unknown else ()
 
@@ -136,7 +136,7 @@ class Document:
 
 
 def read_document(text: str, allowance: Allowance) -> Document:
-    """Return the file's body and front matter, which need not be there, as long as there is allowance for its YAML.
+    """Split the file into its body and its optional front matter, and deduct the length of that from the allowance.
 
     Raises:
         MalformedError: the front matter has no end, is too large, is not YAML that we read, or no mapping.

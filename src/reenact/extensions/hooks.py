@@ -1,4 +1,4 @@
-"""Hooks, command lines that run on events, read from `hooks.json`; and which projects a person trusts with theirs."""
+"""Hooks, which are command lines that run on events, as read from `hooks.json`; and the projects a person trusts."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ from reenact.extensions.json_lines import KeyPath, read_json
 
 FILE = "hooks.json"
 TIMEOUT = 60.0
-"""Seconds that a hook is given, unless it says otherwise."""
+"""Default timeout of a hook in seconds."""
 LONGEST = 3_600.0
-"""Seconds that it may be given at most."""
+"""Maximum timeout of a hook in seconds."""
 EVENTS = ("SessionStart", "UserPromptSubmit", "PreToolUse", "PostToolUse", "Stop")
-"""What hooks are told of."""
+"""The events that hooks can be for."""
 
 MOST = 200
-"""Hooks that a file may have."""
+"""Maximum number of hooks in a file."""
 MOST_PROBLEMS = 20
-"""Problems of a file that are told one by one."""
+"""Maximum number of problems of a file that are reported individually."""
 
 _LONGEST_MATCHER = 500
-"""Characters of a regular expression, which takes its time to be compiled."""
+"""Maximum length of a regular expression, since compiling one takes time."""
 _ELSEWHERE = frozenset(
     {
         "Notification",
@@ -49,7 +49,7 @@ _ELSEWHERE = frozenset(
     }
 )
 _WRAPPED = "hooks"
-"""The key under which the events may stand."""
+"""The key that may contain the events."""
 _ALL = frozenset({"", "*"})
 _WITH_A_MATCHER = frozenset({"PreToolUse", "PostToolUse", "SessionStart"})
 _OF_GROUPS = frozenset({"hooks", "matcher", "description"})
@@ -57,7 +57,7 @@ _HARMLESS = frozenset({"type", "command", "timeout", "description", "statusMessa
 
 
 class Hook(msgspec.Struct, frozen=True, kw_only=True):
-    """A command line, and what it is told of: `event`, for the tools (or sources) that `matcher` matches whole.
+    """A command line and the event it runs on; `matcher` must match the whole name of the tool (or the source).
 
     `timeout` is in seconds.
     """
@@ -70,12 +70,12 @@ class Hook(msgspec.Struct, frozen=True, kw_only=True):
     source: str
 
     def fits(self, what: str) -> bool:
-        """Return whether the hook is told of an event about a tool, or a beginning, of this name."""
+        """Return whether the hook runs for an event about a tool or source of this name."""
         return self.matcher in _ALL or re.fullmatch(self.matcher, what) is not None
 
 
 class HookFile(msgspec.Struct, frozen=True):
-    """The hooks of a file, what is wrong with others in it, and the digest of the whole; empty if there is no file."""
+    """The hooks of a file, the problems with invalid ones, and the digest of the file; empty if there is no file."""
 
     hooks: tuple[Hook, ...] = ()
     problems: tuple[Problem, ...] = ()
@@ -86,7 +86,7 @@ def read_hooks(content: bytes, *, path: str, source: str) -> HookFile:
     """Return the hooks in the content of a file.
 
     Raises:
-        MalformedError: it is not valid JSON object.
+        MalformedError: the content is not a valid JSON object.
     """
     events, lines = _events(text_of(content))
     hooks: list[Hook] = []
@@ -115,7 +115,7 @@ def read_hooks(content: bytes, *, path: str, source: str) -> HookFile:
 
 
 def _events(text: str) -> tuple[dict[str, object], Mapping[KeyPath, int]]:
-    """Return the events and what is to run, at the top or under `hooks`, and on which lines."""
+    """Return the hooks by event, which are at the top level or under `hooks`, and the lines of all values."""
     content, lines = read_json(text)
     if not is_object(content):
         raise MalformedError('it must be an object: {"PreToolUse": [{"matcher": …, "hooks": [{"command": …}]}]}', 1)
@@ -135,7 +135,7 @@ def _unknown(event: str) -> str:
 
 
 def _found(event: str, groups: object) -> Iterator[tuple[KeyPath, tuple[object, object]]]:
-    """Yield each hook of an event, with its place and the group that it is in; what is none comes to light later."""
+    """Yield each hook of an event with its path and its group; invalid entries too, which `_hook` refuses."""
     if not is_array(groups):
         yield (event,), (groups, None)
         return
@@ -181,7 +181,7 @@ def _matcher(event: str, group: object) -> str:
     if len(matcher) > _LONGEST_MATCHER:
         raise MalformedError(f"`matcher` has {len(matcher):,} characters; {_LONGEST_MATCHER:,} are read at most")
     try:
-        with warnings.catch_warnings(action="ignore"):  # of what a later Python may read otherwise
+        with warnings.catch_warnings(action="ignore"):  # future warnings about syntax
             re.compile(matcher if matcher not in _ALL else "")
     except (re.error, RecursionError, OverflowError) as error:
         raise MalformedError(f"`matcher` is not a valid regular expression: {error}") from None
@@ -197,7 +197,7 @@ def _seconds(value: object) -> float:
 
 
 def _is_command_line(text: str) -> bool:
-    """Return whether the system can be given the text as an argument."""
+    """Return whether the text can be passed as an argument to a program."""
     try:
         return b"\0" not in text.encode()
     except UnicodeEncodeError:  # a lone surrogate
@@ -205,7 +205,7 @@ def _is_command_line(text: str) -> bool:
 
 
 def _told(path: KeyPath) -> str:
-    """Return the path as it would be written in JavaScript."""
+    """Return the path in JavaScript's notation."""
     steps = (f"[{step}]" if isinstance(step, int) else f".{step}" for step in path)
     return "".join(steps).removeprefix(".")
 
@@ -214,37 +214,37 @@ _TRUSTED = "trusted.json"
 
 
 def digest_of(digests: Mapping[str, str]) -> str:
-    """Return the digest of several things with names, by the digest of each: no others have the same."""
+    """Return a digest over the names and digests of several things."""
     return hashlib.sha256(json.dumps(digests, sort_keys=True).encode()).hexdigest()
 
 
 class Trust:
-    """What is trusted, in a file of the directory: a project with what has one digest, and with nothing else."""
+    """The trusted projects, in a file of the directory: each is trusted with content of exactly one digest."""
 
     def __init__(self, directory: Path) -> None:
         self._path = directory / _TRUSTED
 
     def covers(self, project: Path, digest: str) -> bool:
-        """Return whether what has this digest was trusted in the project. A file that cannot be read trusts nothing."""
+        """Return whether content with this digest is trusted in the project; False if the file cannot be read."""
         try:
             return self._read().get(str(project)) == digest
         except MalformedError:
             return False
 
     def add(self, project: Path, digest: str) -> None:
-        """Trust what has this digest in this project, in the place of what was trusted there before.
+        """Trust content with this digest in this project, instead of what was trusted there before.
 
         Raises:
-            ConfigurationError: it cannot be remembered.
+            ConfigurationError: the file cannot be written.
         """
         with self._alone():
             self._write({**self._kept(), str(project): digest})
 
     def remove(self, project: Path) -> bool:
-        """Trust the project no more; return whether it was trusted.
+        """Revoke trust in the project; return whether it was trusted.
 
         Raises:
-            ConfigurationError: it cannot be forgotten.
+            ConfigurationError: the file cannot be written.
         """
         with self._alone():
             kept = self._kept()
@@ -273,20 +273,20 @@ class Trust:
 
     @contextmanager
     def _alone(self) -> Generator[None]:
-        """Let nobody else change the file between reading and writing it, who would lose what the other has added."""
+        """Lock out other processes between reading and writing the file, so that no change is lost."""
         try:
             self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             folder = os.open(self._path.parent, os.O_RDONLY)
         except OSError as error:
-            self._kept()  # which may say more
+            self._kept()  # may raise a more precise error
             raise ConfigurationError(f"{self._path} cannot be written: {error.strerror or error}") from error
         try:
-            fcntl.flock(folder, fcntl.LOCK_EX)  # until it is closed
+            fcntl.flock(folder, fcntl.LOCK_EX)  # released when it is closed
             yield
         finally:
             os.close(folder)
 
     def _write(self, kept: dict[str, str]) -> None:
-        """Put another file in the place of the one that is there, so that nobody ever reads half of one."""
+        """Replace the file atomically, so that nobody reads half of one."""
         with replacing(self._path, hint=", so that nothing is remembered") as file:
             file.write(json.dumps(kept, indent=1, sort_keys=True).encode())

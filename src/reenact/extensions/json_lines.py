@@ -1,4 +1,4 @@
-"""Reads JSON with the line on which each value stands, which Python's reader does not tell."""
+"""Parses JSON together with the line of each value, which Python's parser does not report."""
 
 from __future__ import annotations
 
@@ -14,16 +14,17 @@ KeyPath: TypeAlias = tuple[str | int, ...]
 
 _DEEPEST = 100
 _FARTHEST = 6
-"""Steps from the top to what a line is known of; there is not much to be said about what is farther away."""
+"""Maximum depth of values whose lines are recorded; deeper ones need no line in messages."""
 _DIGITS = 1_000
 _WORD = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"|[{}\[\],:]|[^\s{}\[\],:"]+')
 
 
 def read_json(text: str) -> tuple[object, Mapping[KeyPath, int]]:
-    """Return what the text holds, and the line of each value: that of its key, where it has one.
+    """Return the parsed text, and the line of each value, or of its key if it has one.
 
     Raises:
-        MalformedError: it is not valid JSON, has a key twice, a number with very many digits, or is nested very deep.
+        MalformedError: it is not valid JSON, has a duplicate key or a number with too many digits, or is nested too
+            deeply.
     """
     try:
         content: object = json.loads(text, parse_int=_whole)
@@ -31,17 +32,17 @@ def read_json(text: str) -> tuple[object, Mapping[KeyPath, int]]:
     except json.JSONDecodeError as error:
         raise MalformedError(f"it is not valid JSON: {error.msg}", error.lineno) from None
     except RecursionError:
-        dict(_lines(text))  # it is refused on the line on which it is too deep
+        dict(_lines(text))  # refuses it with the line on which it is too deep
         raise MalformedError("it is nested too deeply") from None
 
 
 def _whole(digits: str) -> int:
-    """Return the number; one that nobody reads has no value."""
+    """Return the number, or 0 if it is too long: `_lines` refuses it."""
     return int(digits) if len(digits) <= _DIGITS else 0
 
 
 class _Open:
-    """An object or an array that has not ended yet; `at` is the key or the index of what comes next."""
+    """An object or an array that is still open; `at` is the key or the index of the next value."""
 
     def __init__(self, *, is_object: bool) -> None:
         self.at: str | int = "" if is_object else 0
@@ -50,7 +51,7 @@ class _Open:
 
 
 def _lines(text: str) -> Iterator[tuple[KeyPath, int]]:
-    """Yield the lines; the text is JSON but for what is refused here."""
+    """Yield the path and line of each value; the text is valid JSON except for what is refused here."""
     opened: list[_Open] = []
     line, counted = 1, 0
     for found in _WORD.finditer(text):
@@ -78,14 +79,14 @@ def _place(opened: list[_Open], line: int) -> Iterator[tuple[KeyPath, int]]:
 
 
 def _go_on(inner: _Open | None) -> None:
-    """Await what comes behind a comma."""
+    """Prepare for what follows a comma."""
     if inner is not None:
         inner.awaits_key = inner.keys is not None
         inner.at = inner.at + 1 if isinstance(inner.at, int) else inner.at
 
 
 def _name(inner: _Open, word: str, line: int) -> None:
-    """Take the key of what comes next."""
+    """Record the key of the next value."""
     key: str = json.loads(word)
     if inner.keys is None or key in inner.keys:
         raise MalformedError(f"it is not valid JSON: the key {key!a:.80} comes twice", line)

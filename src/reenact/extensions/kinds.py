@@ -1,4 +1,4 @@
-"""Skills, commands and agents: the kinds of extensions that are written as Markdown, and what becomes of each."""
+"""Skills, commands and agents: the kinds of extensions that are written in Markdown, and how each is used."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _COMMAND = re.compile(r"/([A-Za-z0-9][A-Za-z0-9_-]{0,63})(?:\s+(.*))?", re.DOTAL
 
 
 class Command(Extension, kw_only=True):
-    """A command: what is sent when somebody types `/NAME`; `digest` is of all of its file."""
+    """A command: the text that is sent for `/NAME`; `digest` is the digest of its whole file."""
 
     argument_hint: str | None
     body: str
@@ -29,14 +29,14 @@ class Command(Extension, kw_only=True):
 
     @property
     def usage(self) -> str:
-        """How it is typed."""
+        """The command with its argument hint."""
         return f"/{self.name}" if self.argument_hint is None else f"/{self.name} {self.argument_hint}"
 
     def message(self, arguments: str) -> str:
-        """Return the body with the arguments in their places.
+        """Return the body with the arguments inserted.
 
-        `$ARGUMENTS` is all of them, `$1` to `$9` are the first nine, as a shell would take them apart; those that are
-        not there are empty. Arguments that a body has no place for stand behind it.
+        `$ARGUMENTS` stands for all arguments, and `$1` to `$9` for the first nine, split like a shell does; missing
+        ones are empty. If the body has no place for arguments, they are appended.
         """
         arguments = arguments.strip()
         words = _words(arguments)
@@ -52,7 +52,7 @@ class Command(Extension, kw_only=True):
 
 
 def read_command(document: Document, where: Where) -> Command:
-    """Return the command in a file, or raise `MalformedError` if it is none."""
+    """Return the command in a file; raise `MalformedError` if the file is invalid."""
     document.words("allowed-tools")
     document.text("model")
     body = document.filled_body()
@@ -73,7 +73,7 @@ def read_command(document: Document, where: Where) -> Command:
 
 
 def called_command(line: str) -> tuple[str, str] | None:
-    """Return the name and the arguments in a line `/NAME ARGUMENTS`, None if it is no such line."""
+    """Split a line `/NAME ARGUMENTS` into name and arguments; None for any other line."""
     found = _COMMAND.fullmatch(line.strip())
     return None if found is None else (found[1], found[2] or "")
 
@@ -81,13 +81,13 @@ def called_command(line: str) -> tuple[str, str] | None:
 def _words(arguments: str) -> list[str]:
     try:
         return shlex.split(arguments)
-    except ValueError:  # a quotation mark that is an apostrophe
+    except ValueError:  # an apostrophe, not a quotation mark
         return arguments.split()
 
 
 FILE = "SKILL.md"
 TOOL = "skill"
-"""The name of the tool by which the model loads one."""
+"""The name of the tool with which the model loads a skill."""
 
 _OF_SKILLS = frozenset({"name", "description", "license", "metadata", "version"})
 _INTRODUCTION = (
@@ -97,14 +97,14 @@ _INTRODUCTION = (
 
 
 class Skill(Extension, kw_only=True):
-    """A skill; `folder` is where its file and those that it speaks of are."""
+    """A skill; `folder` has its file and the files that it refers to."""
 
     body: str
     folder: str
 
 
 def read_skill(document: Document, where: Where, *, folder: str) -> Skill:
-    """Return the skill in a file, or raise `MalformedError` if it is none."""
+    """Return the skill in a file; raise `MalformedError` if the file is invalid."""
     document.words("allowed-tools")
     return Skill(
         name=document.name(where.name),
@@ -118,17 +118,17 @@ def read_skill(document: Document, where: Where, *, folder: str) -> Skill:
 
 
 def told(skills: Iterable[Skill]) -> str:
-    """Return what the system prompt says of the skills."""
+    """Return the section of the system prompt that lists the skills."""
     return "\n".join((_INTRODUCTION, *(f"- {skill.name}: {skill.description}" for skill in skills)))
 
 
 def with_skills(system_prompt: str | None, skills: Iterable[Skill]) -> str:
-    """Return the system prompt with the skills behind it."""
+    """Append the section about the skills to the system prompt."""
     return "\n\n".join(filter(None, (system_prompt, told(skills))))
 
 
 def skill_tool(skills: Mapping[str, Skill]) -> AnyTool:
-    """Return a tool that returns the whole of one of these skills."""
+    """Return the tool that returns the complete text of one of these skills."""
 
     def load(name: str) -> str | ToolOutcome:
         """Load the instructions of a skill.
@@ -152,7 +152,7 @@ _DIGEST = 16
 
 
 class Agent(Extension, kw_only=True):
-    """An agent: `prompt` is its system prompt, `tools` those that it may call, None if it has all of the session's."""
+    """An agent: `prompt` is its system prompt, and `tools` are those it may call, None for all of the session's."""
 
     prompt: str
     tools: tuple[str, ...] | None
@@ -160,7 +160,7 @@ class Agent(Extension, kw_only=True):
 
 
 def read_agent(document: Document, where: Where) -> Agent:
-    """Return the agent in a file, or raise `MalformedError` if it is none."""
+    """Return the agent in a file; raise `MalformedError` if the file is invalid."""
     document.text("color")
     model = document.text("model")
     notes = document.without_effect(_OF_AGENTS)
@@ -180,16 +180,16 @@ def read_agent(document: Document, where: Where) -> Agent:
 
 
 def called_agent(line: str) -> tuple[str, str] | None:
-    """Return the name and the message in a line `@NAME MESSAGE`, None if it is no such line, or has no message."""
+    """Split a line `@NAME MESSAGE` into name and message; None for any other line, also for one without a message."""
     found = _AGENT.fullmatch(line.strip())
     return None if found is None else (found[1], found[2])
 
 
 def image_of(agent: Agent, session: Definition, skills: Sequence[Skill]) -> Image:
-    """Return the agent's image: the session's model, tools, policies, limits and guards, but for what the agent says.
+    """Return the agent's image: the session's model, tools, policies, limits and guards, unless the agent has its own.
 
-    Its id is another for other content, so that sessions of one log never have one another's agents. Tools of MCP
-    servers are known only once the servers run, so an agent that names its tools has none of these.
+    The id depends on the content, so that the sessions of one log never get each other's agents. The tools of MCP
+    servers are known only once the servers run, so an agent that names its tools gets none of them.
     """
     wanted = agent.tools
     tools = [spec for spec in session.tools if wanted is None or spec.name in wanted]
@@ -215,6 +215,6 @@ def image_of(agent: Agent, session: Definition, skills: Sequence[Skill]) -> Imag
 
 
 def missing_tools(agent: Agent, session: Definition) -> list[str]:
-    """Return the tools that the agent names and the session does not have."""
+    """Return the tools that the agent names but the session does not have."""
     there = {*(spec.name for spec in session.tools), *(str(one.get("name")) for one in session.api_tools)}
     return [name for name in agent.tools or () if name not in there]

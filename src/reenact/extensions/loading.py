@@ -28,23 +28,23 @@ from reenact.extensions.kinds import Agent, Command, Skill, read_agent, read_com
 
 FOLDER = ".reenact"
 MOST = 200
-"""Skills, commands and agents, of each, that are read of a `.reenact`."""
+"""Maximum number of skills, commands and agents, each, that are read from a `.reenact`."""
 _MARKDOWN = ".md"
 _NO_SKILL = "README.md"
-"""What may stand beside the skills and speak of them."""
+"""A file beside the skills that is ignored without a note."""
 
 Source: TypeAlias = Literal["user", "project"]
 IsTrusted: TypeAlias = Callable[[Path, str], bool]
-"""Tells whether a project is trusted, by its resolved path and the digest of its hooks and commands."""
+"""Returns whether a project is trusted, given its resolved path and the digest of its hooks and commands."""
 
 
 One = TypeVar("One", bound=Extension)
 
 
 class Withheld(msgspec.Struct, frozen=True, kw_only=True):
-    """Hooks and commands of a project: what does not run before a person has trusted it, as it was read here.
+    """The hooks and commands of a project, as they were read; they do not run until a person has trusted them.
 
-    `digest` stands for the whole content of their files, and for their names.
+    `digest` covers the names and the whole content of their files.
     """
 
     project: str
@@ -54,9 +54,9 @@ class Withheld(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Extensions(msgspec.Struct, frozen=True, kw_only=True):
-    """What was loaded, by names; the hooks that run, the user's first; and what was skipped.
+    """The loaded extensions by name; the hooks that run, the user's first; and what was skipped.
 
-    `replaced` has the path of each of the user's that one of the project stands for, by the path of that.
+    `replaced` maps the path of a project's extension to the path of the user's extension that it replaces.
     """
 
     skills: Mapping[str, Skill] = {}
@@ -64,20 +64,20 @@ class Extensions(msgspec.Struct, frozen=True, kw_only=True):
     agents: Mapping[str, Agent] = {}
     hooks: tuple[Hook, ...] = ()
     withheld: Withheld | None = None
-    """What nobody has trusted yet: it does not run. Where the user has a command of the same name, that one does."""
+    """What is not trusted yet and does not run. If the user has a command of the same name, that one runs."""
     problems: tuple[Problem, ...] = ()
     replaced: Mapping[str, str] = {}
     hidden: tuple[str, ...] = ()
-    """Names of commands, withheld or not, that cannot be typed, since there is a built-in one of that name."""
+    """Names of commands, withheld or not, that cannot be called because a built-in command has the name."""
 
     @property
     def untrusted(self) -> tuple[str, ...]:
-        """The names that call nothing until the project is trusted: no command of the user's, no built-in one."""
+        """The names of withheld commands, unless the user's or a built-in command has the name."""
         commands = () if self.withheld is None else self.withheld.commands
         return tuple(name for name in commands if name not in self.commands and name not in self.hidden)
 
     def trusted(self) -> Extensions:
-        """Return them with what was withheld in force."""
+        """Return the extensions with those that were withheld in force."""
         if self.withheld is None:
             return self
         replaced = dict(self.replaced)
@@ -91,10 +91,10 @@ class Extensions(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def load(user: Path, project: Path, *, is_trusted: IsTrusted, reserved: Collection[str] = ()) -> Extensions:
-    """Load what is in the `.reenact` of the user's home and of a project; what the project has holds.
+    """Load the `.reenact` folders of the user's home and of a project; for equal names, the project's applies.
 
-    Whatever is wrong with a file is a problem, and the file is skipped. Links in a project are followed only inside
-    of it. `reserved` are the names of built-in commands.
+    Every error in a file is a problem, and the file is skipped. Links in a project are followed only inside the
+    project. `reserved` are the names of built-in commands.
     """
     root = Path(os.path.realpath(project))
     of_user = _Folder(user / FOLDER, None, "user")
@@ -120,14 +120,14 @@ def load(user: Path, project: Path, *, is_trusted: IsTrusted, reserved: Collecti
 
 
 def withheld_of(project: Path) -> tuple[Withheld | None, tuple[Problem, ...]]:
-    """Return what of a project has to be trusted, None if there is nothing, and what is wrong with others like it."""
+    """Return what of a project needs trust, None if there is nothing, and the problems with the project's files."""
     root = Path(os.path.realpath(project))
     folder = _Folder(root / FOLDER, root, "project")
     return folder.withheld(), tuple(folder.problems)
 
 
 class _Folder:
-    """A `.reenact`, read part by part; `within` is what links in it may not lead out of."""
+    """A `.reenact` folder, read part by part; links in it must not lead out of `within`."""
 
     def __init__(self, path: Path, within: Path | None, source: Source) -> None:
         self.path = path
@@ -141,7 +141,7 @@ class _Folder:
         self._is_there = self._looked()
 
     def _looked(self) -> bool:
-        """Return whether it is a folder; if it is something else, that is the only problem."""
+        """Return whether the path is a folder; if it is something else, that is the only problem."""
         with _PassingOver(self, self.path):
             if is_folder(self.path):
                 return True
@@ -169,7 +169,7 @@ class _Folder:
         return HookFile()
 
     def withheld(self) -> Withheld | None:
-        """Return the hooks and commands, with the digest of what was read of them here, None if there are none."""
+        """Return the hooks and commands, with the digest of the content that was read; None if there are none."""
         commands = self.commands()
         found = self.hooks()
         if not commands and not found.hooks:
@@ -179,7 +179,7 @@ class _Folder:
         return Withheld(project=str(self._within), digest=digest, hooks=found.hooks, commands=commands)
 
     def _is_of_skill(self, path: Path) -> bool:
-        """Return whether it is the folder of a skill, having told of what somebody may take for a skill."""
+        """Return whether the path is the folder of a skill; report files that look like skills."""
         if self._is_folder(path):
             return True
         if path.suffix.lower() == _MARKDOWN and path.name != _NO_SKILL:
@@ -187,7 +187,7 @@ class _Folder:
         return False
 
     def _is_markdown(self, path: Path) -> bool:
-        """Return whether it is what a command or an agent is, having told of what somebody may take for one."""
+        """Return whether the path is a Markdown file; report paths that look like commands or agents."""
         if path.name.endswith(_MARKDOWN):
             return True
         if path.suffix.lower() == _MARKDOWN:
@@ -198,13 +198,13 @@ class _Folder:
         return False
 
     def _is_folder(self, path: Path) -> bool:
-        """Return whether it is a folder, having told of what cannot be known."""
+        """Return whether the path is a folder; report a path that cannot be examined."""
         with _PassingOver(self, path):
             return is_folder(path)
         return False
 
     def _first(self, folder: Path, paths: Iterable[Path]) -> list[Path]:
-        """Return the first of the paths, so many as are read."""
+        """Return the first paths, as many as are read; report if there are more."""
         found = list(paths)
         if len(found) > MOST:
             self.pass_over(folder, MalformedError(f"it has {len(found)} of them; the first {MOST} are read"))
@@ -228,14 +228,14 @@ class _Folder:
     def _read(
         self, path: Path, read: Callable[[Document, Where], One], name: str, missing: str = "it was there a moment ago"
     ) -> One | None:
-        """Return what is in the file; `name` holds if the file says none."""
+        """Return the extension in the file; `name` is used if the file has none."""
         with _PassingOver(self, path, missing):
             text = text_of(read_bytes(path, self._within, self._content))
             return read(read_document(text, self._yaml), Where(name, _shown(path), self._source))
         return None
 
     def _named(self, found: Iterable[One | None]) -> dict[str, One]:
-        """Return what was found by its names; of two of the same name the first holds."""
+        """Return the extensions by name; of two with the same name, the first is used."""
         named: dict[str, One] = {}
         for one in filter(None, found):
             first = named.setdefault(one.name, one)
@@ -248,7 +248,7 @@ class _Folder:
 
 
 class _PassingOver:
-    """Has a folder take note of what is wrong with a part of it; so also if it is `missing`, unless that is None."""
+    """Reports an error with a part of a folder and suppresses it; a missing part is reported only with `missing`."""
 
     def __init__(self, folder: _Folder, path: Path, missing: str | None = None) -> None:
         self._folder, self._path, self._missing = folder, path, missing
@@ -278,5 +278,5 @@ def _merged(found: Iterable[Mapping[str, One]], replaced: dict[str, str]) -> dic
 
 
 def _shown(path: Path) -> str:
-    """Return the path as UTF-8 can hold it, on one line."""
+    """Return the path on one line, without bytes that are not UTF-8."""
     return "\\n".join(os.fsencode(path).decode("utf-8", "replace").splitlines())

@@ -18,19 +18,19 @@ import msgspec
 
 SHELL = "/bin/sh"
 LARGEST = 100_000
-"""Bytes that are kept of what a hook prints, on each of its two outputs; the rest is read and dropped."""
+"""Maximum number of bytes kept of each of a hook's two outputs; the rest is read and discarded."""
 
 _REAPED_WITHIN = 2.0
-"""Seconds after which nobody waits any more for what was killed."""
+"""Maximum time in seconds to wait for killed processes."""
 _PIECE = 1 << 16
 _LOOK_AROUND = 0.05
-"""Seconds after which to see whether it has ended, though something that it started still holds its outputs."""
+"""Interval in seconds at which to check whether it has ended, even if a child process still holds its outputs."""
 
 
 class Ran(msgspec.Struct, frozen=True):
-    """How a hook ended: `code` is its exit code, negative for a signal; None if it was ended when its time was over.
+    """How a hook ended: `code` is its exit code, negative for a signal; None if it was killed.
 
-    `is_cut` says that it printed more on standard output than is kept.
+    `is_cut` says that standard output was longer than what is kept.
     """
 
     code: int | None
@@ -40,7 +40,7 @@ class Ran(msgspec.Struct, frozen=True):
 
 
 class Running:
-    """The hooks that run, on whatever thread: they can all be ended at once, with what they have started."""
+    """The hooks that run on any thread, so that they can all be killed at once, with their child processes."""
 
     _ended = False
 
@@ -50,19 +50,19 @@ class Running:
 
     @property
     def has_ended(self) -> bool:
-        """Whether all were ended."""
+        """Whether `end` was called."""
         return self._ended
 
     @contextlib.contextmanager
     def started(
         self, command: Sequence[str], environ: Mapping[str, str], cwd: Path
     ) -> Generator[subprocess.Popen[bytes] | None]:
-        """Start a command in a process group of its own, and reap it at the end; None if all were ended before.
+        """Start a command in its own process group, and reap it at the end; yield None if `end` was called before.
 
         Raises:
-            OSError: it cannot be started.
+            OSError: the command cannot be started.
         """
-        with self._changed:  # so that none begins unseen while all are ended
+        with self._changed:  # so that `end` sees every process that was started
             process = None if self._ended else _started(command, environ, cwd)
             if process is not None:
                 self._processes.add(process)
@@ -76,7 +76,7 @@ class Running:
                     self._changed.notify_all()
 
     def end(self) -> None:
-        """Kill all that run, and let no other one begin. Idempotent."""
+        """Kill all hooks that run, and let no other one start. Idempotent."""
         with self._changed:
             self._ended = True
             for process in self._processes:
@@ -97,9 +97,9 @@ def run(
 ) -> Ran:
     """Run the command line in a shell, with `given` on its standard input.
 
-    It runs for at most `timeout` seconds, or until `stop` is set. It and what it has started are killed then, as they
-    are when this is interrupted and when all that are `running` are ended. What it leaves behind when it ends by itself
-    goes on.
+    It runs for at most `timeout` seconds, or until `stop` is set. Then it is killed with its child processes; the same
+    happens if this call is interrupted, or `running` is ended. Child processes that are left when it ends by itself
+    continue.
 
     Raises:
         OSError: it cannot be started.
@@ -123,13 +123,13 @@ def run(
 
 
 def _kill(process: subprocess.Popen[bytes]) -> None:
-    """Kill the process and what it has started, but for what has left its group."""
+    """Kill the process and its child processes, except those that have left its process group."""
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(process.pid, signal.SIGKILL)
 
 
 def _started(command: Sequence[str], environ: Mapping[str, str], cwd: Path) -> subprocess.Popen[bytes]:
-    return subprocess.Popen(  # noqa: S603 - a command line of a person, or trusted by one
+    return subprocess.Popen(  # noqa: S603 - typed or trusted by a person
         command,
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
@@ -141,10 +141,10 @@ def _started(command: Sequence[str], environ: Mapping[str, str], cwd: Path) -> s
 
 
 class _Exchange:
-    """What goes in and comes out, without blocking."""
+    """Transfers input and outputs without blocking."""
 
     is_cut = False
-    """Whether more was printed on standard output than is kept."""
+    """Whether standard output was longer than what is kept."""
 
     def __init__(self, process: subprocess.Popen[bytes], given: bytes) -> None:
         self._process = process
@@ -152,7 +152,7 @@ class _Exchange:
         self._heard: dict[IO[bytes] | None, bytearray] = {process.stdout: bytearray(), process.stderr: bytearray()}
         self._selector = selectors.DefaultSelector()
         for pipe in (process.stdin, process.stdout, process.stderr):
-            assert pipe is not None  # all three were asked for
+            assert pipe is not None  # all three are pipes
             os.set_blocking(pipe.fileno(), False)
             gives = pipe is process.stdin
             event = selectors.EVENT_WRITE if gives else selectors.EVENT_READ
@@ -165,11 +165,11 @@ class _Exchange:
         self._selector.close()
         for pipe in (self._process.stdin, self._process.stdout, self._process.stderr):
             if pipe is not None:
-                with contextlib.suppress(OSError):  # nobody reads what was left to be written
+                with contextlib.suppress(OSError):  # the process did not read all of its input
                     pipe.close()
 
     def until(self, deadline: float, stop: threading.Event | None) -> bool:
-        """Go on until the process has ended; return whether it has, before the time was over or it was stopped."""
+        """Transfer data until the process has ended; return False if the deadline or `stop` came first."""
         while self._process.poll() is None:
             left = deadline - time.monotonic()
             if left <= 0 or (stop is not None and stop.is_set()):
@@ -179,17 +179,17 @@ class _Exchange:
             else:
                 with contextlib.suppress(subprocess.TimeoutExpired):
                     self._process.wait(min(left, _LOOK_AROUND))
-        while self._exchange(0):  # what is still in the pipes
+        while self._exchange(0):  # the rest in the pipes
             if time.monotonic() >= deadline:
                 break
         return True
 
     def said(self, pipe: IO[bytes] | None) -> str:
-        """Return the beginning of what was printed there."""
+        """Return the kept output of this pipe."""
         return self._heard[pipe].decode(errors="replace")
 
     def _exchange(self, timeout: float) -> bool:
-        """Take what there is, and give what is taken; return whether there was anything."""
+        """Read from and write to the pipes that are ready; return whether there were any."""
         ready = self._selector.select(timeout) if self._selector.get_map() else []
         for key, _ in ready:
             act: Callable[[], None] = key.data
@@ -201,7 +201,7 @@ class _Exchange:
             self._left = self._left[os.write(pipe.fileno(), self._left[:_PIECE]) :]
         except BlockingIOError:
             return
-        except OSError:  # it reads no more
+        except OSError:  # it has closed its standard input
             self._left = self._left[:0]
         if not self._left:
             self._close(pipe)
