@@ -1,6 +1,6 @@
-"""Tests of programs at a terminal: any program, driven as a person would, and judged by what it shows.
+"""Tests of terminal programs: drives any program as a person would, and checks what it shows.
 
-Comes to use with the extra `reenact[terminal]`.
+Requires the extra `reenact[terminal]`.
 """
 
 from __future__ import annotations
@@ -113,7 +113,7 @@ __all__ = [
     "script_of",
 ]
 
-# What is imported when it is first asked for: who parses sequences needs no engine, who matches text no process.
+# Names are imported on first use: parsing sequences needs no screen engine, and matching text starts no process.
 __getattr__, __dir__ = lazy_names(
     __name__,
     {

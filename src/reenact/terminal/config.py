@@ -11,14 +11,14 @@ from reenact.terminal.screen.model import checked_size
 from reenact.terminal.text import described
 
 LONGEST = 86_400
-"""A day: no test waits for longer, and clocks and locks do not know all numbers that are larger."""
+"""Maximum number of seconds, a day: clocks and locks do not accept all larger numbers."""
 
 
 def seconds(value: object, name: str, *, positive: bool = False) -> float:
-    """Return the number of seconds, of which 0 may be none and nothing is more than a day.
+    """Return the number of seconds if it is valid: from 0, or above 0 if `positive`, to a day.
 
     Raises:
-        TerminalTestError: it is none (`INVALID_CONFIG`).
+        TerminalTestError: it is invalid (`INVALID_CONFIG`).
     """
     if (
         isinstance(value, int | float)
@@ -38,14 +38,14 @@ DEFAULT_TIMEOUT = 30.0
 
 
 class Options(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
-    """What files may say; the names there are those of the document, as `globalTimeout`."""
+    """Base of options in files, where their names are in camel case, such as `globalTimeout`."""
 
 
 class TerminalSize(msgspec.Struct, frozen=True):
-    """How large a terminal is, in characters.
+    """The size of a terminal in characters.
 
     Raises:
-        TerminalTestError: `INVALID_CONFIG`: no terminal is.
+        TerminalTestError: the size is invalid (`INVALID_CONFIG`).
     """
 
     cols: int = DEFAULT_COLUMNS
@@ -56,14 +56,14 @@ class TerminalSize(msgspec.Struct, frozen=True):
 
 
 class Reporting(Options, frozen=True, kw_only=True):
-    """Which reports are written, and where."""
+    """The formats of the reports, and the directory that they are written to."""
 
     formats: tuple[ReportFormat, ...] = ("console",)
     output_dir: str = "test-results"
 
 
 class Parallel(Options, frozen=True, kw_only=True):
-    """Whether tests run at the same time, and how many."""
+    """Whether tests run in parallel, and how many at most."""
 
     enabled: bool = True
     max_workers: int = 4
@@ -74,27 +74,27 @@ class Parallel(Options, frozen=True, kw_only=True):
 
     @property
     def workers(self) -> int:
-        """How many tests run at the same time."""
+        """Maximum number of tests that run at the same time."""
         return self.max_workers if self.enabled else 1
 
 
 class TerminalTestConfig(Options, frozen=True, kw_only=True):
-    """The configuration: in files the names are those of the document, as `globalTimeout`.
+    """The configuration; in files its names are in camel case, such as `globalTimeout`.
 
     Raises:
-        TerminalTestError: `INVALID_CONFIG`: a value cannot be.
+        TerminalTestError: a value is invalid (`INVALID_CONFIG`).
     """
 
     global_timeout: float = DEFAULT_TIMEOUT
-    """How long a test may take, and every wait of one that says nothing else."""
+    """Timeout of a test, and of each wait that has no timeout of its own."""
     default_terminal_size: TerminalSize = TerminalSize()
     cli_command: str = "reenact"
-    """What is run by tests that name no command: a command line, split as a shell would."""
+    """The command of tests that name none: a command line, split like a shell does."""
     default_env: dict[str, str] = {}
     reporting: Reporting = Reporting()
     parallel: Parallel = Parallel()
     engine: Literal["ghostty"] = "ghostty"
-    """What works out what the screens show; there is one."""
+    """The engine that computes the screens; there is only one."""
 
     def __post_init__(self) -> None:
         seconds(self.global_timeout, "globalTimeout", positive=True)

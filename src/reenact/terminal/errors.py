@@ -1,4 +1,4 @@
-"""Errors of terminal tests, by kind, each with the last of what the program showed."""
+"""Errors of terminal tests by kind, each with the end of what the program showed."""
 
 from __future__ import annotations
 
@@ -12,30 +12,30 @@ _SHOWN = 2000
 
 
 class TerminalTestErrorType(StrEnum):
-    """The kinds of errors; the values are stable."""
+    """The kinds of errors; their values are stable."""
 
     PTY_CREATE_FAILED = "PTY_CREATE_FAILED"
     PROCESS_START_FAILED = "PROCESS_START_FAILED"
     PROCESS_EXITED = "PROCESS_EXITED"
-    """The program ended before what was waited for came."""
+    """The program ended before the awaited output or state was seen."""
     TIMEOUT = "TIMEOUT"
     ASSERTION_FAILED = "ASSERTION_FAILED"
     FIXTURE_SETUP_FAILED = "FIXTURE_SETUP_FAILED"
     FIXTURE_TEARDOWN_FAILED = "FIXTURE_TEARDOWN_FAILED"
     SCRIPT_EXECUTION_ERROR = "SCRIPT_EXECUTION_ERROR"
-    """A step cannot be carried out: it is not a step, or the terminal is not in a state for it."""
+    """A step cannot be executed: it is invalid, or the terminal's state does not allow it."""
     INVALID_CONFIG = "INVALID_CONFIG"
 
 
 class TerminalTestError(ReenactError):
-    """An error of a terminal test: its `type`, what it is about, and in `seen` the last of what the program showed.
+    """An error of a terminal test: its `type`, its message, and in `seen` the end of what the program showed.
 
-    In its text control characters are made visible, so that it can be printed; `message` and `seen` are as they are.
+    `str(error)` shows control characters as escapes, so that it can be printed; `message` and `seen` are unchanged.
     """
 
     def __init__(
         self,
-        type: TerminalTestErrorType,  # noqa: A002 - the name that the document gives it
+        type: TerminalTestErrorType,  # noqa: A002 - the attribute's name in the specification
         message: str,
         cause: BaseException | None = None,
         *,
@@ -53,27 +53,27 @@ class TerminalTestError(ReenactError):
 
 
 class WaitTimeoutError(TerminalTestError, TimeoutError):
-    """What was waited for did not come in time (`TIMEOUT`). The process lives, unless its end was waited for."""
+    """What was awaited did not come in time (`TIMEOUT`). The process still runs, unless its end was awaited."""
 
     def __init__(self, message: str, *, seen: str | None = None) -> None:
         super().__init__(TerminalTestErrorType.TIMEOUT, message, seen=seen)
 
 
 class ExpectationError(TerminalTestError, AssertionError):
-    """What is shown is not what was expected; `type` is `ASSERTION_FAILED`."""
+    """The output is not what was expected; `type` is `ASSERTION_FAILED`."""
 
     def __init__(self, message: str, *, seen: str | None = None) -> None:
         super().__init__(TerminalTestErrorType.ASSERTION_FAILED, message, seen=seen)
 
 
 invalid = partial(TerminalTestError, TerminalTestErrorType.INVALID_CONFIG)
-"""Makes the error for an argument, an option or a file that cannot be used."""
+"""Creates the error for an invalid argument, option or file."""
 not_possible = partial(TerminalTestError, TerminalTestErrorType.SCRIPT_EXECUTION_ERROR)
-"""Makes the error for a call that the present state does not allow."""
+"""Creates the error for a call that the current state does not allow."""
 not_set_up = partial(TerminalTestError, TerminalTestErrorType.FIXTURE_SETUP_FAILED)
-"""Makes the error for what could not be set up here and now."""
+"""Creates the error for a fixture that could not be set up on this machine."""
 not_started = partial(TerminalTestError, TerminalTestErrorType.PROCESS_START_FAILED)
-"""Makes the error for a program that could not be started."""
+"""Creates the error for a program that could not be started."""
 
 
 def _excerpt(seen: str) -> str:

@@ -1,8 +1,8 @@
 """Fixtures for pytest: `terminal`, `cli`. Every test run loads this module: it imports nothing until one is used.
 
-Settings, in the configuration file of pytest: `terminal_command`, the command line that `cli` runs; `terminal_timeout`,
-how many seconds a wait may take that says nothing else; `terminal_keep`, where recordings and pictures of tests that
-fail are kept, seen from the configuration file.
+Settings in the configuration file of pytest: `terminal_command`, the command line that `cli` runs; `terminal_timeout`,
+the default timeout of a wait in seconds; `terminal_keep`, the directory for recordings and pictures of failed tests,
+relative to the configuration file.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 @pytest.fixture
 def terminal_options() -> kit.FixtureOptions:
-    """What is set up around the programs of a test; to be overridden by tests that want something there."""
+    """The options of the fixture around the programs of a test; tests override this to set up files and the like."""
     return kit.FixtureOptions()
 
 
 @pytest.fixture
 def terminal_fixture(terminal_options: kit.FixtureOptions) -> Iterator[kit.TestFixture]:
-    """Directories, files, variables and, if the options say so, a Messages API for the programs of this test alone."""
+    """Directories, files, variables and, if the options have responses, a Messages API for this test's programs."""
     fixture = kit.TestFixture(terminal_options)
     with fixture:
         yield fixture
@@ -48,7 +48,7 @@ def terminal_fixture(terminal_options: kit.FixtureOptions) -> Iterator[kit.TestF
 def _reenact_terminals(
     request: pytest.FixtureRequest, terminal_fixture: kit.TestFixture, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[kit.Terminals]:
-    """What starts the programs of a test, whatever the test calls `terminal`."""
+    """Starts the programs of a test, even if the test overrides `terminal`."""
     with kit.Terminals(terminal_fixture, timeout=_seconds(request.config)) as terminals:
         request.node.stash[_TERMINALS] = terminals
         request.config.stash[_FACTORY] = tmp_path_factory
@@ -59,15 +59,16 @@ def _reenact_terminals(
 def terminal(_reenact_terminals: kit.Terminals) -> kit.Terminals:
     """Starts programs at terminals, in a directory and an environment of the test's own: `terminal("less", "a.txt")`.
 
-    It takes what `TerminalEmulator` takes, and returns one that is started, and is disposed of at the end of the test.
+    It takes the arguments of `TerminalEmulator`, and returns one that has been started and is disposed of after the
+    test.
     """
     return _reenact_terminals
 
 
 @pytest.fixture
 def cli(request: pytest.FixtureRequest, _reenact_terminals: kit.Terminals) -> kit.CommandLine:
-    """Starts the command of `terminal_command`: at a terminal, `cli("--help")`, or without, `cli.run("--help")`."""
-    from reenact.terminal.fixture.programs import command_of  # noqa: PLC0415 - see above
+    """Starts the command of `terminal_command`: `cli("--help")` at a terminal, `cli.run("--help")` without one."""
+    from reenact.terminal.fixture.programs import command_of  # noqa: PLC0415 - loaded only if used
 
     return kit.CommandLine(
         command_of(str(request.config.getini(_COMMAND)), request.config.rootpath), _reenact_terminals
@@ -76,7 +77,7 @@ def cli(request: pytest.FixtureRequest, _reenact_terminals: kit.Terminals) -> ki
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Tell in the report of a test that fails what its programs showed, while they are still there."""
+    """Add what the programs showed to the report of a failed test, before they are ended."""
     report = yield
     terminals = item.stash.get(_TERMINALS, None)
     if terminals is not None and (report.failed or report.when == "teardown"):
@@ -87,16 +88,16 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestR
 
 
 def _sections(item: pytest.Item, terminals: kit.Terminals) -> list[tuple[str, str]]:
-    from reenact.terminal.fixture.programs import sections  # noqa: PLC0415 - see above
+    from reenact.terminal.fixture.programs import sections  # noqa: PLC0415 - loaded only if used
 
     try:
         return list(sections(terminals, lambda: _directory(item)))
-    except Exception as error:  # noqa: BLE001 - why the test has failed is to be told in any case
+    except Exception as error:  # noqa: BLE001 - the test's own failure must be reported in any case
         return [("terminal", f"what it showed cannot be told: {error!r}")]
 
 
 def _seconds(config: pytest.Config) -> float:
-    from reenact.terminal.config import seconds  # noqa: PLC0415 - see above
+    from reenact.terminal.config import seconds  # noqa: PLC0415 - loaded only if used
 
     text = config.getini(_TIMEOUT)
     try:
@@ -107,8 +108,8 @@ def _seconds(config: pytest.Config) -> float:
 
 
 def _directory(item: pytest.Item) -> Path:
-    """Make the directory for what is kept of the test, and return its path."""
-    from reenact.terminal.fixture.programs import name_of  # noqa: PLC0415 - see above
+    """Create the directory for the files kept for the test, and return its path."""
+    from reenact.terminal.fixture.programs import name_of  # noqa: PLC0415 - loaded only if used
 
     config = item.config
     keep = str(config.getini(_KEEP))

@@ -1,1 +1,1 @@
-"""Escape sequences: text taken apart into tokens, with their styles."""
+"""Escape sequences: splits output into tokens with their styles."""

@@ -1,13 +1,13 @@
-r"""What a sequence looks like: the grammar of ECMA-48, read as the parsers of DEC's VT500 and of xterm read it.
+r"""The grammar of escape sequences: ECMA-48, as parsed by DEC's VT500 and xterm.
 
-- A sequence begins with ESC or with a character U+0080 to U+009F, and ends as its form says. The strings (OSC, DCS,
-  APC, PM, SOS) end with ST, which is `ESC \` or U+009C; OSC also with BEL.
-- CAN and SUB end it at once and belong to it. ESC and U+0080 to U+009F end it and begin the next one. A character from
-  U+00A0 on, where none can stand, ends it too and is text again: nothing that could be read is lost.
-- The other control characters, and DEL, change nothing about where it ends, and belong to it.
-- SS2 and SS3 (ESC N, ESC O) are sequences by themselves: the character behind them is shown.
+- A sequence begins with ESC or with a character U+0080 to U+009F, and its form determines its end. The strings (OSC,
+  DCS, APC, PM, SOS) end with ST, which is `ESC \` or U+009C; OSC also with BEL.
+- CAN and SUB end a sequence at once and belong to it. ESC and U+0080 to U+009F end it and begin the next one. A
+  character from U+00A0 on, where it is not allowed, ends it too and is text again: no readable text is lost.
+- The other control characters, and DEL, do not affect the end of a sequence, and belong to it.
+- SS2 and SS3 (ESC N, ESC O) are sequences by themselves: the character after them is displayed.
 
-All quantifiers are possessive: no character is looked at more than a few times, whatever comes.
+All quantifiers are possessive, so that each character is examined only a few times, whatever the input.
 """
 
 from __future__ import annotations
@@ -47,32 +47,32 @@ _TEXT = r"[^\x1b\x80-\x9f]++"
 _OPEN = r"[\x1b\x80-\x9f][\s\S]*+"
 
 TOKEN = re.compile(rf"(?P<text> {_TEXT} ) | {_SETTLED} | (?P<open> {_OPEN} )", re.VERBOSE)
-"""A text, a sequence that nothing behind it can change, or a sequence that has begun and all behind it."""
+"""A text, a sequence that no later text can change, or an unfinished sequence with everything after it."""
 KEPT = re.compile(rf"{re.sub('[?]P<[a-z0-9]+>', '?:', _SETTLED)} | ( {_TEXT} | {_OPEN} )", re.VERBOSE)
-"""As `TOKEN`, with one group: what is left when the settled sequences are taken out."""
+"""Like `TOKEN`, with one group: what remains when finished sequences are removed."""
 
 _BEGUN = re.compile(rf"{_ESCAPE}([ -/P\[\]X^_])?|[\x80-\x9f]")
 
 
 def is_introducer(character: str) -> bool:
-    """Whether a sequence begins with the character; no other has a meaning of its own where text stands."""
+    """Return whether a sequence begins with the character; no other character is special within text."""
     return character == ESC or "\x80" <= character <= "\x9f"
 
 
 def least(opened: str) -> str:
-    """Return the least text that ends as this does: a sequence that has begun, and has not ended."""
+    """Return the shortest equivalent of an unfinished sequence: the same text after it ends it in the same way."""
     begun = _BEGUN.match(opened)
     assert begun is not None
-    is_ending = opened.endswith(ESC, begun.end())  # a string, and perhaps ST
+    is_ending = opened.endswith(ESC, begun.end())  # a string that may be ending with ST
     return f"{opened[0]}{begun[1] or ''}{ESC if is_ending else ''}"
 
 
 KINDS: Final[dict[str | None, TokenKind]] = {kind: kind for kind in get_args(TokenKind)}
-"""The kinds of tokens, by their groups."""
+"""The kinds of tokens by the names of their groups."""
 
 
 def kind_of(opened: str) -> TokenKind:
-    """Return what kind of sequence this is when it ends, which it has not."""
+    """Return the kind of an unfinished sequence, which it has once it ends."""
     ends = (TOKEN.fullmatch(opened + end) for end in ("\\", "\x9c"))
     return next(KINDS[found.lastgroup] for found in ends if found is not None and found.lastgroup in KINDS)
 
@@ -80,7 +80,7 @@ def kind_of(opened: str) -> TokenKind:
 Parameters: TypeAlias = tuple[tuple[int | None, ...], ...]
 
 LARGEST_PARAMETER = 65_535
-"""What a larger parameter counts as, as in xterm."""
+"""Larger parameters count as this one, as in xterm."""
 
 _CONTROL = re.compile(
     r"(?:\x1b\[|\x9b)(?P<private>[<-?]*)(?P<parameters>[0-9:;]*)(?P<intermediates>[ -/]*)(?P<final>[@-~])"
@@ -92,20 +92,20 @@ _DIGITS = len(str(LARGEST_PARAMETER))
 
 
 def control(content: str) -> re.Match[str] | None:
-    """Return the parts of a complete control sequence, or None if they are not in their order.
+    """Return the parts of a complete control sequence, or None if they are not in a valid order.
 
-    What a terminal carries out in the middle of it (C0) or passes over (DEL) is left out.
+    Control characters within it, which a terminal executes (C0) or ignores (DEL), are left out.
     """
     return _CONTROL.fullmatch(content) or _CONTROL.fullmatch(without_executed(content))
 
 
 def without_executed(content: str) -> str:
-    """Return the sequence without the control characters that stand in the middle of it."""
+    """Return the sequence without the control characters within it."""
     return _EXECUTED.sub("", content)
 
 
 def parameters(text: str) -> Parameters:
-    """Return the numbers of a parameter string as `ANSIToken.params` has them."""
+    """Parse a parameter string into numbers, in the form of `ANSIToken.params`."""
     if not text:
         return ()
     return tuple(tuple(_number(digits) for digits in parameter.split(":")) for parameter in text.split(";"))

@@ -1,4 +1,4 @@
-"""The parser of terminal output: tokens, text without escape sequences, or the lines a reader sees."""
+"""The parser of terminal output: into tokens, text without escape sequences, or the lines a reader sees."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ from reenact.terminal.errors import invalid
 
 
 class ANSIToken(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """A text, or one escape sequence; the contents of all tokens, joined, are what was read.
+    """A text or one escape sequence; the concatenated contents of all tokens are the input.
 
     Attributes:
-        type: whether it is shown, or tells the terminal something.
-        content: as it came, with all control characters.
-        style: of a text, how it looks; of a sequence, what holds behind it.
-        kind: which form of sequence: `csi`, `osc`, `dcs`, `apc`, `pm` and `sos` as in ECMA-48; `escape` for ESC with a
-            final character, `c1` for a single character U+0080 to U+009F; `cancelled` for one that did not come to
-            its end, because CAN, SUB, another sequence or a character that cannot stand in it came first.
+        type: whether the token is displayed text or an escape sequence.
+        content: the token's input, with all control characters.
+        style: the style of a text; for a sequence, the style that applies after it.
+        kind: the form of a sequence: `csi`, `osc`, `dcs`, `apc`, `pm` and `sos` as in ECMA-48; `escape` for ESC with a
+            final character, `c1` for a single character U+0080 to U+009F; `cancelled` for one that was cut off by CAN,
+            SUB, another sequence or a character that is not allowed in it.
         complete: False only for a sequence that had not ended when the input did.
     """
 
@@ -45,24 +45,24 @@ class ANSIToken(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
     @property
     def final(self) -> str:
-        """The character that says what a control sequence does, as `m`; empty for all but a well-formed `csi`."""
+        """The final character, which determines what a control sequence does, such as `m`; empty for other tokens."""
         return _part(self, "final")
 
     @property
     def private(self) -> str:
-        """The private marker of a control sequence, as `?`, or an empty text."""
+        """The private marker of a control sequence, such as `?`, or an empty text."""
         return _part(self, "private")
 
     @property
     def intermediates(self) -> str:
-        """What stands before the final character of a control sequence, as `!` in `CSI ! p`, or an empty text."""
+        """The characters before the final one of a control sequence, such as `!` in `CSI ! p`, or an empty text."""
         return _part(self, "intermediates")
 
     @property
     def params(self) -> Parameters:
         """The parameters of a control sequence, each with its sub-parameters: `4:3;;1` is `((4, 3), (None,), (1,))`.
 
-        One that was left out is None; one above 65,535 counts as that. All but a well-formed `csi` have none.
+        An omitted one is None; one above 65,535 counts as that. Only a well-formed `csi` has parameters.
         """
         return parameters(_part(self, "parameters"))
 
@@ -75,11 +75,11 @@ def _part(token: ANSIToken, name: str) -> str:
 
 
 class ANSITokenizer:
-    """Takes text as it comes, and returns the tokens in it.
+    """Splits text into tokens incrementally.
 
-    A text is returned as soon as it comes, a sequence once it has ended. So the pieces decide in how many tokens one
-    text comes, and nothing else: with neighbouring texts joined, the tokens are the same for any pieces, and their
-    contents, joined, are the input. Time and memory grow with the length of the input, never faster.
+    A text is returned as soon as it arrives, a sequence once it has ended. So the boundaries of the input pieces affect
+    only how a text is split: with neighbouring texts joined, the tokens are the same for any pieces, and their
+    concatenated contents are the input. Time and memory are linear in the length of the input.
     """
 
     def __init__(self) -> None:
@@ -88,7 +88,7 @@ class ANSITokenizer:
         self._pieces: list[str] = []
 
     def feed(self, text: str) -> list[ANSIToken]:
-        """Take the next piece; return what has come to its end."""
+        """Add the next piece; return the tokens that are complete."""
         tokens: list[ANSIToken] = []
         begun, self._open = self._open, ""
         style = self._rendition.style
@@ -113,9 +113,9 @@ class ANSITokenizer:
         return tokens
 
     def close(self) -> list[ANSIToken]:
-        """Return the sequence that has not come to its end, if there is one, as an incomplete token.
+        """Return the unfinished sequence, if there is one, as an incomplete token.
 
-        What is fed from then on is another input.
+        Later calls of `feed` begin a new input.
         """
         left = [self._sequence(kind_of(self._open), "".join(self._pieces), complete=False)] if self._open else []
         self._open, self._rendition = "", Rendition()
@@ -138,7 +138,7 @@ _WHOLE = ((2,),)
 
 
 def extracted(text: str) -> str:
-    """Return what `ANSIParser.extract_text` promises."""
+    """Return the result of `ANSIParser.extract_text`."""
     page = _Page()
     for token in ANSITokenizer().feed(text):
         if token.type == "escape":
@@ -170,9 +170,9 @@ def _carry_out(token: ANSIToken, page: _Page) -> None:
 
 
 class _Page:
-    """Lines, of which the last can be written over.
+    """Lines, of which the last can be overwritten.
 
-    Of that one, `_blank` columns at its left are empty and not kept: to erase a line again and again costs nothing.
+    The first `_blank` columns of the last line are empty and not stored, so that erasing a line repeatedly is cheap.
     """
 
     def __init__(self) -> None:
@@ -213,55 +213,56 @@ class _Page:
 
 
 class ANSIStripper:
-    """Takes text as it comes, and returns it without sequences.
+    """Removes sequences from text incrementally.
 
-    What it returns, joined, is what `ANSIParser.strip` makes of the whole. Of a sequence that has begun nothing is kept
-    but how it may go on. The time it takes grows with the length of the text, never faster.
+    The concatenated results are the result of `ANSIParser.strip` for the whole text. Of an unfinished sequence only its
+    state is stored. Time is linear in the length of the text.
     """
 
     def __init__(self) -> None:
         self._open = ""
 
     def feed(self, text: str) -> str:
-        """Take the next piece; return what is to be shown of it."""
+        """Add the next piece; return the text in it."""
         kept: list[str] = KEPT.findall(self._open + text)
         self._open = least(kept.pop()) if kept and kept[-1] and is_introducer(kept[-1][0]) else ""
         return "".join(kept)
 
 
 class ANSIParser:
-    """Reads what a program wrote to its terminal: text, and the sequences of ECMA-48 and xterm in it.
+    """Parses the output of a program to its terminal: text, and the sequences of ECMA-48 and xterm in it.
 
-    `reenact.terminal.ansi.grammar` says what a sequence is. All methods take any text, in time that grows with its
-    length, and raise `TerminalTestError` (`INVALID_CONFIG`) for what is not text.
+    `reenact.terminal.ansi.grammar` defines the sequences. All methods accept any text, take linear time, and raise
+    `TerminalTestError` (`INVALID_CONFIG`) for anything that is not text.
     """
 
     def strip(self, text: str) -> str:
-        """Return the text without sequences; all else is as it was.
+        """Return the text without sequences, otherwise unchanged.
 
-        Control characters outside sequences stay: tab, newline, backspace, bell, even CAN. A sequence goes whole, with
-        the control characters in it, and with CAN or SUB if they end it; so does one that does not end. Of the
-        characters U+0080 to U+009F none stays. Nothing is carried out: a backspace deletes nothing.
+        Control characters outside sequences stay: tab, newline, backspace, bell, even CAN. A sequence is removed with
+        the control characters in it, and with CAN or SUB if they end it; so is an unfinished one. All characters U+0080
+        to U+009F are removed. Nothing is executed: a backspace deletes nothing.
         """
         return ANSIStripper().feed(_checked(text))
 
     def parse(self, text: str) -> list[ANSIToken]:
-        """Return the tokens, of which no two neighbours are texts; each has the style that all before it add up to.
+        """Return the tokens, with neighbouring texts joined; each has the style that results from all tokens before it.
 
-        The contents, joined, are the text. A sequence that does not end is the last token, and not `complete`.
+        The concatenated contents are the text. An unfinished sequence is the last token, and not `complete`.
         """
         tokenizer = ANSITokenizer()
         tokens = tokenizer.feed(_checked(text))
         return [*tokens, *tokenizer.close()]
 
     def extract_text(self, text: str) -> str:
-        r"""Return the lines that a reader would be left with, where `strip` returns what was written.
+        r"""Return the lines that remain visible, where `strip` returns everything that was written.
 
-        As `strip`, and then: newline, vertical tab, form feed and NEL end a line, CR before them or not, and each is
-        `"\n"` in the result. CR goes back to the beginning of the line and backspace one character to the left, and
-        what is written there replaces what stood there. Erasing in a line (EL) is done: behind the cursor (`CSI K`), or
-        the whole line (`CSI 2 K`). Tabs stay; other control characters go. Movements between lines and to columns are
-        not done, and a character counts as one column: for more, ask the screen of an emulator.
+        Like `strip`, but with these effects: newline, vertical tab, form feed and NEL end a line, with or without CR
+        before them, and each is `"\n"` in the result. CR returns to the beginning of the line and backspace moves one
+        character to the left; text written there overwrites. Erasing in a line (EL) is supported: to the end of the
+        line (`CSI K`), or the whole line (`CSI 2 K`). Tabs stay; other control characters are removed. Movements
+        between lines and to columns are not supported, and a character counts as one column: use the screen of an
+        emulator for these.
         """
         return extracted(_checked(text))
 

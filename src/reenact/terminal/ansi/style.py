@@ -1,4 +1,4 @@
-"""Text styles, and what sets them: SGR (ECMA-48 8.3.117, T.416 for colours, xterm for the rest), save and restore."""
+"""Text styles and the sequences that set them: SGR (ECMA-48 8.3.117, T.416 for colours, xterm), save and restore."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from reenact.terminal.ansi.grammar import Parameters, control, parameters, witho
 Underline: TypeAlias = Literal["single", "double", "curly", "dotted", "dashed"]
 
 NAMED = ("black", "red", "green", "yellow", "blue", "magenta", "cyan", "white")
-"""The first eight colours of the palette; the next eight are these with `bright_` before them."""
+"""The first eight colours of the palette; the next eight have the prefix `bright_`."""
 
 
 class ANSIStyle(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The rendition that "select graphic rendition" sets (ECMA-48 8.3.117, and what xterm added).
+    """The rendition that "select graphic rendition" sets (ECMA-48 8.3.117, and xterm's additions).
 
     A colour is None for the default one, a name (`red`, `bright_red`), `color16` to `color255` for the rest of the
     palette, or `#rrggbb`. An `underline` is False or the name of its shape.
@@ -46,7 +46,7 @@ def palette_color(index: int) -> str:
     Raises:
         ValueError: the palette has no such colour.
     """
-    if not 0 <= index <= 255:  # noqa: PLR2004 - the palette
+    if not 0 <= index <= 255:  # noqa: PLR2004 - the size of the palette
         raise ValueError(f"a palette has the colours 0 to 255, not {index}")
     if index < len(NAMED):
         return NAMED[index]
@@ -99,8 +99,8 @@ _LARGEST = 255
 def after_sgr(style: ANSIStyle, text: str) -> ANSIStyle:
     """Return the style after `CSI text m`.
 
-    What is unknown or malformed changes nothing: a colour with too few numbers or with one above 255, sub-parameters
-    where there are none, and all that stands behind 38, 48 or 58 as far as it would belong to the colour.
+    Unknown or malformed parameters have no effect: a colour with too few numbers or one above 255, sub-parameters where
+    there are none, and the parameters after 38, 48 or 58 that would belong to the colour.
     """
     changes: dict[str, object] = {}
     given = parameters(text) or ((None,),)
@@ -126,7 +126,7 @@ def after_sgr(style: ANSIStyle, text: str) -> ANSIStyle:
 
 
 def _color_behind(given: Parameters, at: int) -> tuple[str | None, int]:
-    """Return the colour in the parameters from there on, as in `38;5;1`, and how many of them belong to it."""
+    """Return the colour in the parameters from this index on, as in `38;5;1`, and how many of them belong to it."""
     if at == len(given) or len(given[at]) > 1:
         return None, 0
     taken = {_DIRECT: 4, _INDEXED: 2}.get(given[at][0] or 0, 1)
@@ -137,7 +137,7 @@ def _color_behind(given: Parameters, at: int) -> tuple[str | None, int]:
 
 
 def _color(details: Sequence[int | None]) -> str | None:
-    """Return the colour that `5, index`, `2, red, green, blue` or `2, space, red, green, blue, ...` mean, if any."""
+    """Return the colour for `5, index`, `2, red, green, blue` or `2, space, red, green, blue, ...`, or None."""
     match details:
         case [5, int(index)] if index <= _LARGEST:
             return palette_color(index)
@@ -153,9 +153,9 @@ _REMEMBERED = 4096
 
 
 class Rendition:
-    """The style that holds, and the one that was saved with the cursor.
+    """The current style, and the one that was saved with the cursor.
 
-    SGR sets it; DECSC and DECRC (ESC 7, ESC 8) and `CSI s` and `CSI u` save it and bring it back; RIS (ESC c) and
+    SGR sets the style; DECSC and DECRC (ESC 7, ESC 8) and `CSI s` and `CSI u` save and restore it; RIS (ESC c) and
     DECSTR (`CSI ! p`) reset it. Nothing else changes it.
     """
 
@@ -164,7 +164,7 @@ class Rendition:
         self._saved: ANSIStyle = PLAIN
 
     def control(self, content: str) -> ANSIStyle:
-        """Take a control sequence; return the style behind it."""
+        """Apply a control sequence; return the style after it."""
         match content[-1]:
             case "m":
                 self.style = _after(self.style, content)
@@ -177,7 +177,7 @@ class Rendition:
         return self.style
 
     def escape(self, content: str) -> ANSIStyle:
-        """Take an escape sequence; return the style behind it."""
+        """Apply an escape sequence; return the style after it."""
         if content[-1] in "78c":
             self._does(without_executed(content))
         return self.style

@@ -1,4 +1,4 @@
-"""Test cases: a program, its fixture, a script, and how the program is to end; and how they are loaded from files."""
+"""Test cases, which have a program, a fixture, a script and the expected end of the program, and their files."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _LARGEST_CODE = 255
 
 
 class TestCategory(StrEnum):
-    """What a test is about."""
+    """The categories of tests."""
 
     __test__ = False
 
@@ -43,16 +43,17 @@ class TerminalTestCase(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         command: the program and its first arguments; empty for the configuration's `cliCommand`.
         cli_args: more arguments.
-        expected_exit_code: the script ends with waiting for the end of the program, which is to be this one.
-        expected_signal: likewise; the program is to be ended by the signal of this name, as `SIGTERM`.
+        expected_exit_code: the script waits for the end of the program, which must have this exit code.
+        expected_signal: the script waits for the end of the program, which must be caused by this signal, such as
+            `SIGTERM`.
         timeout: seconds for the whole test; None for the configuration's.
-        skip: it is not run; a text says why.
-        only: of a run with such tests, only they are run.
-        retries: how often it is tried again if it fails; None for what the run says.
-        size: of the terminal; None for the configuration's.
+        skip: the test is not run; a text says why.
+        only: if any test of a run has this, only such tests are run.
+        retries: how often a failed test is tried again; None for the run's default.
+        size: the size of the terminal; None for the configuration's.
 
     Raises:
-        TerminalTestError: `INVALID_CONFIG`: a value cannot be.
+        TerminalTestError: a value is invalid (`INVALID_CONFIG`).
     """
 
     name: str
@@ -95,15 +96,15 @@ def _problem_of(case: TerminalTestCase) -> str | None:
 
 
 HERE = "${HERE}"
-"""Stands, in commands, their arguments and variables, for the directory of the file."""
+"""Placeholder for the directory of the file, in commands, their arguments and variables."""
 _DEFAULTS = TerminalTestConfig()
 _OF_FILES = ("suite", "config", "defaults", "tests")
 _OF_ONE = ("name", "script", "description", "only")
-"""What a test has for itself: there are no defaults for it."""
+"""Fields of a test that have no defaults in `defaults`."""
 
 
 class CaseFile(msgspec.Struct, frozen=True, kw_only=True):
-    """The tests of a file, in their order: `name` is that of the suite, `config` what holds for them."""
+    """The tests of a file in their order: `name` is the name of the suite, `config` their configuration."""
 
     name: str
     cases: tuple[TerminalTestCase, ...]
@@ -112,12 +113,12 @@ class CaseFile(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def load_cases(path: str | os.PathLike[str], config: TerminalTestConfig = _DEFAULTS) -> CaseFile:
-    """Return the tests in a file: one test, or a mapping with `tests`, and perhaps `suite`, `config` and `defaults`.
+    """Load the tests in a file: one test, or a mapping with `tests`, and optionally `suite`, `config` and `defaults`.
 
-    What the file has under `config` comes before `config`, value by value.
+    Values under `config` in the file take precedence over `config`.
 
     Raises:
-        TerminalTestError: `INVALID_CONFIG`: the file cannot be read, or something in it is not what it is to be.
+        TerminalTestError: the file cannot be read, or its content is invalid (`INVALID_CONFIG`).
     """
     file = Path(path)
     plain = read_file(file)
@@ -139,20 +140,20 @@ def load_cases(path: str | os.PathLike[str], config: TerminalTestConfig = _DEFAU
 
 
 def load_config(path: str | os.PathLike[str]) -> TerminalTestConfig:
-    """Return the configuration in a file.
+    """Load the configuration in a file.
 
     Raises:
-        TerminalTestError: `INVALID_CONFIG`: the file cannot be read, or something in it is not what it is to be.
+        TerminalTestError: the file cannot be read, or its content is invalid (`INVALID_CONFIG`).
     """
     file = Path(path)
     return _config(read_file(file), _DEFAULTS, file.absolute().parent)
 
 
 def command_line(plain: Plain, here: Path) -> tuple[str, ...]:
-    """Return the program and its arguments: a list, or a line that is split as a POSIX shell would.
+    """Return the program and its arguments from a list, or from a line that is split like a POSIX shell does.
 
     Raises:
-        TerminalTestError: `INVALID_CONFIG`: it is neither, or empty.
+        TerminalTestError: it is neither, or empty (`INVALID_CONFIG`).
     """
     if isinstance(plain.value, str):
         try:
@@ -214,5 +215,5 @@ def _placed(text: str, here: Path) -> str:
 
 
 def _blank(name: str) -> TerminalTestCase:
-    """Return a test without anything, which others are made from."""
+    """Return an empty test, from which others are made."""
     return TerminalTestCase(name=name or "?", script=InteractionScript(name="", steps=()))

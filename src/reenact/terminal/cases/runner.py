@@ -1,4 +1,4 @@
-"""Runs test cases: several at a time, again if they fail, and reports them in the order of the file."""
+"""Runs test cases in parallel, retries failed ones, and reports them in the order of the file."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ from reenact.terminal.status import ExitStatus
 from reenact.terminal.text import on_a_line
 
 _SHOWN = 200_000
-"""Characters of the output that a result keeps, the last ones."""
+"""Maximum number of characters of the output that a result keeps, from its end."""
 _GRACE = 0.25
-"""Seconds after the end of its time at which a program is killed that what was typed still waits for."""
+"""Seconds after a test's timeout until its program is killed, in case a step is blocked writing to it."""
 _NOT_ITS_FAULT = frozenset(
     {
         TerminalTestErrorType.PTY_CREATE_FAILED,
@@ -46,11 +46,11 @@ _NOT_ITS_FAULT = frozenset(
         TerminalTestErrorType.INVALID_CONFIG,
     }
 )
-"""What says nothing about the program, so that the test has no verdict."""
+"""Errors that say nothing about the program, so that the test has no verdict."""
 
 
 class Attempt(msgspec.Struct, frozen=True, kw_only=True):
-    """What became of an attempt, and what there is to be kept of it."""
+    """The result of an attempt, with its recording and its last screen."""
 
     result: TestResult
     recording: Recording | None = None
@@ -58,7 +58,7 @@ class Attempt(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Ongoing:
-    """The attempts that are under way; whoever starts one asks here, and all can be called off at once."""
+    """The attempts that run: each registers here, and all can be cancelled at once."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -67,11 +67,11 @@ class Ongoing:
 
     @property
     def is_off(self) -> bool:
-        """Whether all was called off."""
+        """Whether the run was cancelled."""
         return self._is_off
 
     def call_off(self) -> None:
-        """End the programs; what waits for them ends with them. None is begun any more."""
+        """Kill the programs, which ends the steps that wait for them, and let no further attempt run."""
         with self._lock:
             self._is_off = True
             for terminal, limit in self._attempts.items():
@@ -80,7 +80,7 @@ class Ongoing:
 
     @contextmanager
     def among(self, terminal: TerminalEmulator, limit: TimeLimit) -> Generator[None]:
-        """Be one of them; the program is killed when its time is over."""
+        """Register an attempt for the `with` block; its program is killed after its time limit."""
         timer = threading.Timer(limit.seconds + _GRACE, _kill, [terminal])
         timer.name = "reenact-terminal-limit"
         with self._lock:
@@ -98,7 +98,7 @@ class Ongoing:
 
 
 def attempt(case: TerminalTestCase, suite: CaseFile, ongoing: Ongoing) -> Attempt:
-    """Try the test once. Whatever goes wrong is told in the result."""
+    """Run the test once. All errors are reported in the result."""
     began = time.monotonic()
     made = Attempt(result=TestResult(name=case.name, suite=suite.name, status="error", duration=0))
     error = kind = stack = None
@@ -107,7 +107,7 @@ def attempt(case: TerminalTestCase, suite: CaseFile, ongoing: Ongoing) -> Attemp
             made = _in_fixture(case, suite, context, ongoing)
     except TerminalTestError as failure:
         error, kind = "\n\n".join([str(failure), *getattr(failure, "__notes__", ())]), failure.type
-    except Exception as failure:  # noqa: BLE001 - a test that fails in a way nobody thought of fails alone
+    except Exception as failure:  # noqa: BLE001 - an unforeseen error fails only this test
         error, stack = f"{type(failure).__name__}: {failure}", traceback.format_exc()
     result = made.result
     if error is not None:
@@ -154,7 +154,7 @@ def _in_fixture(case: TerminalTestCase, suite: CaseFile, context: FixtureContext
 
 
 def _to_the_end(case: TerminalTestCase) -> InteractionScript:
-    """Return the script; if it matters how the program ends, with a wait for that."""
+    """Return the script, with a wait for the end of the program if the test expects a certain end."""
     steps = case.script.steps
     matters = case.expected_exit_code is not None or case.expected_signal is not None
     if not matters or (steps and steps[-1].type == "waitForExit"):
@@ -163,7 +163,7 @@ def _to_the_end(case: TerminalTestCase) -> InteractionScript:
 
 
 def _kill(terminal: TerminalEmulator) -> None:
-    with suppress(TerminalTestError):  # it was not started yet
+    with suppress(TerminalTestError):  # it has not been started
         terminal.kill("SIGKILL")
 
 
@@ -177,7 +177,7 @@ def _result(case: TerminalTestCase, suite: str, played: InteractionResult, scree
         errors.append(played.error)
     kind = played.error_type
     ended = _wrong_end(case, played.exit_status)
-    # What failed before says more than that the program was ended because of it.
+    # An earlier error is the better explanation, since the program may have been killed because of it.
     if ended is not None and (not errors or played.error_type is TerminalTestErrorType.ASSERTION_FAILED):
         errors.append(ended)
         kind = TerminalTestErrorType.ASSERTION_FAILED
@@ -209,7 +209,7 @@ _LONGEST = 80
 
 
 def _kept(made: Attempt, stem: Path) -> TestResult:
-    """Keep what there is of an attempt; return its result, which names the files, or says why there are none."""
+    """Save the evidence of an attempt; return its result with the paths, or with the reason why there are none."""
     result = made.result
     if made.recording is None or made.screen is None:
         return result
@@ -222,19 +222,19 @@ def _kept(made: Attempt, stem: Path) -> TestResult:
 
 
 def _file_name(text: str) -> str:
-    """Return what every file system takes."""
+    """Return a name that every file system accepts."""
     return re.sub(r"[^A-Za-z0-9]+", "-", text).strip("-")[:_LONGEST]
 
 
 Progress: TypeAlias = Callable[[TestResult], object]
-"""Told of each test when it is over, in the order in which they end, on the thread that called `run_cases`."""
+"""Called with each test result, in order of completion, on the thread that called `run_cases`."""
 DEFAULT_SUITE = "terminal"
 _NOT_ASKED_FOR = "another test says `only`"
 _CONFIG = TerminalTestConfig()
 
 
 class _Done(NamedTuple):
-    """What became of a test, and when it was run."""
+    """The result of a test, with its start and its end."""
 
     result: TestResult
     began: float | None = None
@@ -250,21 +250,21 @@ def run_cases(
     progress: Progress | None = None,
     keep: Path | None = None,
 ) -> tuple[TestSuiteResult, ...]:
-    """Run the tests and return what became of them: a suite for each file, and one for tests that are in none.
+    """Run the tests and return their results: a suite for each file, and one for tests that are in no file.
 
-    Each attempt has a fixture and a terminal of its own; nothing of this process is changed by any. If this is
-    interrupted, as by Ctrl+C, all programs are ended and all that was set up is removed before that goes on.
+    Each attempt has a fixture and a terminal of its own; none changes anything of this process. If the call is
+    interrupted, for example by Ctrl+C, all programs are killed and all fixtures removed before the exception is raised.
 
     Args:
-        cases: tests, or files of them, which have a configuration of their own.
-        config: what holds for tests that are in no file, and how many are run at the same time.
-        workers: how many tests are run at the same time; None for what the configuration says.
-        retries: how often a test is tried again that has failed, unless it says that itself; the last attempt counts.
-        progress: told of each test when it is over.
-        keep: a directory for the recording and the last screen of tests that fail, as `.cast` and `.svg`.
+        cases: tests, or files of tests, which have their own configuration.
+        config: the configuration of tests that are in no file, and the number of parallel tests.
+        workers: maximum number of parallel tests; None for the configuration's.
+        retries: how often a failed test is tried again unless it has its own number; the last attempt counts.
+        progress: called with the result of each test.
+        keep: a directory for the recording and the last screen of failed tests, as `.cast` and `.svg`.
 
     Raises:
-        TerminalTestError: `INVALID_CONFIG`: an argument cannot be, or the directory cannot be made.
+        TerminalTestError: an argument is invalid, or the directory cannot be created (`INVALID_CONFIG`).
     """
     workers = config.parallel.workers if workers is None else workers
     if workers < 1:
@@ -282,7 +282,7 @@ def run_cases(
 
 
 def _suites(cases: Iterable[TerminalTestCase | CaseFile], config: TerminalTestConfig) -> Iterator[CaseFile]:
-    """Yield files as they are, and what stands between them as files of its own."""
+    """Yield the files unchanged, and the tests between them as files of their own."""
     loose: list[TerminalTestCase] = []
     for one in cases:
         if isinstance(one, TerminalTestCase):
@@ -297,7 +297,7 @@ def _suites(cases: Iterable[TerminalTestCase | CaseFile], config: TerminalTestCo
 
 
 def asked_for(files: Sequence[CaseFile]) -> tuple[CaseFile, ...]:
-    """Return the files; if tests in any of them say `only`, and are not skipped, all others are skipped for that."""
+    """Return the files; if a test that is not skipped has `only`, all tests without it are marked as skipped."""
     if not any(case.only and not case.skip for file in files for case in file.cases):
         return tuple(files)
 
@@ -343,7 +343,7 @@ def _run(
 
 
 def _tried(case: TerminalTestCase, suite: CaseFile, retries: int, ongoing: Ongoing, stem: Path | None) -> _Done:
-    """Try the test until it passes, or was tried often enough; keep what there is of the last attempt at `stem`."""
+    """Run the test until it passes or has no retries left; save the evidence of a failed last attempt at `stem`."""
     began, clock = time.time(), time.monotonic()
     attempts, made = 1, attempt(case, suite, ongoing)
     while made.result.status != "passed" and attempts <= retries and not ongoing.is_off:

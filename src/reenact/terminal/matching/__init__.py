@@ -1,1 +1,1 @@
-"""Text compared with what was expected."""
+"""Comparison of text with what is expected."""

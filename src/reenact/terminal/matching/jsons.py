@@ -1,4 +1,4 @@
-"""JSON values: reading (strictly by RFC 8259), comparing, and writing in a canonical form."""
+"""JSON values: parsing (strictly by RFC 8259), comparing, and writing in a canonical form."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from reenact.domain.plain import is_mapping, is_sequence
 from reenact.terminal.text import quoted
 
 JSON: TypeAlias = "bool | Decimal | str | list[JSON] | dict[str, JSON] | None"
-"""A value; every number is exactly the one that was written."""
+"""A JSON value; numbers are exact."""
 Schema: TypeAlias = dict[str, JSON] | bool
 Place: TypeAlias = "tuple[Place, str | int] | None"
-"""Where a value stands: in what, and under which name or index; None is the whole."""
+"""The place of a value: its container's place, and its name or index there; None is the root."""
 
 _BRIEF = 80
 _POWER = 25
@@ -28,21 +28,21 @@ _TOO_DEEP = "it is nested too deep, or contains itself"
 
 
 class Number(Decimal):
-    """A number that is shown as JSON has it."""
+    """A number whose `repr` is JSON."""
 
     def __repr__(self) -> str:
         return _number(self)
 
 
 class InvalidJSONError(ValueError):
-    """What was given is not JSON; the message says what is wrong with it."""
+    """The input is not JSON; the message says what is wrong."""
 
 
 def read(text: str) -> JSON:
-    """Return the value that is written there.
+    """Parse a JSON text.
 
     Raises:
-        InvalidJSONError: it is not JSON: NaN, a name twice in an object, anything behind the value.
+        InvalidJSONError: it is not strict JSON: it has NaN, a duplicate name in an object, or text after the value.
     """
     try:
         value: JSON = json.loads(
@@ -61,10 +61,10 @@ def read(text: str) -> JSON:
 
 
 def value_of(value: object) -> JSON:
-    """Return the JSON value that a Python value stands for: mappings, lists, tuples, texts, numbers, booleans and None.
+    """Convert a Python value to a JSON value: mappings, lists, tuples, texts, numbers, booleans and None.
 
     Raises:
-        InvalidJSONError: a part of it has no form in JSON, or it contains itself.
+        InvalidJSONError: a part of it cannot be represented in JSON, or it contains itself.
     """
     try:
         return _value_of(value, None)
@@ -73,7 +73,7 @@ def value_of(value: object) -> JSON:
 
 
 def differences(expected: JSON, actual: JSON) -> Iterator[str]:
-    """Yield in words where the values differ, each time with the path: `$.items[2].name: ...`."""
+    """Yield descriptions of the differences, each with its path: `$.items[2].name: ...`."""
     left: list[tuple[Place, JSON, JSON]] = [(None, expected, actual)]
     while left:
         place, old, new = left.pop()
@@ -95,7 +95,7 @@ def differences(expected: JSON, actual: JSON) -> Iterator[str]:
 
 
 def path(place: Place) -> str:
-    """Return the place as people write it: `$.items[2]["a name"]`."""
+    """Return the place in JSONPath notation: `$.items[2]["a name"]`."""
     parts: list[str] = []
     while place is not None:
         place, part = place
@@ -107,7 +107,7 @@ def path(place: Place) -> str:
 
 
 def brief(value: object) -> str:
-    """Return a value of JSON on a short line; of one that holds others only how many."""
+    """Return a JSON value on a short line; of an object or array only its size."""
     if is_mapping(value):
         return f"an object with {_counted(len(value), 'member')}"
     if is_sequence(value):
@@ -117,10 +117,10 @@ def brief(value: object) -> str:
 
 
 def compact(value: object) -> str:
-    """Return a value of JSON as JSON on one line, in a form that is the same for equal values and for no others.
+    """Return a JSON value as JSON on one line, in a form that is the same for equal values and differs for others.
 
     Raises:
-        RecursionError: it is nested too deep.
+        RecursionError: it is nested too deeply.
     """
     parts: list[str] = []
     _write(value, "", parts)
@@ -175,7 +175,7 @@ def _name_of(name: object, place: Place) -> str:
 
 
 def _write(value: object, line: str, parts: list[str]) -> None:
-    """Add the value to the parts; `line` is what begins another line at its depth, empty to stay on one."""
+    """Append the value to the parts; `line` is the line break with indentation, or empty to stay on one line."""
     deeper, between = (line + "  ", ",") if line else ("", ", ")
     if is_mapping(value) and value:
         for at, name in enumerate(sorted(map(str, value))):
@@ -203,14 +203,14 @@ def _escaped(found: re.Match[str]) -> str:
 
 
 def _number(value: Decimal) -> str:
-    """Return the number in one form for all that are equal to it: 1 for 1.0, 0 for -0."""
+    """Return the number in a canonical form: 1 for 1.0, 0 for -0."""
     digits, power = parts(value)
     number = Decimal((int(value.is_signed() and digits > 0), Decimal(digits).as_tuple().digits, power))
     return f"{number:f}" if -_POWER <= power <= _POWER else f"{number:E}"
 
 
 def parts(number: Decimal | float) -> tuple[int, int]:
-    """Return the digits of a number, without its sign and zeros at their end, and the power of ten of the last one."""
+    """Return a number's significant digits, without sign and trailing zeros, and the power of ten of the last digit."""
     value = Decimal(repr(number)) if isinstance(number, float) else Decimal(number)
     _, digits, power = _EXACT.normalize(value).as_tuple()
     return int(Decimal((0, digits, 0))), int(power)

@@ -1,4 +1,4 @@
-"""The assertion matcher: compares texts with what is expected of them, and shows people what is different."""
+"""The assertion matcher: compares texts with what is expected, and shows the differences."""
 
 from __future__ import annotations
 
@@ -33,38 +33,38 @@ if TYPE_CHECKING:
 _LISTED = 20
 _VIOLATIONS = 200
 _COUNTED = 5_000
-"""Differences or violations that are found after those that are told of; there may be more then."""
+"""Maximum number of differences or violations that are counted after those that are listed."""
 _TAIL = 20
 
 
 class AssertionMatcher:
     """Compares texts with what is expected of them.
 
-    What is expected may be anything: if nothing can be like it, as with a bad pattern or a bad schema, the result is a
-    failed one, and its message says why. Only what is not text to compare, or no options, raises `TerminalTestError`
-    (`INVALID_CONFIG`).
+    Any expected value is accepted: if nothing can match it, such as an invalid pattern or schema, the result is a
+    failed one whose message says why. Only an actual value that is not text, or invalid options, raise
+    `TerminalTestError` (`INVALID_CONFIG`).
     """
 
     def assert_(self, actual: str, options: AssertionOptions, *, seconds: float = LONGEST_SEARCH) -> AssertionResult:
-        """Return whether the text is as the options say; if not, with what is different.
+        """Compare the text with the options; the result of a failed comparison shows the differences.
 
         - `exact`: it equals the expected text.
-        - `contains`: the expected text is in it.
-        - `regex`: the pattern is found somewhere in it (`re.search`). A search for one that is given as text takes so
-          many `seconds` at most, then the result is a failed one; nothing bounds that for a compiled pattern.
-        - `json`: it is strict JSON (no NaN, no name twice in an object, nothing behind it) and has the structure of the
-          expected value: the order of members does not count, 1 equals 1.0 and not true, no number is rounded. If a
-          `str` is expected, it is JSON text: a text `a` is `'"a"'`.
+        - `contains`: it contains the expected text.
+        - `regex`: the pattern is found in it (`re.search`). The search for a pattern given as text is limited to
+          `seconds`, after which the result is a failed one; a search for a compiled pattern has no limit.
+        - `json`: it is strict JSON (no NaN, no duplicate name in an object, no text after the value) and equals the
+          expected value: the order of members does not count, 1 equals 1.0 but not true, and numbers are exact. An
+          expected `str` is JSON text: for a text `a` give `'"a"'`.
         - `jsonSchema`: it is strict JSON and conforms to the schema (`reenact.terminal.matching.schema`).
 
-        `strip_ansi` takes sequences out of both texts, but not out of a pattern. What `ignore_case` and
-        `ignore_whitespace` mean is said in `reenact.terminal.matching.options`; for JSON they mean nothing. In the
-        result, `actual` is as it was given, and a compiled pattern is its text.
+        `strip_ansi` removes escape sequences from both texts, but not from a pattern. `ignore_case` and
+        `ignore_whitespace` are described in `reenact.terminal.matching.options`; they have no effect on JSON. The
+        result has `actual` unchanged, and the text of a compiled pattern.
         """
         return _judged(actual, options, seconds)
 
     def check(self, actual: str, options: AssertionOptions) -> AssertionResult:
-        """Return the result of `assert_`, or raise `ExpectationError` with its message and its diff if it failed."""
+        """Return the result of `assert_`; raise `ExpectationError` with its message and diff if it failed."""
         result = _judged(actual, options)
         if result.passed:
             return result
@@ -73,28 +73,28 @@ class AssertionMatcher:
         raise error
 
     def exact_match(self, actual: str, expected: str) -> AssertionResult:
-        """Compare a text with what it must be."""
+        """Compare a text with exactly the expected one."""
         return _judged(actual, AssertionOptions(type="exact", expected=expected))
 
     def contains_match(self, actual: str, expected: str) -> AssertionResult:
-        """Look for a text in another."""
+        """Search a text for another one."""
         return _judged(actual, AssertionOptions(type="contains", expected=expected))
 
     def regex_match(self, actual: str, pattern: str | re.Pattern[str]) -> AssertionResult:
-        """Look for what a regular expression matches."""
+        """Search a text for a regular expression."""
         return _judged(actual, AssertionOptions(type="regex", expected=pattern))
 
     def json_match(self, actual: str, expected: object) -> AssertionResult:
-        """Compare the value that a text holds as JSON."""
+        """Compare a text as JSON with a value."""
         return _judged(actual, AssertionOptions(type="json", expected=expected))
 
     def json_schema_match(self, actual: str, schema: object) -> AssertionResult:
-        """Judge the value that a text holds as JSON by a JSON Schema."""
+        """Validate a text as JSON against a JSON Schema."""
         return _judged(actual, AssertionOptions(type="jsonSchema", expected=schema))
 
 
 class _FailedError(Exception):
-    """The text is not as expected: in words, and perhaps as a diff."""
+    """The text is not as expected: a message, and optionally a diff."""
 
     def __init__(self, message: str, diff: str | None = None) -> None:
         super().__init__(message)
@@ -198,7 +198,7 @@ def _json(actual: str, options: AssertionOptions) -> None:
 
 def _schema(actual: str, options: AssertionOptions) -> None:
     with needing_extra("terminal", "a JSON Schema"):
-        from reenact.terminal.matching import schema  # noqa: PLC0415 - most assertions need none, and it takes long to load
+        from reenact.terminal.matching import schema  # noqa: PLC0415 - most assertions need none, and it loads slowly
 
     rules = schema.schema_of(options.expected)
     found = schema.violations(_read(actual), rules)
@@ -235,13 +235,13 @@ def _message(what: str, lines: Iterable[str], rest: Iterator[object]) -> str:
 
 
 WINDOW = 199
-"""Lines of each text that are compared, from the first difference on."""
+"""Maximum number of lines of each text that are compared, from the first difference on."""
 _CONTEXT = 3
 _LATEST = 500
 
 
 class _Line(NamedTuple):
-    """A line of a text that counts, what it is compared by, and its number."""
+    """A line that is compared, its key for comparison, and its number."""
 
     text: str
     key: str
@@ -256,11 +256,11 @@ def unified(
     names: tuple[str, str] = ("expected", "actual"),
     first: int = 1,
 ) -> str:
-    """Return the difference as a unified diff: `-` is expected, `+` is there.
+    """Return the difference as a unified diff: `-` marks expected lines, `+` actual ones.
 
-    Lines with equal keys are equal, and a line with an empty key does not count. Lines are shown as
-    `reenact.terminal.text` says. Of each text, 199 lines from the first difference on are compared at most;
-    the diff says how many it leaves out. `first` is the number of the first line of the actual text.
+    Lines with equal keys are equal, and a line with an empty key is skipped. Lines are shown as described in
+    `reenact.terminal.text`. At most 199 lines of each text are compared, from the first difference on; the diff says
+    how many are left out. `first` is the number of the first line of the actual text.
     """
     before, after = _lines(expected), _lines(actual)
     above = max(0, _in_common(before, after) - _CONTEXT)
@@ -287,9 +287,9 @@ def unified(
 
 
 def resembling(expected: str, actual: str, *, key: Callable[[str], str] = str) -> tuple[str, int]:
-    """Return the lines of the actual text that are most like the expected ones, and the number of the first of them.
+    """Return the lines of the actual text that are most like the expected ones, and the number of their first line.
 
-    They are looked for in its last 500 lines. If the expected text ends within a line, so does what is returned.
+    The last 500 lines are searched. If the expected text does not end with a newline, the result does not either.
     """
     wanted = [key(line.removesuffix("\n"))[:_LATEST] for line in _lines(expected)[:WINDOW]] or [""]
     lines = _lines(actual)
@@ -310,20 +310,20 @@ def resembling(expected: str, actual: str, *, key: Callable[[str], str] = str) -
 
 
 def first_difference(expected: str, actual: str) -> str:
-    """Return where the texts begin to differ, in words: `line 3, column 5`, counted from 1."""
+    """Return the position of the first difference in words: `line 3, column 5`, counted from 1."""
     same = common_length(expected, actual)
     before = expected[:same]
     return f"line {before.count(chr(10)) + 1}, column {same - before.rfind(chr(10))}"
 
 
 def _side(lines: Sequence[str], key: Callable[[str], str], first: int) -> list[_Line]:
-    """Return the lines that count."""
+    """Return the lines that are compared."""
     every = (_Line(line, key(line), number) for number, line in enumerate(lines, first))
     return [line for line in every if line.key]
 
 
 def _range(lines: Sequence[_Line]) -> str:
-    """Return the number of the first line and how many there are, as diffs have it."""
+    """Return the number of the first line and the number of lines, in the notation of diffs."""
     return f"{lines[0].number if lines else 0},{len(lines)}"
 
 

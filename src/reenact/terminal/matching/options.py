@@ -1,20 +1,20 @@
-r"""What is expected of a text: options, how texts are normalized before they are compared, and patterns.
+r"""Options of comparisons, normalisation of texts before they are compared, and patterns.
 
-Searches for regular expressions that come as text end in time, and case or white space may be ignored.
+Searches for regular expressions that are given as text have a time limit, and case or white space may be ignored.
 
 Where case or white space is ignored, the text is folded as for other comparisons (`normal`): casefolded, with one blank
-for each run of white space and none at its ends. What a pattern says must then be said of such a text:
+for each run of white space and none at its ends. The pattern is then adapted to the folded text:
 
-- **Case**: the pattern is compiled with `IGNORECASE`, and characters above ASCII that stand in it, as they are or as
-  `\xdf` or `\u00df`, are casefolded, `ß` to `(?:ss)`. A class `[...]` stands for one character and is left to
-  `IGNORECASE`: `[ß]` finds nothing. So does `(?-i:A)`: there are no capitals in the text.
-- **White space**: a run of white space in the pattern, written as it is or as `\n`, `\t`, `\r`, `\f`, `\v` or `\s`,
-  with or without quantifiers, stands for one blank; for one or none if every part of it may be absent, and at both ends
-  of the pattern, also behind a first `^` and before a last `$`. Classes, and `\S`, are left alone. There
-  are no lines any more: `[\n]` and a `^` of `MULTILINE` find none. In a verbose pattern only escapes are white space.
+- **Case**: the pattern is compiled with `IGNORECASE`, and its characters above ASCII, written literally or as `\xdf` or
+  `\u00df`, are casefolded, `ß` to `(?:ss)`. A class `[...]` matches one character and is left to `IGNORECASE`: `[ß]`
+  finds nothing. Nor does `(?-i:A)`: the text has no capitals.
+- **White space**: a run of white space in the pattern, written literally or as `\n`, `\t`, `\r`, `\f`, `\v` or `\s`,
+  with or without quantifiers, matches one blank; it matches one or none if every part of it is optional, and at both
+  ends of the pattern, also after a first `^` and before a last `$`. Classes and `\S` are unchanged. The text has no
+  lines any longer: `[\n]` and a `^` of `MULTILINE` find none. In a verbose pattern only escapes are white space.
 
-A compiled pattern is treated alike: it is compiled again, from its text, with its own flags as well. Escape sequences
-in a pattern are never taken out: a pattern is not text of a terminal.
+A compiled pattern is treated alike: its text is compiled again, with its own flags as well. Escape sequences in a
+pattern are never removed: a pattern is not terminal output.
 """
 
 from __future__ import annotations
@@ -36,19 +36,19 @@ if TYPE_CHECKING:
 
 AssertionType: TypeAlias = Literal["exact", "contains", "regex", "json", "jsonSchema"]
 Scope: TypeAlias = Literal["new", "all", "screen"]
-"""Where a pattern is looked for: in what has arrived and not yet been matched, in everything, or on the screen."""
+"""Where a pattern is searched for: in output that has not been matched yet, in all output, or on the screen."""
 
 
 class AssertionOptions(msgspec.Struct, frozen=True, kw_only=True):
     """What is expected, and how it is compared.
 
     Attributes:
-        type: how.
+        type: the kind of comparison.
         expected: a text; for `regex` a pattern, compiled or not; for `json` a value or JSON text; for `jsonSchema` a
             schema or its JSON text.
-        strip_ansi: take escape sequences out of both sides before comparing.
+        strip_ansi: remove escape sequences from both sides before comparing.
         ignore_case: compare casefolded text. Not for JSON.
-        ignore_whitespace: take runs of white space for one blank, and none at the ends. Not for JSON.
+        ignore_whitespace: compare runs of white space as one blank, and ignore them at the ends. Not for JSON.
     """
 
     type: AssertionType
@@ -59,7 +59,7 @@ class AssertionOptions(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class AssertionResult(msgspec.Struct, frozen=True, kw_only=True):
-    """Whether the text was as expected; if not, in words what is different, and a diff of the two."""
+    """Whether the text was as expected; if not, a message and a diff."""
 
     passed: bool
     actual: str
@@ -70,36 +70,36 @@ class AssertionResult(msgspec.Struct, frozen=True, kw_only=True):
 
 
 Pattern: TypeAlias = str | re.Pattern[str]
-"""A text that is to stand there as it is, or a compiled regular expression that is to be found."""
+"""A literal text, or a compiled regular expression."""
 
 
 def stripped(text: str, options: AssertionOptions) -> str:
-    """Return the text without escape sequences, if they are to be taken out."""
+    """Remove escape sequences from the text if the options say so."""
     return ANSIParser().strip(text) if options.strip_ansi else text
 
 
 def normal(text: str, options: AssertionOptions) -> str:
-    """Return the text in the form in which texts are equal that differ in nothing that counts.
+    """Return the text in a normal form, which is the same for texts that count as equal.
 
-    That is, as far as the options say so: without escape sequences; then with each run of white space (as `str.split`
-    has it) as one blank and none at the ends; then casefolded.
+    As far as the options say so, escape sequences are removed, then each run of white space (as in `str.split`) becomes
+    one blank and none at the ends, then the text is casefolded.
     """
     return folded(stripped(text, options), options)
 
 
 def folded(text: str, options: AssertionOptions) -> str:
-    """Return what `normal` does, for a text without sequences."""
+    """Return the result of `normal` for a text without escape sequences."""
     if options.ignore_whitespace:
         text = " ".join(text.split())
     return text.casefold() if options.ignore_case else text
 
 
 LONGEST_SEARCH = 10.0
-"""Seconds that a search may take."""
+"""Maximum time of a search in seconds."""
 SHORTEST_SEARCH = 0.5
-"""Seconds that it may take even if there is no time left: what is there is looked at once more then."""
+"""Minimum time of a search in seconds, even after the deadline, so that the latest text is searched once more."""
 Finder: TypeAlias = "re.Pattern[str] | Expression"
-"""What finds matches in texts."""
+"""Searches texts for matches."""
 _PARTS = re.compile(
     r"\\N\{[^}]*+\}|\\.|\[\^?+\]?+(?:\\.|[^\]\\])*+\]|\(\?#[^)]*+\)"
     r"|(?P<brace>\{(?!(?:[0-9]++(?:,[0-9]*+)?|,[0-9]*+)\}))|\n",
@@ -108,26 +108,26 @@ _PARTS = re.compile(
 
 
 class UnusableError(ValueError):
-    """What is expected cannot be used, so that nothing is like it; the message says why."""
+    """The expected value cannot be used, so that nothing matches it; the message says why."""
 
 
 class BadPatternError(UnusableError):
-    """What was given is not a regular expression."""
+    """The text is not a regular expression."""
 
 
 class SlowSearchError(TimeoutError):
-    """A search took longer than it may."""
+    """A search took too long."""
 
 
 class Expression(msgspec.Struct, frozen=True):
     r"""A regular expression of Python, with flags of `re`.
 
-    It is searched for by the package `regex`, which does not hold the interpreter's lock meanwhile, and ends in time.
-    The search is given up at the moment `until` of the monotonic clock.
-    With `any_line_end` a newline in it matches `\r\n` and `\r\r\n` as well, as a terminal may write it.
+    It is searched with the package `regex`, which releases the interpreter's lock and supports time limits. `until` is
+    a deadline of searches on the monotonic clock. With `any_line_end` a newline in the pattern also matches `\r\n` and
+    `\r\r\n`, which a terminal may write.
 
     Raises:
-        BadPatternError: it is none, and why.
+        BadPatternError: it is not a regular expression; the message says why.
     """
 
     pattern: str
@@ -140,10 +140,10 @@ class Expression(msgspec.Struct, frozen=True):
         self._compiled()
 
     def search(self, string: str, pos: int = 0, /, *, seconds: float = LONGEST_SEARCH) -> regex.Match[str] | None:
-        """Return the first match from the place `pos` on.
+        """Return the first match at or after the index `pos`.
 
         Raises:
-            SlowSearchError: that took so many seconds, of the time that this process had of its processors.
+            SlowSearchError: the search took `seconds` of this process's processor time.
         """
         seconds = min(seconds, max(self.until - time.monotonic(), SHORTEST_SEARCH))
         try:
@@ -154,7 +154,7 @@ class Expression(msgspec.Struct, frozen=True):
 
     def _compiled(self) -> regex.Pattern[str]:
         with needing_extra("terminal", "a search for a pattern"):
-            import regex  # noqa: PLC0415 - most runs search for no patterns, and it takes long to load
+            import regex  # noqa: PLC0415 - most runs search for no patterns, and it is slow to load
 
         try:
             return regex.compile(_PARTS.sub(self._part, self.pattern), self.flags | regex.VERSION0)
@@ -162,21 +162,21 @@ class Expression(msgspec.Struct, frozen=True):
             raise BadPatternError(_no_pattern(self.pattern, error)) from error
 
     def _part(self, part: re.Match[str]) -> str:
-        if part["brace"]:  # begins no number of repetitions: stands for itself, and for nothing fuzzy
+        if part["brace"]:  # not a quantifier: a literal brace, which `regex` must not take for fuzzy matching
             return r"\{"
         is_newline = part[0] == r"\n" or (part[0] == "\n" and not regular(self.pattern, self.flags).flags & re.VERBOSE)
         return r"(?:\r{0,2}\n)" if self.any_line_end and is_newline else part[0]
 
 
 def regular(pattern: str, flags: int = 0) -> re.Pattern[str]:
-    """Return the pattern compiled by `re`, which says what a regular expression of Python is.
+    """Compile the pattern with `re`, which defines the syntax that is accepted.
 
     Raises:
-        BadPatternError: it is none, and why.
+        BadPatternError: it is not a regular expression; the message says why.
     """
     try:
         return re.compile(pattern, flags)
-    except (re.error, OverflowError, RecursionError, Warning) as error:  # a warning, where warnings are errors
+    except (re.error, OverflowError, RecursionError, Warning) as error:  # warnings may be errors
         raise BadPatternError(_no_pattern(pattern, error)) from error
 
 
@@ -188,7 +188,7 @@ _QUANTIFIER = r"(?:[*+?]|\{[0-9]+(?:,[0-9]*)?\}|\{,[0-9]+\})[?+]?+"
 _ESCAPED_SPACE = r"\\(?:[ntrfvs]|\s)"
 _CODE = r"\\(?:x[0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8})"
 _WHOLE = r"\\.|\[\^?+\]?+(?:\\.|[^\]\\])*+\]|\(\?P[<=][^>)]*+[>)]|\(\?[(#][^)]*+\)"
-"""Escapes, classes, comments, and what holds the name of a group: skipped."""
+"""Escapes, classes, comments, and names of groups, which are skipped."""
 _LOOSE = re.compile(
     rf"(?P<space>(?:(?:{_ESCAPED_SPACE}|\s)(?:{_QUANTIFIER})?+)++)|(?P<code>{_CODE})|{_WHOLE}|(?P<letter>[^\x00-\x7f])",
     re.DOTALL,
@@ -205,12 +205,12 @@ _ABSENT = ("*", "?", "{0", "{,")
 
 
 def compiled(pattern: object, options: AssertionOptions) -> Finder:
-    """Return the pattern, made so that it finds in folded text what it would find if nothing ignored were there.
+    """Return the pattern, adapted to folded text so that ignored differences do not matter.
 
-    A search for one that is given as text ends in time; one that was compiled is the business of who has compiled it.
+    Searches for a pattern given as text have a time limit; for a compiled pattern the caller is responsible.
 
     Raises:
-        BadPatternError: it is not a pattern, and why.
+        BadPatternError: it is not a pattern; the message says why.
     """
     text, flags = (pattern.pattern, pattern.flags & ~re.DEBUG) if is_pattern(pattern) else (pattern, 0)
     if not isinstance(text, str):
@@ -222,12 +222,12 @@ def compiled(pattern: object, options: AssertionOptions) -> Finder:
     flags = regular(text, flags).flags | (re.IGNORECASE if options.ignore_case else 0)
     try:
         return make(_rewritten(text, options, verbose=bool(flags & re.VERBOSE)), flags)
-    except BadPatternError:  # as when look-behind has lost its fixed width
+    except BadPatternError:  # for example, look-behind no longer has a fixed width
         return make(text, flags)
 
 
 def is_pattern(value: object) -> TypeGuard[re.Pattern[str] | re.Pattern[bytes]]:
-    """Whether it is a compiled pattern, of texts or of bytes."""
+    """Return whether it is a compiled pattern, for text or for bytes."""
     return isinstance(value, re.Pattern)
 
 

@@ -1,4 +1,4 @@
-"""JSON Schema: yields every violation, and fetches nothing.
+"""Validates JSON against JSON Schema: yields every violation, and fetches nothing.
 
 The drafts are those of `jsonschema`, but with exact numbers, bounded searches and all formats.
 """
@@ -16,7 +16,7 @@ import msgspec
 from jsonschema import Draft202012Validator, FormatChecker, SchemaError, ValidationError
 from jsonschema.protocols import Validator
 from jsonschema.validators import (
-    extend,  # pyright: ignore[reportUnknownVariableType] - it has no types
+    extend,  # pyright: ignore[reportUnknownVariableType] - untyped
     validator_for,
 )
 from referencing import Registry
@@ -48,14 +48,14 @@ class BadSchemaError(UnusableError):
 
 
 class Violation(msgspec.Struct, frozen=True):
-    """A place where a value breaks a rule.
+    """A place where a value violates a rule.
 
     Attributes:
-        place: the path to the value, as `$.items[2]`.
-        problem: what is wrong, in words.
-        rule: the rule that is broken, as it stands in the schema.
+        place: the path to the value, such as `$.items[2]`.
+        problem: a description of the violation.
+        rule: the violated rule, as in the schema.
         found: the value, shortened.
-        reasons: if the rule is about alternatives, why each of them does not hold.
+        reasons: if the rule has alternatives, why each of them fails.
     """
 
     place: str
@@ -66,10 +66,10 @@ class Violation(msgspec.Struct, frozen=True):
 
 
 def schema_of(expected: object) -> Schema:
-    """Return the schema that is given as a value or as JSON text.
+    """Return the schema, given as a value or as JSON text.
 
     Raises:
-        BadSchemaError: it is neither.
+        BadSchemaError: it is not JSON, or not an object or boolean.
     """
     try:
         schema = read(expected) if isinstance(expected, str) else value_of(expected)
@@ -81,15 +81,16 @@ def schema_of(expected: object) -> Schema:
 
 
 def violations(instance: JSON, schema: Schema) -> Iterator[Violation]:
-    """Yield every place where the instance breaks a rule of the schema; nothing if it conforms.
+    """Yield every violation of the schema by the instance; nothing if the instance conforms.
 
-    The draft is the one that `$schema` names; without it, the newest that `jsonschema` knows. Numbers are those that
-    were written, not rounded. Formats are asserted: those that the drafts name. A reference leads into the schema or to
-    a draft of the standard, never to a network or a file. A `pattern` is a regular expression of Python, but for `$`,
-    which is the end of the text alone; a search takes 10 seconds at most.
+    The draft is the one that `$schema` names, or else the newest that `jsonschema` knows. Numbers are exact. All
+    formats of the drafts are asserted. A reference leads into the schema or to a draft of the standard, never to a
+    network or a file. A `pattern` is a regular expression of Python, except that `$` matches only at the end of the
+    text; a search is limited to 10 seconds.
 
     Raises:
-        BadSchemaError: it is not a valid schema, of an unknown draft, refers to what is not there, or never ends.
+        BadSchemaError: the schema is not valid, is of an unknown draft, has an unresolvable reference, or recurses
+            endlessly.
     """
     try:
         for error in _checker(schema).iter_errors(instance):
@@ -108,12 +109,12 @@ def violations(instance: JSON, schema: Schema) -> Iterator[Violation]:
         raise
     except (BadPatternError, SlowSearchError) as error:
         raise BadSchemaError(f"the schema cannot be applied: {error}") from error
-    except Exception as error:  # whatever a schema does to a validator is not a failure of ours
+    except Exception as error:  # an error that a schema causes in the validator is reported as the schema's
         raise BadSchemaError(f"the schema cannot be applied: {type(error).__name__}: {_short(str(error))}") from error
 
 
 def _checker(schema: Schema) -> Checker:
-    """Return what checks by the schema, of the newest draft or the one that it names."""
+    """Return the validator for the schema, of the draft that it names or else the newest one."""
     common: type[Validator] = Draft202012Validator
     draft = _draft_of(schema)
     if draft is not None:
@@ -131,7 +132,7 @@ def _checker(schema: Schema) -> Checker:
 
 
 def _draft_of(schema: object) -> str | None:
-    """Return the address of the draft that the schema names."""
+    """Return the URI of the draft that the schema names, or None."""
     address = schema.get("$schema") if is_mapping(schema) else None
     if address is None or isinstance(address, str):
         return address
@@ -167,24 +168,24 @@ def _short(message: str) -> str:
 
 
 class Checker(Protocol):
-    """What checks values by a schema; each schema inside has one of its own."""
+    """The part of a validator that is used here; each subschema has a validator of its own."""
 
     schema: Schema
     format_checker: FormatChecker
 
     def iter_errors(self, instance: JSON) -> Iterator[ValidationError]:
-        """Yield where the value does not conform."""
+        """Yield the errors of the value."""
         ...
 
     def descend(
         self, instance: JSON, schema: JSON, path: str | None = None, schema_path: str | None = None
     ) -> Iterator[ValidationError]:
-        """Yield where a part of the value does not conform to a schema that is in this one."""
+        """Yield the errors of a part of the value for a subschema."""
         ...
 
 
 class _Kind(Protocol):
-    """A class of checkers: a draft."""
+    """A class of validators: a draft."""
 
     evolve: Callable[..., Checker]
 
@@ -208,7 +209,7 @@ def _exact(draft: type[Validator]) -> _Kind:
         address = _draft_of(inner)
         if address is None:
             return evolve(self, **changes)
-        # A schema that names its draft would be given to the one that has the common rules.
+        # The base class would pick the library's validator, without our rules, for a subschema that names its draft.
         other = _exact(validator_for({"$schema": address}, default=draft))
         resolver: object = changes.get("_resolver", getattr(self, "_resolver", None))
         return other(inner, format_checker=self.format_checker, _resolver=resolver)
@@ -219,9 +220,9 @@ def _exact(draft: type[Validator]) -> _Kind:
 
 def _extended(draft: type[Validator]) -> _Kind:
     types = draft.TYPE_CHECKER
-    by_writing = not types.is_type(1.0, "integer")  # pyright: ignore[reportUnknownMemberType] - no types
+    by_writing = not types.is_type(1.0, "integer")  # pyright: ignore[reportUnknownMemberType] - untyped
     of_draft = {"number": _is_number, "integer": _is_written_as_integer if by_writing else _is_integer}
-    exact: object = types.redefine_many(of_draft)  # pyright: ignore[reportUnknownMemberType] - no types
+    exact: object = types.redefine_many(of_draft)  # pyright: ignore[reportUnknownMemberType] - untyped
     rules = {name: rule for name, rule in _RULES.items() if name in draft.VALIDATORS}
     return extend(draft, rules, type_checker=exact)  # type: ignore[no-untyped-call, no-any-return]  # pyright: ignore[reportUnknownVariableType] - no types
 
@@ -284,28 +285,28 @@ _PARTS = re.compile(r"\\.|\[\^?+(?:\\.|[^\]\\])*+\]|\$", re.DOTALL)
 
 
 def _is_number(_checker: object, value: object) -> bool:
-    """Whether it is a number; those of the standard's own schemas are Python's."""
+    """Return whether it is a number; the numbers in the standard's own schemas are Python's."""
     return isinstance(value, Decimal | int | float) and not isinstance(value, bool)
 
 
 def _is_integer(checker: object, value: object) -> bool:
-    """Whether it is a number without a fraction, however it was written."""
+    """Return whether it is a number without a fraction, however it is written."""
     return isinstance(value, Decimal | int | float) and _is_number(checker, value) and parts(value)[1] >= 0
 
 
 def _is_written_as_integer(checker: object, value: object) -> bool:
-    """Whether it is a number that was written without a fraction and without an exponent, as drafts 3 and 4 want it."""
+    """Return whether it is a number written without fraction and exponent, as drafts 3 and 4 require."""
     return value.as_tuple().exponent == 0 if isinstance(value, Decimal) else _is_integer(checker, value)
 
 
 def _is_multiple(value: Decimal | float, of: Decimal | float) -> bool:
-    """Whether a number is a whole multiple of another one, which is more than 0. Both are as large as they may be."""
+    """Return whether a number is an integer multiple of another one above 0; exact for any size."""
     (digits, power), (divisor, least) = parts(value), parts(of)
     return not digits or (power >= least and digits % divisor * pow(10, power - least, divisor) % divisor == 0)
 
 
 def _has_equal(elements: Iterable[JSON]) -> bool:
-    """Whether two of the elements are equal, in time that is proportional to what there is."""
+    """Return whether two of the elements are equal, in linear time."""
     seen: set[str] = set()
     for element in elements:
         form = compact(element)
@@ -317,10 +318,10 @@ def _has_equal(elements: Iterable[JSON]) -> bool:
 
 @lru_cache
 def _expression(pattern: str) -> Expression:
-    """Return a pattern of a schema: an expression of Python, but for `$`, which is the end of the text alone.
+    """Compile a pattern of a schema: a Python expression, except that `$` matches only at the end of the text.
 
     Raises:
-        BadPatternError: it is none.
+        BadPatternError: it is not a regular expression.
     """
     return Expression(_PARTS.sub(lambda part: r"\Z" if part[0] == "$" else part[0], pattern))
 
@@ -365,7 +366,7 @@ def _is_time(text: str) -> bool:
         return found is not None
     minute = 60 * int(found["hour"]) + int(found["minute"])
     ahead = 60 * int(found["hours"] or 0) + int(found["minutes"] or 0)
-    # A leap second is the last one of a day in UTC.
+    # A leap second is the last second of a day in UTC.
     return (minute - (-ahead if found["sign"] == "-" else ahead)) % _MINUTES_OF_DAY == _MINUTES_OF_DAY - 1
 
 
@@ -391,5 +392,6 @@ _FORMATS: Final[dict[str, Callable[[str], bool]]] = {
     "uri-reference": _is(_URI_REFERENCE),
     "uri-template": _is(_TEMPLATE),
 }
-"""Whether a text has the format: RFC 3339, RFC 1123, RFC 6570, RFC 6901 with its draft for relative pointers, and the
-characters and the scheme of RFC 3986 and RFC 3987."""
+"""Checks of texts by format: RFC 3339, RFC 1123, RFC 6570, RFC 6901 with its draft for relative pointers, and the
+characters and scheme of RFC 3986 and RFC 3987.
+"""

@@ -1,4 +1,4 @@
-"""The console report: a line for each test, then the details of those that failed, then the totals."""
+"""The console report: a line for each test, then the details of failed tests, then the totals."""
 
 from __future__ import annotations
 
@@ -11,35 +11,35 @@ from reenact.terminal.report.results import Results, TestResult, TestSuiteResult
 from reenact.terminal.text import end_of, on_a_line, plain_lines
 
 LARGEST = 4000
-"""Characters that are shown of one text; of what the program wrote the last, of all else the first."""
+"""Maximum number of characters shown of one text; of output its end, of other texts their beginning."""
 FIRST_LINES = 40
 LAST_LINES = 20
-"""Lines that are shown of one text; what is between the first and the last is left out."""
+"""With `FIRST_LINES`, the number of lines shown of one text; those in between are left out."""
 DETAILED = 100
-"""Failures that are shown with all about them; of further ones, why they failed."""
+"""Maximum number of failures shown with details; of further ones only the reason is shown."""
 _WORDS = {"passed": "passed ", "failed": "FAILED ", "error": "ERROR  ", "skipped": "skipped"}
 _COLORS = {"passed": "32", "failed": "1;31", "error": "1;35", "skipped": "33"}
 
 
 def console(results: Results, *, colored: bool = False) -> str:
-    """Return the report. But for our own colours, if they are wanted, it holds nothing that a terminal would obey."""
+    """Return the report, with control characters escaped except our own colours, if `colored`."""
     return "\n".join(_lines(results, _Ink(colored=colored))) + "\n"
 
 
 def wants_color(file: TextIO, environment: Mapping[str, str]) -> bool:
-    """Return whether colours are of use: on a terminal that knows them, unless `NO_COLOR` is set (no-color.org)."""
+    """Return whether to use colours: on a terminal that supports them, unless `NO_COLOR` is set (no-color.org)."""
     return file.isatty() and not environment.get("NO_COLOR") and environment.get("TERM") != "dumb"
 
 
 def write_console(text: str, file: TextIO) -> None:
-    r"""Write the text; characters that the file's encoding does not have become `\u2026` and the like."""
+    r"""Write the text; characters that the file's encoding does not have are written as `\u2026` and the like."""
     encoding = getattr(file, "encoding", None) or "utf-8"
     file.write(text.encode(encoding, "backslashreplace").decode(encoding))
     file.flush()
 
 
 class _Ink:
-    """Colours text, or leaves it alone."""
+    """Colours text if colours are on."""
 
     def __init__(self, *, colored: bool) -> None:
         self._colored = colored
@@ -118,7 +118,7 @@ def _end(output: str) -> str:
 
 
 def _few_lines(text: str) -> str:
-    """Return the text without its middle, if it has too many lines."""
+    """Return the text without its middle if it has too many lines."""
     lines = text.split("\n")
     missing = len(lines) - FIRST_LINES - LAST_LINES
     if missing <= 1:

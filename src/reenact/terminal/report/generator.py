@@ -1,4 +1,4 @@
-"""The report generator: results in, text out, and a file if one is asked for."""
+"""The report generator: formats results, and optionally writes them to a file."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ from reenact.terminal.text import encodable
 
 
 def write_report(path: Path, text: str) -> None:
-    """Write the text to the path, making the directories above it; what was there is replaced in one step.
+    """Write the text to the path atomically, creating its parent directories.
 
-    What is not a regular file, as a device or a pipe, is written to as it is.
+    A path that is not a regular file, such as a device or a pipe, is written to directly.
 
     Raises:
-        TerminalTestError: `INVALID_CONFIG`: it cannot be written; the message names the path and says why.
+        TerminalTestError: it cannot be written (`INVALID_CONFIG`); the message names the path and the reason.
     """
     data = text.encode()
     try:
@@ -40,7 +40,7 @@ def write_report(path: Path, text: str) -> None:
         target = followed(path)
         target.parent.mkdir(parents=True, exist_ok=True)
         _replace(target, data)
-    except (OSError, ValueError) as error:  # a NUL in the name, links that lead in a circle
+    except (OSError, ValueError) as error:  # a NUL in the name, or a cycle of links
         why = (error.strerror if isinstance(error, OSError) else None) or str(error)
         raise invalid(
             f"the report cannot be written to {os.fspath(path)!r}: {why}; make room or name another file",
@@ -49,11 +49,11 @@ def write_report(path: Path, text: str) -> None:
 
 
 def followed(path: Path) -> Path:
-    """Return where the path leads, however many links there are.
+    """Resolve all links of the path.
 
     Raises:
-        OSError: they lead in a circle, of which `Path.resolve` says nothing since Python 3.13.
-        ValueError: there is a NUL in it.
+        OSError: the links form a cycle, which `Path.resolve` does not report since Python 3.13.
+        ValueError: the path has a NUL in it.
     """
     target = Path(os.path.realpath(path))
     if target.is_symlink():
@@ -74,13 +74,13 @@ def _replace(target: Path, data: bytes) -> None:
 
 
 class ReportOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """What report is made.
+    """The format and content of a report.
 
     Attributes:
         format: `junit`, `html`, `json` or `console`.
-        output_path: a file for it; its directories are made, and what was there is replaced at once.
-        include_output: with what the programs showed; why a test failed is said in any case.
-        include_stack: with where in the code it failed.
+        output_path: a file for the report; its directories are created, and the file is replaced atomically.
+        include_output: include the output of the programs; the reason of a failure is included in any case.
+        include_stack: include the tracebacks of failures.
     """
 
     format: ReportFormat
@@ -90,7 +90,7 @@ class ReportOptions(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ReportGenerator:
-    """Makes reports of what became of tests.
+    """Creates reports of test results.
 
     A duration or a start that is not a number of seconds raises a `TerminalTestError` of type `INVALID_CONFIG`.
     """
@@ -99,8 +99,8 @@ class ReportGenerator:
         """Return the report, and write it to `output_path` if there is one.
 
         Raises:
-            TerminalTestError: `INVALID_CONFIG`: there is no such format, or the file cannot be written. Then what was
-                there before is still there.
+            TerminalTestError: the format is unknown, or the file cannot be written (`INVALID_CONFIG`); an existing file
+                is unchanged then.
         """
         path = None if options.output_path is None else Path(options.output_path)
         wanted = selected(results, include_output=options.include_output, include_stack=options.include_stack)
@@ -110,11 +110,11 @@ class ReportGenerator:
         return report
 
     def generate_junit(self, results: Results) -> str:
-        """Return the report as JUnit XML, with output and stack."""
+        """Return the report as JUnit XML, with output and tracebacks."""
         return self.generate(results, ReportOptions(format="junit"))
 
     def generate_html(self, results: Results) -> str:
-        """Return the report as a page of HTML, for the current directory."""
+        """Return the report as an HTML page whose links are relative to the current directory."""
         return self.generate(results, ReportOptions(format="html"))
 
     def generate_json(self, results: Results) -> str:
@@ -122,13 +122,13 @@ class ReportGenerator:
         return self.generate(results, ReportOptions(format="json"))
 
     def print_console(self, results: Results, file: TextIO | None = None) -> None:
-        """Print the report for people, to standard output unless a file is given; in colours if it is a terminal."""
+        """Print the console report to the file or to standard output, with colours if it is a terminal."""
         target = sys.stdout if file is None else file
         wanted = selected(results, include_output=True, include_stack=True)
         write_console(console(wanted, colored=wants_color(target, os.environ)), target)
 
 
-def _made(format: ReportFormat, results: Results, directory: Path) -> str:  # noqa: A002 - as the option
+def _made(format: ReportFormat, results: Results, directory: Path) -> str:  # noqa: A002 - same name as the option
     match format:
         case "junit":
             return junit(results)
@@ -149,7 +149,7 @@ _LARGEST_INTEGER = 2**53
 
 
 class Report(msgspec.Struct, frozen=True, kw_only=True):
-    """Results as JSON, a stable form for programs; `error_type` of a test is one of `TerminalTestErrorType`.
+    """Results as JSON, in a stable form for programs; `error_type` of a test is one of `TerminalTestErrorType`.
 
         {"version": 1,
          "totals": {"tests", "passed", "failed", "errors", "skipped", "duration"},
@@ -158,8 +158,8 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
              "attachments", "reason",
              "assertions": [{"passed", "type", "actual", "expected", "diff", "message"}]}]}]}
 
-    Times are in seconds, `started` since 1970 in UTC; what is not known is null. Names may be added to version 1;
-    none is taken away, and none changes its meaning.
+    Times are in seconds, `started` since 1970 in UTC; an unknown value is null. Names may be added to version 1; none
+    is removed or changes its meaning.
     """
 
     version: Literal[1] = 1
@@ -168,13 +168,13 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def to_json(results: Results) -> str:
-    """Return the results as strict JSON: no NaN, and nothing that is not Unicode."""
+    """Return the results as strict JSON, without NaN and lone surrogates."""
     report = _fit(Report(totals=totals(results), suites=tuple(results)))
     return msgspec.json.format(msgspec.json.encode(report), indent=2).decode() + "\n"
 
 
 def _fit(value: object, depth: int = 0) -> object:
-    """Return the value as JSON has it: a pattern is its text, and what JSON cannot say is said in words."""
+    """Convert the value to JSON: a pattern becomes its text, and anything that JSON cannot represent its `repr`."""
     if isinstance(value, str):
         return encodable(value)
     if value is None or _is_number(value):
@@ -191,7 +191,7 @@ def _fit(value: object, depth: int = 0) -> object:
 
 
 def _is_number(value: object) -> bool:
-    """Whether it is a number, or true or false, that every reader of JSON takes for the same."""
+    """Return whether it is a boolean, or a number that every JSON parser reads as the same value."""
     return isfinite(value) if isinstance(value, float) else isinstance(value, int) and abs(value) <= _LARGEST_INTEGER
 
 

@@ -1,6 +1,6 @@
-"""Results as one HTML page that needs nothing else: no script, no file beside it, no network.
+"""Results as one self-contained HTML page: without scripts, other files or network access.
 
-All that was said is escaped, and what cannot be shown is made visible. Tests that failed come first.
+All text is escaped, and invisible characters are shown as escapes. Failed tests come first.
 """
 
 from __future__ import annotations
@@ -86,23 +86,23 @@ def _variables(theme: dict[str, str]) -> str:
 
 
 LARGEST = 50_000
-"""Characters that are shown of one text; the last ones."""
+"""Maximum number of characters shown of one text, from its end."""
 LARGEST_IN_ALL = 5_000_000
-"""Characters that are shown of all texts together."""
+"""Maximum number of characters shown of all texts together."""
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'"
 _LOOKS = ("font-weight: bold", "opacity: 0.75", "font-style: italic", "outline: 1px dotted")
-"""Of bold, dim, italic and hidden text."""
+"""CSS of bold, dim, italic and hidden text."""
 _SHAPES: Final[dict[str | bool, str]] = {False: "solid", "single": "solid", "curly": "wavy"}
 _BAD: Final[frozenset[Status]] = frozenset({"failed", "error"})
 
 
 def html(results: Results, beside: Path) -> str:
-    """Return the page; links to attachments lead there from the directory that it is to be in."""
+    """Return the page; links to attachments are relative to the directory `beside`, where the page will be."""
     return _Page(beside).document(results)
 
 
 class _Page:
-    """Writes one page: it knows how much may still be shown."""
+    """Writes one page, and limits the total amount of text on it."""
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
@@ -164,7 +164,8 @@ class _Page:
                 shown = "\n".join(_diff_line(line) for line in plain_lines(end).split("\n"))
             case _:
                 shown = escape(plain_lines(end))
-        # A reader drops a line break that comes first in `pre`. It can be scrolled, so it must be reached by keyboard.
+        # HTML parsers drop a line break at the beginning of `pre`. It is scrollable, so it must be reachable by
+        # keyboard.
         heading = escape(part.title.capitalize())
         look = "terminal" if part.kind in {"screen", "output"} else "text"
         return (
@@ -206,7 +207,7 @@ class _Page:
 
 
 def styled(output: str) -> str:
-    """Return the text of what a program wrote, escaped, with its colours and styles."""
+    """Return the text of a program's output as HTML with its colours and styles."""
     return "".join(_span(token) for token in ANSIParser().parse(with_newlines(output)) if token.type == "text")
 
 
@@ -217,7 +218,7 @@ def _span(token: ANSIToken) -> str:
 
 def _css(style: ANSIStyle) -> Iterator[str]:
     ink, paper = shown_colors(style)
-    if style.foreground == "black" and paper == BACKGROUND:  # it could not be read
+    if style.foreground == "black" and paper == BACKGROUND:  # unreadable on the dark background
         ink = shown_color("bright_black", ink)
     if ink != FOREGROUND:
         yield f"color: {ink}"
@@ -230,7 +231,7 @@ def _css(style: ANSIStyle) -> Iterator[str]:
 
 
 def link_from(directory: Path, path: str) -> str:
-    """Return a relative reference to the file; every character that means something in one is quoted, `:` too."""
+    """Return a relative URL of the file; all special characters are percent-encoded, also `:`."""
     relative = os.path.relpath(path or ".", directory)
     try:
         name = os.fsencode(relative)

@@ -1,10 +1,10 @@
-"""Results as JUnit XML, as continuous integration reads it.
+"""Results as JUnit XML for continuous integration.
 
-There is no one schema. What is written is valid for both that are in use: the Jenkins xUnit plugin's `junit-10.xsd`,
-and the stricter one for Ant's reports (`JUnit.xsd` of Windy Road): a suite has all its attributes, and `properties`,
-`system-out` and `system-err`; a test has one element that says why it did not pass, and nothing else; times have three
-decimals. So what the program showed stands in that element; lines `[[ATTACHMENT|path]]`, which Jenkins collects, stand
-in the output of the suite.
+There is no single schema. The output is valid for both that are in use: the Jenkins xUnit plugin's `junit-10.xsd`, and
+the stricter one for Ant's reports (`JUnit.xsd` of Windy Road): a suite has all its attributes, and `properties`,
+`system-out` and `system-err`; a test has at most one child, which says why it did not pass; times have three decimals.
+So that child contains the output of the program. Lines `[[ATTACHMENT|path]]`, which Jenkins collects, are in the output
+of the suite.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from reenact.terminal.report.results import Results, TestResult, TestSuiteResult
 from reenact.terminal.text import end_of, on_a_line, visible
 
 LARGEST = 1_000_000
-"""Characters of one text in the file: common parsers take no text of more than ten million bytes."""
+"""Maximum number of characters of one text: common parsers accept at most ten million bytes."""
 _MESSAGE = 2000
 
 
@@ -67,7 +67,7 @@ def _add_suite(root: ET.Element, number: int, suite: TestSuiteResult) -> None:
 
 
 def _told(test: TestResult) -> str:
-    """Return all that is known of a failure, as text."""
+    """Return all parts of a failure as one text."""
     why, *parts = account(test)
     tried = [f"tried {test.attempts} times"] if test.attempts > 1 else []
     kept = ["--- attachments", *test.attachments] if test.attachments else []
@@ -82,12 +82,12 @@ def _attached(test: TestResult) -> str:
 
 
 def _name(text: str) -> str:
-    """Return what can be the name of something: the schemas have no empty ones."""
+    """Return a valid name: the schemas do not allow empty ones."""
     return on_a_line(text) if text.strip() else "unnamed"
 
 
 def _add(parent: ET.Element, tag: str, text: str = "", **attributes: str) -> ET.Element:
-    """Add an element, with the end of a text that is too long."""
+    """Add an element with the text, of which only the end is kept if it is too long."""
     element = ET.SubElement(parent, tag, {name: visible(value) for name, value in attributes.items()})
     end, missing = end_of(text, LARGEST)
     element.text = (f"({missing} characters are left out before this)\n" if missing else "") + visible(end)

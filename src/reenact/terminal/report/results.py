@@ -1,4 +1,4 @@
-"""The results of tests, which every report is made from, their sums, and what of them is reported. Times in seconds."""
+"""The results of tests, their totals, and the parts of a failure that reports show. Times are in seconds."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from reenact.terminal.errors import TerminalTestErrorType, invalid
 from reenact.terminal.matching.options import AssertionResult
 
 Status: TypeAlias = Literal["passed", "failed", "skipped", "error"]
-"""`error`: the fixture or the harness failed, and nothing is known of the program."""
+"""`error` means that the fixture or the harness failed, so that the program was not judged."""
 
 
 class TestResult(msgspec.Struct, frozen=True, kw_only=True):
-    """What became of one test; of one that was tried several times, what became of it at last."""
+    """The result of one test; if it was retried, the result of the last attempt."""
 
     __test__: ClassVar[bool] = False
 
@@ -27,25 +27,25 @@ class TestResult(msgspec.Struct, frozen=True, kw_only=True):
     status: Status
     duration: float
     error: str | None = None
-    """Why it failed, in words."""
+    """Why the test failed."""
     error_type: TerminalTestErrorType | None = None
-    """Of what kind that is, if it is one of ours."""
+    """The kind of error, if it is one of ours."""
     stack: str | None = None
-    """Where in the code, if that is known."""
+    """The traceback, if there is one."""
     output: str | None = None
-    """What the program showed, escape sequences and all."""
+    """The output of the program, with escape sequences."""
     screen: str | None = None
     """The last screen, as text."""
     assertions: tuple[AssertionResult, ...] = ()
     attempts: int = 1
     attachments: tuple[str, ...] = ()
-    """Paths of files that were kept: recordings, pictures of the screen."""
+    """Paths of the files that were kept: recordings and pictures of the screen."""
     reason: str | None = None
-    """Why it was skipped."""
+    """Why the test was skipped."""
 
 
 class TestSuiteResult(msgspec.Struct, frozen=True, kw_only=True):
-    """What became of the tests of a suite, in their order; `duration` is the time from its start to its end."""
+    """The results of the tests of a suite in their order; `duration` is the time from its start to its end."""
 
     __test__: ClassVar[bool] = False
 
@@ -57,26 +57,26 @@ class TestSuiteResult(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def passed(self) -> int:
-        """How many passed."""
+        """Number of tests that passed."""
         return self.count("passed")
 
     @property
     def failed(self) -> int:
-        """How many failed."""
+        """Number of tests that failed."""
         return self.count("failed")
 
     @property
     def skipped(self) -> int:
-        """How many were skipped."""
+        """Number of tests that were skipped."""
         return self.count("skipped")
 
     @property
     def errors(self) -> int:
-        """How many could not be tried as they should."""
+        """Number of tests that ended with an error of the fixture or harness."""
         return self.count("error")
 
     def count(self, status: Status) -> int:
-        """Return how many have this status."""
+        """Return the number of tests with this status."""
         return sum(test.status == status for test in self.tests)
 
 
@@ -84,7 +84,7 @@ Results: TypeAlias = Sequence[TestSuiteResult]
 
 
 class Totals(msgspec.Struct, frozen=True, kw_only=True):
-    """The sums over all suites; `duration` in seconds, from the start of the first to the end of the last."""
+    """The totals over all suites; `duration` is the time in seconds from the first start to the last end."""
 
     tests: int
     passed: int
@@ -95,7 +95,7 @@ class Totals(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def success(self) -> bool:
-        """Whether no test failed, and every one could be tried."""
+        """Whether no test failed or had an error."""
         return not self.failed and not self.errors
 
     def __str__(self) -> str:
@@ -104,7 +104,7 @@ class Totals(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def totals(results: Results) -> Totals:
-    """Return the sums."""
+    """Return the totals."""
     return Totals(
         tests=sum(len(suite.tests) for suite in results),
         passed=sum(suite.passed for suite in results),
@@ -116,17 +116,17 @@ def totals(results: Results) -> Totals:
 
 
 def _seconds(duration: float) -> str:
-    """Return the seconds as a decimal number without an exponent: milliseconds, or four digits if it is below one."""
+    """Return the seconds as a decimal number without an exponent: with milliseconds, or four digits below one."""
     return f"{duration:.3f}" if duration >= 1 else f"{Decimal(f'{duration:.4g}'):f}"
 
 
 def spoken(duration: float) -> str:
-    """Return the time for people: `1.25 s`, `12.3 ms`."""
+    """Return the duration for people: `1.25 s`, `12.3 ms`."""
     return f"{duration:.2f} s" if duration >= 1 else f"{Decimal(f'{duration * 1000:.3g}'):f} ms"
 
 
 def _duration(results: Results) -> float:
-    """Return the time that all suites took, of which some may have run at the same time."""
+    """Return the duration of all suites, some of which may have run at the same time."""
     starts = [suite.started for suite in results if suite.started is not None]
     if not starts or len(starts) < len(results):
         return sum(suite.duration for suite in results)
@@ -138,12 +138,12 @@ _YEAR_10000 = 253_402_300_800
 
 
 def selected(results: Results, *, include_output: bool, include_stack: bool) -> tuple[TestSuiteResult, ...]:
-    """Return the results without what is not wanted.
+    """Return the results without the parts that are not wanted.
 
-    Without output, what the program showed goes: `output`, `screen`, what assertions were about. Diffs stay.
+    Without output, all text of the program is removed: `output`, `screen`, and `actual` of assertions. Diffs stay.
 
     Raises:
-        TerminalTestError: `INVALID_CONFIG`: a time is not a number of seconds.
+        TerminalTestError: a time is not a number of seconds (`INVALID_CONFIG`).
     """
     for suite in results:
         _check(suite)
@@ -154,12 +154,12 @@ def selected(results: Results, *, include_output: bool, include_stack: bool) -> 
 
 
 def failures(suite: TestSuiteResult) -> tuple[TestResult, ...]:
-    """Return the tests that did not pass, and were not skipped."""
+    """Return the tests with status `failed` or `error`."""
     return tuple(test for test in suite.tests if test.status in {"failed", "error"})
 
 
 class Part(NamedTuple):
-    """A part of what is known of a failure."""
+    """A part of the description of a failure."""
 
     title: str
     text: str
@@ -167,7 +167,7 @@ class Part(NamedTuple):
 
 
 def account(test: TestResult) -> Iterator[Part]:
-    """Yield all that is known of a failure: why, then failed assertions as far as that does not tell them already."""
+    """Yield all parts of a failure: its reason, then failed assertions unless the reason already contains them."""
     why = test.error or "it is not known why"
     failed = [assertion for assertion in test.assertions if not assertion.passed]
     yield Part("why", why, "diff" if any(one.diff and one.diff in why for one in failed) else "text")

@@ -1,1 +1,1 @@
-"""What a terminal shows, worked out by an engine."""
+"""The screen of a terminal, as computed by an engine."""

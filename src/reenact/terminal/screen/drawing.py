@@ -18,7 +18,7 @@ _BASIC = (
     *("#3b3b46", "#e05561", "#8cc265", "#d1a152", "#5fa8f5", "#c678dd", "#42b3c2", "#d7dae0"),
     *("#7d8590", "#ff7b86", "#a5e075", "#f0c674", "#7cc0ff", "#de9bff", "#5fd7e6", "#ffffff"),
 )
-"""The first sixteen have no agreed look: these can be read on the background above."""
+"""The first sixteen colours are not standardised; these are legible on the background above."""
 _CUBE = (0, 95, 135, 175, 215, 255)
 _RGB = re.compile(r"#[0-9a-fA-F]{6}")
 
@@ -33,7 +33,7 @@ _PALETTE = _palette()
 
 
 def shown_color(color: str | None, default: str) -> str:
-    """Return `#rrggbb` for a colour of a style; the default for None, and for what is not a colour."""
+    """Return `#rrggbb` for a colour of a style; the default for None and for an unknown colour."""
     if color is None:
         return default
     if _RGB.fullmatch(color):
@@ -44,12 +44,12 @@ def shown_color(color: str | None, default: str) -> str:
 _LIGHT = "─│┌┐└┘├┤┬┴┼╴╵╶╷"
 _HEAVY = "━┃┏┓┗┛┣┫┳┻╋╸╹╺╻"
 _REACHES = ("lr", "ud", "rd", "ld", "ru", "lu", "rud", "lud", "lrd", "lru", "lrud", "l", "u", "r", "d")
-"""How far each of them reaches from the middle of its cell: left, right, up, down."""
+"""The sides that each of them reaches from the middle of its cell: left, right, up, down."""
 _ARCS = {"╭": "rd", "╮": "ld", "╰": "ru", "╯": "lu"}
 
 
 class Lines(NamedTuple):
-    """What a character is made of: the sides that it reaches, how wide its lines are, and whether it bends."""
+    """The lines of a box-drawing character: the sides they reach, their width, and whether they form an arc."""
 
     sides: str
     width: int = 1
@@ -64,12 +64,12 @@ _LINES = {
 
 
 def lines_of(character: str) -> Lines | None:
-    """Return the lines that the character consists of, None if it is of another kind."""
+    """Return the lines of a box-drawing character; None for any other character."""
     return _LINES.get(character)
 
 
 def outline(lines: Lines, x: int, y: int, width: int, height: int) -> str:
-    """Return the path, as SVG has it, of these lines in the cell with this corner and this size."""
+    """Return the SVG path of these lines in the cell with this corner and size."""
     middle, center = f"{x + width / 2:g}", f"{y + height // 2}.5"
     ends = {"l": f"{x} {center}", "r": f"{x + width} {center}", "u": f"{middle} {y}", "d": f"{middle} {y + height}"}
     first, *others = (ends[side] for side in lines.sides)
@@ -84,7 +84,7 @@ _HIGH = 18
 _BASELINE = 13
 _UNDER = 15
 _MARGIN = 9
-"""Pixels: a cell, where its text stands and is underlined, and the frame around all."""
+"""In pixels: the size of a cell, the baseline and underline of its text, and the margin around the screen."""
 _UNWRITABLE = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]|[\t\n\r]")
 _STYLE = (
     "text{font:15px monospace;white-space:pre}"
@@ -95,7 +95,7 @@ _DASHES: Final[dict[Underline, str]] = {"dotted": "1 2", "dashed": "4 2"}
 
 
 class _Run(NamedTuple):
-    """Cells of a row that are drawn at once."""
+    """Cells of a row that are drawn together."""
 
     row: int
     column: int
@@ -113,11 +113,11 @@ class _Run(NamedTuple):
 
 
 def svg(screen: Screen) -> str:
-    """Return a picture of the screen: well-formed XML that needs nothing else, whatever the screen holds.
+    """Return a picture of the screen as self-contained, well-formed XML, whatever the screen contains.
 
-    Text stays text, but for the lines of boxes and tables. It has a background of its own, so that it can be read on
-    dark pages and on light ones. What XML cannot hold is U+FFFD there. Hidden text is left out; what blinks stands
-    still.
+    Text remains text, except the lines of boxes and tables. The picture has its own background, so that it is legible
+    on dark and light pages. Characters that XML does not allow become U+FFFD. Hidden text is left out; blinking text
+    does not blink.
     """
     width, height = screen.columns * _WIDE, screen.rows * _HIGH
     full = f'width="{width + 2 * _MARGIN}" height="{height + 2 * _MARGIN}"'
@@ -141,7 +141,7 @@ def save_evidence(recording: Recording, screen: Screen, stem: Path, title: str |
     """Write the recording and a picture of the screen to `stem.cast` and `stem.svg`; return both paths.
 
     Raises:
-        OSError: one cannot be written.
+        OSError: one of them cannot be written.
     """
     cast, picture = stem.with_name(f"{stem.name}.cast"), stem.with_name(f"{stem.name}.svg")
     recording.save(cast, title)
@@ -150,7 +150,7 @@ def save_evidence(recording: Recording, screen: Screen, stem: Path, title: str |
 
 
 def _runs(row: int, cells: Iterable[Cell]) -> Iterator[_Run]:
-    """Yield cells of one style together, but by itself what fonts might draw in another width."""
+    """Yield runs of cells with the same style; a character that fonts may draw in another width is a run of its own."""
     run: _Run | None = None
     column = 0
     for cell in cells:
@@ -223,7 +223,7 @@ def _cursor(cursor: Cursor, screen: Screen) -> Iterator[str]:
 
 
 def shown_colors(style: ANSIStyle) -> tuple[str, str]:
-    """Return the colours of the text and of what is behind it, as `#rrggbb`."""
+    """Return the colours of the text and of its background, as `#rrggbb`."""
     foreground, background = shown_color(style.foreground, FOREGROUND), shown_color(style.background, BACKGROUND)
     return (background, foreground) if style.inverse else (foreground, background)
 

@@ -1,4 +1,4 @@
-"""The engine: works out, with Ghostty's library, what a terminal shows."""
+"""The screen engine, which computes the screen with Ghostty's library."""
 
 from __future__ import annotations
 
@@ -8,20 +8,20 @@ from reenact.terminal.screen.libghostty import Glyph, Terminal, style_of
 from reenact.terminal.screen.model import Cell, Cursor, Modes, Screen, checked_size
 
 _REMEMBERED = 20_000
-"""Kinds of cells, and styles, that are remembered before all are forgotten."""
+"""Maximum number of cached cells, and of cached styles, before both caches are cleared."""
 _CURSOR_KEYS = 1
 _KEYPAD = 66
 _PASTE = 2004
 
 
 class Engine:
-    """A screen as Ghostty shows it, with at most `scrollback` lines above it; used by one thread at a time.
+    """A screen as Ghostty shows it, with at most `scrollback` lines above it. Not thread-safe.
 
-    Whatever bytes come, in whatever pieces, it takes them without an exception. A look costs what has changed since the
-    last one: rows that have not are remembered. Images are not kept.
+    Any bytes, in any pieces, are accepted without an exception. Reading the screen costs time only for rows that have
+    changed since the last reading; other rows are cached. Images are not kept.
 
     Raises:
-        TerminalTestError: `INVALID_CONFIG`; no screen has this size.
+        TerminalTestError: the size is invalid (`INVALID_CONFIG`).
     """
 
     def __init__(self, columns: int, rows: int, scrollback: int = 10_000) -> None:
@@ -33,21 +33,21 @@ class Engine:
         self._styles: dict[bytes, ANSIStyle] = {}
 
     def feed(self, data: bytes) -> bytes:
-        """Take what the program wrote; return what a terminal would answer it, as to a question for the cursor."""
+        """Process output of the program; return the terminal's replies, such as to a query for the cursor position."""
         return self._terminal.write(data)
 
     def resize(self, columns: int, rows: int) -> None:
-        """Give the screen another size; on the main screen, lines that were too long for a row are broken anew."""
+        """Change the size of the screen; on the main screen, lines that wrapped are wrapped again."""
         self._terminal.resize(*checked_size(columns, rows))
         self._history.forget()
 
     def text(self) -> str:
-        """Return what `Screen.text` would be, at less cost than all cells."""
+        """Return the same as `Screen.text`, without copying all cells."""
         self._look()
         return "\n".join(self._lines).rstrip("\n")
 
     def modes(self) -> Modes:
-        """Return what the program has asked for."""
+        """Return the modes that the program has set."""
         terminal = self._terminal
         return Modes(
             application_cursor=terminal.mode(_CURSOR_KEYS),
@@ -57,7 +57,7 @@ class Engine:
         )
 
     def screen(self) -> Screen:
-        """Return the screen as it is now."""
+        """Return a snapshot of the screen."""
         self._look()
         terminal = self._terminal
         columns, rows = terminal.size
@@ -74,7 +74,7 @@ class Engine:
         )
 
     def close(self) -> None:
-        """Release what it holds. Idempotent."""
+        """Release the engine's memory. Idempotent."""
         terminal, self._live = self._live, None
         if terminal is not None:
             terminal.close()
@@ -106,7 +106,7 @@ class Engine:
             self._lines[row] = "".join([cell.text for cell in cells]).rstrip(" ")
 
     def _cell(self, number: int, row: int, column: int, styles: dict[int, ANSIStyle]) -> Cell:
-        """Return a cell of the row that the terminal stands at; remember it if its number says everything."""
+        """Return a cell of the current row; cache it if its number determines it completely."""
         glyph = self._known.get(number) or self._terminal.glyph(number)
         self._known[number] = glyph
         if isinstance(glyph, Cell):
@@ -133,7 +133,7 @@ class Engine:
 
 
 class _History:
-    """The lines above the screen. Those that were read before are read again only if they may be others by now."""
+    """The lines above the screen. Lines that were read before are read again only if they may have changed."""
 
     def __init__(self, terminal: Terminal, most: int) -> None:
         self._terminal = terminal
@@ -155,14 +155,15 @@ class _History:
         return tuple(self._lines[-self._most :])
 
     def forget(self) -> None:
-        """Know nothing."""
+        """Forget all lines."""
         self._lines.clear()
         self._terminal.unmark()
 
     def _still_known(self, count: int) -> int:
-        """Return how many of the known lines, the newest of them, are still there as the first.
+        """Return how many of the known lines, the newest ones, are still the first lines of the history.
 
-        The last of them was marked. If that is now another line, as after all were erased, none counts.
+        The last of them was marked. If that row is now another line, for example after the history was erased, none
+        are.
         """
         row = self._terminal.marked()
         if row is None or row >= min(count, len(self._lines)):

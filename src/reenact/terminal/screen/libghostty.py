@@ -1,4 +1,4 @@
-"""The binding to libghostty-vt: its calls, by the names and types of this package."""
+"""The binding to libghostty-vt: wraps its functions with the names and types of this package."""
 
 from __future__ import annotations
 
@@ -6,56 +6,57 @@ import weakref
 from collections.abc import Callable, Iterator, MutableSequence, Sequence
 from typing import Any, Final, NamedTuple, Protocol
 
-import pyghostty  # type: ignore[import-untyped]  # it has no types: what is used of it is given some below
+import pyghostty  # type: ignore[import-untyped]  # untyped: the parts that are used get types below
 from pyghostty import core
 
 from reenact.terminal.ansi.style import ANSIStyle, Underline, palette_color, rgb_color
 
-# The library is reached through cffi, where nothing has a type before it runs: these are `Any`, and what comes of them.
+# cffi provides no static types: these objects are `Any`, and so are the results of their calls.
 _ffi: Any = pyghostty.ffi
 _lib: Any = pyghostty.lib
 _core: Any = core
 
 _FOREGROUND = (229, 229, 229)
 _BACKGROUND = (0, 0, 0)
-"""What is answered when a program asks for the default colours: light on dark."""
+"""The default colours, reported to programs that query them: light on dark."""
 _CELL_WIDTH = 8
 _CELL_HEIGHT = 16
-"""Pixels, for programs that ask."""
+"""The size of a cell in pixels, reported to programs that query it."""
 _LONGEST_STRING = 64 * 1024
-"""Bytes that are kept of a string sequence that has not ended, or of what a program puts on the clipboard."""
+"""Maximum number of bytes kept of an unfinished string sequence, or of the clipboard."""
 _MOST_HISTORY = 64 * 1024 * 1024
-"""Bytes that rows above the screen may take."""
+"""Maximum number of bytes for the rows above the screen."""
 _CELL = 16
-"""Bytes that are allowed for a cell of them. It takes 8; styles, links and combined characters come on top."""
+"""Bytes reserved for each of their cells. It takes 8; styles, links and combining characters need more."""
 _PAGES = 1024 * 1024
-"""Bytes that are allowed besides: the library gives rows up by the page."""
+"""Additional bytes, since the library frees rows by the page."""
 _NO_LIMIT = 2**31
-"""Rows above the screen. To limit them makes the library ten times slower once there are as many; bytes do not."""
+"""Rows above the screen. A limit on rows makes the library ten times slower once it is reached; one on bytes does not.
+"""
 _DELETE = b"\x7f"
 _UNDERLINES: Final[dict[int, Underline]] = {1: "single", 2: "double", 3: "curly", 4: "dotted", 5: "dashed"}
 
 
 class Glyph(NamedTuple):
-    """What the number of a cell says by itself; the rest is asked of the row that it stands in."""
+    """The properties that a cell's number determines; the others are read from the cell's row."""
 
     text: str
     width: int
     background: str | None
-    """Of a cell without text that was erased in a colour."""
+    """The colour of a cell without text that was erased with a background colour."""
     style: int
-    """A number that means one style in all of a row, and may mean another in the next; 0 for none."""
+    """A style number that is valid within its row only; 0 for none."""
     linked: bool
     combined: bool
-    """There are more characters in the cell."""
+    """Whether the cell has combining characters."""
 
 
 class Terminal:
-    """A terminal of the library. The cells of a row are asked for while `changes` stands there."""
+    """A terminal of the library. The cells of a row can be read while `changes` is at that row."""
 
     def __init__(self, columns: int, rows: int, scrollback: int) -> None:
         terminal = self._terminal = _core.Terminal(columns, rows, scrollback=_NO_LIMIT, fg=_FOREGROUND, bg=_BACKGROUND)
-        self._handle = terminal._t[0]  # noqa: SLF001 - for the calls that the library has no method for
+        self._handle = terminal._t[0]  # noqa: SLF001 - for calls for which the wrapper has no method
         self._replies: list[bytes] = []
         self._scrollback, self._room = scrollback, 0
         self._picture = _made("GhosttyRenderState", _lib.ghostty_render_state_new)
@@ -72,55 +73,55 @@ class Terminal:
             (_lib.GHOSTTY_TERMINAL_OPT_APC_MAX_BYTES, bound),
             (_lib.GHOSTTY_TERMINAL_OPT_APC_MAX_BYTES_KITTY, bound),
             (_lib.GHOSTTY_TERMINAL_OPT_CLIPBOARD_WRITE_MAX_BYTES, bound),
-            # Pictures: none is kept, and no file is read for one.
+            # Images: none are stored, and no files are read for them.
             (_lib.GHOSTTY_TERMINAL_OPT_KITTY_IMAGE_STORAGE_LIMIT, _ffi.new("uint64_t*", 0)),
         ):
             self._set(option, value)
         self.resize(columns, rows)
 
     def write(self, data: bytes) -> bytes:
-        """Take what the program has written; return what the terminal answers it."""
+        """Process output of the program; return the terminal's replies."""
         self._combining = self._combining or not data.isascii()
-        # Terminals pass over both, but the library shows the one.
+        # Terminals ignore both NUL and DEL, but the library displays DEL.
         self._terminal.feed(data.replace(_DELETE, b"\0"))
         replies = b"".join(self._replies)
         self._replies.clear()
         return replies
 
     def resize(self, columns: int, rows: int) -> None:
-        """Change the size. Lines that were too long for a row are broken anew."""
+        """Change the size. Lines that wrapped are wrapped again."""
         self.size = (columns, rows)
         if self._scrollback:
-            # Narrower rows take less, but those that are there are still wide.
+            # Narrower rows need less, but existing ones are still wide.
             self._room = max(self._room, min(_MOST_HISTORY, self._scrollback * columns * _CELL + _PAGES))
         self._set(_lib.GHOSTTY_TERMINAL_OPT_SCROLLBACK_MAX_BYTES, _ffi.new("size_t*", self._room))
         self._terminal.resize(columns, rows, _CELL_WIDTH, _CELL_HEIGHT)
 
     def close(self) -> None:
-        """Give everything back to the library."""
+        """Free all objects of the library."""
         self._end()
 
     def get(self, name: str, kind: str = "uint16_t") -> int:
-        """Return a number by the library's name for it, as `cursor_x`."""
+        """Return a number by the library's name for it, such as `cursor_x`."""
         number: int = self._terminal.get(name, kind)
         return number
 
     def mode(self, number: int) -> bool:
-        """Tell whether a private mode is set."""
+        """Return whether a private mode is set."""
         return bool(self._terminal.mode(number))
 
     def title(self) -> str:
-        """Return the title that the program has given its window."""
+        """Return the window title that the program has set."""
         return _text(self._terminal.get("title", "GhosttyString"))
 
     def changes(self) -> Iterator[tuple[int, list[int]]]:
-        """Yield the rows that have changed since this was last asked: their places, and the numbers of their cells.
+        """Yield the rows that have changed since the last call: their indices and the numbers of their cells.
 
-        At each row, its cells may be asked for.
+        While the generator is at a row, the row's cells can be read.
         """
         rows, row, view = self._rows, _ffi.new("uint16_t*"), _ffi.new("GhosttyCellsView*")
         if self._combining:
-            # A character that only combines with the one before the cursor does not count as a change of its row.
+            # A character that only combines with the one before the cursor does not mark its row as changed.
             _lib.ghostty_render_state_free(self._picture[0])
             _check(_lib.ghostty_render_state_new(_ffi.NULL, self._picture))
             self._combining = False
@@ -134,12 +135,12 @@ class Terminal:
         _check(_lib.ghostty_render_state_clean(picture))
 
     def glyph(self, number: int) -> Glyph:
-        """Return what the number of a cell means, wherever it stands."""
+        """Return the properties that a cell's number determines."""
 
         def fact(name: str, kind: str) -> int:
             out = _ffi.new(f"{kind}*")
             _check(_lib.ghostty_cell_get(number, getattr(_lib, f"GHOSTTY_CELL_DATA_{name}"), out))
-            return out[0]  # type: ignore[no-any-return]  # a number, or what can be asked for one
+            return out[0]  # type: ignore[no-any-return]  # a number, or convertible to one
 
         code, tag, wide = fact("CODEPOINT", "uint32_t"), fact("CONTENT_TAG", "int"), fact("WIDE", "int")
         background = None
@@ -160,23 +161,23 @@ class Terminal:
         )
 
     def style(self, column: int) -> bytes:
-        """Return the style of a cell of the row that `changes` stands at, in the form that `style_of` reads."""
+        """Return the style of a cell of the current row of `changes`, in the form that `style_of` reads."""
         out = _core.init_sized("GhosttyStyle")
         _check(self._cell(column, "STYLE", out))
         style: bytes = _ffi.buffer(out)[:]
         return style
 
     def characters(self, column: int) -> str:
-        """Return all characters of a cell of the row that `changes` stands at."""
+        """Return all characters of a cell of the current row of `changes`."""
         out = _ffi.new("GhosttyBuffer*")
-        self._cell(column, "GRAPHEMES_UTF8", out)  # it tells how many bytes they take
+        self._cell(column, "GRAPHEMES_UTF8", out)  # returns the number of bytes
         room = _ffi.new("uint8_t[]", out.len)
         out.ptr, out.cap = room, out.len
         _check(self._cell(column, "GRAPHEMES_UTF8", out))
         return _text(out)
 
     def link(self, row: int, column: int) -> str | None:
-        """Return the address behind a cell of the row that `changes` stands at."""
+        """Return the hyperlink of a cell of the current row of `changes`."""
         place, size = self._terminal.ref(column, row), _ffi.new("size_t*")
         _lib.ghostty_grid_ref_hyperlink_uri(place, _ffi.NULL, 0, size)
         room = _ffi.new("uint8_t[]", max(size[0], 1))
@@ -185,16 +186,16 @@ class Terminal:
         return address.decode(errors="replace") or None
 
     def history(self, first: int, last: int) -> list[str]:
-        """Return the text of rows above the screen, counted from the oldest, without the blanks at their ends."""
+        """Return the text of rows above the screen, counted from the oldest, without trailing blanks."""
         selection = _core.init_sized("GhosttySelection")
         selection.start = self._terminal.ref(0, first, "history")[0]
         selection.end = self._terminal.ref(self.size[0] - 1, last, "history")[0]
-        text: str = self._terminal._format_sel(selection)  # noqa: SLF001 - its only way to a part of the text
+        text: str = self._terminal._format_sel(selection)  # noqa: SLF001 - the only way to a part of the text
         lines = [line.rstrip(" ") for line in text.split("\n")]
         return lines + [""] * (last - first + 1 - len(lines))
 
     def mark(self, row: int) -> None:
-        """Mark a row above the screen, counted from the oldest, and no other; the mark goes where the row goes."""
+        """Mark only this row above the screen, counted from the oldest; the mark moves with the row."""
         point = _ffi.new("GhosttyPointS*")
         point.tag = _lib.GHOSTTY_POINT_TAG_HISTORY
         point.value.x, point.value.y = 0, row
@@ -202,7 +203,7 @@ class Terminal:
         _check(_track(self._handle, point[0], self._mark))
 
     def marked(self) -> int | None:
-        """Return which row above the screen is the marked one, counted from the oldest; None if it is not there."""
+        """Return the index of the marked row above the screen, counted from the oldest; None if it is gone."""
         mark, out = self._mark[0], _ffi.new("GhosttyPointCoordinate*")
         if not mark or _lib.ghostty_tracked_grid_ref_point(mark, _lib.GHOSTTY_POINT_TAG_HISTORY, out):
             return None
@@ -210,7 +211,7 @@ class Terminal:
         return row
 
     def unmark(self) -> None:
-        """Mark no row."""
+        """Remove the mark."""
         _unmark(self._mark)
 
     def _cell(self, column: int, name: str, out: object) -> int:
@@ -229,7 +230,7 @@ class Terminal:
 
 
 def style_of(style: bytes) -> ANSIStyle:
-    """Return the style that `Terminal.style` has returned."""
+    """Convert the result of `Terminal.style` to a style."""
     rendition = _ffi.from_buffer("GhosttyStyle*", style)
 
     def color(name: str) -> str | None:
@@ -257,7 +258,7 @@ def style_of(style: bytes) -> ANSIStyle:
 
 
 class _Span(Protocol):
-    """Bytes of the library."""
+    """A pointer and length of the library."""
 
     ptr: object
     len: int

@@ -8,16 +8,16 @@ from reenact.terminal.ansi.style import PLAIN, ANSIStyle
 from reenact.terminal.errors import invalid
 
 LONGEST = 10_000
-"""Columns and rows at most."""
+"""Maximum number of columns, and of rows."""
 LARGEST = 1_000_000
-"""Cells at most: a picture of them all is taken whenever a screen is looked at."""
+"""Maximum number of cells: a snapshot copies all of them."""
 
 
 def checked_size(columns: int, rows: int) -> tuple[int, int]:
     """Return columns and rows.
 
     Raises:
-        TerminalTestError: `INVALID_CONFIG`; no screen has this size.
+        TerminalTestError: the size is invalid (`INVALID_CONFIG`).
     """
     for name, value in (("cols", columns), ("rows", rows)):
         if not 1 <= value <= LONGEST:
@@ -32,9 +32,10 @@ def checked_size(columns: int, rows: int) -> tuple[int, int]:
 
 
 class Cell(msgspec.Struct, frozen=True):
-    """A place on the screen: the character there with what combines with it, `" "` where nothing is.
+    """A cell of the screen: its character with combining characters, or `" "` if it is empty.
 
-    A character that is two columns wide stands in the first of them with `width` 2; the second is `""` with `width` 0.
+    A character that is two columns wide is in the first of its cells, with `width` 2; the second is `""` with `width`
+    0.
     """
 
     text: str = " "
@@ -44,7 +45,7 @@ class Cell(msgspec.Struct, frozen=True):
 
 
 class Cursor(msgspec.Struct, frozen=True):
-    """Where the cursor is, counted from 0, and whether it is shown."""
+    """The position of the cursor, counted from 0, and whether it is visible."""
 
     row: int = 0
     column: int = 0
@@ -52,7 +53,7 @@ class Cursor(msgspec.Struct, frozen=True):
 
 
 class Modes(msgspec.Struct, frozen=True, kw_only=True):
-    """What the program has asked of its terminal, as far as it changes what keys send (xterm's names and numbers)."""
+    """The terminal modes set by the program that change what keys send (xterm's names and numbers)."""
 
     application_cursor: bool = False
     """DECCKM, private mode 1: arrows, Home and End send SS3 sequences."""
@@ -65,21 +66,21 @@ class Modes(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Screen(msgspec.Struct, frozen=True, kw_only=True):
-    """A screen at one moment: it does not change when the program goes on. Rows and columns count from 0."""
+    """A snapshot of a screen, unaffected by later output. Rows and columns count from 0."""
 
     columns: int
     rows: int
     lines: tuple[str, ...]
-    """The text of each row, without the blanks at its end."""
+    """The text of each row, without trailing blanks."""
     cells: tuple[tuple[Cell, ...], ...]
     """`rows` rows of `columns` cells."""
     cursor: Cursor
     title: str = ""
     modes: Modes = Modes()
     scrollback: tuple[str, ...] = ()
-    """Lines that have left the screen at its top, the oldest first."""
+    """Lines that have scrolled off the top of the screen, oldest first."""
 
     @property
     def text(self) -> str:
-        """The rows, joined by newlines, without empty ones at the end."""
+        """The rows joined by newlines, without empty ones at the end."""
         return "\n".join(self.lines).rstrip("\n")

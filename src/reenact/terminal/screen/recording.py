@@ -1,4 +1,4 @@
-"""Recordings of a terminal session, saved as asciicasts."""
+"""Recordings of terminal sessions, saved as asciicasts."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from typing import Literal, NamedTuple, TypeAlias
 from reenact.terminal.status import ExitStatus
 
 Code: TypeAlias = Literal["o", "i", "r", "x", "m"]
-"""Output, input, another size, the exit status, a mark: the letters of the format."""
+"""The format's codes: output, input, resize, exit status, mark."""
 _BY_SIGNAL = 128
-"""What shells add to the number of a signal; the format has a number alone."""
+"""Added to the number of a signal, as shells do, since the format has only a number."""
 _MOST_EVENTS = 200_000
-"""Events of a recording, some 40 MB."""
+"""Maximum number of events of a recording, about 40 MB."""
 
 
 class Event(NamedTuple):
-    """Something that happened, `time` seconds after the start."""
+    """An event, `time` seconds after the start."""
 
     time: float
     code: Code
@@ -33,21 +33,21 @@ class Event(NamedTuple):
 class Recording:
     """The events of a terminal, in the order in which they were added.
 
-    It holds output and input as text: about the bytes of them, and 200 more for each event, of which there are 200,000
-    at most. Any thread may add or read. A character whose bytes come in pieces is part of the event of its last one;
-    bytes that are not UTF-8 are U+FFFD.
+    Output and input are kept as text, which takes about as much memory as their bytes, plus 200 bytes for each event,
+    of which there are at most 200,000. Any thread may add or read. A character whose bytes arrive in pieces belongs to
+    the event of its last byte; bytes that are not UTF-8 become U+FFFD.
 
     Args:
         cols: columns at the start.
         rows: rows at the start.
         term: the type of the terminal, as in `TERM`.
-        command: what is recorded, as it would be typed.
+        command: the recorded command line.
         started: seconds since the epoch at the start; None for now.
-        clock: what gives the seconds from which `elapsed` counts.
-        limit: how many bytes of the output, and of the input, are recorded; a mark says where that was too little.
+        clock: the clock in seconds that `elapsed` is based on.
+        limit: maximum number of bytes of the output, and of the input; a mark says where recording stopped.
 
     Attributes:
-        lock: who holds it is the only one who adds.
+        lock: protects the events; a thread that holds it is the only one that can add.
     """
 
     def __init__(
@@ -77,29 +77,29 @@ class Recording:
 
     @property
     def events(self) -> tuple[Event, ...]:
-        """What has happened so far."""
+        """The events so far."""
         return tuple(self._events)
 
     def elapsed(self) -> float:
-        """Return the seconds since the recording was made: the time to add an event with that happens now."""
+        """Return the seconds since the recording was created, which is the time of an event that happens now."""
         return self._clock() - self._began
 
     def add_output(self, time: float, data: bytes) -> None:
-        """Add what the program wrote."""
+        """Add output of the program."""
         self._add(time, "o", data, "output")
 
     def add_input(self, time: float, data: bytes) -> None:
-        """Add what was typed."""
+        """Add input to the program."""
         self._add(time, "i", data, "input")
 
     def add_resize(self, time: float, cols: int, rows: int) -> None:
-        """Add that the terminal has another size."""
+        """Add a change of the terminal's size."""
         with self.lock:
             if self._has_room(time):
                 self._events.append(Event(time, "r", f"{cols}x{rows}"))
 
     def add_exit(self, time: float, status: ExitStatus) -> None:
-        """Add how the program ended; of a signal, its number and 128, as shells say it."""
+        """Add the end of the program; a signal is recorded as its number plus 128, as in shells."""
         with self.lock:
             if rest := self._decoders["o"].decode(b"", final=True):
                 self._events.append(Event(time, "o", rest))
@@ -107,11 +107,11 @@ class Recording:
             self._events.append(Event(time, "x", str(code)))
 
     def mark(self, label: str = "", time: float | None = None) -> None:
-        """Add a mark, for people to find the place; None for now."""
+        """Add a mark with a label; a time of None is now."""
         self._events.append(Event(self.elapsed() if time is None else time, "m", label))
 
     def asciicast(self, title: str | None = None) -> str:
-        """Return what has happened so far as an asciicast, version 3: lines of JSON.
+        """Return the events so far as an asciicast, version 3: lines of JSON.
 
         The format: <https://docs.asciinema.org/manual/asciicast/v3/>.
         """
@@ -127,7 +127,8 @@ class Recording:
         lines = [json.dumps(header)]
         before = 0.0
         for event in (*self._events, *self._unfinished()):
-            # Times are rounded, not intervals: what is lost does not add up. Threads may add a little out of order.
+            # Times are rounded, not intervals, so that errors do not add up. Threads may add events slightly out of
+            # order.
             now = max(before, round(event.time, 6))
             lines.append(json.dumps([round(now - before, 6), event.code, _text(event.data)]))
             before = now
@@ -154,7 +155,7 @@ class Recording:
                     self._mark_too_much(what, time)
 
     def _has_room(self, time: float) -> bool:
-        """Whether there is room for another event; it is taken."""
+        """Reserve room for another event; return whether there was any."""
         if self._events_left == 1:
             self._mark_too_much("session", time)
         self._events_left -= 1
@@ -164,11 +165,11 @@ class Recording:
         self.mark(f"the {of_what} behind this was too much to be recorded", time)
 
     def _unfinished(self) -> list[Event]:
-        """Return what stands for beginnings of characters that nothing has followed so far."""
+        """Return events for incomplete characters at the end."""
         last = max((event.time for event in self._events), default=0.0)
         return [Event(last, code, "\ufffd") for code, decoder in self._decoders.items() if decoder.getstate()[0]]
 
 
 def _text(data: str) -> str:
-    """Return the text without halves of characters, which JSON cannot carry."""
+    """Replace lone surrogates, which JSON cannot represent."""
     return data.encode("utf-8", "replace").decode("utf-8")

@@ -1,1 +1,1 @@
-"""Scripts, and the controller that plays them."""
+"""Scripts, and the controller that executes them."""

@@ -1,4 +1,4 @@
-"""The controller that plays a script: types, waits, asserts, and records what came of each step."""
+"""The controller that executes a script: sends input, waits, asserts, and collects the results of the steps."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ from reenact.terminal.session.emulator import TerminalEmulator, TerminalState
 
 
 class TimeLimit:
-    """A moment by which all is to be over, this many seconds from now. Any thread may call it off, which ends pauses.
+    """A deadline, this many seconds from now. Any thread may cancel, which ends pauses.
 
     Attributes:
-        seconds: how long it was at the beginning.
+        seconds: the time limit from the beginning.
     """
 
     def __init__(self, seconds: float) -> None:
@@ -37,7 +37,7 @@ class TimeLimit:
 
     @property
     def left(self) -> float:
-        """How many seconds are left; 0 if none are, or it was called off."""
+        """Seconds that are left; 0 after the deadline or if it was cancelled."""
         return 0.0 if self._off.is_set() else max(0.0, self._end - time.monotonic())
 
     @property
@@ -47,15 +47,15 @@ class TimeLimit:
 
     @property
     def is_off(self) -> bool:
-        """Whether it was called off."""
+        """Whether it was cancelled."""
         return self._off.is_set()
 
     def call_off(self) -> None:
-        """Let no time be left. Idempotent."""
+        """Cancel: no time is left from now on. Idempotent."""
         self._off.set()
 
     def pause(self, seconds: float) -> bool:
-        """Wait for so long, or until all is to be over; return whether it was the former."""
+        """Pause for this time, or until the deadline or cancellation; return whether the pause was complete."""
         left = self.left
         return not self._off.wait(min(seconds, left)) and seconds <= left
 
@@ -65,15 +65,15 @@ _OF_TIME = (TerminalTestErrorType.TIMEOUT, TerminalTestErrorType.PROCESS_EXITED)
 
 
 class InteractionController:
-    """Plays scripts at a terminal, which is started with the first step if it was not before.
+    """Executes scripts at a terminal, which it starts with the first step unless it was started before.
 
     ```python
     with TerminalEmulator("cat") as terminal:
         result = InteractionController(terminal).execute(script_of([{"sendLine": "hello"}, {"wait": "hello"}]))
     ```
 
-    Nothing that the program does raises an exception here: the results have it. After a failed assertion the script
-    goes on, so that all assertions are judged; any other failure ends it.
+    Failures caused by the program raise no exception: they are in the results. After a failed assertion the script
+    continues, so that all assertions are checked; any other failure ends it.
     """
 
     def __init__(self, terminal: TerminalEmulator, matcher: AssertionMatcher | None = None) -> None:
@@ -83,9 +83,9 @@ class InteractionController:
         self._heard = self._end_of_output(terminal.get_output_bytes())
 
     def execute(self, script: InteractionScript, limit: TimeLimit | None = None) -> InteractionResult:
-        """Play the script, within the time of `limit` altogether, and return what came of it.
+        """Execute the script within the time of `limit`, and return its result.
 
-        A program that cannot be started is a failure without steps.
+        If the program cannot be started, the result is a failure without steps.
         """
         began = time.monotonic()
         results: list[StepResult] = []
@@ -111,7 +111,7 @@ class InteractionController:
         )
 
     def execute_step(self, step: InteractionStep, limit: TimeLimit | None = None) -> StepResult:
-        """Do this step and return what came of it; its `output` is what was written since the step before."""
+        """Execute this step and return its result, whose `output` is everything written since the previous step."""
         began = time.monotonic()
         limit = _NO_LIMIT if limit is None else limit
         failure: TerminalTestError | None = None
@@ -124,7 +124,7 @@ class InteractionController:
         except SlowSearchError as error:
             failure = WaitTimeoutError(str(error))
         except TerminalTestError as error:
-            # When the time is over the program may be ended, and with it whatever is waited for.
+            # After the time limit the program may have been killed, which explains why a wait failed.
             failure = _too_late(limit, error) if limit.is_over and error.type in _OF_TIME else error
         if asserted is not None and not asserted.passed:
             failure = TerminalTestError(TerminalTestErrorType.ASSERTION_FAILED, _said(asserted))
@@ -139,7 +139,7 @@ class InteractionController:
         )
 
     def get_terminal_state(self) -> TerminalState:
-        """Return what is known of the program and its terminal now."""
+        """Return the current state of the program and its terminal."""
         return self._terminal.get_terminal_state()
 
     def _start(self) -> None:

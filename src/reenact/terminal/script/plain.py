@@ -1,4 +1,4 @@
-"""Reads YAML and JSON files as plain data whose values know their place, and makes structs of it."""
+"""Reads YAML and JSON files as plain data whose values know their place, and converts them to structs."""
 
 from __future__ import annotations
 
@@ -26,22 +26,22 @@ T = TypeVar("T")
 
 
 def malformed(problem: str) -> TerminalTestError:
-    """Return the error that something handed in cannot be used: on one line, with nothing in it that is not seen.
+    """Return the error for invalid input, on one line and without invisible characters.
 
-    It quotes names and values of files, which may hold what would drive the terminal that it is printed at.
+    It quotes names and values of files, which might otherwise control the terminal that it is printed on.
     """
     return invalid(on_a_line(problem))
 
 
 @dataclass(frozen=True)
 class Source:
-    """Where data came from: a file, or a text without one; values made in Python come from neither."""
+    """The origin of data: a file, or a text without one; neither for values created in Python."""
 
     file: Path | None = None
     text: str | None = None
 
     def place_of(self, path: tuple[str | int, ...]) -> Place | None:
-        """Return where a value stands, or what it is in. JSON is YAML as well, and looked through as such."""
+        """Return the place of a value, or of its nearest container with one. JSON is parsed as YAML for this."""
         try:
             _, places = read_yaml_with_places(self.text or "")
         except InvalidYAMLError:
@@ -51,14 +51,14 @@ class Source:
 
 @dataclass(frozen=True)
 class Plain:
-    """A value with the way that leads to it."""
+    """A value with its path."""
 
     value: object
     source: Source = Source()
     path: tuple[str | int, ...] = ()
 
     def wrong(self, problem: str) -> TerminalTestError:
-        """Return the error that this value cannot be used, which says where it stands."""
+        """Return the error that this value is invalid, with its place."""
         place = self.source.place_of(self.path)
         where = "" if self.source.file is None else f"{self.source.file}: "
         where += "" if place is None else f"line {place[0]}: "
@@ -66,36 +66,36 @@ class Plain:
         return malformed(f"{where}{problem}")
 
     def make(self, make: Callable[[], T]) -> T:
-        """Return what is made of this value; an error that says what is wrong with it, says also where."""
+        """Create something from this value; the place is added to an error."""
         try:
             return make()
         except TerminalTestError as error:
             raise self.wrong(error.message) from error
 
     def at(self, step: str | int, value: object) -> Plain:
-        """Return a value that is in this one."""
+        """Return a value inside this one."""
         return Plain(value, self.source, (*self.path, step))
 
     def text(self) -> str:
-        """Return the text that this is."""
+        """Return the value if it is text."""
         if not isinstance(self.value, str):
             raise self.wrong(f"expected text, got {called(self.value)}{in_quotes(self.value)}")
         return self.value
 
     def choice(self, choices: Iterable[str]) -> str:
-        """Return the text that this is, which is one of a few."""
+        """Return the value if it is one of the choices."""
         if self.value not in (known := sorted(choices)):
             raise self.wrong(f"expected one of {', '.join(known)}, got {called(self.value)}")
         return self.text()
 
     def items(self) -> tuple[Plain, ...]:
-        """Return what is in the list that this is."""
+        """Return the items of the value if it is a list."""
         if not is_sequence(self.value):
             raise self.wrong(f"expected a list, got {called(self.value)}")
         return tuple(self.at(index, item) for index, item in enumerate(self.value))
 
     def named(self) -> dict[str, Plain]:
-        """Return what is in the mapping that this is, by names as they are written."""
+        """Return the items of the value by name if it is a mapping."""
         if not is_mapping(self.value):
             raise self.wrong(f"expected a mapping, got {called(self.value)}")
         named: dict[str, Plain] = {}
@@ -106,7 +106,7 @@ class Plain:
         return named
 
     def fields(self, known: Iterable[str] | None = None) -> dict[str, Plain]:
-        """Return what is in the mapping that this is, by names in camel case, which may be written in snake case."""
+        """Return the items of a mapping by name in camel case; the file may use snake case."""
         fields: dict[str, Plain] = {}
         for written, plain in self.named().items():
             name = camel(written)
@@ -119,7 +119,7 @@ class Plain:
 
 
 def know(fields: Mapping[str, Plain], known: Iterable[str]) -> None:
-    """Refuse fields that there are not, and say which there are."""
+    """Refuse unknown fields; the error lists the known ones."""
     there = set(known)
     for name, plain in fields.items():
         if name not in there:
@@ -127,7 +127,7 @@ def know(fields: Mapping[str, Plain], known: Iterable[str]) -> None:
 
 
 def called(value: object) -> str:
-    """Return what a value is, in words."""
+    """Describe a value in words."""
     match value:
         case None:
             return "null"
@@ -146,12 +146,12 @@ def called(value: object) -> str:
 
 
 def in_quotes(value: object) -> str:
-    """Return the advice that makes text of a value, if it is as simple as that."""
+    """Return the advice to put a value in quotes, if that would make it text."""
     return "; in quotes it is text" if value is None or isinstance(value, bool | int | float) else ""
 
 
 def camel(name: str) -> str:
-    """Return a name in snake case as the files have it; any other name as it is."""
+    """Convert a name from snake case to camel case; other names are unchanged."""
     first, *rest = name.split("_")
     return first + "".join(part[:1].upper() + part[1:] for part in rest) if first else name
 
@@ -163,22 +163,22 @@ def _written(path: tuple[str | int, ...]) -> str:
 
 Format: TypeAlias = Literal["yaml", "json"]
 FORMATS: Final[Mapping[str, Format]] = {".yaml": "yaml", ".yml": "yaml", ".json": "json"}
-"""How a file is read, by what its name ends with."""
+"""The format of a file by its suffix."""
 _LARGEST_FILE = 4 * LARGEST + 3
-"""Bytes that so many characters can have, with the mark that a file in UTF-8 may begin with."""
+"""Maximum number of bytes of that many characters in UTF-8, with a byte order mark."""
 
 
 def read_file(path: Path) -> Plain:
-    """Return what a file holds, which is YAML or JSON by its name.
+    """Read a YAML or JSON file, depending on its suffix.
 
     Raises:
-        TerminalTestError: `INVALID_CONFIG`: it cannot be read, or is neither.
+        TerminalTestError: the file cannot be read, or is neither (`INVALID_CONFIG`).
     """
     whole = Plain(None, Source(path))
     if (format_ := FORMATS.get(path.suffix.lower())) is None:
         raise whole.wrong(f"the name of the file is to end with {', '.join(FORMATS)}")
     try:
-        # What is not a regular file may block, or never end.
+        # Files that are not regular may block, or never end.
         opened = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
         with os.fdopen(opened, "rb") as file:
             is_regular, content = stat.S_ISREG(os.fstat(opened).st_mode), file.read(_LARGEST_FILE + 1)
@@ -192,11 +192,11 @@ def read_file(path: Path) -> Plain:
     return read_text(text.replace("\r\n", "\n").replace("\r", "\n"), format_, path)
 
 
-def read_text(text: str, format: Format, file: Path | None = None) -> Plain:  # noqa: A002 - the word for it
-    """Return what a text holds.
+def read_text(text: str, format: Format, file: Path | None = None) -> Plain:  # noqa: A002 - the usual word
+    """Parse a text.
 
     Raises:
-        TerminalTestError: `INVALID_CONFIG`: it is not what it should be.
+        TerminalTestError: it is not valid in its format (`INVALID_CONFIG`).
     """
     source, whole = Source(file, text), Plain(None, Source(file))
     if len(text) > LARGEST:
@@ -210,7 +210,7 @@ def read_text(text: str, format: Format, file: Path | None = None) -> Plain:  # 
 
 
 def _numbers(plain: Plain) -> object:
-    """Return the value with the numbers that Python has for those of JSON."""
+    """Return the value with JSON numbers converted to Python's."""
     match plain.value:
         case dict():
             return {name: _numbers(item) for name, item in plain.named().items()}
@@ -227,18 +227,18 @@ def _numbers(plain: Plain) -> object:
 
 S = TypeVar("S", bound=msgspec.Struct)
 Readers: TypeAlias = Mapping[str, Callable[[Plain], object]]
-"""What reads a field, by its name in the struct."""
+"""Functions that read fields, by the fields' names in the struct."""
 _NONE: Final[Readers] = {}
 
 
 def struct_of(kind: type[S], plain: Plain, base: S | None = None, readers: Readers = _NONE) -> S:
-    """Return the struct that a mapping stands for; its fields are named in camel case or in snake case.
+    """Convert a mapping to a struct; its fields are named in camel case or snake case.
 
-    Fields that are not there are those of `base`: mappings and structs in it are gone through, all else is replaced.
-    `readers` read the fields of these names, which files have in a form of their own.
+    Missing fields are taken from `base`: its mappings and structs are merged recursively, all else is replaced.
+    `readers` convert fields that have a special form in files.
 
     Raises:
-        TerminalTestError: `INVALID_CONFIG`: a field is unknown, missing, or not what it is to be.
+        TerminalTestError: a field is unknown, missing, or invalid (`INVALID_CONFIG`).
     """
     info = inspect.type_info(kind)
     assert isinstance(info, inspect.StructType)
@@ -248,7 +248,7 @@ def struct_of(kind: type[S], plain: Plain, base: S | None = None, readers: Reade
 
 
 def fields_of(kind: type[msgspec.Struct]) -> tuple[str, ...]:
-    """Return the names of the fields, as files have them."""
+    """Return the names of the fields in files."""
     return tuple(camel(name) for name in kind.__struct_fields__)
 
 
@@ -306,7 +306,7 @@ def _value(info: inspect.Type, plain: Plain, base: object = None) -> object:
 
 
 def data_of(plain: Plain) -> object:
-    """Return the value, which is to be one that JSON has."""
+    """Return the value if it can be represented in JSON."""
     try:
         jsons.value_of(plain.value)
     except InvalidJSONError as error:
@@ -316,7 +316,7 @@ def data_of(plain: Plain) -> object:
 
 def _fits(info: inspect.Type, value: object) -> bool:
     _, kinds = _KINDS.get(type(info), _MAPPING)
-    if isinstance(value, bool):  # is not a number
+    if isinstance(value, bool):  # not a number here
         return bool in kinds
     return isinstance(value, kinds) and not (isinstance(value, float) and not math.isfinite(value))
 
@@ -342,4 +342,4 @@ _KINDS: Final[Mapping[type[inspect.Type], tuple[str, tuple[type, ...]]]] = {
     inspect.VarTupleType: _LIST,
     inspect.TupleType: _LIST,
 }
-"""What a type is in words, and in Python; all that is not here is a mapping."""
+"""Each type's description and Python types; all types that are not listed are mappings."""

@@ -1,4 +1,4 @@
-"""Scripts, their steps, the results of both, and how scripts are read: from YAML, JSON or plain data, in two forms."""
+"""Scripts, their steps and results; and reading scripts from YAML, JSON or plain data, in a long and a short form."""
 
 from __future__ import annotations
 
@@ -41,24 +41,24 @@ from reenact.terminal.text import described, quoted
 
 StepType: TypeAlias = Literal["send", "sendKey", "wait", "waitForExit", "assert", "delay"]
 Subject: TypeAlias = Literal["output", "screen"]
-"""What an assertion is about: all that was written, escape sequences and all, or the text of the screen."""
+"""What an assertion checks: all output, including escape sequences, or the text of the screen."""
 
 _SHOWN = 60
 
 
 class InteractionStep(msgspec.Struct, frozen=True, kw_only=True):
-    """A step: `InteractionStep.send_line("ls")` and its like, or by its fields.
+    """A step: created by `InteractionStep.send_line("ls")` and the like, or from its fields.
 
     Attributes:
-        type: what is done.
+        type: the action.
         value: what is sent; the key; the pattern; for `delay` the seconds.
-        timeout: seconds that a wait may take; None for the emulator's own, 0 to look once.
+        timeout: timeout of a wait in seconds; None for the emulator's, 0 to check once.
         assertion: for `assert`, what is expected.
-        scope: for `wait`, where the pattern is looked for.
+        scope: for `wait`, where the pattern is searched for.
         subject: for `assert`, what is compared.
 
     Raises:
-        TerminalTestError: `INVALID_CONFIG`: the value is not what such a step takes.
+        TerminalTestError: the value is invalid for this type (`INVALID_CONFIG`).
     """
 
     type: StepType
@@ -78,43 +78,43 @@ class InteractionStep(msgspec.Struct, frozen=True, kw_only=True):
 
     @classmethod
     def send(cls, data: str | bytes) -> InteractionStep:
-        """Type this, as it is, without pressing Enter."""
+        """Send this unchanged, without pressing Enter."""
         return cls(type="send", value=data)
 
     @classmethod
     def send_line(cls, text: str) -> InteractionStep:
-        """Type this and press Enter."""
+        """Send this and press Enter."""
         return cls(type="send", value=f"{text}\r")
 
     @classmethod
     def send_key(cls, key: str) -> InteractionStep:
-        """Press a key, as `SpecialKey` has them; `alt+x` and `shift+up` are with others held down."""
+        """Press a key named as in `SpecialKey`; modifiers are named as in `alt+x` and `shift+up`."""
         return cls(type="sendKey", value=key)
 
     @classmethod
     def wait(
         cls, pattern: Pattern | Expression, timeout: float | None = None, *, scope: Scope = "new"
     ) -> InteractionStep:
-        """Wait until this is shown. Nothing bounds the time of a compiled pattern that backtracks."""
+        """Wait until this is shown. A search for a compiled pattern that backtracks has no time limit."""
         return cls(type="wait", value=pattern, timeout=timeout, scope=scope)
 
     @classmethod
     def wait_for_exit(cls, timeout: float | None = None) -> InteractionStep:
-        """Wait for the end of the program, however it ends; if it does not in time, end it."""
+        """Wait for the end of the program, with any exit status; after the timeout, kill it."""
         return cls(type="waitForExit", timeout=timeout)
 
     @classmethod
     def expect(cls, assertion: AssertionOptions, *, subject: Subject = "output") -> InteractionStep:
-        """Compare what was shown with what is expected, now; the script goes on even if it is something else."""
+        """Compare the current output or screen with what is expected; the script continues even if that fails."""
         return cls(type="assert", assertion=assertion, subject=subject)
 
     @classmethod
     def delay(cls, seconds: float) -> InteractionStep:
-        """Do nothing for a time."""
+        """Pause for this time."""
         return cls(type="delay", value=seconds)
 
     def __str__(self) -> str:
-        """Return it in short, as in `wait 'Ready'`."""
+        """Return a short description, such as `wait 'Ready'`."""
         match self.type:
             case "waitForExit":
                 return self.type
@@ -126,7 +126,7 @@ class InteractionStep(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class InteractionScript(msgspec.Struct, frozen=True, kw_only=True):
-    """Steps under a name."""
+    """A named sequence of steps."""
 
     name: str
     steps: tuple[InteractionStep, ...]
@@ -134,7 +134,7 @@ class InteractionScript(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class StepResult(msgspec.Struct, frozen=True, kw_only=True):
-    """What came of a step; `duration` in seconds, `output` is what the program wrote since the step before."""
+    """The result of a step; `duration` is in seconds, `output` is everything written since the previous step."""
 
     step: InteractionStep
     success: bool
@@ -146,7 +146,7 @@ class StepResult(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class InteractionResult(msgspec.Struct, frozen=True, kw_only=True):
-    """What came of a script: of every step that was tried. After a failed assertion the next steps are still tried."""
+    """The results of all steps that were executed. The script continues after a failed assertion."""
 
     success: bool
     steps: tuple[StepResult, ...]
@@ -154,17 +154,17 @@ class InteractionResult(msgspec.Struct, frozen=True, kw_only=True):
     exit_status: ExitStatus | None = None
     output: str = ""
     error: str | None = None
-    """Why the first step that failed did so, or why the program could not be started."""
+    """Why the first failed step failed, or why the program could not be started."""
     error_type: TerminalTestErrorType | None = None
 
     @property
     def exit_code(self) -> int | None:
-        """The exit code, if the process has ended by itself."""
+        """The exit code, if the process has exited."""
         return None if self.exit_status is None else self.exit_status.code
 
 
 def _problem_of(step: InteractionStep) -> str | None:
-    """Return what is wrong with the fields, of which the types of the language know little."""
+    """Return what is wrong with the fields, since their types are not checked when a step is created."""
     kind: str = step.type
     value = step.value
     said = described(value)
@@ -187,7 +187,7 @@ def _problem_of(step: InteractionStep) -> str | None:
 
 
 def is_expression(value: object) -> TypeGuard[re.Pattern[str] | Expression]:
-    """Return whether this is a regular expression for text, one that was compiled or is in a file."""
+    """Return whether the value is a regular expression for text, compiled or from a file."""
     return isinstance(value, Expression) or (is_pattern(value) and isinstance(value.pattern, str))
 
 
@@ -202,35 +202,35 @@ _EXIT = "waitForExit"
 
 
 def load_script(path: str | os.PathLike[str]) -> InteractionScript:
-    """Return the script in a file, whose name ends with `.yaml`, `.yml` or `.json`; without a name it has the file's.
+    """Load the script in a file with the suffix `.yaml`, `.yml` or `.json`; its default name is the file's.
 
     Raises:
-        TerminalTestError: `INVALID_CONFIG`: there is no such file, or no script in it.
+        TerminalTestError: there is no such file, or it contains no script (`INVALID_CONFIG`).
     """
     file = Path(path)
     return script_in(read_file(file), file.stem)
 
 
 def read_script(text: str, *, format: Format = "yaml", name: str = "script") -> InteractionScript:  # noqa: A002 - the word
-    """Return the script in a text, which may give it another name.
+    """Read the script in a text, which may contain another name.
 
     Raises:
-        TerminalTestError: `INVALID_CONFIG`: there is none in it.
+        TerminalTestError: it contains no script (`INVALID_CONFIG`).
     """
     return script_in(read_text(text, format), name)
 
 
 def script_of(data: object, *, name: str = "script") -> InteractionScript:
-    """Return the script that plain data stands for: a list of steps, or a mapping with `steps` and perhaps a `name`.
+    """Convert plain data to a script: a list of steps, or a mapping with `steps` and optionally a `name`.
 
     Raises:
-        TerminalTestError: `INVALID_CONFIG`: it stands for none.
+        TerminalTestError: the data is invalid (`INVALID_CONFIG`).
     """
     return script_in(Plain(data), name)
 
 
 def script_in(plain: Plain, name: str) -> InteractionScript:
-    """Return the script that data from anywhere stands for."""
+    """Convert data of any origin to a script."""
     if not isinstance(plain.value, Mapping):
         return InteractionScript(name=name, steps=_steps(plain))
     fields = plain.fields(fields_of(InteractionScript))
@@ -259,7 +259,7 @@ def _step(plain: Plain) -> InteractionStep:
 
 
 def _taken_apart(plain: Plain) -> tuple[str, dict[str, Plain]]:
-    """Return which step it is, and its fields, as the long form has them."""
+    """Return the type of the step, and its fields in the long form."""
     if isinstance(plain.value, str):
         if plain.value == _EXIT:
             return _EXIT, {}
@@ -293,7 +293,7 @@ def _taken_apart(plain: Plain) -> tuple[str, dict[str, Plain]]:
 
 
 def _key(plain: Plain) -> str:
-    """Return the name of the key, of which there is one in every mode."""
+    """Return the name of the key after checking that it exists."""
     key = plain.text()
     plain.make(lambda: encode(key, Modes()))
     return key
@@ -362,4 +362,4 @@ _STEPS: Final[Mapping[str, Mapping[str, Callable[[Plain], object]]]] = {
     "assert": {"assertion": _assertion, "subject": lambda subject: subject.choice(get_args(Subject))},
     "delay": {"value": lambda seconds: seconds.value},
 }
-"""What each step takes, and what reads it; `sendLine` is `send` with Enter."""
+"""The fields of each step type, and their readers; `sendLine` is `send` with Enter."""

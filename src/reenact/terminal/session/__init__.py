@@ -1,1 +1,1 @@
-"""A program at a terminal of its own: started, typed to, waited for, ended with all that it started."""
+"""A program at its own terminal: starting it, sending input, waiting, and ending it with its child processes."""

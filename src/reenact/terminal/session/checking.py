@@ -1,4 +1,4 @@
-"""Checks arguments before anything is started; each error names the argument and what it may be."""
+"""Checks arguments before a program is started; each error names the argument and its valid values."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from reenact.terminal.screen.model import checked_size
 
 FilePath: TypeAlias = str | os.PathLike[str]
 Command: TypeAlias = FilePath | Sequence[str]
-"""A program, by name or path, or with its arguments."""
+"""A program by name or path, or with its arguments."""
 
 
 def whole(value: object, name: str, least: int) -> int:
-    """Return the whole number, which is not to be less than `least`.
+    """Return the value if it is an integer, and at least `least`.
 
     Raises:
-        TerminalTestError: it is none (`INVALID_CONFIG`).
+        TerminalTestError: it is not (`INVALID_CONFIG`).
     """
     if not isinstance(value, int) or isinstance(value, bool) or value < least:
         raise invalid(f"{name}: expected a whole number, {least} or more, got {value!r}")
@@ -31,7 +31,7 @@ def size(cols: int, rows: int) -> tuple[int, int]:
     """Return columns and rows.
 
     Raises:
-        TerminalTestError: no terminal has this size (`INVALID_CONFIG`).
+        TerminalTestError: the size is invalid (`INVALID_CONFIG`).
     """
     return checked_size(whole(cols, "cols", 1), whole(rows, "rows", 1))
 
@@ -40,7 +40,7 @@ def command_line(command: Command, args: Sequence[str]) -> tuple[str, ...]:
     """Return the name of the program and its arguments. A text is one word: it is not split.
 
     Raises:
-        TerminalTestError: they are none (`INVALID_CONFIG`).
+        TerminalTestError: they are invalid (`INVALID_CONFIG`).
     """
     if isinstance(args, str):
         raise invalid(f"args: expected a sequence of strings, got the string {args!r}")
@@ -52,7 +52,7 @@ def command_line(command: Command, args: Sequence[str]) -> tuple[str, ...]:
 
 
 def directory(cwd: FilePath | None) -> Path | None:
-    """Return the working directory, absolute, so that it stays the same until the start.
+    """Return the absolute working directory, so that a later change of ours has no effect.
 
     Raises:
         TerminalTestError: it is not a path (`INVALID_CONFIG`).
@@ -66,7 +66,7 @@ def variables(env: Mapping[str, str] | None) -> dict[str, str]:
     """Return the variables.
 
     Raises:
-        TerminalTestError: one cannot be in an environment (`INVALID_CONFIG`).
+        TerminalTestError: a name or value is invalid in an environment (`INVALID_CONFIG`).
     """
     given: list[tuple[object, object]] = list((env or {}).items())
     for name, value in given:
@@ -78,10 +78,10 @@ def variables(env: Mapping[str, str] | None) -> dict[str, str]:
 
 
 def signal_number(name: str | int) -> signal.Signals:
-    """Return the signal with this name, with or without its `SIG`, or this number.
+    """Return the signal with this name, with or without `SIG`, or this number.
 
     Raises:
-        TerminalTestError: there is none (`INVALID_CONFIG`).
+        TerminalTestError: there is no such signal (`INVALID_CONFIG`).
     """
     try:
         if isinstance(name, int):
@@ -105,12 +105,12 @@ def _word(word: FilePath, name: str) -> str:
         if "\0" not in text:
             return text
     except TypeError:
-        pass  # no text, and none in it
+        pass  # not a text
     raise invalid(f"{name}: expected a string or a path, without NUL, got {word!r}")
 
 
 def _can_be_passed(text: str) -> bool:
-    """Whether the system can hand it to a program."""
+    """Return whether the text can be passed to a program."""
     try:
         return b"\0" not in os.fsencode(text)
     except UnicodeEncodeError:

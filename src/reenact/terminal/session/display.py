@@ -15,14 +15,14 @@ if TYPE_CHECKING:
     from reenact.terminal.screen.engine import Engine
 
 _PIECE = 65_536
-"""Bytes that the engine is given at once: that takes a millisecond or two."""
+"""Maximum number of bytes processed at a time, which takes a millisecond or two."""
 _LONG = 0.01
-"""Seconds for which others may have their turn."""
+"""Maximum number of seconds to let waiting threads go first."""
 _YIELD = 0.0002
 
 
 class Display:
-    """An engine, used by one thread at a time. When it is closed, what it showed last stays."""
+    """An engine behind a lock, for any thread. After `close`, the last screen remains available."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
@@ -33,15 +33,15 @@ class Display:
         self._is_closed = False
 
     def taken(self, data: bytes, note: Callable[[bytes], None]) -> Iterator[bytes]:
-        """Take what the program wrote, in pieces, each noted in the same moment; yield what a terminal answers.
+        """Process output in pieces, calling `note` with each under the same lock; yield the terminal's replies.
 
-        Others have their turn between two pieces.
+        Other threads can read the screen between two pieces.
         """
         for start in range(0, len(data), _PIECE):
             yield self._feed(data[start : start + _PIECE], note)
 
     def _feed(self, piece: bytes, note: Callable[[bytes], None]) -> bytes:
-        # A lock that is let go of and taken again at once is not given to who waits for it.
+        # A lock that is released and acquired again at once does not go to the threads that wait for it.
         latest = time.monotonic() + _LONG
         while self._waiting and time.monotonic() < latest:
             time.sleep(_YIELD)
@@ -54,7 +54,7 @@ class Display:
 
     @contextmanager
     def held(self) -> Generator[None]:
-        """Hold what is shown: as long as that lasts, nothing is taken in."""
+        """Hold the lock: no output is processed meanwhile."""
         self._waiting.append(None)
         try:
             with self._lock:
@@ -63,14 +63,14 @@ class Display:
             self._waiting.pop()
 
     def resize(self, cols: int, rows: int) -> None:
-        """Give the screen another size, unless it is closed."""
+        """Change the size of the screen, unless it is closed."""
         with self.held():
             if not self._is_closed:
                 self._drawn += 1
                 self._engine.resize(cols, rows)
 
     def screen(self) -> Screen:
-        """Return the screen as it is."""
+        """Return a snapshot of the screen."""
         with self.held():
             if self._screen is None or self._screen[0] != self._drawn:
                 self._screen = self._drawn, self._engine.screen()
@@ -82,7 +82,7 @@ class Display:
             return self.screen().text if self._is_closed else self._engine.text()
 
     def modes(self) -> Modes:
-        """Return what the program has asked of its terminal."""
+        """Return the modes that the program has set."""
         with self.held():
             return self.screen().modes if self._is_closed else self._engine.modes()
 

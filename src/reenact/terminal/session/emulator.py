@@ -1,6 +1,6 @@
-"""A program at a terminal, as a test uses it: typed to, waited for, looked at, ended with all that it started."""
+"""The terminal emulator for tests: starts a program, sends input, waits for output, and ends it with its children."""
 
-# ruff: noqa: ASYNC109 - the names and promises are those of the blocking one; the error says what was seen
+# ruff: noqa: ASYNC109 - same parameters as the blocking version; its timeout errors say what was seen
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ MAX_OUTPUT = 16 * 1024 * 1024
 
 
 class TerminalState(msgspec.Struct, frozen=True, kw_only=True):
-    """What is known of a program and its terminal at one moment; the output as far as it is kept."""
+    """The state of a program and its terminal at one moment, with the output as far as it is kept."""
 
     running: bool
     pid: int | None
@@ -62,23 +62,23 @@ class TerminalState(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Session:
-    """A program at a terminal of its own, of which everything can be looked at without waiting.
+    """A program at its own terminal; base of the emulators, with everything that does not wait.
 
     Args:
         command: the program, by name or path, or its name and arguments. A text is one word: it is not split.
         args: more arguments.
         cwd: its working directory; None for ours.
         env: variables of its environment, besides PATH, LANG, LC_*, HOME and TMPDIR of ours, and TERM.
-        inherit_env: give it all of our environment, except COLUMNS and LINES, which are about our terminal.
+        inherit_env: pass our whole environment, except COLUMNS and LINES, which are about our terminal.
         cols: columns of the terminal.
         rows: rows of the terminal.
-        timeout: seconds that a wait may take which says nothing else.
+        timeout: default timeout of waits, in seconds.
         term: the variable TERM.
-        spawner: how the program is started, if not as a process of ours.
-        max_output: bytes and characters of the output that are kept; what comes before them is dropped.
+        spawner: starts the program, by default as a child process.
+        max_output: maximum number of bytes and characters of output that are kept; older output is dropped.
 
     Raises:
-        TerminalTestError: an argument cannot be what it is (`INVALID_CONFIG`).
+        TerminalTestError: an argument is invalid (`INVALID_CONFIG`).
         MissingExtraError: the extra `terminal` is not installed.
     """
 
@@ -106,7 +106,7 @@ class Session:
         self._inherit_env = inherit_env
         self._cols, self._rows = checking.size(cols, rows)
         with needing_extra("terminal", "a terminal"):
-            from reenact.terminal.screen.engine import Engine  # noqa: PLC0415 - who imports this may start no program
+            from reenact.terminal.screen.engine import Engine  # noqa: PLC0415 - not every importer starts a program
         self._make_engine = Engine
         self._spawner: Spawner = spawn if spawner is None else spawner
         self._max_output = checking.whole(max_output, "max_output", 1)
@@ -117,7 +117,7 @@ class Session:
         self._lock = threading.RLock()
         self._forgotten: weakref.finalize[..., Session] | None = None
 
-    # --- What is known of it ---
+    # --- State ---
 
     @property
     def pid(self) -> int | None:
@@ -131,17 +131,17 @@ class Session:
 
     @property
     def exit_status(self) -> ExitStatus | None:
-        """How the program has ended; None as long as it has not, or if others of this process took note of it first."""
+        """The exit status of the program; None while it runs, or if another part of this process reaped it first."""
         return self._live.status if self._live is not None and self._live.has_ended() else None
 
     @property
     def screen(self) -> Screen:
-        """What the screen shows now. Blank before the start; after the end, and after `dispose`, as it was left."""
+        """A snapshot of the screen: blank before the start; after the end, and after `dispose`, the last one."""
         return _blank(self._cols, self._rows) if self._live is None else self._live.display.screen()
 
     @property
     def recording(self) -> Recording:
-        """What went in and came out, with times; of the output, and of the input, the first `max_output` bytes."""
+        """The input and output with times; at most the first `max_output` bytes of each."""
         return self._recording
 
     @property
@@ -151,23 +151,23 @@ class Session:
 
     @property
     def dropped(self) -> int:
-        """How many bytes of the output were dropped, since there was more of it than `max_output`."""
+        """Number of bytes of output that were dropped because it was longer than `max_output`."""
         return self._transcript.dropped
 
     def get_output(self) -> str:
-        """Return what the program has written, escape sequences and all; bytes that are not UTF-8 are replaced."""
+        """Return the output, including escape sequences; bytes that are not UTF-8 are replaced."""
         return self._transcript.output()
 
     def get_output_bytes(self) -> bytes:
-        """Return what the program has written, to the byte."""
+        """Return the output as bytes."""
         return self._transcript.output_bytes()
 
     def get_stripped_output(self) -> str:
-        """Return what the program has written without escape sequences."""
+        """Return the output without escape sequences."""
         return self._transcript.stripped_output()
 
     def get_terminal_state(self) -> TerminalState:
-        """Return all of this, as it is now."""
+        """Return the current state."""
         with nullcontext() if self._live is None else self._live.display.held():
             return TerminalState(
                 running=self.is_running,
@@ -178,20 +178,20 @@ class Session:
                 screen=self.screen,
             )
 
-    # --- What does not wait ---
+    # --- Actions that do not wait ---
 
     def resize(self, cols: int, rows: int) -> None:
-        """Give the terminal another size; the program is told by SIGWINCH.
+        """Change the size of the terminal; the program gets SIGWINCH.
 
         Raises:
-            TerminalTestError: no terminal has this size (`INVALID_CONFIG`).
+            TerminalTestError: the size is invalid (`INVALID_CONFIG`).
         """
         self._cols, self._rows = checking.size(cols, rows)
         if self._live is not None:
             self._started().resize(cols, rows)
 
     def kill(self, signal: str | int | signal.Signals = "SIGTERM") -> None:
-        """Send a signal to the process group of the program; nothing happens if it has ended.
+        """Send a signal to the process group of the program; do nothing if it has ended.
 
         Raises:
             TerminalTestError: there is no such signal (`INVALID_CONFIG`), or no program (`SCRIPT_EXECUTION_ERROR`).
@@ -232,24 +232,25 @@ class Session:
                 except RuntimeError as error:
                     raise unserved(self.command[0], error) from error
                 self._live, self._recording = live, recording
-                # The thread knows nothing of this object: it can be forgotten, and is cleared away then or at exit.
+                # The thread has no reference to this object, so that it can be collected; it is cleaned up then or at
+                # exit.
                 self._forgotten = weakref.finalize(self, _clear_away, live, self.command[0])
                 undo.pop_all()
 
     def _dispose(self) -> None:
         if self._live is not None and self._live.is_foreign:
-            return  # a fork leaves the block of a program that is not its own
+            return  # a fork leaves the `with` block of a program that belongs to its parent
         with self._lock:
             self._is_disposed = True
             if self._live is not None and self._forgotten is not None and self._forgotten.alive:
                 try:
                     self._live.end()
                 except BaseException:
-                    self._live.abandon()  # somebody is in a hurry, as with Ctrl+C
+                    self._live.abandon()  # interrupted, for example by Ctrl+C
                     raise
                 finally:
                     self._live.close()
-                # Whatever was interrupted before is left to another call, or to the end of the interpreter.
+                # If an exception came before this line, another call or the interpreter's exit cleans up.
                 self._forgotten.detach()
 
     def _end(self) -> None:
@@ -271,14 +272,14 @@ class Session:
             )
         return self._live
 
-    # --- What waits: on the thread that calls, unless a subclass says otherwise ---
+    # --- Waiting: on the calling thread, unless a subclass overrides this ---
 
     async def _wait(self, asking: Asking[T]) -> T:
-        """Wait for an answer, and return it."""
+        """Wait for the answer and return it."""
         return wait(self._started().changes, asking)
 
     async def _call(self, work: Callable[[], T]) -> T:
-        """Do what blocks."""
+        """Call a blocking function."""
         return work()
 
     async def _answer(
@@ -292,7 +293,7 @@ class Session:
         note: Callable[[], str] = str,
         error: Callable[[], Exception] | None = None,
     ) -> T:
-        """Ask until there is an answer; `note` adds to the error if none came, unless `error` makes that."""
+        """Ask until there is an answer. `note` adds to the error if there is none; `error` replaces the error."""
         limit = self.timeout if timeout is None else seconds(timeout, "timeout")
 
         def ended() -> TerminalTestError:
@@ -352,15 +353,15 @@ class Session:
 
 
 class AsyncTerminalEmulator(Session):
-    """`TerminalEmulator`, with everything awaitable that may wait.
+    """`TerminalEmulator` with awaitable methods for everything that may wait.
 
-    An `async with` block starts it, if that was not done, and ends it. A wait that is cancelled leaves nothing behind:
-    of what was to be written, nothing more goes; of what was looked for, nothing was matched. A start that is cancelled
-    has not happened, and an end is an end all the same.
+    An `async with` block starts the program, unless it was started, and ends it. A cancelled wait has no further
+    effect: no more input is sent, and nothing counts as matched. A cancelled start ends the program again, and a
+    cancelled end is completed.
     """
 
     async def start(self) -> Self:
-        """Start the program. Raises what `TerminalEmulator.start` raises."""
+        """Start the program; raises the same errors as `TerminalEmulator.start`."""
         try:
             await self._call(self._start)
         except asyncio.CancelledError:
@@ -369,15 +370,16 @@ class AsyncTerminalEmulator(Session):
         return self
 
     async def dispose(self) -> None:
-        """End the program with all that it has started, and close the terminal. Idempotent.
+        """End the program with all its descendants, and close the terminal. Idempotent.
 
-        They are hung up, terminated, and killed, with half a second to act on each; when that is interrupted, as with
-        Ctrl+C, they are killed at once. What was shown can still be read. In a fork of the process it does nothing.
+        They get SIGHUP, SIGTERM and SIGKILL, with half a second to react to each; if that is interrupted, for example
+        by Ctrl+C, they are killed at once. The output remains available. In a fork of the process this does nothing.
 
-        A process is known to be one of them by its session, its process group, its ancestors, by a standard stream that
-        is the terminal, or by REENACT_TERMINAL in its environment. So a daemon lives on that has left all of the first
-        four and whose environment lacks that variable (`env -i`) or may not be read (ssh-agent, unless we are root).
-        Where the system lists no processes, as Linux does, only the program's group and the one in the foreground end.
+        A process counts as a descendant by its session, its process group, its ancestors, by a standard stream that is
+        the terminal, or by REENACT_TERMINAL in its environment. So a daemon survives that has left all of the first
+        four, and whose environment lacks that variable (`env -i`) or is not readable (ssh-agent, unless we are root).
+        On systems without a process list like that of Linux, only the program's group and the foreground group are
+        ended.
         """
         await self._call(self._dispose)
 
@@ -388,28 +390,28 @@ class AsyncTerminalEmulator(Session):
         await self.dispose()
 
     async def write(self, data: str | bytes) -> None:
-        r"""Send exactly this, text as UTF-8; wait for as long as the program leaves no room for it.
+        r"""Send exactly this, text as UTF-8; wait while the program's input is full.
 
-        Enter is `"\r"`. A program that reads whole lines is given at most 4,095 bytes of one; the kernel drops more.
+        Enter is `"\r"`. A program that reads whole lines gets at most 4,095 bytes of a line; the kernel drops more.
 
         Raises:
-            WaitTimeoutError: the program has not read in time; the message says how many bytes went.
+            WaitTimeoutError: the program has not read in time; the message says how many bytes were sent.
             TerminalTestError: it has ended (`PROCESS_EXITED`), or was not started (`SCRIPT_EXECUTION_ERROR`).
         """
         await self._wait(self._writing(data))
 
     async def send_line(self, text: str) -> None:
-        """Send the text, and press Enter. Raises what `write` raises."""
+        """Send the text and press Enter; raises the same errors as `write`."""
         await self._wait(self._writing(text + "\r"))
 
     async def paste(self, text: str) -> None:
-        """Send the text as if it was pasted: in brackets, if the program asked for them. Raises as `write`."""
+        """Send the text as a paste, in brackets if the program enabled them; raises the same errors as `write`."""
         await self._wait(self._writing(paste(text, self._started().display.modes())))
 
     async def send_key(
         self, key: SpecialKey | str, *, shift: bool = False, alt: bool = False, ctrl: bool = False
     ) -> None:
-        """Press a key, a character or one with a name, as `up`, `ctrl+c` or `shift+f5`. Raises what `write` raises.
+        """Press a key: a character, or a name such as `up`, `ctrl+c` or `shift+f5`; also raises the errors of `write`.
 
         Raises:
             TerminalTestError: there is no such key (`INVALID_CONFIG`).
@@ -418,16 +420,17 @@ class AsyncTerminalEmulator(Session):
         await self._wait(self._writing(encode(key, modes, shift=shift, alt=alt, ctrl=ctrl)))
 
     async def wait_for(self, pattern: Pattern | Finder, timeout: float | None = None, *, scope: Scope = "new") -> str:
-        r"""Wait until the pattern is there; return what is there from the beginning up to the end of the match.
+        r"""Wait until the pattern is found; return the searched text from its beginning to the end of the match.
 
-        A text is found as it stands, its `\n` also as `\r\n` or `\r\r\n`; a compiled pattern is searched for. With the
-        scope `new` they are looked for in what has come behind the last match of such a wait, without sequences; with
-        `all` in everything, without sequences; with `screen` in the text of the screen. What is found is on the screen
-        as well. `match` is the match then. A pattern matches as soon as it can: `\d+` may find the first half of a
-        number. A compiled one that backtracks for long is not interrupted, and nothing else runs meanwhile.
+        A text is matched literally, except that its `\n` also matches `\r\n` and `\r\r\n`; a compiled pattern is
+        searched for. The scope `new` searches the output after the last match of such a wait, without escape sequences;
+        `all` searches all output, without escape sequences; `screen` searches the text of the screen. A match in the
+        output is on the screen by then. `match` is set to the match. A pattern matches as early as possible: `\d+` may
+        match the first half of a number. A compiled pattern that backtracks for long cannot be interrupted, and blocks
+        all threads meanwhile.
 
         Raises:
-            WaitTimeoutError: it did not come in time; the program goes on.
+            WaitTimeoutError: it was not found in time; the program continues.
             TerminalTestError: the program has ended without it (`PROCESS_EXITED`).
         """
         live, transcript = self._started(), self._transcript
@@ -466,16 +469,16 @@ class AsyncTerminalEmulator(Session):
         raise invalid(f"scope: expected new, all or screen, got {scope!r}")
 
     async def wait_idle(self, quiet: float = 0.1, timeout: float | None = None) -> None:
-        """Wait until nothing has arrived for `quiet` seconds, from now on, or the program has ended.
+        """Wait until no output has arrived for `quiet` seconds from now on, or the program has ended.
 
         Raises:
-            WaitTimeoutError: it did not fall silent in time.
+            WaitTimeoutError: the output did not pause in time.
         """
         live, begun = self._started(), time.monotonic()
         seconds(quiet, "quiet", positive=True)
 
         def quiet_at() -> float:
-            # What is being taken in is news, and its end is announced.
+            # Output that is being processed counts as new; the end of its processing is announced.
             return math.inf if live.is_taking else max(begun, live.last_arrival) + quiet
 
         def ask() -> bool | None:
@@ -487,7 +490,7 @@ class AsyncTerminalEmulator(Session):
     async def wait_until(
         self, condition: Callable[[Screen], bool], timeout: float | None = None, *, what: str
     ) -> Screen:
-        """Wait until the condition is true of the screen, and return that screen; `what` names it in errors.
+        """Wait until the condition is true for the screen, and return that screen; `what` describes it in errors.
 
         Raises:
             WaitTimeoutError: it did not become true in time.
@@ -502,22 +505,22 @@ class AsyncTerminalEmulator(Session):
         return await self._answer(ask, what, timeout, display.text)
 
     async def watch(self, look: Callable[[Screen], T | None], timeout: float | None = None, *, what: str) -> T:
-        """Look at the screen whenever it may have changed, until that returns more than None; return it.
+        """Call `look` with each changed screen until it returns something other than None, and return that.
 
         Raises:
-            WaitTimeoutError: there was only None in time; `what` says what was looked for.
-            TerminalTestError: the program has ended, and there is only None (`PROCESS_EXITED`).
+            WaitTimeoutError: it returned only None in time; `what` describes what was expected.
+            TerminalTestError: the program has ended, and it still returns None (`PROCESS_EXITED`).
         """
         display = self._started().display
         return await self._answer(lambda: look(display.screen()), what, timeout, display.text)
 
     async def wait_for_exit(self, timeout: float | None = None) -> ExitStatus:
-        """Wait until the program has ended and all that it wrote is here; return how it ended.
+        """Wait until the program has ended and all its output has been processed; return its exit status.
 
         Raises:
-            WaitTimeoutError: it did not end in time; it has been ended then, with all that it had started.
-            TerminalTestError: something else in this process took note of its end first, as a handler of SIGCHLD that
-                waits for any child: it is not known how it ended (`SCRIPT_EXECUTION_ERROR`).
+            WaitTimeoutError: it did not end in time, and was killed with all its descendants.
+            TerminalTestError: something else in this process reaped it first, such as a handler of SIGCHLD that waits
+                for any child, so that its status is unknown (`SCRIPT_EXECUTION_ERROR`).
         """
         live, shown = self._started(), self._transcript.stripped_output
 
@@ -537,10 +540,10 @@ class AsyncTerminalEmulator(Session):
             raise
 
     async def expect_cursor(self, row: int, column: int, timeout: float | None = None) -> None:
-        """Wait until the cursor is there; both count from 0.
+        """Wait until the cursor is at this position; both count from 0.
 
         Raises:
-            ExpectationError: it was not, in time or at the end; the message says where it is.
+            ExpectationError: it was not there in time or at the end; the message says where it is.
         """
         display = self._started().display
 
@@ -556,10 +559,10 @@ class AsyncTerminalEmulator(Session):
         await self._answer(lambda: place() == (row, column) or None, "the cursor", timeout, display.text, error=error)
 
     async def expect_screen(self, options: AssertionOptions | str, timeout: float | None = None) -> None:
-        """Wait until the text of the screen is as expected; a text alone is to be found in it.
+        """Wait until the text of the screen is as expected; a plain text must be contained in it.
 
         Raises:
-            ExpectationError: it was not, in time or at the end; the message says what is different.
+            ExpectationError: it was not so in time or at the end; the message shows the differences.
         """
         from reenact.terminal.matching.matcher import AssertionMatcher  # noqa: PLC0415 - most tests compare no screens
 
@@ -577,11 +580,11 @@ class AsyncTerminalEmulator(Session):
         await self._answer(lambda: judged().passed or None, "the screen", timeout, text, error=error)
 
     def get_by_text(self, text: Pattern, *, exact: bool = False, ignore_case: bool = False) -> AsyncLocator:
-        """Return what finds the text on the screen; what waits of it is awaited."""
+        """Return a locator for the text on the screen, with awaitable methods."""
         return AsyncLocator.by_text(self, text, exact=exact, ignore_case=ignore_case)
 
     def get_by_style(self, **fields: Unpack[StyleFields]) -> AsyncLocator:
-        """Return what finds text of this look on the screen; what waits of it is awaited."""
+        """Return a locator for text of this style on the screen, with awaitable methods."""
         return AsyncLocator.by_style(self, **fields)
 
     async def _wait(self, asking: Asking[T]) -> T:
@@ -600,19 +603,19 @@ class AsyncTerminalEmulator(Session):
 
 
 class TerminalEmulator(Session):
-    """A program at a terminal of its own, driven as a person would.
+    """A program at its own terminal, controlled as a person would.
 
-    A `with` block starts it, if that was not done, and ends it. Times are in seconds; a `timeout` of None is the
-    terminal's own, one of 0 looks once. Several threads may use it.
+    A `with` block starts the program, unless it was started, and ends it. Times are in seconds; a `timeout` of None
+    stands for the terminal's own, one of 0 checks once. Thread-safe.
     """
 
     def start(self) -> Self:
         """Start the program.
 
         Raises:
-            TerminalTestError: there is no pseudo-terminal (`PTY_CREATE_FAILED`), the program or its directory cannot be
-                used, there is no thread to be had or SIGCHLD is ignored (`PROCESS_START_FAILED`), or it was started
-                before (`SCRIPT_EXECUTION_ERROR`).
+            TerminalTestError: no pseudo-terminal is available (`PTY_CREATE_FAILED`), the program or its directory
+                cannot be used, no thread can be started or SIGCHLD is ignored (`PROCESS_START_FAILED`), or it was
+                started before (`SCRIPT_EXECUTION_ERROR`).
         """
         self._start()
         return self
@@ -636,11 +639,11 @@ class TerminalEmulator(Session):
     expect_screen = blocking(AsyncTerminalEmulator.expect_screen)
 
     def get_by_text(self, text: Pattern, *, exact: bool = False, ignore_case: bool = False) -> Locator:
-        """Return what finds the text on the screen, part of a row or, with `exact`, all of it; it waits when asked."""
+        """Return a locator for the text on the screen, in a part of a row or, with `exact`, a whole one."""
         return Locator.by_text(self, text, exact=exact, ignore_case=ignore_case)
 
     def get_by_style(self, **fields: Unpack[StyleFields]) -> Locator:
-        """Return what finds text of this look on the screen, say `bold=True, foreground="red"`; it waits when asked."""
+        """Return a locator for text of this style on the screen, for example `bold=True, foreground="red"`."""
         return Locator.by_style(self, **fields)
 
 
@@ -690,7 +693,7 @@ async def _rest(changes: Changes, pause: Pause) -> None:
 
 
 async def _off_the_loop(work: Callable[[], T]) -> T:
-    """Do on a thread what blocks, or here if there is none to be had; if cancelled, first let it come to its end."""
+    """Run a blocking function on a thread, or here if none is available; if cancelled, first let it finish."""
     turns = [work]
 
     def once() -> T:
@@ -699,7 +702,7 @@ async def _off_the_loop(work: Callable[[], T]) -> T:
     try:
         working = asyncio.get_running_loop().run_in_executor(None, once)
     except RuntimeError:
-        return once()  # should the executor find a thread later, its turn is over
+        return once()  # if the executor starts it later, it finds nothing to do
     try:
         return await asyncio.shield(working)
     except asyncio.CancelledError:
@@ -707,5 +710,5 @@ async def _off_the_loop(work: Callable[[], T]) -> T:
             with suppress(asyncio.CancelledError):
                 await asyncio.wait([working])
         if not working.cancelled():
-            working.exception()  # it has been seen
+            working.exception()  # marks the exception as retrieved
         raise

@@ -1,4 +1,4 @@
-"""Ends a program with all processes that it has started, also those that have left its session."""
+"""Ends a program with all processes that descend from it, also those that have left its session."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from reenact.terminal.session.spawning import MARK
 from reenact.terminal.session.waiting import until
 
 GRACE = 0.5
-"""Seconds that processes have to act on a signal before the next one comes."""
+"""Seconds that processes have to react to a signal before the next one is sent."""
 GENTLY = (signal.SIGHUP, signal.SIGTERM, signal.SIGKILL)
 AT_ONCE = (signal.SIGKILL,)
 _PROC = Path("/proc")
@@ -25,7 +25,7 @@ _ROUNDS = 20
 
 
 class Entry(NamedTuple):
-    """A process, as the kernel lists it; `started` is in ticks since the machine was."""
+    """A process in the kernel's process list; `started` is in clock ticks since boot."""
 
     pid: int
     state: str
@@ -36,20 +36,20 @@ class Entry(NamedTuple):
 
     @property
     def is_alive(self) -> bool:
-        """Whether it still runs, and does not only wait for its parent to take note of its end."""
+        """Whether the process still runs, and is not a zombie."""
         return self.state not in {"Z", "X", "x"}
 
 
 @dataclass
 class Family:
-    """The process that was started, and all that come from it.
+    """The process that was started, and all processes that descend from it.
 
     Attributes:
-        pid: of the process, which leads a session of its own.
-        mark: what is in the environment of all of them.
-        has_ended: whether the process has ended, and its end was taken note of.
+        pid: the id of the process, which is the leader of its own session.
+        mark: a value in the environment of all of them.
+        has_ended: returns whether the process has ended and was reaped.
         foreground: returns the process group in the foreground of the terminal.
-        terminal: returns the terminal while it is open; another may have its place later.
+        terminal: returns the terminal while it is open; later its path may belong to another one.
     """
 
     pid: int
@@ -65,15 +65,15 @@ class Family:
         self._born = entry.started if entry is not None else 0
 
     def end(self, signals: Iterable[signal.Signals] = GENTLY) -> None:
-        """Send all of them one signal after the other, each with time to act on it, until none is left."""
+        """Send the signals to all of them one after another, each with time to react, until no process is left."""
         for number in signals:
-            # What is killed may have started another meanwhile.
+            # A process may have started another one before it was killed.
             for _ in range(_ROUNDS if number is signal.SIGKILL else 1):
                 if not self._send(number):
                     return
 
     def remember(self) -> None:
-        """Take note of who belongs to it, while that can still be told by the terminal."""
+        """Record the members while the terminal still identifies them."""
         if _HAS_PROC:
             self._members()
 
@@ -95,9 +95,9 @@ class Family:
         return bool(groups) and not until(self.has_ended, GRACE)
 
     def _members(self) -> list[Entry]:
-        """Return those who live: the descendants, the session, the groups, who else has the mark or the terminal."""
+        """Return the live members: descendants, session, groups, and other processes with the mark or the terminal."""
         entries = {entry.pid: entry for entry in _entries() if entry.started >= self._born and entry.pid != os.getpid()}
-        # The number of a process that has ended belongs to nobody or to a stranger, unless it still names a session.
+        # After the process has ended, its number may belong to an unrelated process, unless it still names a session.
         is_reused = self.has_ended() and self.pid in entries
         ids = set[int]() if is_reused else {self.pid}
         groups = (ids | {self.foreground()}) - {os.getpgrp()}
@@ -112,12 +112,12 @@ class Family:
         }
         found |= self._at_the_terminal(entries)
         found |= _descendants(found, entries.values())
-        # Parents before their children, whose ends would else be news to them, and a reason to end by themselves.
+        # Parents before children, since a parent may react to the end of its child by exiting.
         members = sorted((entries[pid] for pid in found), key=lambda entry: (entry.pid != self.pid, entry.started))
         self._known |= {(entry.pid, entry.started) for entry in members}
         for entry in members:
             if not entry.is_alive and entry.parent == os.getpid() and entry.pid != self.pid:
-                with suppress(ChildProcessError):  # an orphan that was given to us
+                with suppress(ChildProcessError):  # an orphan that was reparented to us
                     os.waitpid(entry.pid, os.WNOHANG)
         return [entry for entry in members if entry.is_alive]
 
@@ -146,7 +146,7 @@ def _signal(pid: int, number: signal.Signals) -> None:
     with suppress(ProcessLookupError, PermissionError):
         os.kill(pid, number)
         if number is not signal.SIGKILL:
-            os.kill(pid, signal.SIGCONT)  # what is stopped acts on nothing else
+            os.kill(pid, signal.SIGCONT)  # a stopped process reacts to no other signal
 
 
 def _lives(member: Entry) -> bool:
@@ -155,7 +155,7 @@ def _lives(member: Entry) -> bool:
 
 
 def _entries() -> Iterator[Entry]:
-    for name in os.listdir(_PROC):  # noqa: PTH208 - thousands of paths would be made for nothing
+    for name in os.listdir(_PROC):  # noqa: PTH208 - avoids thousands of path objects
         if name.isdecimal() and (entry := _entry(int(name))) is not None:
             yield entry
 
@@ -165,7 +165,7 @@ def _entry(pid: int) -> Entry | None:
         line = (_PROC / str(pid) / "stat").read_bytes()
     except OSError:
         return None
-    # The name, in parentheses, may hold anything, also blanks and parentheses.
+    # The name, in parentheses, may contain anything, also blanks and parentheses.
     state, parent, group, session, *rest = line[line.rindex(b")") + 2 :].split()
     return Entry(pid, state.decode(), int(parent), int(group), int(session), int(rest[15]))
 
@@ -182,10 +182,10 @@ def _is_marked(pid: int, mark: str) -> bool:
 
 
 def _is_at(pid: int, terminal: Place) -> bool:
-    """Whether one of its standard streams is the terminal. Forks of ours have it open as well, but not as these."""
+    """Return whether one of its standard streams is the terminal. Forks of this process have it open elsewhere."""
     for stream in (_PROC / str(pid) / "fd" / number for number in "012"):
         with suppress(OSError):
-            # The path alone may also be that of a terminal in a container.
+            # The path alone could be that of a terminal in a container.
             if str(stream.readlink()) == terminal.path and Place.of(stream, terminal.path) == terminal:
                 return True
     return False

@@ -1,7 +1,7 @@
-"""What keys send: the tables of xterm, for what the program has asked of its terminal.
+"""What keys send: xterm's tables, depending on the modes that the program has set.
 
-After "XTerm Control Sequences" (PC-style and VT220-style function keys, bracketed paste) and ECMA-48. As there, a
-modifier is a parameter of a function key's sequence, and Alt a leading escape of all other keys.
+See "XTerm Control Sequences" (PC-style and VT220-style function keys, bracketed paste) and ECMA-48. As there, modifiers
+are a parameter of a function key's sequence, and Alt is a leading escape for all other keys.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from reenact.terminal.screen.model import Modes
 
 
 class SpecialKey(StrEnum):
-    """Keys, and what is pressed together, that are not characters."""
+    """Keys and key combinations that are not characters."""
 
     ENTER = "enter"
     ESCAPE = "escape"
@@ -96,9 +96,9 @@ class SpecialKey(StrEnum):
 
 
 def encode(key: SpecialKey | str, modes: Modes, *, shift: bool = False, alt: bool = False, ctrl: bool = False) -> bytes:
-    """Return what the key sends: one with a name, a character, or either with modifiers before it, as `alt+x`.
+    """Return what a key sends: a named key, a character, or either with modifiers before it, such as `alt+x`.
 
-    A modifier that makes no difference to xterm makes none here: Shift+Enter is Enter.
+    A modifier that has no effect in xterm has none here: Shift+Enter is Enter.
 
     Raises:
         TerminalTestError: there is no such key, or it sends nothing with these modifiers (`INVALID_CONFIG`).
@@ -125,10 +125,10 @@ def encode(key: SpecialKey | str, modes: Modes, *, shift: bool = False, alt: boo
 
 
 def paste(text: str, modes: Modes) -> bytes:
-    """Return what a pasted text sends: ends of lines as the Enter key does, in brackets if the program asked for them.
+    """Return what a pasted text sends: line ends as Enter, and in brackets if the program has enabled them.
 
     Raises:
-        TerminalTestError: the text holds the closing bracket, or cannot be encoded (`INVALID_CONFIG`).
+        TerminalTestError: the text contains the closing bracket, or cannot be encoded (`INVALID_CONFIG`).
     """
     sent = encoded(text.replace("\r\n", "\r").replace("\n", "\r"))
     if not modes.bracketed_paste:
@@ -182,7 +182,7 @@ _KEYPAD = {
     "kp_equal": (b"=", b"X"),
     "kp_enter": (b"\r", b"M"),
 }
-"""What is sent in the normal mode, and the final character of the application mode's sequence."""
+"""What is sent in normal mode, and the final character of the sequence in application mode."""
 _CONTROL = {
     **{chr(code + 0x60): code for code in range(1, 27)},
     **dict(zip("@[\\]^_?", (0, 0x1B, 0x1C, 0x1D, 0x1E, 0x1F, 0x7F), strict=True)),
@@ -203,10 +203,10 @@ _BITS = {"shift": 1, "alt": 2, "ctrl": 4}
 
 
 def _read(key: object) -> tuple[str, set[str]]:
-    """Return the name of a key, or a character, and what is held while it is pressed."""
+    """Parse a key: return its name or character, and the modifiers."""
     if not isinstance(key, str) or not key:
         raise _unknown(key)
-    # The last key may be the plus itself.
+    # The last key may be the plus sign itself.
     *modifiers, last = key[:-1].split("+") if len(key) > 1 else [""]
     last += key[-1]
     if last == "+" and len(key) > 1 and modifiers == []:
@@ -224,7 +224,7 @@ def _read(key: object) -> tuple[str, set[str]]:
 
 
 def _function(number: bytes, final: bytes, held: set[str]) -> bytes:
-    """Return the sequence of a function key; 1 and a bit for each modifier is its second parameter, if one is held."""
+    """Return the sequence of a function key; with modifiers, its second parameter is 1 plus a bit for each."""
     modifier = 1 + sum(_BITS[each] for each in held)
     return b"\x1b[" + number + (b";%d" % modifier if modifier > 1 else b"") + final
 

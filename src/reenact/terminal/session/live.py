@@ -1,4 +1,4 @@
-"""A running program at its terminal: one thread reads, writes and sees its end."""
+"""A running program at its terminal: one thread reads its output, writes its input and notices its end."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ from reenact.terminal.session.waiting import Changes, until
 from reenact.terminal.status import ExitStatus
 
 _REPLIES = 65_536
-"""Bytes of replies that wait at most for a program that does not read; the terminal drops further ones."""
+"""Maximum number of bytes of replies that wait for a program that does not read; further ones are dropped."""
 
 
 @dataclass(eq=False)
 class Outgoing:
-    """Bytes, and how many of them went."""
+    """Bytes to send, and how many of them have been sent."""
 
     data: bytes
     sent: int = 0
@@ -36,12 +36,12 @@ class Outgoing:
 
     @property
     def is_sent(self) -> bool:
-        """Whether all of them went."""
+        """Whether all of the bytes have been sent."""
         return self.sent == len(self.data)
 
 
 class Outbox:
-    """Any thread puts something in, one writes."""
+    """A thread-safe queue of bytes to write."""
 
     def __init__(self) -> None:
         self._lock = threading.RLock()
@@ -51,26 +51,26 @@ class Outbox:
         return bool(self._waiting)
 
     def put(self, outgoing: Outgoing) -> None:
-        """Have it written behind what waits already."""
+        """Append it to the queue."""
         with self._lock:
             if outgoing.data:
                 self._waiting.append(outgoing)
 
     def put_reply(self, reply: bytes) -> None:
-        """Have a reply written, unless too many wait already: who asks without reading is not to fill the memory."""
+        """Append a reply, unless too many wait: a program that queries without reading must not fill the memory."""
         with self._lock:
             waiting = sum(len(each.data) for each in self._waiting if each.is_reply)
             if waiting + len(reply) <= _REPLIES:
                 self.put(Outgoing(reply, is_reply=True))
 
     def take_back(self, outgoing: Outgoing) -> None:
-        """Do not write what of it has not been written."""
+        """Discard the part that has not been written."""
         with self._lock:
             if outgoing in self._waiting:
                 self._waiting.remove(outgoing)
 
     def write_with(self, write: Callable[[memoryview], int]) -> bytes:
-        """Write what there is room for; return what went."""
+        """Write as much as possible; return the bytes that were written."""
         went = b""
         with self._lock:
             while self._waiting:
@@ -85,7 +85,7 @@ class Outbox:
 
 
 class Waker:
-    """Wakes a thread that waits for descriptors: `descriptor` can be read once it was called."""
+    """Wakes a thread that polls `descriptor`, which is readable after a call of `wake`."""
 
     def __init__(self) -> None:
         self.descriptor, self._end = os.pipe()
@@ -95,16 +95,16 @@ class Waker:
         self._is_open = True
 
     def wake(self) -> None:
-        """Wake the thread, now or when it waits next."""
+        """Wake the thread, now or when it polls next."""
         with self._lock:
             if self._is_open:
                 try:
                     os.write(self._end, b"!")
                 except BlockingIOError:
-                    return  # it was called often enough
+                    return  # the pipe is full: the thread will wake in any case
 
     def clear(self) -> None:
-        """Take note of all calls."""
+        """Consume all wake-ups."""
         os.read(self.descriptor, 65_536)
 
     def close(self) -> None:
@@ -117,27 +117,28 @@ class Waker:
 
 
 QUIET = 0.1
-"""Seconds of silence after which nothing more is expected, when the program has ended and others have its terminal."""
+"""Seconds of silence after which the output is complete, once the program has ended and others still use its terminal.
+"""
 LONGEST = 2.0
-"""Seconds for which those others are heard at most."""
+"""Maximum number of seconds for which output of those others is read."""
 _GLANCE = 0.01
-"""Seconds between two looks at a process whose end the kernel does not announce."""
+"""Interval in seconds at which the process is polled if the kernel does not announce its end."""
 _RETRY = 0.05
-"""Seconds between two tries to write, should the kernel not say that there is room again."""
+"""Interval in seconds of attempts to write, in case the kernel does not announce that there is room."""
 _LEAVE = 5.0
 _REAP = 1.0
 _numbers = itertools.count(1)
 
 
 class Live:
-    """The program, its terminal, and all that comes of it.
+    """The program and its terminal, served by a thread.
 
     Attributes:
-        status: how the program has ended, as far as that is known.
-        is_lost: whether it has ended, and its status was taken note of by others, who have told nobody.
-        failure: what the thread has failed with.
-        last_arrival: when something arrived last or was taken in, on the monotonic clock.
-        is_taking: whether something that has arrived is being taken in.
+        status: the exit status of the program, if it is known.
+        is_lost: whether it has ended, but another part of this process reaped it, so that its status is unknown.
+        failure: the exception that ended the thread.
+        last_arrival: when output last arrived or was processed, on the monotonic clock.
+        is_taking: whether output is being processed.
     """
 
     def __init__(
@@ -170,13 +171,13 @@ class Live:
         self._thread = threading.Thread(target=self._run, name=f"reenact-terminal-{next(_numbers)}", daemon=True)
 
     def begin(self) -> None:
-        """Start the thread; it closes the terminal when all is over."""
+        """Start the thread, which closes the terminal when the program has ended."""
         self._thread.start()
 
     def has_ended(self) -> bool:
-        """Whether the program has ended; look, if that is not known yet."""
+        """Return whether the program has ended; poll it if that is not known yet."""
         if self.is_foreign:
-            return self.status is not None or self.is_lost  # a fork has no children of its parent's
+            return self.status is not None or self.is_lost  # a fork cannot wait for children of its parent
         with self._status_lock:
             if self.status is None and not self.is_lost:
                 try:
@@ -189,19 +190,19 @@ class Live:
 
     @property
     def is_foreign(self) -> bool:
-        """Whether this is a fork of the process that the program belongs to."""
+        """Whether this process is a fork of the one that started the program."""
         return self.owner != os.getpid()
 
     def send(self, outgoing: Outgoing) -> None:
-        """Have the bytes written, behind those that wait already: now as far as there is room, later by the thread."""
+        """Queue the bytes: write what is possible now, and let the thread write the rest."""
         self._outbox.put(outgoing)
-        with suppress(OSError):  # the thread finds it, too, and says so
+        with suppress(OSError):  # the thread gets the same error and reports it
             self._write()
         if self._outbox:
             self._waker.wake()
 
     def take_back(self, outgoing: Outgoing) -> None:
-        """Do not write what of them has not been written."""
+        """Discard the part that has not been written."""
         self._outbox.take_back(outgoing)
 
     def signal(self, number: signal.Signals) -> None:
@@ -211,24 +212,24 @@ class Live:
                 os.killpg(self.process.pid, number)
 
     def resize(self, cols: int, rows: int) -> None:
-        """Give the screen and the terminal another size; the kernel tells the program."""
+        """Change the size of the screen and the terminal; the kernel notifies the program."""
         self.display.resize(cols, rows)
         self._recording.add_resize(self._recording.elapsed(), cols, rows)
         self._pair.resize(cols, rows)
         self.changes.announce()
 
     def end(self) -> None:
-        """End the program with all that it has started; what they say at last is heard."""
+        """End the program with all its descendants, and read their last output."""
         self._family.end()
         self._join()
 
     def abandon(self) -> None:
-        """End all of it at once, on whatever thread."""
+        """Kill all of them at once; callable on any thread."""
         self._family.end(AT_ONCE)
         self.close()
 
     def close(self) -> None:
-        """Stop the thread, and release what is held. Idempotent."""
+        """Stop the thread, and release all resources. Idempotent."""
         self._is_stopping = True
         self._waker.wake()
         self._join()
@@ -242,14 +243,14 @@ class Live:
         self._waker.close()
 
     def _join(self) -> None:
-        # The garbage collector may have brought us here on the thread itself, which goes on to its end afterwards.
+        # The garbage collector may call this on the thread itself, which then finishes by itself.
         if self._thread.ident is not None and self._thread is not threading.current_thread():
             self._thread.join(_LEAVE)
 
     def _run(self) -> None:
         try:
             self._serve()
-        except Exception as error:  # noqa: BLE001 - an engine may be anybody's; whoever waits is told
+        except Exception as error:  # noqa: BLE001 - any error of the engine is reported to the waiting callers
             self.failure = error
         finally:
             self.transcript.complete()
@@ -270,7 +271,7 @@ class Live:
             self._family.remember()
 
     def _serve_until_it_ends(self, ending: int | None) -> bool:
-        """Return whether there may be more to read."""
+        """Serve the terminal until the program ends; return whether there may be more output."""
         poll = select.poll()
         poll.register(self._waker.descriptor, select.POLLIN)
         if ending is not None:
@@ -284,7 +285,7 @@ class Live:
             if self._waker.descriptor in ready:
                 self._waker.clear()
             if is_connected and not self._read():
-                is_connected = False  # the kernel has hung up; that is told again and again
+                is_connected = False  # otherwise the hang-up is reported again and again
                 poll.unregister(self._pair.ours)
             if is_connected and self._outbox:
                 self._write()
@@ -292,13 +293,13 @@ class Live:
                 if self.has_ended():
                     break
                 if ending is not None:
-                    # Who started the program does not know of its end yet.
+                    # The parent that started the program does not see its end yet.
                     poll.unregister(ending)
                     ending = None
         return is_connected
 
     def _hear_the_rest(self) -> bool:
-        """Read until nobody has the terminal, or those who still do say no more; return whether there are such."""
+        """Read until nobody has the terminal open, or it is silent; return whether anybody still has it open."""
         poll = select.poll()
         poll.register(self._pair.ours, select.POLLIN)
         poll.register(self._waker.descriptor, select.POLLIN)
@@ -334,7 +335,7 @@ class Live:
         self.changes.announce()
 
     def _write(self) -> None:
-        with self._recording.lock:  # the echo is recorded behind it
+        with self._recording.lock:  # so that the echo is recorded after the input
             went = self._outbox.write_with(self._pair.write)
             if went:
                 self._recording.add_input(self._recording.elapsed(), went)
@@ -343,7 +344,7 @@ class Live:
 
 
 def _descriptor_of(pid: int) -> int | None:
-    """Return a descriptor that can be read when the process has ended, where the kernel has such."""
+    """Return a descriptor that becomes readable when the process ends; None if the kernel has none."""
     if not hasattr(os, "pidfd_open"):
         return None
     try:

@@ -1,6 +1,6 @@
-"""Locators: find text on the screen by content or style, and wait until it is there."""
+"""Locators: find text on the screen by content or style, and wait until it appears."""
 
-# ruff: noqa: ASYNC109 - the names and promises are those of the blocking one; the error says what was seen
+# ruff: noqa: ASYNC109 - same parameters as the blocking version; its timeout errors say what was seen
 
 from __future__ import annotations
 
@@ -26,31 +26,31 @@ from reenact.terminal.session.waiting import blocking, run
 P = ParamSpec("P")
 _IN_VAIN = (TerminalTestErrorType.TIMEOUT, TerminalTestErrorType.PROCESS_EXITED)
 _LISTED = 10
-"""Matches that an error lists at most."""
+"""Maximum number of matches that an error lists."""
 _SEEN_ON_BLANKS = frozenset({"background", "inverse", "underline", "strikethrough", "overline"})
 
 
 class Viewed(Protocol):
-    """What has a screen, and can wait for it to change; as a terminal emulator does."""
+    """Has a screen and can wait for changes to it, like a terminal emulator."""
 
     @property
     def screen(self) -> Screen:
-        """The screen as it is now."""
+        """A snapshot of the screen."""
         ...
 
     def wait_until(
         self, condition: Callable[[Screen], bool], timeout: float | None = None, *, what: str
     ) -> Screen | Awaitable[Screen]:
-        """Return the first screen, from now on, that the condition holds of.
+        """Return the first screen, from now on, for which the condition is true.
 
         Raises:
-            WaitTimeoutError: none came in time.
+            WaitTimeoutError: there was none in time.
         """
         ...
 
 
 class StyleFields(TypedDict, total=False):
-    """Fields of `ANSIStyle`, of which those that are named count; `underline=True` is any shape of it."""
+    """Fields of `ANSIStyle` to compare; `underline=True` stands for any shape."""
 
     bold: bool
     dim: bool
@@ -67,7 +67,7 @@ class StyleFields(TypedDict, total=False):
 
 
 class Match(msgspec.Struct, frozen=True):
-    """Cells of one row that were found: where they begin, and what they show."""
+    """A match within one row: its position and its cells."""
 
     row: int
     column: int
@@ -75,16 +75,16 @@ class Match(msgspec.Struct, frozen=True):
 
     @property
     def text(self) -> str:
-        """What stands there."""
+        """The text of the match."""
         return "".join(cell.text for cell in self.cells)
 
     @property
     def end(self) -> int:
-        """The column behind it."""
+        """The column after the match."""
         return self.column + len(self.cells)
 
     def __str__(self) -> str:
-        """Return what it is and where, for people."""
+        """Return the position and the text in words."""
         return f"row {self.row}, column {self.column}: {self.text!r}"
 
 
@@ -92,7 +92,7 @@ Find: TypeAlias = Callable[[Screen], tuple[Match, ...]]
 
 
 class _Located:
-    """What both locators have: what is found, which of it is meant, and how it is waited for."""
+    """Base of both locators: the search, the selection of matches, and the waiting."""
 
     def __init__(self, viewed: Viewed, find: Find, what: str) -> None:
         self._viewed = viewed
@@ -101,30 +101,30 @@ class _Located:
 
     @classmethod
     def by_text(cls, viewed: Viewed, text: Pattern, *, exact: bool = False, ignore_case: bool = False) -> Self:
-        """Return what finds a text, or a regular expression, in the rows.
+        """Return a locator for a text, or a regular expression, in the rows.
 
-        A text is looked for in the whole row, blanks and all; an expression in the row without the blanks at its end,
-        so that `$` is where its text ends. `exact`: the row without the blanks around it is the text, or matches the
-        expression from end to end.
+        A text is searched for in the whole row, including blanks; an expression in the row without trailing blanks, so
+        that `$` matches at the end of its text. With `exact`, the row without surrounding blanks must equal the text,
+        or match the whole expression.
 
         Raises:
-            TerminalTestError: `INVALID_CONFIG`; the text is empty, or longer than a row can be.
+            TerminalTestError: the text is blank, or has a line break (`INVALID_CONFIG`).
         """
         return cls(viewed, _by_text(text, exact=exact, ignore_case=ignore_case), _named(text, exact=exact))
 
     @classmethod
     def by_style(cls, viewed: Viewed, **fields: Unpack[StyleFields]) -> Self:
-        """Return what finds neighbouring cells of a row whose styles all have these fields.
+        """Return a locator for adjacent cells of a row whose styles all have these fields.
 
-        Blanks count as far as the fields can be seen on them, as a background can.
+        Blanks count if one of the fields is visible on them, such as a background.
 
         Raises:
-            TerminalTestError: `INVALID_CONFIG`; no field is given, or one that styles do not have.
+            TerminalTestError: no field is given, or an unknown one (`INVALID_CONFIG`).
         """
         wanted = _checked(fields)
         return cls(viewed, _by_style(wanted), f"the style {_described(wanted)}")
 
-    # --- which of them ---
+    # --- selection of matches ---
 
     @property
     def first(self) -> Self:
@@ -137,11 +137,11 @@ class _Located:
         return self._narrowed(lambda matches: matches[-1:], "the last of")
 
     def nth(self, index: int) -> Self:
-        """Return the match with this index, counted from 0; from the end if it is negative."""
+        """Return a locator for the match with this index, counted from 0, or from the end if it is negative."""
         return self._narrowed(lambda matches: matches[index : index + 1 or None], f"number {index} of")
 
     def in_row(self, row: int | Self) -> Self:
-        """Return the matches in this row, or in the rows in which another locator finds something."""
+        """Return a locator for the matches in this row, or in the rows in which another locator has matches."""
         if isinstance(row, int):
             return self._narrowed(lambda matches: tuple(each for each in matches if each.row == row), f"in row {row},")
         other, find = row, self._find
@@ -152,22 +152,22 @@ class _Located:
 
         return type(self)(self._viewed, beside, f"in a row of {row}, {self}")
 
-    # --- what is there ---
+    # --- current matches ---
 
     def matches(self, screen: Screen | None = None) -> tuple[Match, ...]:
-        """Return what is found on a screen, from the top left; None for the one that is shown now."""
+        """Return the matches on a screen, from the top left; None stands for the current screen."""
         return self._find(self._viewed.screen if screen is None else screen)
 
     def count(self) -> int:
-        """Return how many there are now."""
+        """Return the current number of matches."""
         return len(self.matches())
 
     def is_visible(self) -> bool:
-        """Tell whether there is one now, or more."""
+        """Return whether there is at least one match now."""
         return bool(self.matches())
 
     def __str__(self) -> str:
-        """Return what is looked for, in words."""
+        """Return a description of what is searched for."""
         return self._what
 
     def _narrowed(self, pick: Callable[[tuple[Match, ...]], tuple[Match, ...]], words: str) -> Self:
@@ -224,44 +224,44 @@ class _Located:
 
 
 class AsyncLocator(_Located):
-    """`Locator`, with everything awaitable that may wait."""
+    """`Locator` with awaitable methods for everything that may wait."""
 
     async def text(self) -> str:
-        """Wait until it is there, and return its text."""
+        """Wait for the match and return its text."""
         return (await self._one()).text
 
     async def row(self) -> int:
-        """Wait until it is there, and return its row."""
+        """Wait for the match and return its row."""
         return (await self._one()).row
 
     async def column(self) -> int:
-        """Wait until it is there, and return the column where it begins."""
+        """Wait for the match and return its first column."""
         return (await self._one()).column
 
     async def cells(self) -> tuple[Cell, ...]:
-        """Wait until it is there, and return its cells, one for each column."""
+        """Wait for the match and return its cells, one for each column."""
         return (await self._one()).cells
 
     async def style(self) -> ANSIStyle:
-        """Wait until it is there, and return its style; raises `ExpectationError` if its cells have several."""
+        """Wait for the match and return its style; raises `ExpectationError` if its cells have several."""
         return await self._style()
 
     async def expect_visible(self, timeout: float | None = None) -> Self:
-        """Wait until it is there."""
+        """Wait until there is a match."""
         return await self._expect("to be visible", lambda _match, _screen: True, timeout)
 
     async def expect_hidden(self, timeout: float | None = None) -> Self:
-        """Wait until there is none."""
+        """Wait until there is no match."""
         await self._wait("to be hidden", lambda screen: not self._find(screen), timeout)
         return self
 
     async def expect_count(self, count: int, timeout: float | None = None) -> Self:
-        """Wait until there are so many."""
+        """Wait until there are exactly this many matches."""
         await self._wait(f"to be there {_times(count)}", lambda screen: len(self._find(screen)) == count, timeout)
         return self
 
     async def expect_text(self, pattern: Pattern, timeout: float | None = None) -> Self:
-        """Wait until the text is in it, or the expression matches somewhere in it."""
+        """Wait until the match contains the text, or the expression is found in it."""
         expression = re.compile(re.escape(pattern)) if isinstance(pattern, str) else pattern
         shown = pattern if isinstance(pattern, str) else pattern.pattern
         return await self._expect(
@@ -269,7 +269,7 @@ class AsyncLocator(_Located):
         )
 
     async def expect_style(self, timeout: float | None = None, **fields: Unpack[StyleFields]) -> Self:
-        """Wait until all its cells have these fields of a style."""
+        """Wait until all cells of the match have these style fields."""
         wanted = _checked(fields)
 
         def styled(match: Match, _: Screen) -> bool:
@@ -278,7 +278,7 @@ class AsyncLocator(_Located):
         return await self._expect(f"to have the style {_described(wanted)}", styled, timeout)
 
     async def expect_cursor(self, timeout: float | None = None) -> Self:
-        """Wait until the cursor stands on it, or right behind it."""
+        """Wait until the cursor is on the match or directly after it."""
 
         def under(match: Match, screen: Screen) -> bool:
             return screen.cursor.row == match.row and match.column <= screen.cursor.column <= match.end
@@ -289,7 +289,7 @@ class AsyncLocator(_Located):
 def _chained(
     method: Callable[Concatenate[AsyncLocator, P], Coroutine[object, None, AsyncLocator]],
 ) -> Callable[Concatenate[Locator, P], Locator]:
-    """Return the method that blocks; it returns the locator, to be gone on with."""
+    """Return the blocking version of the method, which returns the locator for chaining."""
     call = blocking(method)
 
     @wraps(method)
@@ -301,37 +301,37 @@ def _chained(
 
 
 class Locator(_Located):
-    """What is found on the screen whenever it is asked for: nothing is kept from one question to the next.
+    """Searches the screen at each access: nothing is cached between accesses.
 
-    Questions for one thing (`text`, `row`, `column`, `style`, `cells`) and expectations of one wait until it is there,
-    and are strict: if there are more, `ExpectationError` says where each of them is. Say which one is meant with
-    `first`, `last`, `nth` or `in_row`.
+    Properties of a single match (`text`, `row`, `column`, `style`, `cells`) and expectations about one wait until there
+    is a match, and are strict: if there are more, `ExpectationError` lists them. Select one with `first`, `last`, `nth`
+    or `in_row`.
 
-    A match lies within one row: a text that goes on in the next row because the first one was full is found piece by
-    piece, or on a terminal with more columns, or with `wait_for`, which knows no rows. Rows and columns count from 0;
-    a wide character takes two columns.
+    A match lies within one row. A text that wraps into the next row is found only in parts, or at a terminal with more
+    columns, or with `wait_for`, which searches the output regardless of rows. Rows and columns count from 0; a wide
+    character takes two columns.
 
-    Timeouts are in seconds; None is the terminal's own.
+    Timeouts are in seconds; None stands for the terminal's timeout.
     """
 
     @property
     def text(self) -> str:
-        """What stands there."""
+        """The text of the match."""
         return run(self._one()).text
 
     @property
     def row(self) -> int:
-        """The row where it is."""
+        """The row of the match."""
         return run(self._one()).row
 
     @property
     def column(self) -> int:
-        """The column where it begins."""
+        """The first column of the match."""
         return run(self._one()).column
 
     @property
     def cells(self) -> tuple[Cell, ...]:
-        """The cells that it takes, one for each column."""
+        """The cells of the match, one for each column."""
         return run(self._one()).cells
 
     @property
@@ -371,13 +371,13 @@ def _by_text(text: Pattern, *, exact: bool, ignore_case: bool) -> Find:
             for start, end in spans("".join([cell.text for cell in cells]))
             if start < end
         )
-        return tuple({(match.row, match.column, match.end): match for match in found}.values())  # a cell is not parted
+        return tuple({(match.row, match.column, match.end): match for match in found}.values())  # cells are not split
 
     return find
 
 
 def _match(row: int, cells: tuple[Cell, ...], start: int, end: int) -> Match:
-    """Return the match of the characters from `start` to `end` of the row."""
+    """Return the match for the characters from `start` to `end` of the row."""
     columns = [column for column, cell in enumerate(cells) for _ in cell.text]
     first, last = columns[start], columns[end - 1]
     return Match(row, first, cells[first : last + cells[last].width])
@@ -410,7 +410,7 @@ def _has(style: ANSIStyle, wanted: Mapping[str, object]) -> bool:
 
 
 def _checked(fields: Mapping[str, object]) -> Mapping[str, object]:
-    """Return the fields if styles have them."""
+    """Return the fields after checking that styles have them."""
     known = ANSIStyle.__struct_fields__
     unknown = [name for name in fields if name not in known]
     if unknown or not fields:

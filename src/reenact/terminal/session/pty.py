@@ -1,4 +1,4 @@
-"""A pseudo-terminal pair: our end, and the one that the program gets."""
+"""A pseudo-terminal pair: our end, and the end for the program."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from typing import NamedTuple, Self
 from reenact.terminal.errors import TerminalTestError, TerminalTestErrorType
 
 LARGEST = 65_535
-"""Columns and rows that the kernel can be told of."""
+"""Maximum number of columns, and of rows, that the kernel accepts."""
 _READ = 65_536
 _AT_ONCE = 262_144
 
 
 class Place(NamedTuple):
-    """Where a terminal is to be found in the file system, and which one that is."""
+    """The path of a terminal, with the device and inode that identify it."""
 
     path: str
     device: int
@@ -29,15 +29,15 @@ class Place(NamedTuple):
     @classmethod
     def of(cls, terminal: int | Path, path: str) -> Self:
         """Return the place of an open terminal, or of a link to one."""
-        status = os.stat(terminal)  # noqa: PTH116 - a descriptor has no path of its own
+        status = os.stat(terminal)  # noqa: PTH116 - a descriptor has no path
         return cls(path, status.st_dev, status.st_ino)
 
 
 class Pair:
-    """Both ends, open. The other one is kept open here as well, until `release`: nothing is lost meanwhile.
+    """Both ends, open. The program's end is also kept open here until `release`, so that no output is lost.
 
     Raises:
-        TerminalTestError: there is none to be had (`PTY_CREATE_FAILED`).
+        TerminalTestError: no pseudo-terminal is available (`PTY_CREATE_FAILED`).
     """
 
     def __init__(self, cols: int, rows: int) -> None:
@@ -63,17 +63,17 @@ class Pair:
 
     @property
     def other(self) -> int:
-        """The descriptor of the program's end, as long as it is kept."""
+        """The descriptor of the program's end, while it is kept open."""
         return self._other
 
     def resize(self, cols: int, rows: int) -> None:
-        """Tell the kernel the size; it tells the program."""
+        """Set the size in the kernel, which notifies the program."""
         with self._lock:
             if self._is_open:
                 fcntl.ioctl(self._ours, termios.TIOCSWINSZ, struct.pack("HHHH", rows, cols, 0, 0))
 
     def read(self) -> bytes | None:
-        """Return what can be read without waiting, not all of a flood; None once nobody has the other end open."""
+        """Read without blocking, up to a limit; None once the other end is closed everywhere."""
         pieces: list[bytes] = []
         size = 0
         while size < _AT_ONCE:
@@ -92,7 +92,7 @@ class Pair:
         return b"".join(pieces)
 
     def write(self, data: bytes | memoryview) -> int:
-        """Write what can be written without waiting; return how much that was."""
+        """Write without blocking; return the number of bytes written."""
         with self._lock:
             if not self._is_open:
                 return 0
@@ -112,19 +112,19 @@ class Pair:
                 return None
 
     def place(self) -> Place | None:
-        """Return where the other end is to be found, as long as it is this one's."""
+        """Return the place of the program's end, as long as the pair is open."""
         with self._lock:
             return self._place if self._is_open else None
 
     def release(self) -> None:
-        """Keep the other end open no longer."""
+        """Close our copy of the program's end."""
         with self._lock:
             if self._is_kept:
                 self._is_kept = False
                 os.close(self._other)
 
     def close(self) -> None:
-        """Close both. Idempotent."""
+        """Close both ends. Idempotent."""
         with self._lock:
             self.release()
             if self._is_open:
@@ -135,12 +135,12 @@ class Pair:
 def _place_of(terminal: int) -> Place | None:
     try:
         return Place.of(terminal, os.ttyname(terminal))
-    except OSError:  # /dev/pts is not that of the kernel, as in some sandboxes
+    except OSError:  # /dev/pts is not the kernel's, as in some sandboxes
         return None
 
 
 def unavailable(error: OSError) -> TerminalTestError:
-    """Return the error for when a terminal, or what it takes to serve one, cannot be had."""
+    """Return the error for a lack of a terminal, or of resources to serve one."""
     if error.errno in {errno.EMFILE, errno.ENFILE}:
         what_to_do = "dispose of terminals that are no longer needed, or raise `ulimit -n`"
     else:

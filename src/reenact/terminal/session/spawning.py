@@ -1,8 +1,8 @@
-"""Starting a program with a terminal as its own; where it can be, without a copy of this process (`posix_spawn`).
+"""Starts a program with its own controlling terminal; where possible with `posix_spawn`, which does not fork.
 
-What `subprocess` starts without a copy has no controlling terminal, for the child must take it, after `setsid`. Linux
-gives it to the leader of a session who opens a terminal, and `posix_spawn` can do both. It cannot change the directory,
-but a thread can have one of its own there, which the program inherits.
+A child of `subprocess` without `fork` has no controlling terminal, since the child itself must acquire it after
+`setsid`. On Linux the leader of a session acquires a terminal by opening it, and `posix_spawn` can do both. It cannot
+change the directory, but a thread can have its own working directory, which the program inherits.
 """
 
 from __future__ import annotations
@@ -32,15 +32,15 @@ from reenact.terminal.session.waiting import until
 _STANDARD = 3
 _CLONE_FS = 0x200
 _RESTORED = (signal.SIGPIPE, signal.SIGXFSZ)
-"""What Python ignores, and no program expects to be ignored."""
+"""Signals that Python ignores, but programs expect to have their defaults."""
 
 
 class CannotVforkError(Exception):
-    """It is not possible here; a copy of this process can do it."""
+    """`posix_spawn` cannot be used here; `fork` can."""
 
 
 class Vforked:
-    """A program that was started; what is needed of `subprocess.Popen`."""
+    """A program that was started, with the methods of `subprocess.Popen` that are needed."""
 
     def __init__(self, pid: int, name: str) -> None:
         self.pid = pid
@@ -49,10 +49,10 @@ class Vforked:
         self._lock = threading.RLock()
 
     def poll(self) -> int | None:
-        """Return None while it runs, then its exit code, negative for a signal.
+        """Return None while the program runs, then its exit code, negative for a signal.
 
         Raises:
-            ChildProcessError: it has ended, and others of this process took note of that: how is not known.
+            ChildProcessError: it has ended, but another part of this process reaped it, so that its status is unknown.
         """
         with self._lock:
             if self.returncode is None:
@@ -61,7 +61,7 @@ class Vforked:
             return self.returncode
 
     def wait(self, timeout: float | None = None) -> int:
-        """Wait for its end; return and raise what `poll` does then, or raise `subprocess.TimeoutExpired`."""
+        """Wait for its end; return or raise the same as `poll`, or raise `subprocess.TimeoutExpired`."""
         if not until(lambda: self.poll() is not None, math.inf if timeout is None else timeout):
             raise subprocess.TimeoutExpired(self._name, timeout or 0.0)
         return self.returncode or 0
@@ -70,24 +70,24 @@ class Vforked:
 def vforked(
     argv: Sequence[str], env: Mapping[str, str], cwd: Path | None, terminal: int, *, ignored: Iterable[int]
 ) -> Vforked:
-    """Start the program, with the signals that are `ignored` here as they are by default.
+    """Start the program with `posix_spawn`; the signals in `ignored` get their defaults.
 
     Raises:
-        OSError: it cannot be started, or its directory not be entered.
-        CannotVforkError: not in this way.
+        OSError: it cannot be started, or its directory cannot be entered.
+        CannotVforkError: it cannot be started in this way.
     """
     if not sys.platform.startswith("linux"):
         raise CannotVforkError
     try:
         path = os.ttyname(terminal)
-    except OSError as error:  # /dev/pts is not that of the kernel, as in some sandboxes
+    except OSError as error:  # /dev/pts is not the kernel's, as in some sandboxes
         raise CannotVforkError from error
     start = functools.partial(_spawned, tuple(argv), dict(env), _actions(path), {*_RESTORED, *ignored})
     return Vforked(start() if cwd is None else _in_directory(cwd, start), argv[0])
 
 
 def _spawned(argv: tuple[str, ...], env: dict[str, str], actions: list[tuple[object, ...]], restored: set[int]) -> int:
-    """Start the first program of that name on the path."""
+    """Start the first program of that name in PATH."""
     name = argv[0]
     path = name if "/" in name else shutil.which(name, path=os.pathsep.join(os.get_exec_path(env)))
     if path is None:
@@ -96,7 +96,7 @@ def _spawned(argv: tuple[str, ...], env: dict[str, str], actions: list[tuple[obj
 
 
 def _actions(path: str) -> list[tuple[object, ...]]:
-    """Return what is done in the child: the terminal becomes its own by being opened, and it inherits nothing else."""
+    """Return the file actions of the child: open the terminal, which makes it controlling, and close all else."""
     inherited = [int(number) for number in os.listdir("/proc/self/fd") if int(number) >= _STANDARD]  # noqa: PTH208
     return [
         (os.POSIX_SPAWN_OPEN, 0, path, os.O_RDWR, 0),
@@ -109,12 +109,12 @@ def _actions(path: str) -> list[tuple[object, ...]]:
 def _is_inheritable(number: int) -> bool:
     try:
         return os.get_inheritable(number)
-    except OSError:  # closed meanwhile, as the one that the directory was read with
+    except OSError:  # closed meanwhile, like the one used for listing
         return False
 
 
 def _in_directory(cwd: Path, start: Callable[[], int]) -> int:
-    """Call it on a thread that has this directory as its own."""
+    """Call the function on a thread with this working directory."""
     outcome: list[int | BaseException] = []
 
     def run() -> None:
@@ -122,13 +122,13 @@ def _in_directory(cwd: Path, start: Callable[[], int]) -> int:
             _leave_the_common_directory()
             os.chdir(cwd)
             outcome.append(start())
-        except BaseException as error:  # noqa: BLE001 - it is raised below
+        except BaseException as error:  # noqa: BLE001 - raised again below
             outcome.append(error)
 
     thread = threading.Thread(target=run, name="reenact-terminal-start")
     try:
         thread.start()
-    except RuntimeError as error:  # there are too many
+    except RuntimeError as error:  # too many threads
         raise CannotVforkError from error
     thread.join()
     (pid,) = outcome
@@ -149,9 +149,9 @@ def _libc() -> ctypes.CDLL:
 
 
 INHERITED = ("PATH", "LANG", "HOME", "TMPDIR")
-"""What a program gets of our environment, besides all names that begin with `LC_`."""
+"""Variables of our environment that a program gets, besides those that begin with `LC_`."""
 MARK = "REENACT_TERMINAL"
-"""The variable by which processes are known again that have left the session; it is in every environment."""
+"""The variable that identifies descendants that have left the session; it is in every environment."""
 _TOO_MANY = "dispose of terminals that are no longer needed, or raise `ulimit -u`"
 _ABOUT_OUR_TERMINAL = ("COLUMNS", "LINES")
 _FROM_TERMINALS = (
@@ -167,61 +167,61 @@ _FROM_TERMINALS = (
 
 
 class Process(Protocol):
-    """What must be known of a program that was started; `subprocess.Popen` is one.
+    """The interface of a program that was started; `subprocess.Popen` has it.
 
-    Of a `Popen` the status is asked of the kernel: it says 0 itself where others of the process were first to take note
-    of the end. Anything else is believed; its `poll` may raise `ChildProcessError` when that is so.
+    The status of a `Popen` is read from the kernel: `Popen` itself reports 0 if another part of the process has reaped
+    the program. Other implementations are trusted; their `poll` may raise `ChildProcessError` in that case.
     """
 
     @property
     def pid(self) -> int:
-        """Its process id."""
+        """The process id."""
         ...
 
     @property
     def returncode(self) -> int | None:
-        """As `poll` returned it last."""
+        """The last result of `poll`."""
         ...
 
     def poll(self) -> int | None:
-        """Return None while it runs, then its exit code, negative for a signal."""
+        """Return None while the program runs, then its exit code, negative for a signal."""
         ...
 
     def wait(self, timeout: float | None = None) -> int:
-        """Wait for its end; return what `poll` returns then."""
+        """Wait for its end; return the same as `poll`."""
         ...
 
 
 class Spawner(Protocol):
     """Starts a program.
 
-    It is to be the leader of a session of its own, with the descriptor `terminal`, open until the call returns, as its
-    standard input, output and error, and as its controlling terminal.
+    The program must be the leader of its own session, with the descriptor `terminal`, which is open until the call
+    returns, as its standard input, output and error, and as its controlling terminal.
     """
 
     def __call__(self, argv: Sequence[str], env: Mapping[str, str], cwd: Path | None, terminal: int) -> Process:
-        """Start it, or raise an `OSError`."""
+        """Start the program, or raise an `OSError`."""
         ...
 
 
 def spawn(argv: Sequence[str], env: Mapping[str, str], cwd: Path | None, terminal: int) -> Process:
-    """Start the program as a process of its own.
+    """Start the program as a child process.
 
     Raises:
         OSError: it cannot be started.
-        TerminalTestError: it could not be told how it ends, since we ignore SIGCHLD (`PROCESS_START_FAILED`).
+        TerminalTestError: this process ignores SIGCHLD, so that the exit status would be lost (`PROCESS_START_FAILED`).
     """
     if signal.getsignal(signal.SIGCHLD) is signal.SIG_IGN:
         raise not_started(
             f"{argv[0]!r} was not started: this process ignores SIGCHLD, and would not be told how the program ends; "
             "call `signal.signal(signal.SIGCHLD, signal.SIG_DFL)` before"
         )
-    # As from a login: what is started behind `nohup`, or with `&` by a script, would be deaf to a hang-up or to Ctrl+C.
+    # As after a login: `nohup`, or `&` in a script, ignores signals, and the program would inherit that.
     ignored = [number for number in _FROM_TERMINALS if signal.getsignal(number) is signal.SIG_IGN]
     try:
         return vforked(argv, env, cwd, terminal, ignored=ignored)
     except CannotVforkError:
-        return subprocess.Popen(  # noqa: S603 - what is run is the caller's choice
+        return subprocess.Popen(  # noqa: S603 - the caller chooses what is run
             argv,
             env=env,
             cwd=cwd,
@@ -229,16 +229,16 @@ def spawn(argv: Sequence[str], env: Mapping[str, str], cwd: Path | None, termina
             stdout=terminal,
             stderr=terminal,
             start_new_session=True,
-            preexec_fn=_in_the_child(ignored),  # noqa: PLW1509 - see there
+            preexec_fn=_in_the_child(ignored),  # noqa: PLW1509 - see `_in_the_child`
         )
 
 
 @contextmanager
 def explained(argv: Sequence[str], env: Mapping[str, str], cwd: Path | None) -> Generator[None]:
-    """Start a program in this block: what fails is said in words.
+    """Convert errors of starting a program in this block.
 
     Raises:
-        TerminalTestError: it cannot be started; the message says what to do about it (`PROCESS_START_FAILED`).
+        TerminalTestError: it cannot be started; the message says what to do (`PROCESS_START_FAILED`).
     """
     if cwd is not None and not cwd.is_dir():
         what = "is not a directory" if cwd.exists() else "does not exist"
@@ -252,45 +252,45 @@ def explained(argv: Sequence[str], env: Mapping[str, str], cwd: Path | None) -> 
 
 
 def returncode(process: Process) -> int | None:
-    """Return None while the program runs, then its exit code, negative for a signal; take note of its end.
+    """Return None while the program runs, then its exit code, negative for a signal; reap it.
 
     Raises:
-        ChildProcessError: it has ended, and others of this process took note of that: how is not known.
+        ChildProcessError: it has ended, but another part of this process reaped it, so that its status is unknown.
     """
     if not isinstance(process, subprocess.Popen) or process.returncode is not None or not hasattr(os, "waitid"):
         return process.poll()
     try:
         ended = os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
     except ChildProcessError:
-        process.poll()  # so that it does not take the program for one that runs
+        process.poll()  # so that `Popen` does not take it for running
         raise
     if ended is None:
         return None
-    process.poll()  # what it says may be too late
+    process.poll()  # reaps it; its own result may be wrong
     return ended.si_status if ended.si_code == os.CLD_EXITED else -ended.si_status
 
 
 def environment(term: str, env: Mapping[str, str], mark: str, *, inherit: bool) -> dict[str, str]:
-    """Return what the program finds in its environment; `env` has the last word.
+    """Return the environment of the program; `env` takes precedence.
 
-    `COLUMNS` and `LINES` of ours are never in it: they are about our own terminal.
+    Our `COLUMNS` and `LINES` are never included: they describe our own terminal.
     """
     ours = {
         name: value
         for name, value in os.environ.items()
         if name not in _ABOUT_OUR_TERMINAL and (inherit or name in INHERITED or name.startswith("LC_"))
     }
-    # A test of terminals may be under test itself: who started that one is to find what this one has left.
+    # A terminal test may itself be under test: the outer one must find the processes that the inner one leaves.
     outer = os.environ.get(MARK)
     return {**ours, "TERM": term, **env, MARK: f"{outer}:{mark}" if outer else mark}
 
 
 def _in_the_child(ignored: Sequence[signal.Signals]) -> Callable[[], object]:
-    """Return what the child does before it becomes the program.
+    """Return what the child runs before it executes the program.
 
-    Only it can make the terminal its controlling one, and only after `setsid`. It is a copy of a process in which other
-    threads may have held any lock, so no code of ours is run there, but a function in C. (`subprocess` forks by itself
-    for that, without the warning of `os.fork` in a process with threads.)
+    Only the child can make the terminal its controlling one, and only after `setsid`. It is a fork of a process in
+    which other threads may have held any lock, so it runs no Python code, only C functions. (`subprocess` forks for
+    this itself, without the warning of `os.fork` in a multi-threaded process.)
     """
     take_terminal = functools.partial(fcntl.ioctl, 0, termios.TIOCSCTTY, 0)
     blocked = signal.pthread_sigmask(signal.SIG_BLOCK, [])
@@ -306,7 +306,7 @@ def _in_the_child(ignored: Sequence[signal.Signals]) -> Callable[[], object]:
 
 
 def unserved(name: str, error: RuntimeError) -> TerminalTestError:
-    """Return the error for when no thread can be started to serve a program."""
+    """Return the error that no thread can be started to serve a program."""
     return not_started(
         f"{name!r} was not started: there is no thread to be had for its terminal ({error}); {_TOO_MANY}", error
     )

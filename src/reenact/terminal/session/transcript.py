@@ -1,4 +1,4 @@
-"""The transcript: what a program has written, as bytes, text and stripped text, and how far it was matched."""
+"""The transcript: the output of a program as bytes, text and stripped text, and how far it has been matched."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ _PIECE = 4096
 
 
 class Kept(Generic[AnyStr]):
-    """The last `limit` characters or bytes of what was added, at places that are counted from the beginning of it all.
+    """The last `limit` characters or bytes of what was added, by positions in the whole.
 
-    To add takes time in proportion to what is added, to read in proportion to what is read.
+    Adding and reading take time in proportion to what is added or read.
     """
 
     def __init__(self, empty: AnyStr, limit: int) -> None:
@@ -32,14 +32,14 @@ class Kept(Generic[AnyStr]):
 
     @property
     def start(self) -> int:
-        """Where what is kept begins: as much was dropped."""
+        """The position of the first element that is kept; everything before it was dropped."""
         return max(self.end - self._limit, self.end - self._held)
 
     def add(self, more: AnyStr) -> None:
-        """Add it at the end; what is then too much is dropped at the beginning."""
+        """Append it; drop what exceeds the limit from the beginning."""
         if not more:
             return
-        # Programs write in small pieces. Joined ones are cheaper to keep, and there are fewer of them.
+        # Programs write in small pieces. Joining them saves memory and time.
         if self._pieces and len(self._pieces[-1]) + len(more) <= _PIECE:
             self._pieces[-1] += more
         else:
@@ -50,7 +50,7 @@ class Kept(Generic[AnyStr]):
             self._held -= len(self._pieces.popleft())
 
     def since(self, place: int) -> AnyStr:
-        """Return what is kept from this place on."""
+        """Return what is kept from this position on."""
         wanted = self.end - max(place, self.start)
         found: list[AnyStr] = []
         length = 0
@@ -63,15 +63,15 @@ class Kept(Generic[AnyStr]):
 
 
 class Transcript:
-    """What has arrived, the last `limit` bytes of it. Any thread may ask, one adds."""
+    """The output, at most its last `limit` bytes. One thread adds; any thread may read."""
 
     def __init__(self, limit: int) -> None:
         self.lock = threading.RLock()
         self.stripped: Kept[str] = Kept("", limit)
         self.matched = 0
-        """Up to where in `stripped` it was matched; what follows is new."""
+        """Position in `stripped` up to which output was matched; the rest is new."""
         self.match: re.Match[str] | None = None
-        """The last match of anything."""
+        """The last match."""
         self._raw: Kept[bytes] = Kept(b"", limit)
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
         self._stripper = ANSIStripper()
@@ -79,56 +79,56 @@ class Transcript:
 
     @property
     def dropped(self) -> int:
-        """How many bytes were dropped, at the beginning, since there was more than is kept."""
+        """Number of bytes that were dropped from the beginning."""
         return self._raw.start
 
     def add(self, data: bytes) -> None:
-        """Add what has arrived: characters and sequences may be cut anywhere."""
+        """Add output; characters and sequences may be split anywhere."""
         with self.lock:
             self._raw.add(data)
             self.stripped.add(self._stripper.feed(self._decoder.decode(data)))
 
     def complete(self) -> None:
-        """Take note that nothing more comes: a character that was cut stays cut."""
+        """Record that no more output comes, so that an incomplete character stays incomplete."""
         with self.lock:
             if not self._complete:
                 self._complete = True
                 self.stripped.add(self._stripper.feed(self._decoder.decode(b"", final=True)))
 
     def output_bytes(self) -> bytes:
-        """Return what has arrived."""
+        """Return the output."""
         with self.lock:
             return self._raw.since(0)
 
     def output(self) -> str:
-        """Return what has arrived, as text: what is not UTF-8 is replaced, a character not yet complete is left out."""
+        """Return the output as text: invalid UTF-8 is replaced, and an incomplete character is left out."""
         with self.lock:
             return codecs.getincrementaldecoder("utf-8")("replace").decode(self._raw.since(0), final=self._complete)
 
     def stripped_output(self) -> str:
-        """Return what has arrived, as text without sequences."""
+        """Return the output as text without escape sequences."""
         with self.lock:
             return self.stripped.since(0)
 
     def new_output(self) -> str:
-        """Return what of it was not yet matched."""
+        """Return the output that has not been matched yet."""
         with self.lock:
             return self.stripped.since(self.matched)
 
 
 class Search:
-    """A pattern that is looked for in what arrives."""
+    """A search for a pattern in the output as it arrives."""
 
     def __init__(self, transcript: Transcript, pattern: Pattern | Finder, *, only_new: bool) -> None:
         self._transcript = transcript
         self._pattern = compiled(pattern)
         self._only_new = only_new
-        # Of a text it is known how long its matches are: what was looked at need not be looked at again.
+        # The length of a literal text's matches is bounded, so that output is not searched twice.
         self._overlap = 3 * len(pattern) if isinstance(pattern, str) else None
         self._searched = 0
 
     def __call__(self) -> str | None:
-        """Return what is there from the beginning of the searched part to the end of the match, or None."""
+        """Return the searched text from its beginning to the end of the match, or None."""
         with self._transcript.lock:
             kept = self._transcript.stripped
             start = max(kept.start, self._transcript.matched if self._only_new else 0)
@@ -147,10 +147,10 @@ class Search:
 
 
 def compiled(pattern: Pattern | Finder) -> Finder:
-    r"""Return the pattern as a regular expression; the `\n` of a text or an `Expression` matches `\r\n`, `\r\r\n` too.
+    r"""Return the pattern as a regular expression; `\n` of a text or an `Expression` also matches `\r\n`, `\r\r\n`.
 
     Raises:
-        TerminalTestError: it is not a pattern, or an empty text, which is everywhere (`INVALID_CONFIG`).
+        TerminalTestError: it is not a pattern, or an empty text (`INVALID_CONFIG`).
     """
     if isinstance(pattern, str) and pattern:
         return re.compile("\r{0,2}\n".join(re.escape(line) for line in pattern.split("\n")))

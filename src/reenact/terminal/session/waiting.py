@@ -1,4 +1,4 @@
-"""Waits: a question is asked again whenever something has happened, until it is answered or time is up."""
+"""Waiting: a question is asked again after each change, until it is answered or the time is up."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ _LONGEST_PAUSE = 0.02
 
 
 class Moment(NamedTuple):
-    """How much has happened so far, and whether that is all."""
+    """The number of changes so far, and whether there will be no more."""
 
     happened: int
     over: bool
 
 
 class Pause(NamedTuple):
-    """How long a question rests: until more has `happened`, not before `earliest`, not after `latest`."""
+    """How long to wait before asking again: until there are more changes than `happened`, but within the two times."""
 
     happened: int
     earliest: float
@@ -32,25 +32,25 @@ class Pause(NamedTuple):
 
 
 Asking: TypeAlias = Generator[Pause, None, T]
-"""A question that is being asked: it says how long it rests, and returns its answer or raises."""
+"""A question being asked: the generator yields pauses, and returns its answer or raises."""
 
 
 class Changes:
-    """Counts what has happened, and wakes who waits for more."""
+    """Counts changes, and wakes the waiting threads."""
 
     def __init__(self) -> None:
-        # Reentrant, as all locks here: the garbage collector clears forgotten terminals away wherever it comes to run.
+        # Reentrant, like all locks here: the garbage collector may clean up terminals while the lock is held.
         self._changed = threading.Condition(threading.RLock())
         self._listeners: list[Callable[[], None]] = []
         self._moment = Moment(0, over=False)
 
     @property
     def moment(self) -> Moment:
-        """How much has happened until now."""
+        """The current count of changes."""
         return self._moment
 
     def announce(self, *, over: bool = False) -> None:
-        """Wake all who wait; `over` says that nothing more will happen."""
+        """Count a change and wake all that wait; `over` says that it is the last one."""
         with self._changed:
             self._moment = Moment(self._moment.happened + 1, self._moment.over or over)
             self._changed.notify_all()
@@ -59,7 +59,7 @@ class Changes:
 
     @contextmanager
     def heard_by(self, listener: Callable[[], None]) -> Generator[None]:
-        """Have the listener called, on whatever thread, for each announcement; it must not block."""
+        """Call the listener, on any thread, at each change during the block; it must not block."""
         with self._changed:
             self._listeners.append(listener)
         try:
@@ -69,10 +69,10 @@ class Changes:
                 self._listeners.remove(listener)
 
     def rest(self, pause: Pause) -> None:
-        """Block for as long as the pause says."""
+        """Block for the pause."""
         with self._changed:
             self._changed.wait_for(lambda: self._moment.happened != pause.happened, _left(pause.latest))
-            # What is over is looked at in full once more, at once.
+            # After the last change, ask again at once.
             self._changed.wait_for(lambda: self._moment.over, _left(pause.earliest))
 
 
@@ -87,16 +87,16 @@ def asking(
 ) -> Asking[T]:
     """Ask until there is an answer, and return it.
 
-    A question that takes long to ask rests for as long again, so that a flood of output cannot keep it busy for ever:
-    what it is asked about has grown in proportion by then. It is asked for the last time when the time is over.
+    After a question that took long, there is a pause of the same length, so that continuous output cannot cause endless
+    repetition: the time to ask grows with the output. It is asked a last time when the time is up.
 
     Args:
-        changes: what says that there may be an answer.
+        changes: announces that there may be an answer.
         timeout: seconds.
-        ask: returns the answer, or None as long as there is none.
-        ended: makes the error for when all is over without an answer.
-        too_late: likewise for when the time is over.
-        again: the moment, on the monotonic clock, at which time alone may bring the answer.
+        ask: returns the answer, or None if there is none yet.
+        ended: returns the error to raise if there is no answer after the last change.
+        too_late: returns the error to raise if the time is up.
+        again: returns the time, on the monotonic clock, at which there may be an answer without a change.
     """
     deadline = time.monotonic() + timeout
     while True:
@@ -113,7 +113,7 @@ def asking(
 
 
 def wait(changes: Changes, asking: Asking[T]) -> T:
-    """Block until the question has its answer, and return it, or raise what it raises."""
+    """Block until the question is answered; return the answer, or raise the question's error."""
     try:
         while True:
             changes.rest(next(asking))
@@ -125,7 +125,7 @@ def wait(changes: Changes, asking: Asking[T]) -> T:
 
 
 def until(condition: Callable[[], bool], timeout: float) -> bool:
-    """Wait until it is so; return whether it is."""
+    """Poll the condition until it is true or the time is up; return whether it is true."""
     deadline, pause = time.monotonic() + timeout, _FIRST_PAUSE
     while not condition():
         left = deadline - time.monotonic()
@@ -137,7 +137,7 @@ def until(condition: Callable[[], bool], timeout: float) -> bool:
 
 
 def run(coroutine: Coroutine[object, None, T]) -> T:
-    """Return what a coroutine returns that waits for nothing but threads."""
+    """Run a coroutine that never suspends, and return its result."""
     try:
         coroutine.send(None)
     except StopIteration as returned:
@@ -150,7 +150,7 @@ def run(coroutine: Coroutine[object, None, T]) -> T:
 def blocking(
     method: Callable[Concatenate[Never, P], Coroutine[object, None, T]],
 ) -> Callable[Concatenate[object, P], T]:
-    """Return the method of the blocking twin: it blocks where the asyncio one awaits."""
+    """Return the blocking version of a method, for the class whose waits block instead of suspending."""
 
     @wraps(method)
     def call(self: object, /, *args: P.args, **kwargs: P.kwargs) -> T:
