@@ -122,7 +122,7 @@ class Family:
         return [entry for entry in members if entry.is_alive]
 
     def _at_the_terminal(self, pids: Iterable[int]) -> set[int]:
-        """Return who has the terminal as a standard stream: it was started there, whatever else it has left."""
+        """Return the processes with the terminal as a standard stream: they were started there, even if they left."""
         place = self.terminal()
         found = set[int]() if place is None else {pid for pid in pids if _is_at(pid, place)}
         return found if self.terminal() == place else set()
