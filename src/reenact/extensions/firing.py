@@ -136,8 +136,7 @@ _RING = "REENACT_KEYS"
 class Hooks:
     """The hooks that run, in their order; `warn` reports those that fail, which has no other effect.
 
-    The hooks get the variables of `environ`, without API keys, and without a URL of the log, which may have a password.
-    Thread-safe.
+    The hooks get the variables of `environ` without secrets (see `without_secrets`). Thread-safe.
     """
 
     def __init__(

@@ -168,7 +168,7 @@ class Console:
 
     @contextlib.contextmanager
     def within(self, seconds: float | None) -> Generator[None]:
-        """Limit the time for which a blocked standard output is waited for, to so many seconds and a moment more.
+        """Limit how long a blocked standard output is waited for: `seconds`, and a moment more.
 
         After that the output is abandoned and `gave_up` is true. None sets no limit.
         """

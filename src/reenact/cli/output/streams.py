@@ -30,7 +30,7 @@ def pieces(text: str) -> Iterator[str]:
 
 
 def takes(stream: TextIO, seconds: float | None) -> bool:
-    """Return whether a piece can be written without blocking within so many seconds; None waits forever."""
+    """Return whether a piece can be written without blocking, waiting up to `seconds` for that; None waits forever."""
     try:
         descriptor = stream.fileno()
     except (OSError, ValueError):  # not a file, or closed: the write will tell
@@ -41,7 +41,7 @@ def takes(stream: TextIO, seconds: float | None) -> bool:
 
 
 def gives(stream: TextIO, seconds: float) -> bool:
-    """Return whether data or the end of the stream can be read within so many seconds."""
+    """Return whether data or the end of the stream can be read, waiting up to `seconds` for that."""
     try:
         return bool(select.select([stream.fileno()], [], [], seconds)[0])
     except (OSError, ValueError):  # not a file

@@ -186,7 +186,7 @@ def _types(word: str) -> list[Choice]:
 
 
 def _joined(words: Sequence[str]) -> tuple[list[str], int]:
-    """Return the words as they were before bash split them, and the length of the part of the last that bash keeps."""
+    """Return the words as they were before bash split them, and how much of the last one bash does not replace."""
     joined: list[str] = []
     begun, kept = False, 0
     for word in words:

@@ -160,7 +160,7 @@ def _with_states(lexer: _Lexer, context: _Context) -> Iterable[_Token]:
     """Continue lexing in the context; `ExtendedRegexLexer` accepts the rules of every lexer that is made of rules."""
     from pygments.lexer import ExtendedRegexLexer  # type: ignore[import-untyped]  # noqa: PLC0415 - slow to import
 
-    tokens: Iterable[_Token] = ExtendedRegexLexer.get_tokens_unprocessed(lexer, context=context)  # pyright: ignore - likewise
+    tokens: Iterable[_Token] = ExtendedRegexLexer.get_tokens_unprocessed(lexer, context=context)  # pyright: ignore - untyped
     return tokens
 
 

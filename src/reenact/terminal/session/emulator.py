@@ -562,7 +562,7 @@ class AsyncTerminalEmulator(Session):
         """Wait until the text of the screen is as expected; a plain text must be contained in it.
 
         Raises:
-            ExpectationError: it was not so in time or at the end; the message shows the differences.
+            ExpectationError: it was not as expected in time or at the end; the message shows the differences.
         """
         from reenact.terminal.matching.matcher import AssertionMatcher  # noqa: PLC0415 - most tests compare no screens
 
