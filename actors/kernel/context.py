@@ -447,7 +447,8 @@ class ActorContext:
             _log.info("%s, a message to %s, came too late: %s", name, self.stream, error)
         else:
             trace = None if isinstance(error, StorageError) else error  # no code is to blame if the log fails
-            _log.error("%s, a message to %s, has failed: %s", name, self.stream, shown(error), exc_info=trace)
+            told = "%s, a message to %s, has failed: %s"
+            _log.error(told, name, self.stream, shown(error), exc_info=trace, extra={"failure": error})
         self.dead_letter(envelope.message, error)
 
     def _cannot(self, do: str, error: BaseException) -> None:
