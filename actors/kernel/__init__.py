@@ -1,4 +1,7 @@
-"""Actors on a few threads, and actors that are a fold over their log; nothing here knows what they are about."""
+"""The actor kernel: actors that share a few threads, and actors whose state is a fold over their event stream.
+
+The kernel does not depend on the application's domain.
+"""
 
 from __future__ import annotations
 

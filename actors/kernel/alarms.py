@@ -1,4 +1,4 @@
-"""Timers that survive a restart: the log holds when each stream is to be woken, and this wakes them."""
+"""Durable timers: the log holds the time at which each stream is due, and `Alarms` wakes the actors of due streams."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from reenact.domain.errors import ReenactError, StorageError
 Command = TypeVar("Command")
 
 RETRY = 1.0
-"""Seconds after which a stream is woken again whose actor could not start, or could not record what it did.
+"""Seconds to wait before waking a stream again whose actor could not start, or could not record its events.
 
-Twice as many each time, up to a minute, as long as it cannot start.
+The delay doubles with each attempt, up to a minute, as long as the actor cannot start.
 """
 
 _LONGEST = 60.0
-"""Seconds after which the clock is looked at again, since it may have been set forward."""
+"""Longest delay in seconds before the clock is read again, since it may have been set forward."""
 
 _PAGE = 1000
 _ALL = 1_000_000_000
@@ -36,34 +36,34 @@ _log = logging.getLogger("reenact.kernel")
 
 
 class Timer(msgspec.Struct, Generic[Command], frozen=True):
-    """A command that an actor is given at a time: microseconds since 1970-01-01 UTC."""
+    """A command that an actor is given at a time, in microseconds since 1970-01-01 UTC."""
 
     at: int
     command: Command
 
     def __post_init__(self) -> None:
-        """Refuse a time that the log cannot hold, such as a `datetime`, or seconds with a fraction.
+        """Reject a time that the log cannot hold, such as a `datetime` or fractional seconds.
 
         Raises:
-            TypeError: it is not an integer of 64 bits.
+            TypeError: the time is not a 64-bit integer.
         """
         if not _is_time(self.at):
             raise TypeError(f"the time of a timer is an int, microseconds since 1970-01-01 UTC, and not {self.at!r}")
 
 
 class Alarms:
-    """Looks into the log for streams whose time has come; in memory there is no more than the next time."""
+    """Reads from the log which streams are due and wakes them; only the time of the next read is kept in memory."""
 
     def __init__(
         self, journal: Journal, timetable: Timetable, clock: Clock, wake: Callable[[str], PooledFuture[None] | None]
     ) -> None:
-        """Wake with `wake`, which returns None if nobody is responsible for the stream yet."""
+        """Wake streams with `wake`, which returns None if this system is not responsible for the stream."""
         self._journal = journal
         self._timetable = timetable
         self._clock = clock
         self._wake = wake
-        # The timetable's thread looks, workers and the writer's callers hint. The lock protects what follows, and is
-        # never held while the log is read or an actor is woken.
+        # The timetable's thread runs `_look`; workers and the threads that call the writer run `hint`. The lock
+        # protects the fields below, and is never held while the log is read or an actor is woken.
         self._lock = threading.Lock()
         self._looked_until = _BEGINNING
         self._next: int | None = None
@@ -71,15 +71,16 @@ class Alarms:
         self._waiting: set[str] = set()
 
     def begin(self) -> None:
-        """Look from the first time on, again if that was done before: somebody is responsible who was not."""
+        """Read the due streams from the earliest time on; called again when this system takes over more streams."""
         with self._lock:
             self._looked_until = _BEGINNING
         self._plan(self._clock())
 
     def hint(self, stream: str, due: int) -> None:
-        """Take note that the stream is to be woken then; the log says so already."""
+        """Schedule a wake-up of the stream at this time, which the log already holds."""
         if due <= self._clock():
-            # To look for it would be to wake all others that are due once more, while they are woken: each for each.
+            # Reading the log again would wake all the other due streams a second time while their actors are starting;
+            # if each of them did so, the work would be quadratic.
             with self._lock:
                 was_looked_for = due <= self._looked_until
             if was_looked_for:
@@ -91,13 +92,13 @@ class Alarms:
         self._plan(due)
 
     def later(self, stream: str) -> None:
-        """Wake the stream after a while: something came in between."""
+        """Wake the stream after a delay, because its last turn was interrupted."""
         self._wait(stream, RETRY)
 
     def _plan(self, due: int) -> None:
-        """Look at that time, or soon if it is far away, unless that is planned for an earlier moment already."""
+        """Schedule a look at that time, or after `_LONGEST` if it is far away, unless an earlier look is scheduled."""
         delay = max(0.0, min(_LONGEST, (due - self._clock()) / SECOND))
-        # Moments are compared as what passes, not as what the clock says: it may have been set since.
+        # Compare elapsed time, not clock time: the clock may have been set since.
         moment = self._timetable.elapsed() + round(delay * SECOND)
         with self._lock:
             if self._next is not None and self._next <= moment:
@@ -111,7 +112,7 @@ class Alarms:
         now = self._clock()
         with self._lock:
             if number != self._plans:
-                return  # an earlier look was planned, and that one has planned the next
+                return  # a later call of `_plan` has superseded this look
             self._next = None
             after, self._looked_until = self._looked_until, now
         try:
@@ -122,7 +123,7 @@ class Alarms:
                     break
                 after = self._behind(rows)
             upcoming = self._journal.next_due(after=now)
-        except Exception as error:  # noqa: BLE001 - whatever the journal is, the next look may fare better
+        except Exception as error:  # noqa: BLE001 - the journal may raise anything; the next look may succeed
             trace = None if isinstance(error, StorageError) else error
             _log.warning("the timers cannot be read; this is tried again: %s", shown(error), exc_info=trace)
             with self._lock:
@@ -132,11 +133,12 @@ class Alarms:
             self._plan(upcoming)
 
     def _behind(self, rows: list[tuple[str, int]]) -> int:
-        """Return the time to go on from: times that stand on the page to its end may go on behind it."""
+        """Return the time after which the next page begins; the page's last time may continue on the next page."""
         last = rows[-1][1]
         if rows[0][1] < last:
             return last - 1
-        # Not by their number: those on the page are being woken, and may be gone from the log by now.
+        # Compare streams rather than skip a number of rows: the streams on the page are being woken, and may have been
+        # removed from the due ones by now.
         roused = {stream for stream, _ in rows}
         for stream, _ in self._journal.due(after=last - 1, until=last, limit=_ALL):
             if stream not in roused:
@@ -144,11 +146,11 @@ class Alarms:
         return last
 
     def _rouse(self, stream: str, wait: float = RETRY) -> None:
-        """Wake the stream, and if its actor cannot start do it again after so many seconds."""
+        """Wake the stream; if its actor cannot start, wake it again after `wait` seconds."""
         try:
             woken = self._wake(stream)
         except ReenactError:
-            return  # the system is closing: the log keeps the time
+            return  # the system is closing; the log keeps the time
         if woken is not None:
             woken.add_done_callback(lambda future: self._wait(stream, wait) if future.failed() else None)
 

@@ -1,4 +1,4 @@
-"""Closes, when the program ends, what it has left open."""
+"""Closes resources that are still open when the program exits."""
 
 from __future__ import annotations
 
@@ -12,26 +12,26 @@ from contextlib import suppress
 from typing import Final
 
 PATIENCE = 5.0
-"""Seconds that closing one thing may take at exit."""
+"""Seconds that closing one resource may take at exit."""
 
 _NAME = "reenact-at-exit"
 _log = logging.getLogger("reenact.exit")
 
 
 class AtExit:
-    """Closes one thing on a thread of its own: within a time, and at exit if it is still open then.
+    """Closes one resource on a thread of its own, within a time limit, and at exit if it is still open.
 
-    Python calls the functions of `atexit` when all threads but daemons have ended, and from 3.12 on no thread can be
-    started any more by then. So this one is started now, and waits; being a daemon, it can be left behind.
+    Python calls the functions registered with `atexit` when all non-daemon threads have ended, and since 3.12 no thread
+    can be started by then. So the thread is started here and waits; since it is a daemon, it can be abandoned.
     """
 
     def __init__(self, name: str, close: Callable[[], object], unfinished: Callable[[], Iterable[str]] = tuple) -> None:
-        """Close it at exit.
+        """Register the resource to be closed at exit.
 
         Args:
-            name: what the log calls it.
-            close: closes it, and calls `closed`. Idempotent.
-            unfinished: names what holds up the closing, besides threads.
+            name: the resource's name in log messages.
+            close: closes the resource and calls `closed`. Idempotent.
+            unfinished: returns the names of what delays closing, besides threads.
         """
         self.name = name
         self.close = close
@@ -46,11 +46,11 @@ class AtExit:
 
     @property
     def is_the_parents(self) -> bool:
-        """Whether this process is a fork of the one that has opened it, and so must not close it."""
+        """Whether this process is a fork of the one that opened the resource, and so must not close it."""
         return self._process != os.getpid()
 
     def closed(self) -> None:
-        """Do nothing at exit: it is closed. Idempotent."""
+        """Record that the resource is closed, so that nothing is done at exit. Idempotent."""
         with suppress(ValueError):
             _open.remove(self)
         self._decided.set()
@@ -58,7 +58,7 @@ class AtExit:
             self._thread.join()
 
     def close_within(self, seconds: float) -> bool:
-        """Close it, and return whether that was done in time; else it is left behind, and the log says what runs on."""
+        """Close the resource and return whether it closed in time; if not, abandon it and log what is still running."""
         self._to_be_closed = True
         self._decided.set()
         self._thread.join(max(0.0, seconds))
@@ -73,7 +73,7 @@ class AtExit:
         if self._to_be_closed:
             try:
                 self.close()
-            except Exception:  # noqa: BLE001 - there is nobody else to tell
+            except Exception:  # noqa: BLE001 - there is no caller to report to
                 _log.exception("%s could not be closed", self.name)
 
 
@@ -83,12 +83,12 @@ _open: Final[list[AtExit]] = []
 @functools.cache
 def _listen_for_exit() -> None:
     atexit.register(_close_all)
-    os.register_at_fork(after_in_child=_open.clear)  # what the parent has opened, the parent closes
+    os.register_at_fork(after_in_child=_open.clear)  # the parent process closes what it has opened
 
 
 def _close_all() -> None:
     while _open:
-        last = _open.pop()  # it may use those that were opened before
+        last = _open.pop()  # last opened, first closed: it may use resources that were opened before it
         if last.close_within(PATIENCE):
             left = [] if _open else _threads()
             _log.warning(

@@ -1,4 +1,4 @@
-"""A function for each type of command or event, in the place of one long `match`."""
+"""Dispatches on the type of a command or event, as an alternative to one long `match`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Result = TypeVar("Result")
 
 
 class UnhandledTypeError(InvalidInputError, TypeError):
-    """There is no function for this type of command or event."""
+    """No function is registered for this type of command or event."""
 
     code = "unhandled_type"
 
@@ -25,10 +25,10 @@ class ByType(Generic[State, Result]):
         self._functions = dict(functions)
 
     def __call__(self, state: State, message: object) -> Result:
-        """Return what the function returns.
+        """Call the function registered for the type of `message` and return its result.
 
         Raises:
-            UnhandledTypeError: there is none for the type of `message`.
+            UnhandledTypeError: no function is registered for the type of `message`.
         """
         kind = type(message)
         function = self._functions.get(kind)
@@ -37,7 +37,8 @@ class ByType(Generic[State, Result]):
         return function(state, message)
 
     def _inherited(self, kind: type) -> Callable[..., Result]:
-        # Only among those that were given: what was found for a base of its own may not be the nearest for this one.
+        # Search only the given functions: one that was cached for a base class may not be the nearest match for this
+        # class.
         for base in kind.__mro__:
             if base in self._given:
                 return self._given[base]
@@ -54,7 +55,7 @@ def by_type(functions: Mapping[type, Callable[..., Any]]) -> ByType[Any, Any]: .
 
 
 def by_type(functions: Mapping[type, Callable[..., Any]]) -> ByType[Any, Any]:
-    """Return a `decide` or an `evolve` made of one function for each type of command or event.
+    """Return a `decide` or an `evolve` composed of one function for each type of command or event.
 
     `decide = by_type({Deposit: deposit, Withdraw: withdraw})`, each a function of the state and the command.
     """

@@ -1,7 +1,6 @@
-"""An identity: the mailbox that outlives its incarnations, and the rule that there is one at most."""
+"""An actor's identity: a mailbox that outlives the actor's incarnations, of which at most one exists at a time."""
 
-# The parts of the kernel call each other's private methods: what is public there is the user's.
-# pyright: reportPrivateUsage=false
+# Modules of the kernel call each other's private methods: the public names of an actor belong to the user.
 
 from __future__ import annotations
 
@@ -18,7 +17,7 @@ from reenact.domain.errors import ReenactError, ShardMovedError
 
 
 class Care(msgspec.Struct):
-    """How a supervised actor has fared."""
+    """The restart state of a supervised actor."""
 
     within: float
     restarts: Restarts
@@ -27,14 +26,14 @@ class Care(msgspec.Struct):
 
 
 class Cell:
-    """Starts an incarnation when there is a message and none is live, and lets it go when it has ended.
+    """Starts an incarnation of an actor when a message arrives and none is live, and drops it when it has ended.
 
-    Since the mailbox is the identity's, not the incarnation's, a message cannot get lost between two of them.
+    The mailbox belongs to the cell, not to the incarnation, so no message is lost between two incarnations.
     """
 
-    # Whoever holds the mailbox runs the cell, or else the incarnation that it has begun: `ended` is called by the
-    # incarnation, which still holds it. The directory is struck out of under the lock of the system (`_retire`), so
-    # that nobody finds a cell there whose mailbox is shut for good.
+    # The thread that holds the mailbox runs the cell, or the incarnation that the cell has started: the incarnation
+    # calls `ended` while it still holds the mailbox. The system removes the cell from its directory under the system's
+    # lock (`_retire`), so that no thread finds a cell there whose mailbox is closed for good.
 
     __slots__ = ("_care", "_directory", "_has_quit", "_key", "_pool", "context", "mailbox")
 
@@ -59,7 +58,7 @@ class Cell:
         self.mailbox.let_go()
 
     def hurry(self) -> None:
-        """Wait no longer for the time of the next start, if that is what the actor does."""
+        """Cut the backoff short if the actor is waiting to be restarted."""
         if self._care is not None:
             self._care.restarts.hurry()
 
@@ -70,7 +69,7 @@ class Cell:
         while True:
             first = self.mailbox.first()
             if first is not None and type(first.message) in SIGNALS and not isinstance(first.message, Due):
-                self.mailbox.get()  # nobody is live: it has been done, or concerns nobody any more
+                self.mailbox.get()  # no incarnation is live: the signal is already fulfilled, or has no recipient
                 if first.stops and care is not None:
                     care.restarting = False
                     care.restarts.forget()
@@ -80,7 +79,7 @@ class Cell:
                     care.restarting = False
                 try:
                     begin = self._directory._make(self._key, self.context)
-                except BaseException as error:  # noqa: BLE001 - a function of the user's; whoever waits is told
+                except BaseException as error:  # noqa: BLE001 - a user's factory; the senders get the error
                     if self._is_left_alone_after(error):
                         return
                 else:
@@ -93,7 +92,7 @@ class Cell:
                 return
 
     def _is_left_alone_after(self, error: BaseException) -> bool:
-        """Take up that no incarnation can be made; return True if the mailbox is left alone until the next start."""
+        """Handle the failure to create an incarnation; return True if the mailbox stays held until the next start."""
         if isinstance(error, ShardMovedError):
             if self._care is not None:
                 self._care.restarts.forget()
@@ -107,7 +106,7 @@ class Cell:
         return False
 
     def ended(self, failure: Exception | None, never_began: bool) -> None:  # noqa: FBT001 - a fact, not a switch
-        """Go on without the incarnation; `never_began` if not one message of others was handled."""
+        """Continue after the incarnation has ended; `never_began` is true if it handled no message from outside."""
         self._directory._orphan(self._key)
         self.mailbox.open(self._pool, self)
         quits_again, self._has_quit = self._has_quit, never_began and failure is None
@@ -117,8 +116,8 @@ class Cell:
                 if self._starts_again_later(care, failure):
                     return
             elif never_began:
-                # The next incarnation would fare the same at once, so those who wait are told, and the one that the
-                # next message starts tries again.
+                # The next incarnation would fail in the same way at once, so the waiting senders get the error; the
+                # incarnation that the next message starts tries again.
                 self.context._fail_all(failure)
         else:
             if never_began and quits_again:
@@ -135,7 +134,7 @@ class Cell:
         return error
 
     def _starts_again_later(self, care: Care, failure: Exception) -> bool:
-        """Do what the supervision says; return True if the mailbox is left alone until the next start."""
+        """Apply the supervision strategy; return True if the mailbox stays held until the next start."""
         directory, context = self._directory, self.context
         end = care.restarts.again(
             failure,
@@ -147,7 +146,7 @@ class Cell:
         )
         if end is None:
             return True
-        # What waited is not to blame for what another message has brought about.
+        # The waiting messages did not cause the failure.
         error = end.error
         context._fail_all(error if isinstance(error, ReenactError) else ActorFailedError(context.stream, error))
         directory._failed(self._key, error, escalates=end.escalates)
@@ -159,9 +158,9 @@ class Cell:
         self.mailbox.again()
 
     def _remembers(self, care: Care) -> bool:
-        """Return whether to stay, with nobody live, because it has failed too often of late.
+        """Return whether to keep the cell, with no incarnation live, because the actor has failed too often recently.
 
-        Else the next message would find an actor that never failed, and wait through all the backoffs once more.
+        Otherwise the next message would find a cell without a failure history, and go through all the backoffs again.
         """
         timetable = self._directory.timetable
         if not care.restarts.are_spent(timetable.elapsed()) or not self._directory._rests():

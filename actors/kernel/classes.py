@@ -1,4 +1,4 @@
-"""The classes of actors that are known: by their categories, with their profiles and what makes their actors."""
+"""The registry of actor classes: categories, profiles and factories."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _PAGE = 256
 
 
 class Mismatch(msgspec.Struct, frozen=True):
-    """A snapshot that is not what its stream adds up to at that version."""
+    """A snapshot that differs from the state that its stream's events produce at that version."""
 
     stream: str
     version: int
@@ -25,18 +25,18 @@ class Mismatch(msgspec.Struct, frozen=True):
 
 
 class ActorClasses:
-    """Classes of event-sourced actors. Who registers one sees to it that nobody else does at the same time."""
+    """The registered classes of event-sourced actors. Only one thread at a time may call `register`."""
 
     def __init__(self, codec: EventCodec | None) -> None:
-        """Have the codec learn the events that the classes name; without one, they need not name any."""
-        self.profiles: dict[type, AnyProfile] = {}  # of different classes: there is no type for that
-        """What is known of each."""
+        """Register the classes' event types with the codec; without a codec, classes need not declare event types."""
+        self.profiles: dict[type, AnyProfile] = {}  # each of a different class: no type expresses that
+        """The profile of each registered class."""
         self._codec = codec
         self._factories: dict[type, Callable[[ActorContext], object]] = {}
         self._categories: dict[str, type] = {}
 
     def register(self, actor_class: type, factory: Callable[[ActorContext], object] | None) -> bool:
-        """Make a class known, and return whether it was not; see `ActorSystem.register`."""
+        """Register a class and return whether it is new; see `ActorSystem.register`."""
         if not isinstance(actor_class, type):  # pyright: ignore[reportUnnecessaryIsInstance]  # a user's own
             raise TypeError(f"{actor_class!r:.100} is not an EventSourcedActor; give the class")
         if not _is_event_sourced(actor_class):
@@ -65,15 +65,15 @@ class ActorClasses:
 
     @property
     def have_timers(self) -> bool:
-        """Whether one of them has."""
+        """Whether a registered class has timers."""
         return any(profile.timers is not None for profile in self.profiles.values())
 
     def of_stream(self, stream: str) -> type | None:
-        """Return the class of the actor whose stream it is, if that is known."""
+        """Return the class of the actor whose stream this is, if it is registered."""
         return self._categories.get(stream.partition("/")[0])
 
     def make(self, actor_class: type, context: ActorContext) -> Callable[[], None]:
-        """Make a new actor, and return what begins it."""
+        """Create an actor and return the function that starts it."""
         actor = self._factories[actor_class](context)
         if not isinstance(actor, EventSourcedActor):
             raise TypeError(f"the factory of {actor_class.__name__} returned {actor!r:.100}; it returns the actor")
@@ -82,7 +82,7 @@ class ActorClasses:
         return actor.begin
 
     def mismatches(self, journal: Journal) -> list[Mismatch]:
-        """Return the snapshots that are not what the events say; see `ActorSystem.check_snapshots`."""
+        """Return the snapshots that differ from the replayed events; see `ActorSystem.check_snapshots`."""
         found: list[Mismatch] = []
         after = ""
         while page := journal.snapshots(after=after, limit=_PAGE):
@@ -112,7 +112,7 @@ def _is_event_sourced(kind: type) -> TypeGuard[type[AnyActor]]:
 
 
 def _problem_of(snapshot: Snapshot, profile: AnyProfile, journal: Journal) -> str | None:
-    """Return what is wrong with a snapshot when the events are replayed, or None."""
+    """Replay the events and return what is wrong with the snapshot, or None."""
     if profile.snapshots is None or snapshot.topic != profile.snapshots.topic:
         return None
     history = [recorded for recorded in journal.read(snapshot.stream, after=-1) if recorded.version <= snapshot.version]

@@ -1,7 +1,6 @@
-"""What actors know of each other and of the system around them: identities, parents, references, contexts."""
+"""Actor identities, parents, references and contexts: what actors see of each other and of their system."""
 
-# The parts of the kernel call each other's private methods: what is public there is the user's.
-# pyright: reportPrivateUsage=false
+# Modules of the kernel call each other's private methods: the public names of an actor belong to the user.
 
 from __future__ import annotations
 
@@ -38,7 +37,7 @@ if TYPE_CHECKING:
     from typing_extensions import TypeVar
 
     Reply_co = TypeVar("Reply_co", covariant=True, default=object)
-else:  # which has no defaults before Python 3.13
+else:  # `typing.TypeVar` has no defaults before Python 3.13
     from typing import TypeVar
 
     Reply_co = TypeVar("Reply_co", covariant=True)
@@ -50,23 +49,23 @@ Reply = TypeVar("Reply")
 PlainActor = TypeVar("PlainActor", bound=pykka.Actor)
 
 Key: TypeAlias = tuple[type, str]
-"""An identity: a class of actors and an id."""
+"""An actor's identity: its class and its id."""
 
 _LOOKS = 2
-"""How many older children are looked at when another one is added."""
+"""How many older children are checked for being dead when another one is added."""
 
 _log = logging.getLogger("reenact.kernel")
 
 
 class Answering(Protocol[Command, Reply_co]):
-    """What a class of event-sourced actors says of its commands and replies, by the types of these methods."""
+    """A class of event-sourced actors, whose command and reply types are those of these methods."""
 
     def prepare(self, command: Command) -> Command: ...
     def reply(self, command: Command, events: tuple[Never, ...]) -> Reply_co: ...
 
 
 class PlainReference(Protocol):
-    """A reference to an actor without a log, of whatever class."""
+    """A reference to an actor without a log, of any class."""
 
     @property
     def actor_class(self) -> type: ...
@@ -79,17 +78,17 @@ Child: TypeAlias = Key | PlainReference
 
 
 class Family:
-    """Whose children actors are, and how those are cared for: known while the parents live, and kept nowhere."""
+    """The parents and the supervision of actors; kept in memory only, while the parents live."""
 
     def __init__(self) -> None:
-        # Protects all three against each other. A single look at one of them needs no lock.
+        # Protects the three dictionaries together. A single lookup in one of them needs no lock.
         self._lock = threading.Lock()
         self._children: dict[Key, OrderedDict[Child, None]] = {}
         self._parents: dict[Child, Key] = {}
         self._care: dict[Child, Supervision] = {}
 
     def add(self, parent: Key, child: Child, supervision: Supervision | None) -> None:
-        """Take note of a child. Idempotent; the last supervision counts when it is started the next time."""
+        """Add a child. Idempotent; the last supervision given applies when the child is next started."""
         with self._lock:
             children = self._children.setdefault(parent, OrderedDict())
             if child not in children:
@@ -100,11 +99,11 @@ class Family:
                 self._care[child] = supervision
 
     def part(self, parent: Key) -> list[Child]:
-        """Forget the children of the parent, and return them."""
+        """Remove the children of the parent and return them."""
         if parent not in self._children:
             return []
         with self._lock:
-            # One that another parent has taken over since is that one's.
+            # A child that another parent has taken over since belongs to that parent.
             children = [child for child in self._children.pop(parent, ()) if self._parents.get(child) == parent]
             for child in children:
                 self._parents.pop(child, None)
@@ -123,11 +122,11 @@ class Family:
         return self._parents.get(child)
 
     def supervision(self, child: Child) -> Supervision | None:
-        """Return how the parent has the child cared for, if it has said so."""
+        """Return the supervision that the parent has set for the child, if any."""
         return self._care.get(child)
 
     def _forget_dead(self, children: OrderedDict[Child, None]) -> None:
-        # Actors without a log do not come back. A parent that goes on making them must not go on remembering them.
+        # Actors without a log do not return. A parent that keeps spawning them must not keep entries for the dead ones.
         for _ in range(min(_LOOKS, len(children))):
             child, _ = children.popitem(last=False)
             if isinstance(child, tuple) or child.is_alive():
@@ -137,7 +136,7 @@ class Family:
 
 
 class Surroundings(Protocol):
-    """The system, as its actors, their references and those who start them see it: it imports all of these."""
+    """The system's interface for its actors, references and cells, whose modules the system imports."""
 
     journal: Journal
     clock: Clock
@@ -149,61 +148,61 @@ class Surroundings(Protocol):
     _family: Family
 
     def append(self, step: Append, done: Done) -> None:
-        """Have the step written; `done` hears what became of it, perhaps before this returns."""
+        """Append the step; `done` is called with the outcome, perhaps before this returns."""
 
     def append_in_round(self, step: Append, done: Done) -> None:
-        """Have the step written; on the event loop, together with what else is appended in this round of the loop."""
+        """Append the step; on the event loop, in one batch with the other steps appended in this round of the loop."""
 
     def append_with_next(self, step: Append, done: Done) -> None:
-        """Have the step written together with the next one that is appended, which is to come at once."""
+        """Append the step in one batch with the next one, which must follow at once."""
 
     def actor(self, actor_class: type[Answering[Command, Reply]], id: str) -> Reference[Command, Reply]:  # noqa: A002
         """Return a reference to the actor."""
         ...
 
     def _deliver(self, key: Key, envelope: Envelope, *, here_and_now: bool = False) -> None:
-        """Put the message into the actor's mailbox, or have it handled on the current thread if that is allowed."""
+        """Put the message into the actor's mailbox, or handle it on the current thread if that is allowed."""
 
     def _dismiss(self, key: Key) -> PooledFuture[None]:
-        """Ask the actor to stop, if it is live; the future is set when it has."""
+        """Ask the actor to stop if it is live; the future is set when it has stopped."""
         ...
 
     def _start(self, parent: Key, kind: object, make: Callable[[], PlainActor]) -> pykka.ActorRef[PlainActor]:
-        """Start an actor without a log, of that kind, which ends with its parent."""
+        """Start an actor of class `kind` without a log, which is stopped when its parent ends."""
         ...
 
     def _make(self, key: Key, context: ActorContext) -> Callable[[], None]:
-        """Make a new incarnation, and return what begins it; or raise `ShardMovedError`, as is not a failure."""
+        """Create an incarnation and return the function that starts it. `ShardMovedError` is not a failure."""
         ...
 
     def _has_children(self, parent: Key) -> bool:
-        """Return whether a child of the actor lives."""
+        """Return whether the actor has a live child."""
         ...
 
     def _retire(self, key: Key, mailbox: Mailbox) -> bool:
-        """Strike the actor's cell out if nothing waits in its mailbox, and return whether that is so."""
+        """Remove the actor's cell if its mailbox is empty, and return whether it was removed."""
         ...
 
     def _orphan(self, key: Key) -> None:
         """Stop the children of an actor that has ended."""
 
     def _failed(self, child: Child, error: Exception, *, escalates: bool) -> None:
-        """Tell the actor's parent, if it has one, that it has ended for good; or let the parent fail with it."""
+        """Tell the actor's parent, if any, that the actor has ended for good, or make the parent fail with it."""
 
     def _rests(self) -> bool:
-        """Return whether actors may still be started again by themselves, after a while."""
+        """Return whether actors may still be restarted after a backoff."""
         ...
 
 
 class Reference(Generic[Command_contra, Reply_co]):
-    """The way to an event-sourced actor, whether it is live at the moment or not. Equal if class and id are."""
+    """The address of an event-sourced actor, whether it is in memory or not. Equal if class and id are equal."""
 
     __slots__ = ("_key", "_system")
 
     if not TYPE_CHECKING:
 
         def __class_getitem__(cls, _: object) -> type[Reference]:
-            """Take one parameter or two."""
+            """Accept one type argument or two."""
             return cls
 
     def __init__(self, system: Surroundings, key: Key) -> None:
@@ -216,14 +215,14 @@ class Reference(Generic[Command_contra, Reply_co]):
         return self._key[1]
 
     def ask(self, command: Command_contra, timeout: float | None = None) -> Reply_co:
-        """Send the command, and return the reply, after its events are durable.
+        """Send the command and return the reply, after the actor's events are durable.
 
         Raises:
-            ReenactError: the actor refused, or its events could not be recorded.
+            ReenactError: the actor refused the command, or its events could not be recorded.
             RequestTimeoutError: no reply came within `timeout` seconds; the command may still take effect.
-            MailboxFullError: as many messages wait for the actor as may.
+            MailboxFullError: the actor's mailbox is full.
             RuntimeClosedError: the system is closed.
-            DeadlockError: this is an event loop on which actors run; await `ask_async`.
+            DeadlockError: the current thread is that of an event loop on which actors run; await `ask_async`.
             InvalidInputError: the timeout is not a number; nothing was sent.
         """
         refuse_on_loop()
@@ -233,20 +232,20 @@ class Reference(Generic[Command_contra, Reply_co]):
         try:
             return future.get(timeout=seconds)
         except pykka.Timeout:
-            if future.done():  # it came at this very moment, or it is what the actor raised
+            if future.done():  # the reply came at this very moment, or the timeout is what the actor raised
                 return future.get()
             raise self._late(timeout) from None
 
     async def ask_async(self, command: Command_contra, timeout: float | None = None) -> Reply_co:  # noqa: ASYNC109 - as `ask`
-        """Send the command, and return the reply as `ask` does; the event loop goes on meanwhile.
+        """Send the command and return the reply as `ask` does, without blocking the event loop.
 
         Raises:
-            ReenactError: the actor refused, or its events could not be recorded.
+            ReenactError: the actor refused the command, or its events could not be recorded.
             RequestTimeoutError: no reply came within `timeout` seconds; the command may still take effect.
-            MailboxFullError: as many messages wait for the actor as may.
+            MailboxFullError: the actor's mailbox is full.
             RuntimeClosedError: the system is closed.
         """
-        import asyncio  # noqa: PLC0415 - whoever awaits has it
+        import asyncio  # noqa: PLC0415 - a caller that awaits has imported it already
 
         future = self.ask_future(command)
         limit = asyncio.timeout(timeout)
@@ -259,12 +258,12 @@ class Reference(Generic[Command_contra, Reply_co]):
             raise self._late(timeout) from None
 
     def ask_future(self, command: Command_contra) -> PooledFuture[Reply_co]:
-        """Send the command, and return the future of the reply, which may be awaited.
+        """Send the command and return the future of the reply, which can be awaited.
 
         An actor that waits in `get` for its own reply, without a timeout, gets a `DeadlockError`.
 
         Raises:
-            MailboxFullError: as many messages wait for the actor as may.
+            MailboxFullError: the actor's mailbox is full.
             RuntimeClosedError: the system is closed.
         """
         future: PooledFuture[Reply_co] = PooledFuture()
@@ -273,23 +272,24 @@ class Reference(Generic[Command_contra, Reply_co]):
         return future
 
     def tell(self, command: Command_contra, *, here_and_now: bool = False) -> None:
-        """Send the command. A refusal is a dead letter.
+        """Send the command without waiting for a reply. A refused command becomes a dead letter.
 
         With `here_and_now`, an idle actor handles it on this thread if the thread runs actors; the caller must hold no
         lock that the actor takes.
 
         Raises:
-            MailboxFullError: as many messages wait for the actor as may.
+            MailboxFullError: the actor's mailbox is full.
             RuntimeClosedError: the system is closed.
         """
         self._system._deliver(self._key, Envelope(command), here_and_now=here_and_now and here.pool is not None)
 
     def stop(self, timeout: float | None = None) -> None:
-        """Have the actor leave memory once it has handled what was sent before; the next command brings it back.
+        """Remove the actor from memory once it has handled all earlier messages; the next command starts it again.
 
         Raises:
-            RequestTimeoutError: it had not ended within `timeout` seconds; it still will.
-            DeadlockError: this is the actor itself, or whom it waits for; in an actor, call `self.stop()`.
+            RequestTimeoutError: the actor had not ended within `timeout` seconds; it still will.
+            DeadlockError: the caller is this actor, or one that this actor is waiting for; in an actor, call
+                `self.stop()`.
         """
         if timeout is None and self._running_here() is not None:
             raise DeadlockError("an actor that waits for its own end waits for ever; let it call self.stop()")
@@ -299,7 +299,7 @@ class Reference(Generic[Command_contra, Reply_co]):
             raise RequestTimeoutError(f"{self} has not stopped within {timeout} seconds") from None
 
     def _running_here(self) -> object:
-        """Return the actor's mailbox if the current thread is running the actor, further up; else None."""
+        """Return the actor's mailbox if the actor is running further up the current thread's stack; else None."""
         for mailbox in here.running:
             context = _context_of(mailbox)
             if context is not None and context._key == self._key and context.system is self._system:
@@ -331,21 +331,21 @@ class Reference(Generic[Command_contra, Reply_co]):
 
 
 def _context_of(mailbox: object) -> ActorContext | None:
-    """Return that of the event-sourced actor whose mailbox it is, if it is one's."""
+    """Return the context of the event-sourced actor that owns the mailbox, or None if another kind of actor does."""
     occupant = mailbox._occupant if isinstance(mailbox, Mailbox) else None
     context: object = getattr(occupant, "context", None)
     return context if isinstance(context, ActorContext) else None
 
 
 class Home(Protocol):
-    """Where the incarnations of an actor follow each other."""
+    """Owns the successive incarnations of an actor."""
 
     def ended(self, failure: Exception | None, never_began: bool) -> None:  # noqa: FBT001 - a fact, not a switch
-        """Go on without the incarnation; `never_began` if not one message of others was handled."""
+        """Continue after the incarnation has ended; `never_began` is true if it handled no message from outside."""
 
 
 class ActorContext:
-    """Who an actor is and what it stands on; its system makes it, and the constructor hands it on."""
+    """An actor's identity and the services of its system; the system creates it and passes it to the constructor."""
 
     __slots__ = ("_key", "home", "id", "is_supervised", "mailbox", "profile", "stream", "system")
 
@@ -370,38 +370,38 @@ class ActorContext:
 
     @property
     def journal(self) -> Journal:
-        """What makes its events durable."""
+        """The journal, which makes the actor's events durable."""
         return self.system.journal
 
     @property
     def clock(self) -> Clock:
-        """Tells the time: microseconds since 1970-01-01 UTC. For `prepare` and effects, never for decide or evolve."""
+        """The clock: microseconds since 1970-01-01 UTC. For `prepare` and effects, never for `decide` or `evolve`."""
         return self.system.clock
 
     @property
     def me(self) -> Reference[object]:
-        """A reference to the actor itself, to be handed to others or told something by its own effects."""
+        """A reference to the actor itself, for other actors, or for its own effects to send it messages."""
         return Reference(self.system, self._key)
 
     @property
     def parent(self) -> Reference[object] | None:
-        """A reference to the actor whose child this one is, if it is one."""
+        """A reference to the actor's parent, or None if it has none."""
         parent = self.system._family.parent(self._key)
         return None if parent is None else Reference(self.system, parent)
 
     @property
     def has_children(self) -> bool:
-        """Whether a child of the actor lives."""
+        """Whether the actor has a live child."""
         return self.system._has_children(self._key)
 
     def child(
         self, actor_class: type[Answering[Command, Reply]], name: str, supervision: Supervision | None = None
     ) -> Reference[Command, Reply]:
-        """Return a reference to an actor that ends when this one does, and is cared for as `supervision` says.
+        """Return a reference to a child actor, which ends when this actor does and is supervised by `supervision`.
 
-        Its id is `<id of this actor>/<name>`. Who its children are, an actor knows only while it lives: a parent that
-        starts again calls this again, in `on_recovered` or when it needs them. None stands for the care that the class
-        of the child declares.
+        The child's id is `<id of this actor>/<name>`. An actor knows its children only while it lives: a parent that is
+        started again calls this again, in `on_recovered` or when it needs them. None stands for the supervision that
+        the child's class declares.
         """
         child = self.system.actor(actor_class, f"{self.id}/{name}")
         self.system._family.add(self._key, child._key, supervision)
@@ -410,19 +410,16 @@ class ActorContext:
     def spawn(
         self, actor_class: Callable[P, PlainActor], *args: P.args, **kwargs: P.kwargs
     ) -> pykka.ActorRef[PlainActor]:
-        """Start an actor without a log that ends when this one does; the other arguments are the constructor's.
+        """Start an actor without a log that ends when this one does; the other arguments go to its constructor.
 
         Raises:
             RuntimeClosedError: the system is closed.
-            TypeError: the class is event-sourced: `child` is for its actors.
+            TypeError: the class is event-sourced: use `child` for its actors.
         """
         return self.system._start(self._key, actor_class, lambda: actor_class(*args, **kwargs))
 
     def schedule(self, seconds: float, command: object) -> Callable[[], bool]:
-        """Tell this actor the command in so many seconds; what is returned calls that off, and returns False if late.
-
-        It is kept in memory only: what must come even after a restart belongs into `timers`.
-        """
+        """Send this actor the command after `seconds`; the returned function cancels that, or returns False if late."""
         me = self.me
 
         def remind() -> None:
@@ -434,15 +431,15 @@ class ActorContext:
         return self.system.timetable.after(seconds, remind).cancel
 
     def dead_letter(self, message: object, reason: BaseException) -> None:
-        """Report that a message which was told to this actor came to nothing."""
+        """Report a message told to this actor that was not handled."""
         self.system.letters.put(self.stream, message, reason)
 
     def _fail(self, envelope: Envelope, error: BaseException) -> None:
-        """Answer a message with the error; one that was told is a dead letter."""
+        """Reply to the message with the error; if no reply is expected, report a dead letter."""
         if envelope.reply_to is not None:
             envelope.reply_to.fail(error)
             return
-        name = type(envelope.message).__qualname__  # what it says is nobody's business but the log's
+        name = type(envelope.message).__qualname__  # only its type: the content is for the event log alone
         if isinstance(error, ShardMovedError):
             _log.info("%s, a message to %s, came too late: %s", name, self.stream, error)
         else:
@@ -452,19 +449,22 @@ class ActorContext:
         self.dead_letter(envelope.message, error)
 
     def _cannot(self, do: str, error: BaseException) -> None:
-        """Log that no incarnation could be made, or start; without a traceback if a sender gets the error."""
+        """Log that no incarnation could be created or started.
+
+        The traceback is omitted if a waiting sender gets the error, and for a `StorageError`.
+        """
         first = self.mailbox.first()
         is_told = not self.is_supervised and first is not None and type(first.message) not in SIGNALS
         trace = None if is_told or isinstance(error, StorageError) else error
         _log.error("%s cannot %s: %s", self.stream, do, shown(error), exc_info=trace, extra={"failure": error})
 
     def _fail_all(self, error: Exception) -> None:
-        """Answer everything that waits now: what the kernel says with success, all else with the error."""
+        """Answer all waiting messages: the kernel's signals with success, all others with the error."""
         for _ in range(len(self.mailbox)):
             self._fail_waiting(self.mailbox.get(), error)
 
     def _fail_until_drop(self, error: Exception) -> None:
-        """Answer in the same way what waits in front of a `Drop`, which is there; what came later is not concerned."""
+        """Answer in the same way the messages before the `Drop` that is in the mailbox; later messages stay."""
         while True:
             envelope = self.mailbox.get()
             self._fail_waiting(envelope, error)

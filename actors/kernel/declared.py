@@ -1,4 +1,4 @@
-"""What is said of a class of event-sourced actors: its events and functions, and the hooks that it may override."""
+"""What a class of event-sourced actors declares: its events, its functions, and the hooks it may override."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ _FUNCTIONS = (
     *("can_passivate", "can_leave"),
     *("on_stop", "on_failure", "on_lost", "on_dead_letter", "on_child_failed"),
 )
-"""What a class may define, and the kernel calls."""
+"""Names that a class may define and the kernel calls."""
 
 
 Announcement: TypeAlias = tuple[Kept, tuple[Segment, ...]]
-"""What is to be heard of a step: the kept segments, and the passing ones."""
+"""The announcements of one step: the kept segments and the transient ones."""
 
 
 def _itself(state: State) -> State:
@@ -39,69 +39,68 @@ def _itself(state: State) -> State:
 
 
 class Declared(PooledActor, Generic[State, Command, Event]):
-    """What a subclass of `EventSourcedActor` gives, and the defaults of what it may leave out."""
+    """The declarations of a subclass of `EventSourcedActor`, and the defaults of the optional ones."""
 
     category: ClassVar[str] = ""
-    """The first part of the names of the streams, `<category>/<id>`, for ever. By default the name of the class."""
+    """The first part of the stream names, `<category>/<id>`; it must never change. By default the name of the class."""
 
     events: ClassVar[StoredNames] = MappingProxyType({})
-    """The names under which events are stored, and their types: frozen array-like structs, such as `Event`."""
+    """The names under which events are stored, with their types: frozen array-like structs, such as `Event`."""
 
     initial: State
     """The state before the first event. An immutable value."""
 
     decide: Callable[[State, Command], Sequence[Event]]
-    """Returns what follows from a command, or refuses it with a `ReenactError`. Pure; a `staticmethod`."""
+    """Returns the events that follow from a command, or refuses it with a `ReenactError`. Pure; a `staticmethod`."""
 
     evolve: Callable[[State, Event], State]
-    """Returns the state as it is once the event has happened. Pure; a `staticmethod`."""
+    """Returns the state after an event. Pure; a `staticmethod`."""
 
     timers: Callable[[State], Iterable[Timer[Command]]] | None = None
-    """Returns what the state waits for. Pure; a `staticmethod`.
+    """Returns the timers that the state waits for. Pure; a `staticmethod`.
 
-    When the time of a timer has come, the actor is given its command, also after a restart, even if nobody has sent
-    anything: at least once, and once at most while it lives. A command that has an effect changes the state so that
-    the timer is gone from it, or stands at another time. A timer that is gone before its turn comes is not heard of.
-    The class must be registered with the system.
+    When a timer is due, the actor is given its command, even after a restart and if no message was sent: at least once,
+    and at most once per incarnation. A command that has an effect must change the state so that the timer is removed or
+    has another time. A timer that is removed before its turn is ignored. The class must be registered with the system.
     """
 
     origin: Callable[[Command | Event], Origin | None] | None = None
-    """Returns the history of another actor of the class that a stream goes on with, as an `Origin`; or None, for none.
+    """Returns the history of another actor of the class that a stream continues, as an `Origin`, or None.
 
-    It is given the command that the stream is to begin with, and the event that it has begun with. Pure; a
-    `staticmethod`. Where there is one, `decide` and `evolve` are given the state after that history in place of the
-    initial one, by the command and the event alike. The history stands where it stands: nothing of it is copied.
+    It is called with the first command of the stream, and with the first event of the stream. Pure; a `staticmethod`.
+    If it returns an origin, `decide` and `evolve` get the state after that history in place of the initial one; the
+    command and the event must give the same origin. Nothing of the history is copied.
     """
 
     snapshot_every: ClassVar[int | None] = None
-    """After how many events a snapshot is taken with them. What is stored is encoded and decoded by msgspec."""
+    """The number of events after which a snapshot is taken. msgspec encodes and decodes it."""
 
     snapshot_version: ClassVar[int] = 1
-    """To be raised when states mean something else than before: earlier snapshots are skipped from then on."""
+    """The version of the snapshots. Raise it when states change their meaning: earlier snapshots are then ignored."""
 
     snapshot_type: ClassVar[object] = None
-    """The type of what `to_snapshot` returns, if that is not a state."""
+    """The type of what `to_snapshot` returns, if it is not the type of the state."""
 
     to_snapshot: Callable[[State], object] = staticmethod(_itself)
-    """Returns what is stored of a state, by default itself; a `staticmethod`."""
+    """Returns the stored form of a state, by default the state itself; a `staticmethod`."""
 
     from_snapshot: Callable[..., State] = staticmethod(_itself)  # pyright: ignore[reportAssignmentType] - of any type
-    """Returns the state of which this was stored, by default itself; a `staticmethod`."""
+    """Returns the state from its stored form, by default the stored value itself; a `staticmethod`."""
 
     mailbox_limit: ClassVar[int | None] = None
-    """How many messages may wait; whoever sends one more gets a `MailboxFullError`."""
+    """How many messages may wait; the sender of one more gets a `MailboxFullError`."""
 
     supervision: ClassVar[Supervision | None] = None
-    """How the actor is cared for when it fails. None: it ends, and the next message starts it again."""
+    """How the actor is supervised when it fails. None: it ends, and the next message starts it again."""
 
     context: ActorContext
-    """Who the actor is, and what it stands on."""
+    """The actor's identity and the services of its system."""
 
     state: State
-    """What the actor knows: all that is durable."""
+    """The actor's state after all its durable events."""
 
     version: int
-    """That of its stream."""
+    """The version of the actor's stream."""
 
     @classmethod
     def stream(cls, id: str) -> str:  # noqa: A002 - the word users know it by
@@ -110,22 +109,22 @@ class Declared(PooledActor, Generic[State, Command, Event]):
 
     @classmethod
     def start(cls, *args: object, **kwargs: object) -> NoReturn:  # noqa: ARG003 - pykka's own signature
-        """Refuse: without a system there is no journal to start from."""
+        """Raise TypeError: an event-sourced actor needs a system with a journal."""
         raise TypeError(f"{cls.__name__} is event-sourced: ActorSystem.actor() starts it")
 
     def on_restored(self, state: State) -> State:
-        """Return the state to go on with, given one that comes from a snapshot: by default itself.
+        """Return the state to continue with, given the one from the snapshot; by default the same.
 
-        It may be one that reads from the log, when it is asked, what the snapshot does not hold.
+        The returned state may read what the snapshot does not hold from the log on demand.
         """
         return state
 
     @classmethod
     def profile(cls) -> Profile[State, Command, Event]:
-        """Return what the kernel has to know of the class.
+        """Return the profile of the class for the kernel.
 
         Raises:
-            TypeError: something that the class declares cannot work.
+            TypeError: a declaration of the class is invalid.
         """
         category = cls.category or cls.__name__
         if not isinstance(category, str):  # pyright: ignore[reportUnnecessaryIsInstance]  # a user's own
@@ -194,33 +193,33 @@ class Declared(PooledActor, Generic[State, Command, Event]):
 
     @classmethod
     def replay(cls, history: Iterable[Recorded], journal: Journal | None = None) -> State:
-        """Return the state after the events of a stream, from its first one on.
+        """Return the state after the given events, which start at the stream's first one.
 
-        The journal is needed where streams go on with the history of others.
+        The journal is needed if the stream continues the history of another one.
 
         Raises:
-            LogUnusableError: `evolve` raises; the error names the position. Or the history that the stream goes on
-                with is not in the journal, or not what it was.
+            LogUnusableError: `evolve` raises; the error names the position. Or the history that the stream continues is
+                missing from the journal, or has changed.
         """
         return cls._folding().replay(list(history), journal)
 
     def on_recovered(self) -> Sequence[Command]:
-        """Return commands to be handled before any other, now that the state is read from the log.
+        """Return commands to handle before any other, after the state was read from the log.
 
-        If one cannot be recorded, the actor has not started: whoever waits gets the error.
+        If one of them cannot be recorded, the actor has not started, and waiting senders get the error.
         """
         return ()
 
     def prepare(self, command: Command) -> Command:
-        """Return the command with what only this actor knows; or refuse it, like `decide`.
+        """Return the command, completed with what only this actor knows, or refuse it like `decide`.
 
-        Called once for each time that the command is decided, with the state that it is decided on. One that raises
-        `Postponed` has the command decided later.
+        Called each time the command is decided, before `decide` and with the same state. If it raises `Postponed`, the
+        command is decided later.
         """
         return command
 
     def evolve_all(self, state: State, events: tuple[Event, ...]) -> State:
-        """Return the state after the events that `decide` has returned: for one that has worked it out already."""
+        """Return the state after the events that `decide` returned; override it if the state is already computed."""
         return reduce(self.evolve, events, state)
 
     def announce(
@@ -231,68 +230,69 @@ class Declared(PooledActor, Generic[State, Command, Event]):
         after: State,
         recorded_at: int,
     ) -> Announcement:
-        """Return what is to be heard of the events when, and only when, they are durable."""
+        """Return the segments to publish once, and only if, the events are durable."""
         return (), ()
 
     def cause(self, command: Command, events: tuple[Event, ...]) -> bytes | None:
-        """Return the command in the form in which the log is to store it with what follows from it; None for not.
+        """Return the command in the form in which the log stores it with its events, or None to store no command.
 
-        It comes back as the `cause` of the first of the events when they are read. What an event says need not be
-        stored again: whoever reads the cause has the events, too.
+        When the events are read, the first of them has it as its `cause`. It need not repeat what the events contain: a
+        reader of the cause has the events, too.
         """
         return None
 
     def remember(
         self, command: Command, events: tuple[Event, ...], after: State, recorded_at: int
     ) -> Remembered | None:
-        """Return the request that the command carries out, if it is to be carried out once, and None if not.
+        """Return the request that the command carries out, if it must be carried out only once; else None.
 
-        It becomes durable together with the events, also with none: then the command takes as long as one that has
-        some. If a request of this id stands in the log already, the command is refused with a `RequestReusedError`, and
-        nothing is recorded; `journal.remembered(id)` tells what came of it the first time.
+        The request becomes durable together with the events, even if there are none: the command then takes as long as
+        one that has events. If the log already has a request with this id, the command is refused with a
+        `RequestReusedError` and nothing is recorded; `journal.remembered(id)` returns the outcome of the first time.
         """
         return None
 
     def on_committed(self, command: Command, events: tuple[Event, ...]) -> None:
-        """Act on what has become true: tell others, start what was decided. The state is the new one."""
+        """Act on durable events: notify others, start what was decided. `self.state` is the new state."""
 
     def reply(self, command: Command, events: tuple[Event, ...]) -> tuple[Event, ...] | Any:  # noqa: ANN401
-        """Return what the asker gets, by default the events; they are durable.
+        """Return the reply to the sender, by default the events, which are durable.
 
-        What a subclass says that it returns is what type checkers take the reply of `Reference.ask` for.
+        Type checkers take a subclass's return type as the type of the reply of `Reference.ask`.
         """
-        # `| Any` lets a subclass return anything, without making the events that it returns otherwise anything, too.
+        # `| Any` lets a subclass return any type, while this method's own return value keeps its type.
         return events
 
     def on_dead_letter(self, command: Command, refusal: ReenactError) -> None:
-        """Hear that a command was refused that was told, so that nobody waits for the answer."""
+        """Called when a command was refused whose sender does not wait for a reply."""
 
     def on_lost(self, error: Exception) -> None:
-        """Hear that the journal has failed. This incarnation ends; the next reads what was really recorded.
+        """Called when the journal has failed. This incarnation ends; the next one reads what was really recorded.
 
-        A `ShardMovedError` says that another node has the stream now, and recovers the actor; `on_stop` comes next.
+        A `ShardMovedError` means that another node has taken over the stream and recovers the actor; `on_stop` is
+        called next.
         """
 
     def on_child_failed(self, child: object, error: Exception) -> None:
-        """Hear that a child has ended for good, because it failed and its supervision ends there.
+        """Called when a child has failed and its supervision has ended it for good.
 
-        The child is a `Reference`, or that of pykka for one without a log.
+        The child is a `Reference`, or pykka's reference for an actor without a log.
         """
 
     def can_passivate(self) -> bool:
-        """Return whether the actor may leave memory when it is idle. One with children never does."""
+        """Return whether the actor may be removed from memory when it is idle. An actor with children never is."""
         return True
 
     def can_leave(self) -> bool:
-        """Return whether the actor may go to another node when it is idle; its children end with it.
+        """Return whether the actor may move to another node when it is idle; its children end with it.
 
-        It is asked after each message, once its stream is handed off. `ask_to_leave` has it asked once more.
+        Called after each message once its stream is being handed off. `ask_to_leave` makes the kernel call it again.
         """
         return True
 
 
 def is_sequence(returned: object) -> bool:
-    """Return whether a hook may have meant it as a sequence: text is not taken for one of characters."""
+    """Return whether a hook's return value is a sequence; text and bytes do not count as one."""
     return isinstance(returned, Iterable) and not isinstance(returned, str | bytes)
 
 
@@ -306,7 +306,7 @@ def _can_be_stored(name: object, kind: object) -> bool:
 
 
 def _wrong_with(version: object, upcasts: object) -> str | None:
-    """Return what is wrong with how an event is stored, or None."""
+    """Return what is wrong with the version or the upcasts of a stored event, or None."""
     if not _is_count(version):
         return f"the version must be an int above zero, not {version!r:.100}"
     if not _is_mapping(upcasts):
@@ -326,10 +326,10 @@ def _is_count(value: object) -> bool:
 
 
 def _state_type(actor_class: type) -> object:
-    """Return what the class names as its State, if that is more than a variable or `Any`; a union is not a type."""
+    """Return the class's State type argument, or None if it is a type variable, `Any` or `object`. May be a union."""
     for base in actor_class.__mro__:
         for named in vars(base).get("__orig_bases__", ()):
-            if Declared in getattr(get_origin(named), "__bases__", ()):  # it is EventSourcedActor
+            if Declared in getattr(get_origin(named), "__bases__", ()):  # the base is EventSourcedActor
                 state = get_args(named)[0]
                 return None if isinstance(state, (TypeVar, ForwardRef)) or state in (Any, object) else state
     return None

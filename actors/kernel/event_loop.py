@@ -1,4 +1,4 @@
-"""The asyncio event loop of a system, on a thread of its own, and the place that it is for actors."""
+"""Runs a system's asyncio event loop on its own thread, and actors on that loop."""
 
 from __future__ import annotations
 
@@ -20,26 +20,27 @@ from reenact.actors.kernel.pool import Runnable, WorkerPool, blocking_on_loop, d
 from reenact.domain.errors import RuntimeClosedError
 
 _Ready: TypeAlias = list[tuple[selectors.SelectorKey, int]]
-"""The descriptors that are ready, and for what."""
+"""The descriptors that are ready, with their event masks."""
 
 _log = logging.getLogger(__name__)
 _GRACE_SECONDS = 2.0
 _MOST_GENERATIONS = 10
 _LONGEST_REST = 0.05
 _MORE = 16
-"""So many calls that others hand over while they are made belong to the same round."""
+"""How many calls handed over while a round is being run still belong to that round."""
 
 
 class EventLoopThread:
-    """An asyncio event loop on a thread of its own, started when it is first needed.
+    """An asyncio event loop on its own thread, started on first use.
 
-    Closing it cancels what runs and waits for the clean-up. A task that is being cancelled already is not cancelled a
-    second time, so that its clean-up may wait for something; what has not ended `grace` seconds later is.
+    Closing it cancels the running tasks and waits for their clean-up. A task that is already being cancelled is not
+    cancelled a second time at once, so that its clean-up can wait for something; if it has not ended after `grace`
+    seconds, it is.
     """
 
     def __init__(self, *, grace: float = _GRACE_SECONDS) -> None:
         self._grace = grace
-        # Protects what follows, up to the functions for after the round.
+        # Protects the fields below, down to `_after_round`.
         self._lock = threading.Lock()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._selector: _Selector | None = None
@@ -54,22 +55,23 @@ class EventLoopThread:
         self._is_committing = self._is_resting = False
         self._commit_began = 0.0
         self._held: list[Callable[[], object]] = []
-        # asyncio refers to its tasks weakly: one that only waits for what it has made itself would be collected.
+        # asyncio holds its tasks by weak references: without this set, a task that waits only for an object it has
+        # created itself would be garbage-collected.
         self._tasks: set[asyncio.Task[None]] = set()
         self._spawned: set[Future[None]] = set()
 
     @property
     def tasks(self) -> int:
-        """How many coroutines run that were handed to `run` on the loop's thread."""
+        """The number of running coroutines that were passed to `run` on the loop's thread."""
         return len(self._tasks)
 
     def call(self, function: Callable[[], object]) -> None:
-        """Call the function on the loop's thread, after those handed over before. May be called from any thread.
+        """Call the function on the loop's thread, after those handed over earlier. May be called from any thread.
 
         Raises:
             RuntimeClosedError: the loop is closed.
-            OSError: there are no descriptors left for the loop.
-            RuntimeError: there can be no more threads.
+            OSError: the process has no file descriptors left for the loop.
+            RuntimeError: no thread can be started.
         """
         if get_ident() == self._ident:
             if self._closed:
@@ -82,29 +84,31 @@ class EventLoopThread:
                 self._calls.append(function)
                 is_asleep, self._is_asleep = self._is_asleep, False
             if is_asleep and self._selector is not None:
-                # Without the lock: this gives the interpreter lock away, and others would wait until it is back.
+                # Outside the lock: sending releases the interpreter lock, and other threads would wait for our lock
+                # until it is back.
                 self._selector.wake()
         except BaseException:
-            # A signal came in between, such as Ctrl+C: others would rely on a call that was never made.
+            # A signal such as Ctrl+C came in between: without this, other threads would rely on a wake-up that never
+            # happened.
             self._is_asleep = True
             raise
 
     def after_round(self, function: Callable[[], object]) -> None:
-        """Call the function once, after what was handed over to the loop until now. Only for the loop's own thread."""
-        if self._closed:  # there may be no other round
+        """Call the function once, after the calls handed over to the loop so far. Only for the loop's own thread."""
+        if self._closed:  # there may be no further round
             function()
             return
         if function not in self._after_round:
             self._after_round.append(function)
 
     def call_between_commits(self, function: Callable[[], object]) -> None:
-        """Call the function: at once, or on the loop's thread soon after the commit that is under way for the loop.
+        """Call the function at once, or, if a commit is in progress for the loop, on the loop's thread after it.
 
-        There is a rest after a commit that is as long as that took. So the busier the machine is, the more of what many
-        say at the same time goes into one commit. May be called from any thread.
+        The loop pauses after a commit for as long as the commit took. So the busier the machine is, the more concurrent
+        calls go into one commit. May be called from any thread.
 
         Raises:
-            RuntimeClosedError: the loop is closed, and it would have had to wait.
+            RuntimeClosedError: the loop is closed, and the function would have had to wait.
         """
         if not self._is_committing:
             function()
@@ -114,14 +118,14 @@ class EventLoopThread:
             self.call(functools.partial(self.call_between_commits, function))
 
     def commit_begins(self) -> None:
-        """Hold back what `call_between_commits` is given. Only for the loop's own thread."""
+        """Hold back the functions passed to `call_between_commits`. Only for the loop's own thread."""
         if not self._is_committing:
             self._is_committing = True
             self._commit_began = asyncio.get_running_loop().time()
 
     def commit_is_over(self) -> None:
-        """Call what was held back after as long again as the commit took. May be called from any thread."""
-        with contextlib.suppress(RuntimeClosedError):  # who was held back is being cancelled
+        """Call the held-back functions after a pause as long as the commit took. May be called from any thread."""
+        with contextlib.suppress(RuntimeClosedError):  # the tasks that were held back are being cancelled
             self.call(self._rest)
 
     def spawn(self, work: Coroutine[object, Never, None]) -> Future[None]:
@@ -144,7 +148,7 @@ class EventLoopThread:
         return future
 
     def run(self, work: Coroutine[object, Never, None]) -> Future[None] | asyncio.Task[None]:
-        """Do as `spawn`; on the loop's own thread, start the task without a detour."""
+        """Run the coroutine as `spawn` does; on the loop's own thread, create the task directly."""
         if get_ident() != self._ident:
             return self.spawn(work)
         task = asyncio.get_running_loop().create_task(work)
@@ -153,10 +157,10 @@ class EventLoopThread:
         return task
 
     def close(self) -> None:
-        """Cancel what runs, wait for its clean-up and end the thread. Idempotent; returns when it is done."""
+        """Cancel the running tasks, wait for their clean-up and end the thread. Idempotent; blocks until done."""
         with self._lock:
             loop, thread = self._loop, self._thread
-            was_closed, self._closed = self._closed, True  # before the loop stops: what ends with it looks at this
+            was_closed, self._closed = self._closed, True  # before the loop stops: the tasks that end with it read this
             if not was_closed and loop is not None:
                 loop.call_soon_threadsafe(loop.stop)
         if thread is not None and thread is not threading.current_thread():
@@ -184,12 +188,13 @@ class EventLoopThread:
         return loop
 
     def _wait(self, select: Callable[[float | None], _Ready], timeout: float | None) -> _Ready:
-        """Wait as the event loop does once a round, unless there is something to call; then call it."""
+        """Wait for descriptors, as the event loop does in each round; if there are functions to call, call those."""
         ready: _Ready = []
-        # Each look at the descriptors gives the interpreter lock away: while there are calls, it is every other round.
+        # Each select releases the interpreter lock: while there are calls, it happens only every other round.
         self._has_looked = not (self._calls and self._has_looked)
         if self._has_looked:
-            # Before it is looked whether there is something: `call` does both the other way round.
+            # Set the flag before checking for calls; `call` adds its function before it reads the flag, so one of the
+            # two sees the other.
             self._is_asleep = timeout is None or timeout > 0
             ready = select(0 if self._calls or self._after_round else timeout)
             self._is_asleep = False
@@ -204,7 +209,7 @@ class EventLoopThread:
         return ready
 
     def _rest(self) -> None:
-        if self._is_committing and not self._is_resting:  # no other commit that was under way has ended before
+        if self._is_committing and not self._is_resting:  # else another commit has ended already and the pause runs
             self._is_resting = True
             loop = asyncio.get_running_loop()
             took = loop.time() - self._commit_began
@@ -224,7 +229,7 @@ class EventLoopThread:
             loop.run_until_complete(self._end_tasks())
             loop.run_until_complete(loop.shutdown_asyncgens())
         finally:
-            self._ident = None  # another thread may get the same one
+            self._ident = None  # another thread may get the same identifier
             asyncio.set_event_loop(None)
             loop.close()
 
@@ -245,7 +250,7 @@ class EventLoopThread:
 
 
 class _Selector(selectors.DefaultSelector):
-    """Waits for descriptors in the way that the event loop's thread says: `call` need not wake a loop that is busy."""
+    """A selector whose waiting is controlled by the event loop's thread, so that `call` need not wake a busy loop."""
 
     def __init__(self, wait: Callable[[Callable[[float | None], _Ready], float | None], _Ready]) -> None:
         super().__init__()
@@ -256,16 +261,16 @@ class _Selector(selectors.DefaultSelector):
         self.register(self._woken, selectors.EVENT_READ)
 
     def wake(self) -> None:
-        """Have `select` return; from any thread."""
-        with contextlib.suppress(OSError):  # it is about to return, or closed
+        """Make `select` return; may be called from any thread."""
+        with contextlib.suppress(OSError):  # `select` is about to return, or the selector is closed
             self._waker.send(b"\0")
 
     def select(self, timeout: float | None = None) -> _Ready:
-        """Return the descriptors that are ready, at the latest after so many seconds."""
+        """Return the ready descriptors, waiting at most `timeout` seconds."""
         return self._wait(self._ready, timeout)
 
     def close(self) -> None:
-        """Let go of everything. Idempotent."""
+        """Close the selector and its socket pair. Idempotent."""
         super().close()
         self._woken.close()
         self._waker.close()
@@ -281,25 +286,25 @@ class _Selector(selectors.DefaultSelector):
 
 
 class LoopPlace:
-    """Where actors run on an event loop: what a worker pool is to pooled actors."""
+    """Runs actors on an event loop, as a worker pool does on worker threads."""
 
     may_block = False
 
     def __init__(self, loop: EventLoopThread, workers: WorkerPool) -> None:
-        """Run actors on the loop; `workers` count them among theirs, and run them when the loop cannot."""
+        """Run actors on `loop`; `workers` keeps count of these actors, and runs them if the loop cannot."""
         self.loop = loop
         self.workers = workers
 
     @property
     def may_write(self) -> bool:
-        """Whether the current thread, the loop's, may wait for the disk: nothing else is under way on the loop."""
+        """Whether the current thread, the loop's, may wait for the disk: nothing else is running on the loop."""
         return self.loop.tasks <= 1
 
     def submit(self, work: Runnable) -> None:
-        """Have the loop run `work` soon; a worker does if the loop is closed, or cannot be started.
+        """Run `work` on the loop soon, or on a worker if the loop is closed or cannot be started.
 
         Raises:
-            RuntimeClosedError: the workers are gone, too.
+            RuntimeClosedError: the worker pool is closed, too.
         """
         try:
             self.loop.call(functools.partial(self._run, work))
@@ -307,7 +312,7 @@ class LoopPlace:
             self.workers.submit(work)
 
     def blocked(self) -> AbstractContextManager[None]:
-        """Refuse to wait.
+        """Refuse to block.
 
         Raises:
             DeadlockError: always.
@@ -315,11 +320,11 @@ class LoopPlace:
         raise blocking_on_loop()
 
     def enter(self, actor: object) -> None:
-        """Keep the actor until it leaves."""
+        """Keep a reference to the actor until it leaves."""
         self.workers.enter(actor)
 
     def leave(self, actor: object) -> None:
-        """Let the actor go."""
+        """Drop the reference to the actor."""
         self.workers.leave(actor)
 
     def _run(self, work: Runnable) -> None:
@@ -329,7 +334,7 @@ class LoopPlace:
 
 @functools.cache
 def default_place() -> LoopPlace:
-    """Return the place for actors that are started outside of any system."""
+    """Return the default event loop for actors that are started outside any system."""
     return LoopPlace(EventLoopThread(), default_pool())
 
 
@@ -340,7 +345,7 @@ def _closed() -> RuntimeClosedError:
 def _call(function: Callable[[], object]) -> None:
     try:
         function()
-    except BaseException:  # noqa: BLE001 - the loop outlives it
+    except BaseException:  # noqa: BLE001 - the loop must survive it
         _log.critical("a call on the event loop has failed", exc_info=True)
 
 
@@ -349,7 +354,7 @@ def _others() -> set[asyncio.Task[object]]:
 
 
 async def _all_begun() -> None:
-    """Let each task take its first step: one that is cancelled before that never gets to its clean-up."""
+    """Let each task take its first step: a task that is cancelled before that never runs its clean-up."""
     seen: set[asyncio.Task[object]] = set()
     for _ in range(_MOST_GENERATIONS):
         tasks = _others()

@@ -1,4 +1,4 @@
-"""A reply that is on its way: pykka's future, without a condition variable for each."""
+"""The future of a reply: a pykka future without a condition variable of its own."""
 
 from __future__ import annotations
 
@@ -24,29 +24,29 @@ ExcInfo: TypeAlias = tuple[type[BaseException] | None, BaseException | None, Tra
 
 
 class PooledFuture(pykka.Future[T]):
-    """A future that costs little until somebody waits, and that can call back instead."""
+    """A future that is cheap until a thread waits for it, and that supports callbacks."""
 
-    # The class stands in for what an instance was not given: pykka's own constructor would set each.
+    # Class attributes hold the defaults: pykka's own constructor would set each of them on every instance.
     _set: bool = False
     _value: Any = None  # a T, or the None of `set()`
     _exc_info: ExcInfo | None = None
     _hook: Callable[[float | None], T] | None = None
     _callbacks: list[Callable[[PooledFuture[T]], object]] | None = None
     asked: object = None
-    """The mailbox of the actor that is to reply, if it is that actor who asks."""
+    """The mailbox of the actor that is to reply, if that actor is itself the one that asks."""
     _calling: threading.RLock
 
-    def __init__(self) -> None:  # the fields of pykka's constructor have no use here
-        # Makes one of two the first: who sets it, or who wants to be called. Callbacks are called outside of it, on the
-        # thread that sets, or at once. `_set` is written last, so that it may be read without the lock.
+    def __init__(self) -> None:  # the fields of pykka's constructor are not used here
+        # Orders setting the value against adding a callback. Callbacks run outside the lock, on the thread that sets
+        # the value, or at once if it is set. `_set` is written last, so that it may be read without the lock.
         self._lock = threading.Lock()
 
     def get(self, *, timeout: float | None = None) -> T:
-        """Return the value, or raise the exception, as soon as there is one.
+        """Wait for the value and return it, or raise the exception.
 
         Raises:
-            pykka.Timeout: neither came within `timeout` seconds.
-            DeadlockError: the current thread is running the actor that is to reply: it would wait for itself.
+            pykka.Timeout: neither was set within `timeout` seconds.
+            DeadlockError: the current thread is running the actor that is to reply, which would wait for itself.
         """
         if not self._set:
             if self.asked is not None and timeout is None and any(self.asked is one for one in here.running):
@@ -63,12 +63,12 @@ class PooledFuture(pykka.Future[T]):
         return value
 
     def __await__(self) -> Generator[None, None, T]:
-        """Wait on an asyncio loop, which goes on meanwhile; then return the value, or raise the exception.
+        """Wait without blocking the asyncio loop, then return the value or raise the exception.
 
         A future with a get hook is computed on a thread of the loop's executor.
         """
         if not self._set:
-            import asyncio  # noqa: PLC0415 - whoever awaits has it
+            import asyncio  # noqa: PLC0415 - a caller that awaits has imported it already
 
             loop = asyncio.get_running_loop()
             if self._hook is not None:
@@ -76,11 +76,11 @@ class PooledFuture(pykka.Future[T]):
             came: asyncio.Future[None] = loop.create_future()
 
             def settle() -> None:
-                if not came.done():  # who awaited may have been cancelled
+                if not came.done():  # the awaiting task may have been cancelled
                     came.set_result(None)
 
             def tell(_: object) -> None:
-                with suppress(RuntimeError):  # the loop is closed: nobody waits
+                with suppress(RuntimeError):  # the loop is closed, so no task waits
                     loop.call_soon_threadsafe(settle)
 
             self.add_done_callback(tell)
@@ -88,28 +88,28 @@ class PooledFuture(pykka.Future[T]):
         return self.get()
 
     def set(self, value: T | None = None) -> None:
-        """Give the future its value.
+        """Set the value.
 
         Raises:
-            queue.Full: it has one, or an exception, or a get hook.
+            queue.Full: the future has a value, an exception or a get hook already.
         """
         self._resolve(value, None)
 
     def set_exception(self, exc_info: ExcInfo | None = None) -> None:
-        """Give the future an exception, by default the one being handled.
+        """Set an exception, by default the one being handled.
 
         Raises:
-            queue.Full: it has one, or a value, or a get hook.
+            queue.Full: the future has a value, an exception or a get hook already.
         """
         kind, error, traceback = exc_info or sys.exc_info()
         self._resolve(None, (kind, error, traceback))
 
     def fail(self, error: BaseException) -> None:
-        """Give the future this exception."""
+        """Set this exception."""
         self._resolve(None, (type(error), error, error.__traceback__))
 
     def set_get_hook(self, func: Callable[[float | None], T]) -> None:
-        """Have `get` call the function, once, and return what it returns."""
+        """Make `get` call the function, once, and return its result."""
         with self._lock:
             if self._set:
                 raise Full
@@ -117,18 +117,18 @@ class PooledFuture(pykka.Future[T]):
             self._hook = func
 
     def done(self) -> bool:
-        """Tell whether `get` would return or raise at once."""
+        """Return whether `get` would return or raise at once."""
         return self._set
 
     def failed(self) -> bool:
-        """Tell whether there is an exception."""
+        """Return whether an exception is set."""
         return self._exc_info is not None
 
     def add_done_callback(self, callback: Callable[[PooledFuture[T]], object]) -> None:
-        """Call back once when the value or exception is there: on the thread that sets it, or now if it is there.
+        """Call the callback once the future is set: on the thread that sets it, or at once if it is set already.
 
         Raises:
-            TypeError: the future has a get hook: it is computed when asked for, and there is nothing to wait for.
+            TypeError: the future has a get hook, which computes the value only when `get` is called.
         """
         with self._lock:
             if self._hook is not None:
@@ -154,7 +154,7 @@ class PooledFuture(pykka.Future[T]):
             for callback in callbacks:
                 try:
                     callback(self)
-                except Exception:  # noqa: BLE001 - whoever gives the reply is not to blame
+                except Exception:  # noqa: BLE001 - the thread that sets the reply is not responsible for it
                     _log.exception("a callback of a future has failed")
 
     def _call(self, hook: Callable[[float | None], T], timeout: float | None) -> None:

@@ -1,7 +1,6 @@
-"""Handing off: an actor whose stream goes to another node leaves memory at the first moment at which it may."""
+"""Handing off a stream: its actor leaves memory as soon as it can, so that another node can take over."""
 
-# The parts of the kernel call each other's private methods: what is public there is the user's.
-# pyright: reportPrivateUsage=false
+# Modules of the kernel call each other's private methods: the public names of an actor belong to the user.
 
 from __future__ import annotations
 
@@ -13,10 +12,10 @@ from reenact.actors.kernel.mailbox import HAND_OFF, Envelope, Mailbox, Occupant
 
 
 class HandingOff:
-    """Takes the turns of an actor that is to leave: each is followed by a look whether it may by now."""
+    """Wraps an actor that must leave, and checks after each turn whether it can leave now."""
 
-    # It stands between the mailbox and the actor from the first look on, so that those who stay pay nothing. Used by
-    # whoever holds the mailbox, but for `over`: the actor has ended then.
+    # Inserted between mailbox and actor at the first check, so that actors that stay pay nothing. The holder of the
+    # mailbox uses it, except for `over`, which is called when the actor has ended.
 
     __slots__ = ("_actor", "_left", "_look", "_mailbox", "_will_look")
 
@@ -25,19 +24,19 @@ class HandingOff:
         self._mailbox = mailbox
         self._left: list[PooledFuture[None]] = []
         self._look = Envelope(HAND_OFF)
-        self._will_look = False  # that is in the mailbox, behind all that the turn is about
+        self._will_look = False  # whether `_look` is in the mailbox, behind the messages of this turn
 
     def _turn(self, envelope: Envelope | None) -> None:
         self._look_later()
         self._actor._turn(envelope)
 
     def looks_now(self, signal: Envelope) -> bool:
-        """Return whether nothing waits any more, having taken up a signal; else it is looked again behind that."""
+        """Process a signal and return whether the mailbox is empty; if not, check again after the waiting messages."""
         if signal is self._look:
             self._will_look = False
-        elif signal.reply_to is not None:  # else it is what an incarnation has left behind that was dropped
+        elif signal.reply_to is not None:  # otherwise the signal comes from an incarnation that was dropped
             self._left.append(signal.reply_to)
-            signal.reply_to = None  # from now on it is said by `over`, whatever comes
+            signal.reply_to = None  # from now on `over` sets the future, whatever happens
         if self._will_look:
             return False
         if self._mailbox.empty():
@@ -46,7 +45,7 @@ class HandingOff:
         return False
 
     def over(self) -> None:
-        """Tell whoever waits for it that the actor has ended."""
+        """Set the futures of those waiting for the actor to end."""
         for future in self._left:
             future.set(None)
 
@@ -57,7 +56,7 @@ class HandingOff:
 
 
 class Countdown:
-    """Calls a function once all futures are set, and it has begun."""
+    """Calls a function once `begin` has been called and all futures are set."""
 
     def __init__(self, then: Callable[[], None]) -> None:
         self._then = then
@@ -65,13 +64,13 @@ class Countdown:
         self._left = 1
 
     def wait_for(self, future: PooledFuture[None]) -> None:
-        """Wait for this one, too."""
+        """Wait for this future as well."""
         with self._lock:
             self._left += 1
         future.add_done_callback(lambda _: self.begin())
 
     def begin(self) -> None:
-        """Wait for no more than what there is."""
+        """Call the function once the futures added so far are set."""
         with self._lock:
             self._left -= 1
             is_over = not self._left

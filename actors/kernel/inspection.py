@@ -1,4 +1,4 @@
-"""What classes of actors know of the streams in a log: what events say, snapshots repeat, and timers follow from."""
+"""Checks the streams of a log against their actor classes: events, snapshots and timers."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from reenact.actors.kernel.lineage import Command, Event, Folding, State
 from reenact.actors.kernel.profile import AnyProfile, Profile
 
 Deviation: TypeAlias = tuple[Literal["stream", "snapshot", "timer"], int, str, int | None]
-"""What it is about, the version or time, what is wrong, and the position in the log if it is about an event."""
+"""What it concerns, the version or time, the problem, and the event's position in the log, if it concerns an event."""
 
 
 class Profiled(Protocol):
     """A class of event-sourced actors."""
 
     def profile(self) -> AnyProfile:
-        """Return what the kernel has to know of it."""
+        """Return the profile of the class for the kernel."""
         ...
 
 
@@ -28,29 +28,29 @@ class Passed(Protocol):
 
     @property
     def events(self) -> Sequence[Recorded]:
-        """Its events."""
+        """The events of the row."""
         ...
 
 
 class Histories(Protocol):
-    """The log whose streams are inspected, for those that go on with the history of another one."""
+    """Read access to the log under inspection, for streams that continue the history of another one."""
 
     def records(self, stream: str) -> Iterator[Recorded]:
-        """Yield the stream's events."""
+        """Yield the events of the stream."""
         ...
 
     def digest_at(self, stream: str, version: int) -> bytes | None:
-        """Return the digest of a record, None if it is not there."""
+        """Return the digest of the record at this version, or None if there is no such record."""
         ...
 
 
 class ActorsInspection:
-    """Replays the streams of the actors of some classes, each once, and once more for each stream that branches off."""
+    """Replays the streams of the given actor classes: each once, and once more for each stream that branches off it."""
 
     def __init__(
         self, actor_classes: Iterable[Profiled], now: int, histories: Callable[[EventCodec], Histories]
     ) -> None:
-        """Know these classes. `now` is the time in microseconds since 1970-01-01 UTC; `histories` opens the log.
+        """Inspect these classes. `now` is microseconds since 1970-01-01 UTC; `histories` opens the log with a codec.
 
         Raises:
             TypeError: something that a class declares cannot work.
@@ -60,11 +60,11 @@ class ActorsInspection:
         self._profiles = {profile.category: profile for profile in profiles}
         self._now = now
         self.codec = EventCodec(form for profile in profiles for form in profile.forms)
-        """What decodes their events."""
+        """Decodes the events of these classes."""
         self._histories = histories(self.codec)
 
     def knows(self, stream: str) -> bool:
-        """Return whether the stream is that of an actor of one of the classes."""
+        """Return whether the stream belongs to an actor of one of the classes."""
         return stream.partition("/")[0] in self._profiles
 
     def inspect(
@@ -74,7 +74,7 @@ class ActorsInspection:
         snapshots: Iterator[Snapshot],
         due: int | None,
     ) -> Iterator[Deviation]:
-        """Yield what does not follow from the events."""
+        """Yield the deviations of rows, snapshots and due time from the replayed events."""
         profile = self._profiles[stream.partition("/")[0]]
         folding = profile.folding
         state = folding.initial
@@ -89,7 +89,7 @@ class ActorsInspection:
                 if is_first:
                     state, is_first = self._beginning(folding, recorded), False
                 state = folding.evolve(state, recorded.event)
-            except Exception as error:  # noqa: BLE001 - a function of the user's
+            except Exception as error:  # noqa: BLE001 - a user's function
                 yield "stream", recorded.version, f"it cannot be replayed: {error!r:.200}", recorded.position
                 return
             while snapshot is not None and snapshot.version <= recorded.version:
@@ -103,10 +103,10 @@ class ActorsInspection:
             yield "timer", due or 0, "the state does not wait for this time", None
 
     def _beginning(self, folding: Folding[State, Command, Event], first: Recorded) -> State:
-        """Return the state that the stream's first event follows on: the initial one, or that of its lineage.
+        """Return the state before the stream's first event: the initial one, or that of its lineage.
 
         Raises:
-            LookupError: the stream goes on with what is not there, or is not what it was.
+            LookupError: the history that the stream continues is missing, or has changed.
         """
         shared: list[tuple[str, int]] = []
         origin = None if folding.origin is None else folding.origin(first.event)
@@ -124,9 +124,9 @@ class ActorsInspection:
         return state
 
     def _possible(self, profile: Profile[State, Command, Event], state: State) -> set[int | None]:
-        """Return the times at which the stream may be to be woken.
+        """Return the due times that are consistent with the state.
 
-        That is the earliest that the state waits for; one that has come may have had its turn, to no effect.
+        That is the earliest time that the state waits for; a timer that is due may have had its turn without effect.
         """
         possible: set[int | None] = set()
         waits = profile.timers(state) if profile.timers is not None else ()

@@ -1,4 +1,4 @@
-"""Dead letters: messages that were told to an actor and came to nothing, so that nobody waits for the answer."""
+"""Dead letters: messages told to an actor that it did not handle, and for which no sender waits."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _log = logging.getLogger("reenact.kernel")
 
 
 class DeadLetter(msgspec.Struct, frozen=True):
-    """A message, who it was sent to (the name of a stream, or a plain actor's), and why nothing came of it."""
+    """An unhandled message, its recipient (the name of a stream, or of a plain actor), and the reason."""
 
     recipient: str
     message: object
@@ -24,15 +24,15 @@ Reader: TypeAlias = Callable[[DeadLetter], object]
 
 
 class DeadLetters:
-    """Hands each dead letter to whoever asked for them."""
+    """Delivers each dead letter to all subscribed readers."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._readers: tuple[tuple[Reader], ...] = ()
 
     def subscribe(self, reader: Reader) -> Callable[[], None]:
-        """Call the reader with each, on the thread where it becomes one; what is returned ends that."""
-        subscription = (reader,)  # who subscribes twice hears everything twice
+        """Call the reader with each dead letter, on the thread where it arises; return a function that unsubscribes."""
+        subscription = (reader,)  # a tuple of its own: a reader that is subscribed twice gets each letter twice
         with self._lock:
             self._readers = (*self._readers, subscription)
 
@@ -43,9 +43,9 @@ class DeadLetters:
         return unsubscribe
 
     def put(self, recipient: str, message: object, reason: BaseException) -> None:
-        """Hand it on; a reader that raises is logged and harms nobody."""
+        """Deliver a dead letter to all readers; an exception of a reader is logged."""
         for (reader,) in self._readers:
             try:
                 reader(DeadLetter(recipient, message, reason))
-            except BaseException:  # noqa: BLE001 - the others, and the actor, are not to blame
+            except BaseException:  # noqa: BLE001 - it must not affect the other readers or the actor
                 _log.exception("a reader of dead letters failed")

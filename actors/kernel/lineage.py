@@ -1,4 +1,4 @@
-"""Folds streams, also those that begin with the history of another one."""
+"""Folds streams into states, including streams that continue the history of another stream."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ Event = TypeVar("Event")
 
 
 class Origin(msgspec.Struct, frozen=True):
-    """The history that a stream goes on with: that of the actor with this id, up to this version of its stream.
+    """The history that a stream continues: that of the actor with this id, up to this version of its stream.
 
-    `digest` is that of the record at this version, in hexadecimal digits.
+    `digest` is the digest of the record at this version, in hexadecimal digits.
     """
 
     id: str
@@ -28,7 +28,7 @@ class Origin(msgspec.Struct, frozen=True):
 
 
 class Folding(msgspec.Struct, Generic[State, Command, Event], frozen=True, eq=False):
-    """What makes the states of a class of actors, and where the streams of the class are."""
+    """The stream names of an actor class, and the functions that compute its states."""
 
     stream: Callable[[str], str]
     initial: State
@@ -36,16 +36,15 @@ class Folding(msgspec.Struct, Generic[State, Command, Event], frozen=True, eq=Fa
     origin: Callable[[Command | Event], Origin | None] | None
 
     def state_before(self, journal: Journal, stream: str, first: Command | Event, position: int | None = None) -> State:
-        """Return the state that a stream begins with whose first command, or first event, this is.
+        """Return the state before the first command, or the first event, of a stream.
 
-        It is the initial one, unless the stream goes on with the history of another one, which may itself go on with
-        that of a third. `position` is where the event stands in the log, if it does: what it goes on with must stand
-        before it.
+        It is the initial state, unless the stream continues the history of another one, which may itself continue that
+        of a third. `position` is the event's position in the log, if it is recorded: the history must come before it.
 
         Raises:
-            LogUnusableError: what the stream goes on with is not in the log, or is not what it was; the error says
-                what.
-            TypeError: the journal keeps no chain.
+            LogUnusableError: the history that the stream continues is missing from the log, or has changed; the error
+                names it.
+            TypeError: the journal keeps no hash chain.
         """
         shared: list[list[Recorded]] = []
         origin_of = self.origin
@@ -61,10 +60,7 @@ class Folding(msgspec.Struct, Generic[State, Command, Event], frozen=True, eq=Fa
         return state
 
     def replay(self, history: Sequence[Recorded], journal: Journal | None) -> State:
-        """Return the state after the events of a stream, from its first one on; raises as `state_before` does.
-
-        The journal is needed where streams go on with the history of others.
-        """
+        """Return the state after the given events, from the stream's first one on; raises as `state_before` does."""
         state = self.initial
         if history and journal is not None and self.origin is not None:
             first = history[0]
@@ -102,7 +98,7 @@ def _history(journal: Journal, branch: str, stream: str, origin: Origin, positio
         raise LogUnusableError(f"{where}, which is not what it was when the branch began; verify the log")
     history = journal.read_until(stream, origin.version)
     first, last = (history[0].version, history[-1].version) if history else (1, 0)
-    # A stream that another library has begun may start at 0.
+    # A stream that another library has written may start at 0.
     if last != origin.version or first > 1 or last - first + 1 != len(history):
         raise LogUnusableError(f"{where}, and {stream!r} has holes before it; verify the log")
     return history

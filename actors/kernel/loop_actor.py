@@ -15,12 +15,12 @@ from reenact.domain.errors import RuntimeClosedError
 
 
 class EventLoopActor(PooledActor):
-    """An actor for what waits: its `on_receive` may be a coroutine function, run on an asyncio event loop.
+    """An actor for I/O-bound work: its `on_receive` may be a coroutine function, run on an asyncio event loop.
 
-    It takes one message at a time: while `on_receive` awaits something, other actors of the loop run, and its own later
-    messages wait. The hooks are plain methods; they and a plain `on_receive` run on the loop, too, and return soon.
-    Otherwise it is a `PooledActor`. Reach other actors by `tell`, or by `ask_async`: a blocking `ask` would hold up
-    everybody on the loop.
+    It handles one message at a time: while `on_receive` awaits, other actors of the loop run, and its own later
+    messages wait. The hooks are plain methods; they, and an `on_receive` that is a plain method, also run on the loop
+    and must return soon. Otherwise it is a `PooledActor`. Send to other actors with `tell` or `ask_async`: a blocking
+    `ask` would block all actors on the loop.
     """
 
     _task: asyncio.Task[None] | None = None
@@ -32,7 +32,7 @@ class EventLoopActor(PooledActor):
     def _turn(self, envelope: Envelope | None) -> None:
         if envelope is None:
             super()._turn(None)
-        else:  # whoever asks has found it idle, but is not an event loop
+        else:  # the sender has found the actor idle, but does not run on the event loop
             self._mailbox.admit(envelope)
             self._mailbox.again()
 

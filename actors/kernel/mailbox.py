@@ -1,6 +1,6 @@
-"""Where messages and the kernel's own signals wait, and the rule that one thread at a time takes them out.
+"""The mailbox of an actor, for messages and the kernel's signals; one thread at a time takes messages from it.
 
-A full mailbox still takes signals.
+A full mailbox still accepts signals.
 """
 
 from __future__ import annotations
@@ -21,34 +21,34 @@ STOP = _ActorStop()
 
 
 class Signal(msgspec.Struct, frozen=True):
-    """A message of the kernel."""
+    """A message that the kernel sends."""
 
 
 class Passivate(Signal, frozen=True):
-    """Leave memory, if there is nothing to do."""
+    """Leave memory if there is nothing to do."""
 
 
 class HandOff(Signal, frozen=True):
-    """Leave memory, and do not come back, as soon as there is nothing to do; the reply says that nobody is there."""
+    """Leave memory for good as soon as there is nothing to do; the reply means that the actor has ended."""
 
 
 class Drop(Signal, frozen=True):
-    """End now, for the stream is another node's; what was sent before this is refused."""
+    """End now, because another node has the stream; messages sent before this are refused."""
 
 
 class Due(Signal, frozen=True):
-    """A time has come that the actor's timers wait for."""
+    """A timer of the actor is due."""
 
 
 class ChildFailed(Signal, frozen=True):
-    """A child has ended for good; its parent may do something about it."""
+    """A child has ended for good; the parent may react to it."""
 
     child: object
     error: Exception
 
 
 class Escalated(Signal, frozen=True):
-    """A child has failed, and the parent is to fail with it."""
+    """A child has failed, and the parent must fail with it."""
 
     error: Exception
 
@@ -58,18 +58,18 @@ HAND_OFF = HandOff()
 DROP = Drop()
 DUE = Due()
 SIGNALS = frozenset({_ActorStop, Passivate, HandOff, Drop, Due, ChildFailed, Escalated})
-"""The types of all of them."""
+"""The types of all signals."""
 
 DEPTH = 16
-"""Asks that may be answered inside each other on one thread; a deeper one waits for a worker."""
+"""How many nested asks may be handled on one thread; a deeper one waits for a worker."""
 HEADROOM = 250
-"""Calls that an actor may make inside each other on the thread of who asks; with less room it waits for a worker."""
+"""Stack frames that an actor may use on the asking thread; with fewer left, it waits for a worker."""
 
 
 class Envelope(msgspec.Struct, eq=False, gc=False):
-    """A message, and the future that waits for the reply, if anybody asked."""
+    """A message, and the future of its reply if the sender asked for one."""
 
-    # A mailbox takes what its actor does, and the references see to the types: here they are not known.
+    # A mailbox accepts whatever its actor does; references check the types, which are unknown here.
     message: Any
     reply_to: PooledFuture[Any] | None = None
 
@@ -79,37 +79,37 @@ class Envelope(msgspec.Struct, eq=False, gc=False):
         return self.message is STOP or type(self.message) is type(STOP)
 
     def answer(self, reply: object) -> None:
-        """Give whoever asked the reply."""
+        """Set the reply, if the sender asked for one."""
         if self.reply_to is not None:
             self.reply_to.set(reply)
 
 
 def has_headroom() -> bool:
-    """Return whether the current thread is so far from Python's recursion limit that it can run an actor."""
+    """Return whether the current thread is far enough from Python's recursion limit to run an actor."""
     try:
         sys._getframe(sys.getrecursionlimit() - HEADROOM)  # pyright: ignore[reportPrivateUsage]  # nothing else is as fast
-    except ValueError:  # there are not as many calls
+    except ValueError:  # the stack is not that deep
         return True
     return False
 
 
 class Occupant(Protocol):
-    """Whose mailbox it is."""
+    """The actor or cell that handles the messages of a mailbox."""
 
     def _turn(self, envelope: Envelope | None, /) -> None:
-        """Handle the one message, or, given none, some of those that wait; then let go."""
+        """Handle this message, or, given None, some of the waiting ones; then release the mailbox."""
 
 
 _FEW = 32
-"""Messages out of which the first is taken while the others move up; of more, many are taken at once."""
+"""Up to this many messages, the first one is removed from the list in place; of more, all are moved at once."""
 
 _RARE = threading.Lock()
 _NONE: Final[list[Envelope]] = []
-"""Stands where there was no message yet: many actors wait for their first. Always empty."""
+"""Placeholder until the first message: many actors wait for theirs. Always empty."""
 
 
 class _Kick:
-    """Has a worker look whether the mailbox is idle and has messages."""
+    """Makes a worker check whether the mailbox is idle and has messages."""
 
     __slots__ = ("_mailbox", "has_run")
 
@@ -125,29 +125,31 @@ class _Kick:
 class Mailbox:
     """The messages of one actor, in the order in which they were sent.
 
-    A mailbox is either idle or held. Whoever finds it idle holds it, and nobody else runs the actor until it is let
-    go: a worker for a slice, an asker for one message, a step that waits for the journal for as long as it takes.
+    A mailbox is either idle or held. The thread that finds it idle holds it, and no other runs the actor until it is
+    released: a worker holds it for a slice, an asking thread for one message, and a step that waits for the journal for
+    as long as that takes.
     """
 
-    # Sending takes no lock that it could wait for. Where two steps of two threads could miss each other, each first
-    # writes what the other reads: the message before the look at `_closed` and `_held`, those before the look for
-    # messages. So at least one of both sees.
+    # Sending never waits for a lock of the actor. Where two threads could miss each other's step, each first writes
+    # what the other reads: the sender appends the message before it reads `_closed` and `_held`; the other side sets
+    # those before it looks for messages. So at least one of them sees the other.
     #
-    # What is sent goes to the end of `_waiting`. Whoever holds the mailbox takes it from there, or first moves all of
-    # it to `_taken`, in reverse, if it is much: an empty list takes a tenth of the memory of a deque. The holder alone
-    # takes messages out, but for `_take_back`.
+    # Sent messages are appended to `_waiting`. The holder of the mailbox takes them from there, or, if there are many,
+    # first moves all of them to `_taken`, in reverse order: an empty list takes a tenth of the memory of a deque. Only
+    # the holder takes messages out, except for `_take_back`.
     #
-    # A signal may interrupt the main thread between any two steps. So that never holds a mailbox: it has a worker look.
+    # A signal handler may interrupt the main thread between any two steps. So the main thread never holds a mailbox: it
+    # makes a worker check it.
 
     __slots__ = ("_closed", "_held", "_kick", "_limit", "_mutex", "_occupant", "_taken", "_waiting", "pool")
 
     pool: Place
-    """Where the actor runs; there is none before `open`."""
+    """The worker pool or event loop that runs the actor; unset before `open`."""
 
     _occupant: Occupant
 
     def __init__(self, limit: int | None = None) -> None:
-        """Let at most `limit` messages wait; None: as many as come.
+        """Accept at most `limit` waiting messages; None means no limit.
 
         Raises:
             ValueError: the limit is not above zero.
@@ -157,20 +159,20 @@ class Mailbox:
         self._limit = limit
         self._waiting = _NONE
         self._taken = _NONE
-        self._held = threading.Lock()  # a flag with test-and-set
-        self._held.acquire()  # until `open` has said who is to run
-        # For closing, and for those who find it closed: too rare for each to have one of its own.
+        self._held = threading.Lock()  # used as a flag with test-and-set
+        self._held.acquire()  # held until `open` has set the occupant
+        # For closing, and for senders that find the mailbox closed: too rare for a lock per mailbox.
         self._mutex = _RARE if limit is None else threading.Lock()
         self._kick: _Kick | None = None
         self._closed = False
 
     def open(self, pool: Place, occupant: Occupant) -> None:
-        """Let it be the occupant's turn whenever there is something to do, with the mailbox held."""
+        """Set the occupant, which handles messages from now on; called with the mailbox held."""
         self.pool = pool
         self._occupant = occupant
 
     def run(self) -> None:
-        """Have some messages handled; called by a worker, for whom the mailbox is held."""
+        """Let the occupant handle some messages; called by a worker, with the mailbox held on its behalf."""
         running = here.running
         running.append(self)
         try:
@@ -179,12 +181,12 @@ class Mailbox:
             running.pop()
 
     def handled_here(self, envelope: Envelope) -> bool:
-        """Have the message handled on the current thread, if it runs actors and the mailbox is idle.
+        """Handle the message on the current thread if that thread runs actors and the mailbox is idle.
 
-        An idle mailbox is empty, so the message overtakes none.
+        An idle mailbox is empty, so the message does not overtake another.
 
         Raises:
-            DeadlockError: the current thread is running the actor, further up: it would wait for itself.
+            DeadlockError: the actor is running further up the current thread's stack, and would wait for itself.
         """
         if not here.runs_actors:
             return False
@@ -201,10 +203,10 @@ class Mailbox:
         return True
 
     def offer(self, envelope: Envelope) -> bool:
-        """Take the message in, unless the mailbox is closed.
+        """Add the message and return True, or return False if the mailbox is closed.
 
         Raises:
-            MailboxFullError: as many messages wait as may; what the kernel itself says is taken in nevertheless.
+            MailboxFullError: the mailbox is full; the kernel's signals are accepted nevertheless.
         """
         waiting = self._waiting
         if waiting is _NONE:
@@ -212,7 +214,7 @@ class Mailbox:
         if self._limit is None or type(envelope.message) in SIGNALS:
             waiting.append(envelope)
         else:
-            with self._mutex:  # so that two do not take the last place
+            with self._mutex:  # so that two threads do not take the last place
                 if len(waiting) + len(self._taken) >= self._limit:
                     raise MailboxFullError(self._limit)
                 waiting.append(envelope)
@@ -232,7 +234,7 @@ class Mailbox:
         return True
 
     def put(self, envelope: Envelope, /) -> None:
-        """Take the message in.
+        """Add the message.
 
         Raises:
             ActorDeadError: the mailbox is closed.
@@ -241,37 +243,37 @@ class Mailbox:
             raise pykka.ActorDeadError("the actor has stopped")
 
     def admit(self, envelope: Envelope) -> None:
-        """Take the message in whatever the limit is; the mailbox is held."""
+        """Add the message regardless of the limit; the mailbox is held."""
         self._make_room().append(envelope)
 
     def run_if_idle(self) -> None:
-        """Have some messages handled, if nobody does; called by a worker."""
+        """Let the occupant handle some messages if the mailbox is idle; called by a worker."""
         if self._held.acquire(blocking=False):
             self.run()
 
     def hold(self) -> bool:
-        """Hold the mailbox if it is idle; it is empty then."""
+        """Hold the mailbox if it is idle, and return whether it is held; it is empty then."""
         if not self._held.acquire(blocking=False):
             return False
-        if self._waiting:  # whoever sent it was about to do the same
+        if self._waiting:  # its sender was about to hold the mailbox, too
             self.pool.submit(self)
             return False
         return True
 
     def next(self) -> Envelope | None:
-        """Take the next message out; if there is none, let go."""
+        """Take the next message from the queue; if there is none, release the mailbox."""
         while True:
             if self._taken or self._waiting:
                 try:
                     return self.get()
                 except IndexError:
-                    pass  # it was taken back
+                    pass  # the sender has taken it back
             self._held.release()
             if not self._waiting or not self._held.acquire(blocking=False):
                 return None
 
     def let_go(self) -> None:
-        """Let go, or leave the mailbox to a worker if there are messages."""
+        """Release the mailbox, or pass it on to a worker if there are messages."""
         if not (self._taken or self._waiting):
             self._held.release()
             if not self._waiting or not self._held.acquire(blocking=False):
@@ -279,16 +281,16 @@ class Mailbox:
         self.pool.submit(self)
 
     def again(self) -> None:
-        """Leave the mailbox, held as it is, to a worker."""
+        """Pass the mailbox, still held, to a worker."""
         self.pool.submit(self)
 
     def shut(self) -> None:
-        """Take nothing in any more. What waits goes on waiting, for `drain`."""
+        """Close the mailbox: accept no more messages. Waiting messages stay for `drain`."""
         with self._mutex:
             self._closed = True
 
     def drain(self) -> list[Envelope]:
-        """Take everything out of a mailbox that is shut for good; it lets go of its actor."""
+        """Remove and return all messages of a closed mailbox, and drop its reference to the actor."""
         self._occupant = _NOBODY
         with self._mutex:
             rest = [*reversed(self._taken), *self._waiting]
@@ -297,7 +299,7 @@ class Mailbox:
             return rest
 
     def shut_if_empty(self) -> bool:
-        """Take nothing in any more, if nothing is waiting."""
+        """Close the mailbox if no message waits, and return whether it is closed."""
         with self._mutex:
             self._closed = True
             if self._taken or self._waiting:
@@ -305,10 +307,10 @@ class Mailbox:
             return self._closed
 
     def get(self) -> Envelope:
-        """Take the next message out; the mailbox is held.
+        """Take the next message from the queue; the mailbox is held.
 
         Raises:
-            IndexError: there is none.
+            IndexError: no message waits.
         """
         if self._taken:
             return self._taken.pop()
@@ -316,18 +318,18 @@ class Mailbox:
         return waiting.pop(0) if len(waiting) <= _FEW else self._take_many(waiting).pop()
 
     def first(self) -> Envelope | None:
-        """Return the next message, if there is one, and leave it where it is."""
+        """Return the next message, or None, without removing it."""
         if self._taken:
             return self._taken[-1]
         return self._waiting[0] if self._waiting else None
 
     def awaits_stop(self) -> bool:
-        """Tell whether a request to stop is among what waits."""
-        # In this order: what is being taken meanwhile is seen twice, and not missed.
+        """Return whether a request to stop is among the waiting messages."""
+        # In this order, a message that is being moved meanwhile is seen twice rather than missed.
         return any(envelope.stops for envelope in [*self._waiting, *self._taken])
 
     def empty(self) -> bool:
-        """Tell whether no message is waiting."""
+        """Return whether no message waits."""
         return not (self._waiting or self._taken)
 
     def __len__(self) -> int:
@@ -342,7 +344,7 @@ class Mailbox:
 
     def _take_many(self, waiting: list[Envelope]) -> list[Envelope]:
         with self._mutex:
-            count = len(waiting)  # others go on sending
+            count = len(waiting)  # other threads may append meanwhile
             taken = waiting[:count]
             taken.reverse()
             self._taken = taken
@@ -356,12 +358,12 @@ class Mailbox:
             try:
                 self._waiting.remove(envelope)
             except ValueError:
-                return False  # it was there in time to be drained
+                return False  # `drain` has already taken it
             return True
 
 
 class _Nobody:
-    """Takes the place of an actor that is gone: who still has a reference to it keeps only the mailbox."""
+    """Replaces an actor that has ended, so that the remaining references keep only the mailbox in memory."""
 
     def _turn(self, envelope: Envelope | None) -> None:
         pass

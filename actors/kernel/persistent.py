@@ -1,7 +1,6 @@
-"""Actors whose state is a fold over their stream: persist, then believe, and hold no thread in between."""
+"""Event-sourced actors: each step is made durable before the state changes, and no thread waits meanwhile."""
 
-# The parts of the kernel call each other's private methods: what is public there is the user's.
-# pyright: reportPrivateUsage=false
+# Modules of the kernel call each other's private methods: the public names of an actor belong to the user.
 
 from __future__ import annotations
 
@@ -49,15 +48,15 @@ _log = logging.getLogger("reenact.kernel")
 
 
 class EventSourcedActor(Declared[State, Command, Event]):
-    """An actor that records what follows from a command before it believes, does or says anything.
+    """An actor that records the events of a command before it changes its state, acts or replies.
 
-    A subclass gives `events`, `initial`, `decide` and `evolve`, and overrides the hooks it needs. Hooks run one at a
-    time, on a worker, and must not block for long. An `ActorSystem` starts it; commands reach it by a `Reference`.
+    A subclass declares `events`, `initial`, `decide` and `evolve`, and overrides the hooks it needs. Hooks run one at a
+    time, on a worker, and must not block for long. An `ActorSystem` starts the actor; a `Reference` sends it commands.
     """
 
-    # Whoever holds the mailbox runs the actor: a worker, or the thread that asks. While a step is with the journal,
-    # nobody does, and the mailbox stays held, so that no other message comes in between; `_settle` goes on from there
-    # (see `step.Reported` for which thread does). So none of what follows needs a lock.
+    # The thread that holds the mailbox runs the actor: a worker, or the thread that asks. While the journal writes a
+    # step, no thread runs the actor and the mailbox stays held, so that no other message is handled in between;
+    # `_settle` continues from there (see `step.Reported` for the thread). So the fields below need no lock.
 
     touched: int = 0
     _opening: deque[Envelope] | None = None
@@ -75,10 +74,10 @@ class EventSourcedActor(Declared[State, Command, Event]):
         if context.profile.timers is not None:
             self._waiting = Waiting(context, context.profile.timers)
 
-    # Its life: recover, take one command at a time, end.
+    # Life cycle: recover, handle one command at a time, end.
 
     def begin(self) -> None:
-        """Take over the mailbox, which is held, and go to work on the current thread."""
+        """Become the occupant of the mailbox, which is held, and run on the current thread."""
         pool = self._mailbox.pool
         pool.enter(self)
         self._mailbox.open(pool, self)
@@ -88,13 +87,13 @@ class EventSourcedActor(Declared[State, Command, Event]):
         """Ask the actor to leave memory as soon as it has nothing to do; an idle one may do so on this thread."""
         if not self._over:
             envelope = Envelope(PASSIVATE)
-            # Whoever brings in many actors is held up by those who leave: the workers alone might not keep up.
+            # A thread that starts many actors is slowed down by those that leave: the workers alone might not keep up.
             if not self._mailbox.handled_here(envelope):
                 self._mailbox.offer(envelope)
 
     def _give_up(self) -> None:
-        """Have the actor handle nothing any more, from any thread; a `Drop` is in its mailbox."""
-        self._over = True  # whoever holds the mailbox finds that the actor has not left, and does that
+        """Make the actor handle no more messages; called from any thread, with a `Drop` in its mailbox."""
+        self._over = True  # the holder of the mailbox sees that the actor has not left yet, and makes it leave
 
     def _begin(self) -> None:
         self._begun = True
@@ -105,7 +104,7 @@ class EventSourcedActor(Declared[State, Command, Event]):
             commands = self.on_recovered()
             if not is_sequence(commands):
                 name = type(self).__name__
-                raise TypeError(  # noqa: TRY301 - told as any other mistake in a hook
+                raise TypeError(  # noqa: TRY301 - reported as any other mistake in a hook
                     f"{name}.on_recovered returned {commands!r:.100}; it returns a sequence of commands, () for none"
                 )
             opening: list[Envelope] = [First(command) for command in commands]
@@ -113,7 +112,7 @@ class EventSourcedActor(Declared[State, Command, Event]):
                 opening += self._waiting.first(self.state, is_new=not self.version)
             if opening:
                 self._opening = deque(opening)
-        except Exception as error:  # noqa: BLE001 - whoever waits is told
+        except Exception as error:  # noqa: BLE001 - the waiting senders get the error
             if isinstance(error, ReenactError) and not isinstance(error, StorageError):
                 _log.debug("%s cannot start", self.context.stream, exc_info=error)
             else:
@@ -126,7 +125,7 @@ class EventSourcedActor(Declared[State, Command, Event]):
 
     def _leave(self) -> None:
         self.context.system.residents.leave(self)
-        self._depart()  # the mailbox stays open, for the next incarnation
+        self._depart()  # the mailbox stays open for the next incarnation
 
     def _recover(self) -> None:
         self.state, self.version, self._snapshot_at = recover(self)
@@ -172,14 +171,14 @@ class EventSourcedActor(Declared[State, Command, Event]):
             self._handing_off.over()
 
     def _suspends(self, envelope: Envelope, retries: int = RETRIES) -> bool:
-        """Handle the message; return True if the journal is asked and will have a worker go on from there.
+        """Handle the message; return True if the journal has been asked and a worker will continue from there.
 
-        From then on another worker may be at it already: nothing of this actor is to be touched any more.
+        From then on another worker may be running this actor: the caller must not touch it.
         """
         if type(envelope.message) in SIGNALS:
             try:
                 return self._obey(envelope)
-            except Exception as error:  # noqa: BLE001 - a hook of the user's; it is this actor's failure
+            except Exception as error:  # noqa: BLE001 - a user's hook; it counts as this actor's failure
                 _fail_quietly(envelope, error)
                 self._break(error)
             except BaseException as error:  # noqa: BLE001 - it must not reach other actors or the worker
@@ -200,7 +199,7 @@ class EventSourcedActor(Declared[State, Command, Event]):
         except ReenactError as refusal:
             self._refuse(envelope, refusal)
             return self._lets_pass(envelope)
-        except Exception as error:  # noqa: BLE001 - the asker's to know, or this actor's failure; nothing has changed
+        except Exception as error:  # noqa: BLE001 - the sender's error, or this actor's failure; the state is unchanged
             self._fail_command(envelope, error)
             return self._lets_pass(envelope)
         except BaseException as error:  # noqa: BLE001 - it must not reach other actors or the worker
@@ -215,10 +214,10 @@ class EventSourcedActor(Declared[State, Command, Event]):
     def _weighs(
         self, envelope: Envelope, retries: int
     ) -> tuple[Command, tuple[Event, ...], tuple[Step[State, Command, Event], Append] | None]:
-        """Decide on the message; return what follows, and what is to become of it, None if that is nothing."""
+        """Decide on the message; return the command, its events and, if any, the step to record with its append."""
         profile = self.context.profile
         is_branch = profile.folding.origin is not None and not self.version
-        if is_branch:  # the stream, which has not begun, may go on with the history of another one
+        if is_branch:  # the stream has no events yet, and may continue the history of another one
             journal, stream = self.context.journal, self.context.stream
             self.state = profile.folding.state_before(journal, stream, envelope.message)
         try:
@@ -233,10 +232,10 @@ class EventSourcedActor(Declared[State, Command, Event]):
             return command, events, step_of(self, self._waiting, at, envelope, command, events=events, retries=retries)
         finally:
             if is_branch:
-                self.state = self.initial  # nothing is believed before it is durable
+                self.state = self.initial  # the state changes only when the events are durable
 
     def _postpone(self, envelope: Envelope, postponed: Postponed) -> None:
-        """Have the command come again, with the same asker; who brings it does so from another thread."""
+        """Let the command be sent again later, with the same reply future, from the thread that `begin` chooses."""
         context, reply_to = self.context, envelope.reply_to
 
         def fail(error: Exception) -> None:
@@ -253,27 +252,27 @@ class EventSourcedActor(Declared[State, Command, Event]):
 
         try:
             postponed.begin(again, fail)
-        except Exception as error:  # noqa: BLE001 - whatever it is, nobody will bring it
+        except Exception as error:  # noqa: BLE001 - whatever it is, the command will not be sent again
             self._fail_command(envelope, error)
 
     def _asks(self, step: Step[State, Command, Event], append: Append) -> bool:
-        """Have the journal record the step; return True if its outcome is yet to come."""
+        """Let the journal record the step; return True if its outcome is still pending."""
         reported = Reported(partial(self._take_up, step))
         try:
             self.context.system.append(append, reported)
-        except Exception as error:  # noqa: BLE001 - nothing was handed over
+        except Exception as error:  # noqa: BLE001 - the journal did not take the step
             self._lose(step.envelope, error)
             return False
         outcome = reported.heard()
         return True if outcome is None else self._settles(step, outcome)
 
     def _take_up(self, step: Step[State, Command, Event], outcome: Outcome) -> None:
-        """Have a worker go on with the step; called on the thread that writes."""
+        """Let a worker continue with the step; called on the thread that writes."""
         self._under_way = step, outcome
         self._mailbox.again()
 
     def _obey(self, envelope: Envelope) -> bool:
-        """Do what the kernel says; return True if the journal is asked."""
+        """Handle a signal of the kernel; return True if the journal has been asked."""
         match envelope.message:
             case Passivate():
                 if self._mailbox.empty() and not self.context.has_children and self.can_passivate():
@@ -296,7 +295,7 @@ class EventSourcedActor(Declared[State, Command, Event]):
         return False
 
     def _stays(self, signal: Envelope) -> bool:
-        """Leave for another node, if there is nothing to do; return True if not now, and the turn is over."""
+        """Leave for another node if there is nothing to do; return True if the actor stays and its turn is over."""
         handing_off = self._handing_off
         if handing_off is None:
             if signal.reply_to is None:
@@ -308,11 +307,11 @@ class EventSourcedActor(Declared[State, Command, Event]):
         if self.can_leave():
             self._stop()
             return False
-        self._mailbox.let_go()  # what comes now begins another turn, and that another look
+        self._mailbox.let_go()  # the next message starts a new turn, and with it a new check
         return True
 
     def _is_dropped(self, unhandled: Envelope | None) -> None:
-        """End because the stream is another node's, without what is waiting since before that."""
+        """End because another node has the stream; refuse the messages that were waiting before the `Drop`."""
         error = ShardMovedError(self.context.stream)
         self._end_elsewhere(error)
         if unhandled is not None:
@@ -320,14 +319,14 @@ class EventSourcedActor(Declared[State, Command, Event]):
         self.context._fail_until_drop(error)
 
     def _lose_stream(self, envelope: Envelope, error: ShardMovedError) -> None:
-        """Hear from the journal that the stream is another node's; this one may not know it yet."""
-        if self._over:  # it does, and the turn ends with that
+        """Handle the journal's error that another node has the stream, which this node may not know yet."""
+        if self._over:  # it does know, and the turn ends with that
             self.context._fail(envelope, error)
             return
         self._end_elsewhere(error)
         self.context._fail(envelope, error)
         if isinstance(envelope, First):
-            self.context._fail_all(error)  # the next incarnation would fare the same, and the one after that
+            self.context._fail_all(error)  # the following incarnations would fail in the same way
 
     def _end_elsewhere(self, error: ShardMovedError) -> None:
         self._over = True
@@ -348,7 +347,7 @@ class EventSourcedActor(Declared[State, Command, Event]):
             self._break(error)
 
     def _break(self, error: Exception) -> None:
-        """End this incarnation by a failure."""
+        """End this incarnation with a failure."""
         _log.error("%s has failed", self.context.stream, exc_info=error)
         self._fails(error, never_began=False)
 
@@ -358,24 +357,24 @@ class EventSourcedActor(Declared[State, Command, Event]):
         self._let_hear(partial(self.on_failure, type(error), error, error.__traceback__), "on_failure")
 
     def _let_hear(self, hook: Callable[[], object], what: str) -> None:
-        """Call a hook that only hears: what it raises is logged and no more, unless it quits."""
+        """Call a notification hook and log what it raises; an exception that is not an `Exception` ends the actor."""
         try:
             hook()
-        except Exception:  # noqa: BLE001 - nobody waits for it
+        except Exception:  # noqa: BLE001 - no sender waits for it
             _log.exception("%s: the hook %s raised", self, what)
         except BaseException as error:  # noqa: BLE001 - it must not reach other actors or the worker
             if not self._over:
                 self._end(error)
 
-    # Its timers.
+    # Timers.
 
     def _is_past(self, envelope: Envelope) -> bool:
-        """Return whether it is from a timer that the state waits for no more."""
+        """Return whether the message comes from a timer that the state no longer waits for."""
         waiting = self._waiting
         return waiting is not None and isinstance(envelope, Own) and waiting.is_past(envelope.timer, self.state)
 
     def _wakes(self, envelope: Envelope) -> bool:
-        """Take up the timers whose time has come; if there are none, the log is wrong, or the clock was set back."""
+        """Queue the commands of the due timers; if none is due, the log is out of date or the clock was set back."""
         waiting = self._waiting
         ripe = None if waiting is None else waiting.ripe(self.state)
         if ripe:
@@ -384,19 +383,19 @@ class EventSourcedActor(Declared[State, Command, Event]):
         return self._waits_anew(envelope, waiting)
 
     def _lets_pass(self, envelope: Envelope) -> bool:
-        """Have a timer wake this actor no more whose command had no effect; its next incarnation tries it again."""
+        """Do not wake this incarnation again for a timer whose command had no effect; the next one retries it."""
         waiting = self._waiting
         if self._over or waiting is None or not isinstance(envelope, Own) or envelope.timer is None:
             return False
         try:
             waiting.fired = waiting.after(envelope)
             return self._waits_anew(envelope, waiting)
-        except Exception as error:  # noqa: BLE001 - `timers`, or a comparison of commands, raises: no turn may end so
+        except Exception as error:  # noqa: BLE001 - `timers`, or a comparison of commands, raises: it must not end the turn
             self._fails(error, isinstance(envelope, First))
             return False
 
     def _waits_anew(self, cause: Envelope, waiting: Waiting[State, Command] | None) -> bool:
-        """Have the log say when the actor is to be woken next; return True if the journal is asked, as `_suspends`."""
+        """Record in the log when to wake the actor next; return True if the journal has been asked, as `_suspends`."""
         context = self.context
         fired, due = ((), None) if waiting is None else (waiting.fired, earliest(waiting.left(self.state)))
         if waiting is not None and due == waiting.due:
@@ -404,20 +403,20 @@ class EventSourcedActor(Declared[State, Command, Event]):
                 context.system.alarms.hint(context.stream, due)
             return False
         kind = First if isinstance(cause, First) else Envelope
-        envelope = kind(DUE, PooledFuture())  # nobody waits, and what was said to `cause` stands
+        envelope = kind(DUE, PooledFuture())  # no sender waits, and `cause` has been answered
         step: Step[State, Command, Event] = Step(envelope, cause.message, (), self.state, 0, fired, due)
-        # After this version: what another writer has added since would say another time.
+        # Expect this version: if another writer has appended since, another time is due.
         return self._asks(step, Append(context.stream, self.version, context.clock(), due=due))
 
-    # What became of a step.
+    # Outcomes of steps.
 
     def _settles(self, step: Step[State, Command, Event], outcome: Outcome) -> bool:
-        """Take up what the journal reports; return True if it is asked again."""
+        """Handle the outcome that the journal reports; return True if the journal has been asked again."""
         if isinstance(outcome, Committed):
             self._believe(step, outcome)
             return False
         if isinstance(outcome, ConflictError):
-            if self._over:  # another node has added something already
+            if self._over:  # another node has appended something already
                 self.context._fail(step.envelope, ShardMovedError(self.context.stream))
                 return False
             return self._decide_again(step, outcome)
@@ -432,10 +431,10 @@ class EventSourcedActor(Declared[State, Command, Event]):
         return False
 
     def _can_go_on(self, envelope: Envelope) -> bool:
-        """Make up for a step that was refused for what it held: nothing is wrong with the log, or with the actor."""
+        """Recover after a step that was refused for its content: neither the log nor the actor is at fault."""
         try:
             self._recover()
-        except Exception as error:  # noqa: BLE001 - without its history the actor cannot go on
+        except Exception as error:  # noqa: BLE001 - without its history the actor cannot continue
             self._lose(envelope, error)
             return False
         return True
@@ -447,12 +446,12 @@ class EventSourcedActor(Declared[State, Command, Event]):
         if self._waiting is not None:
             self._waiting.noted(step.fired, step.due)
         if step.envelope.message is DUE:
-            return  # a time was noted, and that is all
+            return  # only the due time was recorded
         failure: Exception | None = None
         try:
-            if step.events and not self._over:  # else it was only remembered, or the next owner acts on it
+            if step.events and not self._over:  # else there are no events, or the stream's next owner acts on them
                 self.on_committed(step.command, step.events)
-        except Exception as error:  # noqa: BLE001 - what is recorded stands
+        except Exception as error:  # noqa: BLE001 - what is recorded stays recorded
             names = ", ".join(type(event).__qualname__ for event in step.events)
             _log.exception("%s recorded %s and failed to act on it", self, names)
             failure = error
@@ -461,7 +460,7 @@ class EventSourcedActor(Declared[State, Command, Event]):
         if step.envelope.reply_to is not None:
             try:
                 reply = self.reply(step.command, step.events)
-            except Exception as error:  # noqa: BLE001 - the asker's to know
+            except Exception as error:  # noqa: BLE001 - the sender gets the error
                 self.context._fail(step.envelope, error)
             except BaseException as error:  # noqa: BLE001 - it must not reach other actors or the worker
                 if not self._over:
@@ -475,7 +474,7 @@ class EventSourcedActor(Declared[State, Command, Event]):
     def _decide_again(self, step: Step[State, Command, Event], conflict: ConflictError) -> bool:
         try:
             self._recover()
-        except Exception as error:  # noqa: BLE001 - without its history the actor cannot go on
+        except Exception as error:  # noqa: BLE001 - without its history the actor cannot continue
             self._lose(step.envelope, error)
             return False
         if step.retries:
@@ -491,7 +490,7 @@ class EventSourcedActor(Declared[State, Command, Event]):
         if isinstance(error, ShardMovedError):
             self._lose_stream(envelope, error)
             return
-        # If it is the actor's own first command, it did not even get as far as the first message.
+        # If it is the actor's own first command, the actor has not reached its first message.
         self._failure = error, isinstance(envelope, First)
         self._leave()
         self._let_hear(partial(self.on_lost, error), "on_lost")
@@ -504,7 +503,7 @@ class EventSourcedActor(Declared[State, Command, Event]):
 
 
 def _fail_quietly(envelope: Envelope, error: BaseException) -> None:
-    """Tell whoever waits; the message itself was nobody's, or has been handled."""
+    """Reply with the error if a sender waits; log nothing and report no dead letter."""
     if envelope.reply_to is not None:
         if not isinstance(error, Exception):
             error = pykka.ActorDeadError(f"the actor stopped before it could reply: {shown(error)}")
@@ -512,4 +511,4 @@ def _fail_quietly(envelope: Envelope, error: BaseException) -> None:
 
 
 AnyActor: TypeAlias = EventSourcedActor[Any, Any, Any]
-"""An actor of whatever state, commands and events."""
+"""An actor with any types of state, commands and events."""

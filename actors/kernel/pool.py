@@ -1,4 +1,4 @@
-"""Few threads for many actors: whoever has something to do is queued, and a free worker takes it."""
+"""Worker pool: few threads run many actors; an actor with work is queued, and a free worker runs it."""
 
 from __future__ import annotations
 
@@ -13,56 +13,56 @@ from typing import Protocol
 from reenact.domain.errors import DeadlockError, RuntimeClosedError
 
 _IDLE = 1.0
-"""Seconds after which a worker that is one too many goes home."""
+"""Seconds after which a surplus worker ends."""
 
 _log = logging.getLogger("reenact.kernel")
 
 
 class Runnable(Protocol):
-    """Something a worker can spend a moment on."""
+    """A unit of work for a worker."""
 
     def run(self) -> None:
-        """Do what is to be done now, and return soon."""
+        """Do the work that is there now, and return soon."""
 
 
 class Place(Protocol):
-    """Where actors run: on workers, or on an event loop."""
+    """A worker pool or an event loop that runs actors."""
 
     may_block: bool
     """Whether a thread that runs actors may wait for a reply."""
 
     @property
     def may_write(self) -> bool:
-        """Whether the thread that runs an actor now may wait for the disk."""
+        """Whether the thread that is running an actor may wait for the disk."""
         ...
 
     def blocked(self) -> AbstractContextManager[None]:
-        """Let the current thread wait inside without holding up other actors, or raise `DeadlockError`."""
+        """Let the current thread block inside without holding up other actors, or raise `DeadlockError`."""
         ...
 
     def submit(self, work: Runnable) -> None:
-        """Have `work` run soon, after all that was submitted before, or raise `RuntimeClosedError`."""
+        """Run `work` soon, after all work submitted before, or raise `RuntimeClosedError`."""
 
     def enter(self, actor: object) -> None:
-        """Keep the actor until it leaves."""
+        """Keep a reference to the actor until it leaves."""
 
     def leave(self, actor: object) -> None:
-        """Let the actor go."""
+        """Drop the reference to the actor."""
 
 
 class _Here(threading.local):
-    """What the current thread is: where it runs actors, if it does, and whom it runs, each asked by the one before."""
+    """The state of the current thread: for which place it runs actors, and the mailboxes it runs, nested by asks."""
 
     pool: Place | None = None
 
     def __init__(self) -> None:
         self.running: list[object] = []
         self.is_main = threading.current_thread() is threading.main_thread()
-        # A signal may interrupt the main thread anywhere, also in the middle of an append: it runs no actors.
+        # A signal handler may interrupt the main thread anywhere, even in the middle of an append: it runs no actors.
         self.runs_actors = not self.is_main
 
     def runs_on(self, *places: Place) -> bool:
-        """Return whether the thread is one of these places', or runs an actor in whose stead somebody asks."""
+        """Return whether the thread belongs to one of these places, or runs an actor on behalf of one that asks."""
         return bool(self.running) or any(self.pool is place for place in places)
 
 
@@ -70,9 +70,9 @@ here = _Here()
 
 
 class WorkerPool:
-    """Worker threads that are started when there is work, and end when nobody is left to work for.
+    """Worker threads that are started when there is work, and end when no actor is left.
 
-    Unless they are daemons, actors that live keep the process running until they are stopped, as pykka's do.
+    Unless they are daemons, live actors keep the process running until they are stopped, as pykka's do.
     """
 
     may_block = True
@@ -85,20 +85,21 @@ class WorkerPool:
             raise ValueError(f"a pool needs at least one worker, not {workers}")
         self._wanted = workers
         self._daemons = daemons
-        # `_lock` protects the threads and how many of them run; whoever submits work looks at that number without it,
-        # after the work is in the queue, and a worker counts itself out before it looks at the queue for the last time:
-        # so one of both sees. `_door` protects `_dismissed`, and is the inner one of the two.
+        # `_lock` protects the list of threads and the number of running ones. A thread that submits work reads that
+        # number without the lock, after it has queued the work; a worker decrements it before it looks at the queue for
+        # the last time: so at least one of them sees the other. `_door` protects `_dismissed`, and is taken inside
+        # `_lock`.
         self._ready: SimpleQueue[Runnable | None] = SimpleQueue()
         self._lock = threading.Lock()
         self._threads: list[threading.Thread] = []
         self._running = 0
-        self._live: dict[int, object] = {}  # by identity: an actor may say itself what it equals, or have no hash
+        self._live: dict[int, object] = {}  # by identity: an actor may define its own `__eq__`, or have no hash
         self._door = threading.Lock()
-        self._dismissed = False  # whether the None that sends workers home is in the queue; there is never a second
+        self._dismissed = False  # whether the None that ends workers is in the queue; there is never a second one
         self._closed = False
 
     def submit(self, work: Runnable) -> None:
-        """Have a worker run `work` soon, after all that was submitted before.
+        """Run `work` on a worker soon, after all work submitted before.
 
         Raises:
             RuntimeClosedError: the pool is closed.
@@ -110,11 +111,11 @@ class WorkerPool:
             self._grow()
 
     def enter(self, actor: object) -> None:
-        """Keep the actor, and the workers, until it leaves."""
+        """Keep a reference to the actor, and the workers running, until it leaves."""
         self._live[id(actor)] = actor
 
     def leave(self, actor: object) -> None:
-        """Let the actor go; the workers go with the last one."""
+        """Drop the reference to the actor; when the last one leaves, the workers end."""
         self._live.pop(id(actor), None)
         if self._live:
             return
@@ -133,7 +134,7 @@ class WorkerPool:
 
     @contextmanager
     def blocked(self) -> Generator[None]:
-        """Let a spare worker take the place of the current one, which is about to wait."""
+        """Start a spare worker in place of the current one, which is about to block."""
         with self._lock:
             self._running -= 1
         try:
@@ -145,7 +146,7 @@ class WorkerPool:
                 self._running += 1
 
     def close(self) -> None:
-        """End the workers after what is queued now, and wait for them; who still lives stands still. Idempotent."""
+        """End the workers after the work queued so far, and wait for them; live actors no longer run. Idempotent."""
         self._closed = True
         self._ready.put(None)
         for thread in list(self._threads):
@@ -153,7 +154,7 @@ class WorkerPool:
 
     def _grow(self) -> None:
         with self._lock:
-            # It may have been closed since, perhaps by what was submitted: then the work is done.
+            # The pool may have been closed meanwhile, perhaps by the submitted work: then the work is done.
             if self._closed or self._running >= self._wanted:
                 return
             self._threads = [thread for thread in self._threads if thread.is_alive()]
@@ -161,10 +162,10 @@ class WorkerPool:
             thread = threading.Thread(target=self._work, name=name, daemon=self._daemons)
             try:
                 thread.start()
-            except RuntimeError:  # as in a program that ends (Python 3.12)
+            except RuntimeError:  # such as in a program that is exiting (Python 3.12)
                 if not self._threads:
                     raise
-                return  # those that there are do the work
+                return  # the existing threads do the work
             self._threads.append(thread)
             self._running += 1
 
@@ -183,7 +184,7 @@ class WorkerPool:
                 continue
             try:
                 work.run()
-            except BaseException:  # noqa: BLE001 - a worker outlives it
+            except BaseException:  # noqa: BLE001 - a worker must survive it
                 _log.critical("an actor's turn ended in a way that the kernel does not know", exc_info=True)
 
     def _goes_home_idle(self) -> bool:
@@ -199,13 +200,14 @@ class WorkerPool:
                     self._dismissed = False
                     return False
             gone = self._goes_home()
-            # Passed on to the others, also to one that comes back from waiting only later; or to come again, after
-            # the work that is queued.
+            # Passed on to the other workers, including one that returns from blocking later; or queued again, to be
+            # read after the work that is queued.
             self._ready.put(None)
             return gone
 
     def _goes_home(self) -> bool:
-        # Counted out before the queue is looked at: whoever submits looks the other way round, so one of both sees.
+        # Decrement before looking at the queue: a submitting thread does both in the opposite order, so one sees the
+        # other.
         self._running -= 1
         if self._ready.empty() or self._closed:
             return True
@@ -217,10 +219,10 @@ _ALONE = nullcontext()
 
 
 def waiting() -> AbstractContextManager[None]:
-    """Return inside what the current thread may wait without holding up other actors, if it runs some.
+    """Return a context manager within which the current thread may block without holding up the actors it runs.
 
     Raises:
-        DeadlockError: it is that of their event loop.
+        DeadlockError: the current thread is that of an event loop on which actors run.
     """
     return _ALONE if here.pool is None else here.pool.blocked()
 
@@ -236,7 +238,7 @@ def refuse_on_loop() -> None:
 
 
 def blocking_on_loop() -> DeadlockError:
-    """Return the error for who would hold up an event loop on which actors run."""
+    """Return the error for a call that would block an event loop on which actors run."""
     message = (
         "a blocking ask or get holds up every actor on this event loop; await ask_async(…), or the future, or tell"
     )
@@ -250,5 +252,5 @@ def waiting_for_itself() -> DeadlockError:
 
 @functools.cache
 def default_pool() -> WorkerPool:
-    """Return the pool for actors that are started outside of any system."""
+    """Return the default pool for actors that are started outside any system."""
     return WorkerPool()

@@ -1,7 +1,6 @@
-"""Actors with pykka's semantics that share a few threads instead of having one each."""
+"""Actors with pykka's semantics that share a few threads instead of each having its own."""
 
-# The parts of the kernel call each other's private methods: what is public there is the user's.
-# pyright: reportPrivateUsage=false
+# Modules of the kernel call each other's private methods: the public names of an actor belong to the user.
 
 from __future__ import annotations
 
@@ -27,41 +26,41 @@ from reenact.actors.kernel.supervision import Restarts, Supervision, shown
 from reenact.domain.errors import DeadlockError
 
 SLICE = 64
-"""Messages that an actor handles before others get their turn."""
+"""How many messages an actor handles before other actors get their turn."""
 
 PYKKAS_OWN = frozenset({type(STOP), ProxyCall, ProxyGetAttr, ProxySetAttr})
 
 _KERNEL = "reenact.actors.kernel."
 _RESERVED = frozenset({"ask_to_leave", "begin", "go", "hurry", "touched"})
-"""What the parts of the kernel call, or look at, in an actor."""
+"""Names of an actor that other modules of the kernel call or read."""
 _OWN_STATE = ("_begun", "_broke", "_departed", "_keeper", "_letters", "_over")
-"""What an actor has from the moment on at which it goes to work; its constructor must not have set it."""
+"""Attributes that an actor gets when it starts to run; its constructor must not have set them."""
 
 _log = logging.getLogger("pykka")
 _chance = random.Random()  # noqa: S311 - a urn is no secret
 os.register_at_fork(after_in_child=_chance.seed)
-_making = threading.Lock()  # what few actors need is made when it is first looked for
+_making = threading.Lock()  # protects what is created lazily, since few actors need it
 
 A = TypeVar("A", bound="PooledActor")
 
 
 class StopFlag(threading.Event):
-    """An event that is hardly more than a bool until somebody waits for it or sets it."""
+    """An event that costs little more than a bool until a thread waits for it or sets it."""
 
     _flag = False
 
-    def __init__(self) -> None:  # the condition is made when it is first looked for
+    def __init__(self) -> None:  # the condition is created on first access
         pass
 
     def set(self) -> None:
-        """Set the flag, and wake whoever waits."""
-        # Whoever waits has made the condition before it looks at the flag, so one of both sees.
+        """Set the flag and wake the waiting threads."""
+        # A waiting thread creates the condition before it reads the flag, so at least one of the two sees the other.
         self._flag = True
         if "_cond" in self.__dict__:
             super().set()
 
     def __getattr__(self, name: str) -> threading.Condition:
-        """Make the condition on which the base class waits."""
+        """Create the condition on which the base class waits."""
         if name != "_cond":
             raise AttributeError(name)
         condition: threading.Condition = self.__dict__.setdefault(name, threading.Condition(threading.Lock()))
@@ -75,14 +74,14 @@ class PooledRef(pykka.ActorRef[A]):
     _stopped: StopFlag | None = None
     _is_over: bool = False
 
-    def __init__(self, actor: A, mailbox: Mailbox) -> None:  # pykka's own would have the actor make everything
+    def __init__(self, actor: A, mailbox: Mailbox) -> None:  # pykka's own would make the actor create everything
         self._actor_weakref = weakref.ref(actor)
         self.actor_class = type(actor)
         self._mailbox = mailbox
 
     @property
     def actor_urn(self) -> str:  # type: ignore[override]  # pyright: ignore[reportIncompatibleVariableOverride]  # pykka never sets it
-        """A name that no other actor has."""
+        """A unique name of the actor."""
         urn = self._urn
         if urn is None:
             with _making:
@@ -90,9 +89,9 @@ class PooledRef(pykka.ActorRef[A]):
         return urn
 
     @property
-    # Typed for our own envelopes: only we put anything into it.
+    # Typed for the kernel's own envelopes: only the kernel puts anything into it.
     def actor_inbox(self) -> Mailbox:  # type: ignore[override]  # pyright: ignore[reportIncompatibleVariableOverride]
-        """Where messages to the actor wait."""
+        """The mailbox of the actor."""
         return self._mailbox
 
     @property
@@ -102,23 +101,24 @@ class PooledRef(pykka.ActorRef[A]):
         if stopped is None:
             with _making:
                 stopped = self._stopped = self._stopped or StopFlag()
-            # Whoever ends the actor says so before it looks for the flag, so one of both sets it.
+            # The thread that ends the actor sets `_is_over` before it looks for the flag, so at least one of both sets
+            # it.
             if self._is_over:
                 stopped.set()
         return stopped
 
     def is_alive(self) -> bool:
-        """Tell whether the actor has not stopped yet."""
+        """Return whether the actor has not stopped yet."""
         return not self._is_over
 
     def end(self) -> None:
-        """Hear that the actor has stopped."""
+        """Record that the actor has stopped."""
         self._is_over = True
         if self._stopped is not None:
             self._stopped.set()
 
     def tell(self, message: object) -> None:
-        """Send the message.
+        """Send the message without waiting for a reply.
 
         Raises:
             ActorDeadError: the actor has stopped.
@@ -129,7 +129,7 @@ class PooledRef(pykka.ActorRef[A]):
     def ask(self, message: object, *, block: bool = True, timeout: float | None = None) -> Any:  # noqa: ANN401 - pykka's
         """Send the message, and return the reply, or its future if `block` is False.
 
-        Asked by another pooled actor, an idle one replies right here, without a change of threads.
+        If another pooled actor asks, an idle actor handles the message on the current thread.
 
         Raises:
             DeadlockError: `block` is true on an event loop on which actors run.
@@ -144,10 +144,10 @@ class PooledRef(pykka.ActorRef[A]):
         return future.get(timeout=timeout) if block else future
 
     def stop(self, *, block: bool = True, timeout: float | None = None) -> Any:  # noqa: ANN401 - pykka's own signature
-        """Stop the actor once it has handled what was sent before; without a wait, if it waits to be started again.
+        """Stop the actor once it has handled all earlier messages; a backoff before a restart is cut short.
 
         Raises:
-            DeadlockError: it would wait, without a timeout, for itself; in an actor, call `self.stop()`.
+            DeadlockError: the actor would wait for itself, without a timeout; in an actor, call `self.stop()`.
         """
         if block and timeout is None and any(self._mailbox is mailbox for mailbox in here.running):
             raise DeadlockError("an actor that waits for its own end waits for ever; let it call self.stop()")
@@ -159,7 +159,7 @@ class PooledRef(pykka.ActorRef[A]):
 
 
 class _Succession(threading.local):
-    """Whose place the next actor takes that is made on the current thread."""
+    """The failed actor that the next actor created on the current thread replaces."""
 
     predecessor: PooledActor | None = None
 
@@ -170,24 +170,24 @@ _succession = _Succession()
 class PooledActor(pykka.Actor):
     """An actor that occupies a thread only while it handles a message.
 
-    It behaves as a `pykka.ThreadingActor` does, if it is started with `start`. Started on a pool or by a system, it is
-    not in pykka's registry, and what is not an `Exception` (`SystemExit`, for instance) stops this actor and no other.
+    It behaves like a `pykka.ThreadingActor` if it is started with `start`. Started on a pool or by a system, it is not
+    in pykka's registry, and an exception that is not an `Exception` (`SystemExit`, for instance) stops only this actor.
 
-    Either way it has no thread of its own, and may run on the thread of whoever asks it: what belongs
-    to a thread, like a `sqlite3` connection, a `threading.local`, a re-entrant lock or an `asyncio` loop, does not
-    belong in it. Waiting for the reply of a pooled actor is fine; code that blocks otherwise, or waits for a
-    `ThreadingActor`, keeps one of the few workers, and belongs on a `ThreadingActor` itself.
+    Either way it has no thread of its own, and may run on the thread of a caller of `ask`: it must not hold objects
+    that belong to a thread, such as a `sqlite3` connection, a `threading.local`, a re-entrant lock or an `asyncio`
+    loop. It may wait for the reply of a pooled actor; code that blocks in other ways, or waits for a `ThreadingActor`,
+    occupies one of the few workers, and belongs in a `ThreadingActor` itself.
     """
 
     mailbox_limit: ClassVar[int | None] = None
-    """How many messages may wait; whoever sends one more gets a `MailboxFullError`."""
+    """How many messages may wait; the sender of one more gets a `MailboxFullError`."""
 
     supervision: ClassVar[Supervision | None] = None
-    """How an actor that a system has started is cared for when it fails. None: it ends, as pykka's do.
+    """How an actor that a system has started is supervised when it fails. None: it ends, as pykka's actors do.
 
-    Started again, it is a new instance, made with the same arguments, behind the same reference: it is alive all the
-    time, and messages wait meanwhile, but the one that it failed at is gone. Of the hooks, the failed instance has
-    `on_failure` called as ever and no `on_stop`; the new one has `on_start`.
+    A restarted actor is a new instance, created with the same arguments, behind the same reference: the reference stays
+    alive, and messages wait meanwhile, but the message at which it failed is lost. Of the hooks, `on_failure` is called
+    on the failed instance but `on_stop` is not; `on_start` is called on the new one.
     """
 
     _begun: bool = False
@@ -198,11 +198,11 @@ class PooledActor(pykka.Actor):
     _registered: bool = False
     _departed: bool = False
     _mailbox: Mailbox
-    # pykka's own name for it; None until somebody asks for it.
+    # pykka's own name for it; None until first accessed.
     _actor_ref: PooledRef[Any] | None = None  # type: ignore[assignment]
 
     def __init_subclass__(cls, **kwargs: object) -> None:
-        """Refuse a subclass that overrides, by an accident of names, what an actor runs on."""
+        """Reject a subclass that accidentally overrides a name that the kernel uses."""
         super().__init_subclass__(**kwargs)
         if cls.__module__.startswith(_KERNEL):
             return
@@ -215,7 +215,7 @@ class PooledActor(pykka.Actor):
         self._assemble(self._create_actor_inbox())
 
     def _assemble(self, mailbox: Mailbox) -> None:
-        # Instead of what pykka's constructor does: what few actors need is made when it is first looked for.
+        # Replaces pykka's constructor: what few actors need is created on first access.
         predecessor = _succession.predecessor
         if predecessor is not None and type(predecessor) is type(self):
             _succession.predecessor = None
@@ -236,12 +236,12 @@ class PooledActor(pykka.Actor):
 
     @property
     def actor_urn(self) -> str:  # type: ignore[override]  # pyright: ignore[reportIncompatibleVariableOverride]  # pykka never sets it
-        """A name that no other actor has."""
+        """A unique name of the actor."""
         return self.actor_ref.actor_urn
 
     @property
     def actor_inbox(self) -> Mailbox:  # type: ignore[override]  # pyright: ignore[reportIncompatibleVariableOverride]  # see below
-        """Where messages to this actor wait."""
+        """The mailbox of this actor."""
         return self._mailbox
 
     @property
@@ -259,7 +259,7 @@ class PooledActor(pykka.Actor):
         *args: object,
         **kwargs: object,
     ) -> pykka.ActorRef[Self]:
-        """Start an actor on the pool, or the event loop, of the process, and enter it in pykka's registry."""
+        """Start an actor on the default pool, or event loop, of the process, and register it with pykka."""
         actor = cls(*args, **kwargs)
         actor._registered = True
         pykka.ActorRegistry.register(actor.actor_ref)
@@ -268,19 +268,19 @@ class PooledActor(pykka.Actor):
 
     @classmethod
     def start_on(cls, pool: WorkerPool, /, *args: object, **kwargs: object) -> pykka.ActorRef[Self]:
-        """Start an actor on this pool; the other arguments are the constructor's."""
+        """Start an actor on this pool; the other arguments go to its constructor."""
         actor = cls(*args, **kwargs)
         actor.go(pool)
         return actor.actor_ref
 
     def go(self, pool: Place, keeper: Keeper | None = None, letters: DeadLetters | None = None) -> None:
-        """Go to work on the pool."""
-        # Looked at one by one: `vars` would give each actor a dictionary of its own, and so would take memory.
+        """Start to run on the pool."""
+        # Checked one by one: `vars` would create a dictionary for each actor, which takes memory.
         has_state = self._begun is not False or self._over is not False or self._departed is not False
         if has_state or not (self._broke is None and self._keeper is None and self._letters is None):
             name = next(name for name in _OWN_STATE if getattr(self, name) is not getattr(PooledActor, name))
             raise TypeError(f"{type(self).__name__}.{name} is a name that the kernel uses itself; choose another")
-        # The class stands in for what an actor does not have: with more of its own, each would take more memory.
+        # Class attributes hold the defaults: setting them on each instance would take more memory.
         if keeper is not None:
             self._keeper = keeper
         if letters is not None:
@@ -291,12 +291,12 @@ class PooledActor(pykka.Actor):
         self._start_actor_loop()
 
     def hurry(self) -> None:
-        """Wait no longer for the time of the next start, if that is what the actor does."""
+        """Cut the backoff short if the actor is waiting to be restarted."""
         if self._keeper is not None:
             self._keeper.hurry()
 
     def _inherit(self, predecessor: PooledActor) -> None:
-        # The reference is shared by whoever has it; the actor behind it is another one now.
+        # The reference is shared by all its holders, and now leads to the new actor.
         self._mailbox = predecessor._mailbox
         self._keeper = predecessor._keeper
         self._letters = predecessor._letters
@@ -304,11 +304,11 @@ class PooledActor(pykka.Actor):
         self._take_reference()
 
     def _take_reference(self) -> None:
-        # What pykka's proxies look through.
+        # pykka's proxies read it.
         self.actor_ref._actor_weakref = weakref.ref(self)
 
     @classmethod
-    # Typed for our own envelopes: only our references reach it.
+    # Typed for the kernel's own envelopes: only its references use it.
     def _create_actor_inbox(cls) -> Mailbox:  # type: ignore[override]  # pyright: ignore[reportIncompatibleMethodOverride]
         return Mailbox(cls.mailbox_limit)
 
@@ -344,13 +344,13 @@ class PooledActor(pykka.Actor):
         self._begun = True
         try:
             self.on_start()
-        except Exception:  # noqa: BLE001 - whatever it is, it is this actor's failure
+        except Exception:  # noqa: BLE001 - any exception is this actor's failure
             self._handle_failure(*sys.exc_info())
         except BaseException as error:  # noqa: BLE001 - likewise
             self._end(error)
 
     def _handle(self, envelope: Envelope) -> bool:
-        """Handle the message; return True if that goes on, and the mailbox stays held meanwhile."""
+        """Handle the message; return True if handling continues and the mailbox stays held meanwhile."""
         message, reply_to = envelope.message, envelope.reply_to
         try:
             response = self._handle_receive(message) if type(message) in PYKKAS_OWN else self.on_receive(message)
@@ -362,7 +362,7 @@ class PooledActor(pykka.Actor):
         return False
 
     def _raised(self, envelope: Envelope, error: BaseException) -> None:
-        """Take up what handling the message has raised: an exception is the asker's, or else this actor's failure."""
+        """Handle an exception from a message: reply with it, or, if no reply is expected, fail the actor."""
         message, reply_to = envelope.message, envelope.reply_to
         if isinstance(error, Exception):
             if reply_to is None:
@@ -383,7 +383,7 @@ class PooledActor(pykka.Actor):
         self._handle_failure(*sys.exc_info())
         try:
             self.on_failure(*sys.exc_info())
-        except BaseException:  # noqa: BLE001 - a failure in the face of failure is logged and no more
+        except BaseException:  # noqa: BLE001 - a failure while handling a failure is only logged
             self._handle_failure(*sys.exc_info())
 
     def _end(self, error: BaseException) -> None:
@@ -393,7 +393,7 @@ class PooledActor(pykka.Actor):
             return
         _log.debug("%r in %s. Stopping all actors.", error, self)
         self._stop()
-        # pykka waits for each of them; but one that asks this one may be further up on this very thread.
+        # pykka waits for each of them; but an actor that asks this one may be further up this thread's stack.
         pykka.ActorRegistry.stop_all(block=False)
 
     def _stop(self) -> None:
@@ -401,7 +401,7 @@ class PooledActor(pykka.Actor):
         _log.debug("Stopped %s", self)
         try:
             self.on_stop()
-        except BaseException:  # noqa: BLE001 - logged, as pykka does; it ends in any case
+        except BaseException:  # noqa: BLE001 - logged, as pykka does; the actor ends in any case
             self._handle_failure(*sys.exc_info())
 
     def _handle_failure(
@@ -412,7 +412,7 @@ class PooledActor(pykka.Actor):
     ) -> None:
         _log.error("Unhandled exception in %s:", self, exc_info=exception_value)
         if self._broke is not None:
-            return  # it is over already
+            return  # it has already ended
         if self._keeper is not None and isinstance(exception_value, Exception) and not self._over:
             self._broke = exception_value
             self._over = True
@@ -456,24 +456,24 @@ class PooledActor(pykka.Actor):
 
 
 class Keeper:
-    """Cares for one supervised actor: starts it again with what it was made of, behind the same reference."""
+    """Supervises one actor: restarts it with its original arguments, behind the same reference."""
 
-    # The actor that has failed lives on, with its mailbox held, until another one has taken its place or it ends for
-    # good. So whoever calls `take_care` or `_turn` has the mailbox, and they are called one at a time.
+    # The failed actor is kept, with its mailbox held, until another has taken its place or it ends for good. So the
+    # thread that calls `take_care` or `_turn` holds the mailbox, and they run one at a time.
 
     def __init__(self, household: Surroundings, actor: PooledActor, make: Callable[[], pykka.Actor]) -> None:
-        """Care for the actor as its class says; `make` makes another one like it."""
+        """Supervise the actor as its class declares; `make` creates another one like it."""
         self.actor = actor
         self._household = household
         self._make = make
         self._restarts = Restarts(actor.supervision or Supervision(), type(actor).__qualname__)
 
     def hurry(self) -> None:
-        """Wait no longer for the time of the next start, if that is what the actor does."""
+        """Cut the backoff short if the actor is waiting to be restarted."""
         self._restarts.hurry()
 
     def take_care(self, failure: Exception) -> None:
-        """Start the actor, which has failed, again after a while, or let it end."""
+        """Restart the failed actor after a backoff, or let it end."""
         failed, household, mailbox = self.actor, self._household, self.actor._mailbox
         end = self._restarts.again(
             failure,
@@ -497,7 +497,7 @@ class Keeper:
         failed = self.actor
         try:
             actor = self._successor(failed)
-        except BaseException as error:  # noqa: BLE001 - its constructor is the user's
+        except BaseException as error:  # noqa: BLE001 - a user's constructor
             failed._take_reference()
             if isinstance(error, Exception):
                 failure = error
@@ -515,7 +515,7 @@ class Keeper:
         actor._turn(None)
 
     def _successor(self, failed: PooledActor) -> PooledActor:
-        _succession.predecessor = failed  # the next actor of the class inherits from it, from its constructor on
+        _succession.predecessor = failed  # the next actor of the class takes over its mailbox, from the constructor on
         try:
             actor = self._make()
         finally:
@@ -530,13 +530,13 @@ def _is_kernel(kind: type) -> bool:
 
 
 def _own_names(kind: type) -> set[str]:
-    """Return the names in a class of the kernel that a subclass cannot have for itself."""
-    names = {*vars(kind), *vars(kind).get("__annotations__", ())} - {"_abc_impl"}  # which every abstract class has
+    """Return the names of a kernel class that a subclass must not define."""
+    names = {*vars(kind), *vars(kind).get("__annotations__", ())} - {"_abc_impl"}  # every abstract class has that one
     return {name for name in names if name in _RESERVED or (name.startswith("_") and not name.startswith("__"))}
 
 
 def _new_urn() -> str:
-    # As `uuid.uuid4().urn`, which takes three times as long; it is no secret. Whoever
-    # seeds the numbers of the process gets them undisturbed, and actors with names of their own.
+    # Like `uuid.uuid4().urn`, which takes three times as long; it need not be secret. A generator of its own, so that a
+    # program that seeds the global one gets its own sequence, and actors still get unique names.
     digits = f"{_chance.getrandbits(128):032x}"
     return f"urn:uuid:{digits[:8]}-{digits[8:12]}-4{digits[13:16]}-a{digits[17:20]}-{digits[20:]}"

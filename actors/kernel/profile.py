@@ -1,4 +1,4 @@
-"""What the kernel knows of a class of actors before the first of them is made."""
+"""What the kernel knows of an actor class before it creates the first actor."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from reenact.actors.kernel.supervision import Supervision
 
 
 class Stored(msgspec.Struct, frozen=True):
-    """How an event is stored whose form has changed: `upcast[n]` turns the fields of version n into those of n + 1.
+    """The stored form of an event type that has changed: `upcast[n]` turns the fields of version n into those of n + 1.
 
-    The fields are a list in the order of their declaration; every version below `version` has its upcast.
+    The fields are a list in the order of their declaration; every version below `version` needs an upcast.
     """
 
     type: type[msgspec.Struct]
@@ -27,11 +27,11 @@ class Stored(msgspec.Struct, frozen=True):
 
 
 StoredNames: TypeAlias = Mapping[str, type[msgspec.Struct] | Stored]
-"""The names that events have in the log for ever: renaming a class loses no history."""
+"""The permanent names of events in the log: renaming a class loses no history."""
 
 
 class Profile(msgspec.Struct, Generic[State, Command, Event], eq=False):
-    """A class of actors: its name in the log, what it stores, what it waits for, and where streams of it begin."""
+    """An actor class: its name in the log, its stored forms, its timers, and how its streams begin."""
 
     name: str
     category: str
@@ -46,9 +46,9 @@ class Profile(msgspec.Struct, Generic[State, Command, Event], eq=False):
     events: frozenset[type] = frozenset()
 
     def __post_init__(self) -> None:
-        """Gather the types of the events."""
+        """Collect the event types."""
         self.events = frozenset(form.type for form in self.forms)
 
 
 AnyProfile: TypeAlias = Profile[Any, Any, Any]
-"""That of a class which is known at run time alone, among those of others."""
+"""The profile of a class that is known only at run time."""

@@ -1,4 +1,4 @@
-"""Recovers an actor: its state from the snapshot, if that can be believed, and from the events behind it."""
+"""Recovers an actor's state from its snapshot, if that is valid, and from the events after it."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ _log = logging.getLogger("reenact.kernel")
 
 
 def recover(actor: Declared[State, Command, Event]) -> tuple[State, int, int]:
-    """Return the state that the log says, its version, and that of the snapshot it was made from, 0 if of none.
+    """Return the recovered state, its version, and the version of the snapshot used, or 0 if none was used.
 
     Raises:
-        LogUnusableError: the stream has holes, or cannot be replayed.
+        LogUnusableError: the stream has holes or cannot be replayed.
         StorageError: the log cannot be read.
     """
     context = actor.context
@@ -25,7 +25,7 @@ def recover(actor: Declared[State, Command, Event]) -> tuple[State, int, int]:
     snapshot = None if profile.snapshots is None else journal.snapshot(stream)
     if snapshot is not None and profile.snapshots is not None:
         before, known = snapshot.version, profile.snapshots.restored(snapshot)
-    # The event that a snapshot was taken with is read again: it must be there.
+    # The event at which the snapshot was taken is read again: it must exist.
     recorded = journal.recover(stream, after=-1 if known is None else before - 1)
     if known is not None:
         if recorded and recorded[0].version == before:
@@ -35,7 +35,8 @@ def recover(actor: Declared[State, Command, Event]) -> tuple[State, int, int]:
             _log.error("the snapshot of %s stands at version %d, which is not there", stream, before)
             recorded, known = journal.recover(stream), None
     if known is None:
-        # A stream that another library has begun may start at 0, and one that was forgotten with its last event.
+        # A stream that another library has written may start at 0, and one whose history was forgotten at its last
+        # event.
         before = 0
         if recorded:
             before = recorded[0].version - 1 if recorded[0].is_behind_forgotten else min(recorded[0].version, 1) - 1

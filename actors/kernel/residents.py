@@ -1,4 +1,4 @@
-"""Passivation: who has been idle for long, or longest when there are too many, leaves memory until the next message."""
+"""Passivation: actors leave memory when idle for long, and the idlest ones when there are too many."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from typing import Protocol
 from reenact.actors.kernel.timetable import SECOND, Timetable
 
 _LOOKS = 8
-"""How many residents are looked at, at most, when another one comes in."""
+"""At most how many residents are checked when another one enters."""
 
 _RELIEF = 1.0
-"""Seconds after which it is looked again whether too many live; twice as many each time, while those do not leave."""
+"""Seconds before checking again whether too many actors live; doubled each time while the actors asked do not leave."""
 
 _LONGEST = 60.0
 
 
 class Resident(Protocol):
-    """An actor in memory."""
+    """An actor that is in memory."""
 
     touched: int
 
@@ -32,19 +32,19 @@ class Resident(Protocol):
 class Residents:
     """Asks actors to leave that have been idle for `idle` seconds, and the idlest ones when more than `limit` live.
 
-    Who is idle leaves at the latest after an eighth as long again. The limit can be exceeded by those who are busy:
-    they leave when there is nothing left for them to do.
+    An idle actor leaves at most an eighth of `idle` later. Busy actors can exceed the limit: they leave when they have
+    nothing left to do.
     """
 
-    # Not the exact order of use, which would have to be kept at each message, but the second chance: whoever has been
-    # used since it was looked at last goes to the end of the line.
+    # Not the exact order of use, which would have to be updated with each message, but the second-chance algorithm: a
+    # resident that has been used since it was last checked goes to the end of the queue.
 
     def __init__(self, timetable: Timetable, *, idle: float | None, limit: int | None) -> None:
-        """Take the limits; None stands for none.
+        """Set the limits; None means no limit.
 
         Raises:
             TypeError: a limit is not a number.
-            ValueError: it is not above zero.
+            ValueError: a limit is not above zero.
         """
         if not _are_numbers(idle, limit):
             raise TypeError(f"passivate_after={idle!r:.100} and max_live={limit!r:.100} must be numbers, or None")
@@ -55,15 +55,15 @@ class Residents:
         self._limit = limit
         self._line: OrderedDict[Resident, int] = OrderedDict()
         self._leaving: dict[Resident, int] = {}
-        self._lock = threading.Lock()  # protects who stands where; nobody is asked to leave under it
+        self._lock = threading.Lock()  # protects the queue and `_leaving`; no actor is asked to leave under it
         self._sweeps = False
         self._relief: float | None = None
         self._counts = idle is not None or limit is not None
         self.elapsed = timetable.elapsed if self._counts else None
-        """Tells a resident when it is being used; None if nobody wants to know."""
+        """Returns the time of use that residents note; None if there are no limits."""
 
     def enter(self, resident: Resident) -> None:
-        """Take note that the actor is in memory; if it is one too many, somebody has to go."""
+        """Add an actor that is in memory; if there are too many now, ask idle ones to leave."""
         if not self._counts:
             return
         with self._lock:
@@ -83,7 +83,7 @@ class Residents:
             other.ask_to_leave()
 
     def leave(self, resident: Resident) -> None:
-        """Take note that the actor is gone."""
+        """Remove an actor that has left memory."""
         if self._counts:
             with self._lock:
                 self._line.pop(resident, None)
@@ -93,7 +93,7 @@ class Residents:
         return 0 if self._limit is None else len(self._line) - self._limit
 
     def _idlest(self, too_many: int) -> list[Resident]:
-        """Choose up to so many who are at the head of the line and have not been used since they came there."""
+        """Choose up to `too_many` residents at the head of the queue that have not been used since they joined it."""
         leaving: list[Resident] = []
         for _ in range(min(_LOOKS, len(self._line) - 1)):
             resident, seen = self._line.popitem(last=False)
@@ -107,7 +107,7 @@ class Residents:
         return leaving
 
     def _relieve(self) -> None:
-        """Ask others if there are still too many: those who were asked had something to do, and stayed."""
+        """Ask others to leave if there are still too many, because the ones that were asked were busy and stayed."""
         with self._lock:
             for resident, seen in list(self._leaving.items()):
                 if resident.touched != seen:

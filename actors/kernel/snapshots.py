@@ -1,4 +1,4 @@
-"""Snapshots of states: taken every so many events, and believed only where the events say the same."""
+"""Snapshots of states, which are taken every few events and used only if they match the events."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ _log = logging.getLogger("reenact.kernel")
 
 
 class SnapshotForm(Generic[State]):
-    """Turns states of a class of actors into bytes and back."""
+    """Encodes and decodes the snapshots of an actor class."""
 
     __slots__ = ("_decode", "_encode", "_kind", "_restore", "_take", "every", "topic")
 
     def __init__(
         self, topic: str, every: int, kind: object, take: Callable[[State], object], restore: Callable[..., State]
     ) -> None:
-        """Take one every so many events; `kind` is whatever msgspec decodes.
+        """Take a snapshot every `every` events; `kind` is a type that msgspec can decode.
 
         Raises:
-            TypeError: what is stored of a state cannot be decoded as a `kind`.
+            TypeError: msgspec cannot decode a `kind`.
         """
         self.topic = topic
         self.every = every
@@ -40,10 +40,10 @@ class SnapshotForm(Generic[State]):
             raise self._unfit(error) from error
 
     def check(self, state: State) -> None:
-        """Try it with a state.
+        """Encode and decode a state as a test.
 
         Raises:
-            TypeError: the state cannot be stored, or not be restored.
+            TypeError: the state cannot be stored or cannot be restored.
         """
         try:
             self._restore(self._decode(self._encode(self._take(state))))
@@ -51,7 +51,7 @@ class SnapshotForm(Generic[State]):
             raise self._unfit(error) from error
 
     def taken(self, stream: str, version: int, state: State) -> Snapshot:
-        """Return a snapshot of the state that the stream has at this version.
+        """Return a snapshot of the stream's state at this version.
 
         Raises:
             TypeError: the state cannot be encoded.
@@ -62,7 +62,7 @@ class SnapshotForm(Generic[State]):
             raise self._unfit(error) from error
 
     def taken_if_possible(self, stream: str, version: int, state: State) -> Snapshot | None:
-        """Return the snapshot, or None if the state cannot be encoded, and log why: the events say the same."""
+        """Return the snapshot, or None if the state cannot be encoded: then log why, since the events suffice."""
         try:
             return self.taken(stream, version, state)
         except TypeError as error:
@@ -76,21 +76,21 @@ class SnapshotForm(Generic[State]):
         )
 
     def restored(self, snapshot: Snapshot) -> tuple[State] | None:
-        """Return the state, or None if this form does not know the snapshot: then the events say it."""
+        """Return the state, or None if this form cannot decode the snapshot, so that the events must be replayed."""
         if snapshot.topic != self.topic:
             return None
         try:
             return (self._restore(self._decode(snapshot.state)),)
-        except Exception:  # noqa: BLE001 - a function of the user's; and the events say the same
+        except Exception:  # noqa: BLE001 - a user's function; and the events suffice
             _log.warning(
                 "the snapshot of %s at version %d is skipped", snapshot.stream, snapshot.version, exc_info=True
             )
             return None
 
     def difference(self, snapshot: Snapshot, replayed: State) -> str | None:
-        """Return in what a snapshot differs from the state that the events of its stream add up to, or None.
+        """Return how a snapshot differs from the state that the events of its stream produce, or None.
 
-        Those of earlier forms, which nobody reads any more, differ in nothing.
+        Snapshots of earlier forms, which are no longer read, count as equal.
         """
         if self._is_earlier(snapshot.topic):
             return None
@@ -102,7 +102,7 @@ class SnapshotForm(Generic[State]):
         return None if known[0] == replayed else f"it says {known[0]!r:.500}, the events say {replayed!r:.500}"
 
     def _is_earlier(self, topic: str) -> bool:
-        """Return whether snapshots of this topic were taken before the class raised its `snapshot_version`."""
+        """Return whether the topic is that of an earlier `snapshot_version` of the class."""
         category, _, version = self.topic.rpartition(":")
         name, _, digits = topic.rpartition(":")
         return name == category and digits.isascii() and digits.isdigit() and 0 < int(digits) < int(version)

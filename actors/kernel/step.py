@@ -1,4 +1,4 @@
-"""One step of an actor: what follows from a command, what the journal is to record of it, and how it reports."""
+"""One step of an actor: the decision on a command, what the journal records of it, and its outcome."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from reenact.actors.kernel.mailbox import Envelope
 from reenact.actors.kernel.timers import Waiting, earliest
 
 RETRIES = 3
-"""How often a command is decided again because another writer was faster."""
+"""How often a command is decided again after another writer appended first."""
 
 
 class Step(msgspec.Struct, Generic[State, Command, Event], frozen=True, eq=False, gc=False):
-    """What becomes true once the journal has it."""
+    """The changes that take effect once the journal has recorded them."""
 
     envelope: Envelope
     command: Command
@@ -33,10 +33,10 @@ class Step(msgspec.Struct, Generic[State, Command, Event], frozen=True, eq=False
 
 
 class Postponed(Exception):
-    """Raised by `prepare`: the command is to be decided later, as another one that `begin` sees to.
+    """Raised by `prepare`: the command is to be decided later, in the form that `begin` provides.
 
-    `begin` is given what hands that in, with the same asker waiting, and what tells the asker that it will not come; it
-    calls one of the two, once, from any thread. Other commands are handled meanwhile.
+    `begin` gets two functions: one sends the later command, with the same sender waiting, and one fails it with an
+    error. It must call one of the two, once, on any thread. Other commands are handled meanwhile.
     """
 
     def __init__(self, begin: Callable[[Callable[[object], None], Callable[[Exception], None]], None]) -> None:
@@ -45,12 +45,12 @@ class Postponed(Exception):
 
 
 class Reported:
-    """Hears what became of an append: at once on the thread that asks, on any other by way of a worker."""
+    """Receives the outcome of an append: directly on the thread that asked, on any other thread by way of a worker."""
 
-    # The journal calls it once, perhaps before the append returns, and on whatever thread writes. If that is the thread
-    # that asks, the actor is up the stack, and takes the outcome from here when the append has returned. Else the actor
-    # may be anywhere: a worker is given the mailbox, which is still held for this step. No lock is needed between the
-    # two: only the asking thread sets `_asking` to 0, and only it can find itself there before.
+    # The journal calls this once, perhaps before the append returns, on the thread that writes. If that is the asking
+    # thread, the actor is further up its stack, and reads the outcome from here when the append has returned. Otherwise
+    # the actor may be anywhere: a worker gets the mailbox, which is still held for this step. No lock is needed: only
+    # the asking thread sets `_asking` to 0, and only it can find its own identifier there before.
 
     __slots__ = ("_asking", "_elsewhere", "_outcome")
 
@@ -60,23 +60,23 @@ class Reported:
         self._outcome: Outcome | None = None
 
     def __call__(self, outcome: Outcome) -> None:
-        """Take the outcome; called once, on the thread that writes."""
+        """Receive the outcome; called once, on the thread that writes."""
         if self._asking == get_ident():
             self._outcome = outcome
         else:
             self._elsewhere(outcome)
 
     def heard(self) -> Outcome | None:
-        """Return the outcome if it is there; else it is heard by way of a worker, whatever thread writes."""
+        """Return the outcome if it has come; if not, a worker will handle it, whichever thread writes."""
         self._asking = 0
         return self._outcome
 
 
 def events_of(actor: Declared[State, Command, Event], command: Command) -> tuple[Event, ...]:
-    """Return what the actor decides on the command.
+    """Return the events that the actor decides on for the command.
 
     Raises:
-        TypeError: it is not a sequence of events, or one of them has no name.
+        TypeError: `decide` returned no sequence of events, or an event without a name.
         Exception: what `decide` raises.
     """
     decided = actor.decide(actor.state, command)
@@ -111,10 +111,10 @@ def step_of(
     events: tuple[Event, ...],
     retries: int,
 ) -> tuple[Step[State, Command, Event], Append] | None:
-    """Return what is believed once it is durable, and what is to become durable; None if that is nothing.
+    """Return the step, whose state takes effect once durable, and its append; None if there is nothing to record.
 
     Raises:
-        TypeError: a function of the actor does not return what it has to.
+        TypeError: a function of the actor returns a value of the wrong type.
         Exception: what a function of the actor raises.
     """
     before, context = actor.state, actor.context

@@ -1,4 +1,4 @@
-"""What becomes of an actor that fails: it ends, starts again after a while, or takes its parent with it."""
+"""Supervision: whether a failed actor ends, is restarted after a backoff, or makes its parent fail."""
 
 from __future__ import annotations
 
@@ -23,17 +23,19 @@ _log = logging.getLogger("reenact.kernel")
 
 
 class Supervision(msgspec.Struct, frozen=True, kw_only=True):
-    """How an actor is cared for when it fails.
+    """The supervision of an actor: what happens when it fails.
 
-    It fails when it cannot start, when its journal fails, when a hook raises, or when a command that was told raises
-    anything but a refusal. A refusal is an answer, and what raises under `ask` is the asker's: neither is a failure.
+    An actor fails when it cannot start, when its journal fails, when a hook raises, or when a command sent by `tell`
+    raises anything but a refusal. A refusal is an answer, and an exception under `ask` goes to the sender: neither is a
+    failure.
 
-    `restart` starts it again, from its log, after a backoff that doubles from `min_backoff` to `max_backoff` seconds,
-    spread by up to a fifth; messages wait meanwhile. After more than `max_restarts` failures within `within` seconds
-    it is stopped, or the failure is escalated, as `on_limit` says. `stop` lets it end: the parent hears of it, what
-    waits is refused, and the next message starts it anew. `escalate` lets the parent fail of it.
+    `restart` starts the actor again, from its log, after a backoff that doubles from `min_backoff` to `max_backoff`
+    seconds, lengthened by up to a fifth; messages wait meanwhile. After more than `max_restarts` failures within
+    `within` seconds it is stopped, or the failure is escalated, as `on_limit` says. `stop` ends the actor: the parent
+    is notified, waiting messages are refused, and the next message starts it anew. `escalate` makes the parent fail
+    with the error.
 
-    A request to stop is not kept waiting by a backoff: what was sent before it is tried at once.
+    A request to stop cuts a backoff short: the messages sent before it are tried at once.
     """
 
     strategy: Strategy = "restart"
@@ -44,10 +46,10 @@ class Supervision(msgspec.Struct, frozen=True, kw_only=True):
     on_limit: OnLimit = "stop"
 
     def __post_init__(self) -> None:
-        """Refuse what cannot work.
+        """Reject invalid settings.
 
         Raises:
-            ValueError: a number is out of range, or there is no such strategy.
+            ValueError: a number is out of range, or the strategy is unknown.
         """
         if self.strategy not in ("restart", "stop", "escalate") or self.on_limit not in ("stop", "escalate"):
             raise ValueError(f"there is no supervision {self.strategy!r} with on_limit {self.on_limit!r}")
@@ -56,15 +58,15 @@ class Supervision(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def shown(error: BaseException) -> str:
-    """Return an exception's text, or the name of its type if it fails to say more."""
+    """Return the `repr` of an exception, or the name of its type if its `repr` raises."""
     try:
         return repr(error)
-    except Exception:  # noqa: BLE001 - a `__repr__` of the user's
+    except Exception:  # noqa: BLE001 - a user's `__repr__`
         return f"{type(error).__qualname__} (its __repr__ raises)"
 
 
 class ActorFailedError(ReenactError):
-    """The actor ended, by a failure that this message was not the cause of, before the message's turn came."""
+    """The actor failed, for a reason unrelated to this message, before it handled the message."""
 
     code = "actor_failed"
 
@@ -75,7 +77,7 @@ class ActorFailedError(ReenactError):
 
 
 class RestartLimitError(ReenactError):
-    """An actor has failed too often to be started again by itself; the next message tries once more."""
+    """An actor has failed too often to be restarted automatically; the next message tries once more."""
 
     code = "restart_limit"
 
@@ -88,30 +90,31 @@ class RestartLimitError(ReenactError):
 
 
 class Verdict(msgspec.Struct, frozen=True):
-    """What an actor ends of that is not started again."""
+    """The error with which an actor ends for good, and whether its parent must fail with it."""
 
     error: Exception
     escalates: bool
 
 
 class Restarts:
-    """Counts the failures of one actor, and has it started again after a while."""
+    """Counts the failures of one actor and schedules its restarts."""
 
-    # Called by whoever holds the mailbox of the actor, but for `hurry`: an `Entry` is run once, whoever is first.
+    # The holder of the actor's mailbox calls these, except for `hurry`, which any thread may call: an `Entry` runs
+    # once, whichever thread is first.
 
     __slots__ = ("_backoff", "_failures", "_in_time", "_spread", "_supervision")
 
     def __init__(self, supervision: Supervision, who: str) -> None:
         self._supervision = supervision
         self._failures: deque[int] = deque(maxlen=supervision.max_restarts + 1)
-        # Spread by who it is, not by chance: actors that failed together do not come back together, and yet each test
-        # sees the same.
+        # Derived from the actor's name, not random: actors that failed together do not restart together, and tests
+        # still see the same delays every time.
         self._spread = 1 + zlib.crc32(who.encode()) / _SPREAD / 5
         self._backoff: Entry | None = None
         self._in_time: Entry | None = None
 
     def delay(self, now: int) -> float | None:
-        """Count a failure at this time, in microseconds; return the seconds to wait, or None if it was one too many."""
+        """Count a failure at this time, in microseconds; return the backoff in seconds, None if it is one too many."""
         self._failures.append(now)
         if self.are_spent(now):
             return None
@@ -128,9 +131,10 @@ class Restarts:
         rests: Callable[[], bool],
         awaits_stop: Callable[[], bool],
     ) -> Verdict | None:
-        """Count a failure, and have `start` called after a while, perhaps before this returns; or return the end of it.
+        """Count a failure and schedule `start` after a backoff, which may run before this returns; or return a verdict.
 
-        `rests` tells whether anybody may be started again after a while, `awaits_stop` whether the actor is to stop.
+        `rests` tells whether actors may still be restarted after a backoff, `awaits_stop` whether the actor has been
+        asked to stop.
         """
         supervision = self._supervision
         if supervision.strategy != "restart":
@@ -146,13 +150,13 @@ class Restarts:
             return Verdict(failure, escalates)
         backoff = self._backoff = Entry(start)
         self._in_time = timetable.after(delay, backoff.run)
-        # Whoever closes the system, or stops the actor, may have come by in between.
+        # The system may have begun to close, or the actor may have been asked to stop, in between.
         if not rests() or awaits_stop():
             self.hurry()
         return None
 
     def hurry(self) -> None:
-        """Wait no longer for the time of the next start, if that is what the actor does."""
+        """Start now if a restart is scheduled."""
         backoff, in_time = self._backoff, self._in_time
         if in_time is not None:
             in_time.cancel()
@@ -160,12 +164,12 @@ class Restarts:
             backoff.run()
 
     def are_spent(self, now: int) -> bool:
-        """Tell whether there have been too many failures of late."""
+        """Return whether there have been too many failures within the time window."""
         failures, supervision = self._failures, self._supervision
         while failures and failures[0] <= now - supervision.within * SECOND:
             failures.popleft()
         return len(failures) > supervision.max_restarts
 
     def forget(self) -> None:
-        """Begin to count anew."""
+        """Forget the failures counted so far."""
         self._failures.clear()

@@ -1,7 +1,6 @@
-"""The directory of a system's actors: found by identity, started on demand, stopped together."""
+"""The actor system: finds actors by identity, starts them on demand, and stops them together."""
 
-# The parts of the kernel call each other's private methods: what is public there is the user's.
-# pyright: reportPrivateUsage=false
+# Modules of the kernel call each other's private methods: the public names of an actor belong to the user.
 
 from __future__ import annotations
 
@@ -49,10 +48,10 @@ from reenact.actors.kernel.timetable import Clock, Timetable, microseconds
 from reenact.domain.errors import InvalidInputError, MailboxFullError, RuntimeClosedError, ShardMovedError
 
 ROUNDS = 16
-"""How often, while closing, actors that others have woken up again are heard out."""
+"""How many rounds of closing wait for actors that other actors have woken again."""
 
 _NAMED = 5
-"""How many of the actors that have not ended in time are named."""
+"""How many of the actors that have not ended in time are named in the warning."""
 _LONGEST_ID = 1024
 
 P = ParamSpec("P")
@@ -63,7 +62,7 @@ Made = TypeVar("Made")
 
 
 def opened(needs: str) -> Callable[[Callable[Concatenate[Made, P], None]], Callable[Concatenate[Made, P], None]]:
-    """Have the constructor of a class that users open say so when it is not given what it `needs` first."""
+    """Make a constructor that users should not call raise a helpful error if the argument `needs` is missing."""
 
     def telling(init: Callable[Concatenate[Made, P], None]) -> Callable[Concatenate[Made, P], None]:
         @wraps(init)
@@ -86,9 +85,9 @@ def _check_function(name: str, given: object) -> None:
 class ActorSystem:
     """Actors that share a journal and a few worker threads.
 
-    What an actor needs besides its identity is given once for its class: `register(Cls, factory)`, where the factory
-    makes it from its `ActorContext`; without one, `Cls(context)` does. Use it as a context manager, or `close` it; one
-    that is open when the program ends is closed then, which takes 5 seconds at most.
+    Dependencies of an actor besides its identity are given once per class: `register(Cls, factory)`, where the factory
+    creates the actor from its `ActorContext`; without a factory, `Cls(context)` does. Use the system as a context
+    manager, or `close` it; a system that is still open when the program exits is closed then, within 5 seconds.
     """
 
     @opened("journal")
@@ -105,23 +104,24 @@ class ActorSystem:
         may_start: Callable[[str], bool] | None = None,
         wakes: bool = True,
     ) -> None:
-        """Stand on a journal that somebody else closes afterwards.
+        """Use a journal that the caller closes afterwards.
 
         Args:
             journal: makes events durable.
-            codec: what the journal encodes events with; it learns those that the classes of actors name. None: it
-                knows them already.
-            workers: how many threads run actors.
-            clock: tells the time in microseconds since 1970-01-01 UTC.
+            codec: encodes the journal's events; the event types of registered classes are added to it. None: the
+                journal's codec knows them already.
+            workers: the number of threads that run actors.
+            clock: returns microseconds since 1970-01-01 UTC.
             passivate_after: seconds after which an idle event-sourced actor leaves memory. None: never.
-            max_live: how many event-sourced actors may be in memory before idle ones have to leave. None: any number.
-            event_loop: where actors run that wait, instead of an event loop of their own; somebody else closes it.
-            may_start: tells, given the name of its stream, whether an actor that is not in memory may come there, for
-                the log has other nodes. If not, whoever sends to it gets a `ShardMovedError`. None: all may.
-            wakes: whether a timer that is due brings its actor into memory. If not, it waits until somebody else does.
+            max_live: how many event-sourced actors may be in memory before idle ones must leave. None: any number.
+            event_loop: the event loop that runs `EventLoopActor`s, instead of one of the system's own; the caller
+                closes it.
+            may_start: returns whether the actor of this stream may be brought into memory here, since the log has other
+                nodes. If not, the sender gets a `ShardMovedError`. None: all may.
+            wakes: whether a due timer brings its actor into memory. If not, the timer waits until a message does.
 
         Raises:
-            TypeError: an argument has another type.
+            TypeError: an argument has the wrong type.
             ValueError: a number is out of range.
         """
         _check_function("clock", clock)
@@ -141,11 +141,11 @@ class ActorSystem:
         self._cells: dict[Key, Cell] = {}
         self._family = Family()
         self._threads: list[PlainReference] = []
-        # Protects the cells (of which `_deliver` reads one without it: a dict does that in one go), the classes and the
-        # threads. Of what is a user's, only the functions of snapshots are tried under it, when a class is registered.
-        # The family's lock may be taken under it.
+        # Protects the cells (`_deliver` reads one without the lock, since a dict lookup is atomic), the classes and the
+        # threads. The only user functions called under it are those for snapshots, when a class is registered. The
+        # family's lock may be taken under it.
         self._lock = threading.RLock()
-        self._closes = threading.Lock()  # one thread closes; the others wait for it
+        self._closes = threading.Lock()  # one thread closes the system; others wait for it
         self._closing = False
         self._closed = False
         self._forked = False
@@ -168,24 +168,24 @@ class ActorSystem:
         max_live: int | None = 100_000,
         keys: KeyRing | None = None,
     ) -> Self:
-        """Open a log, or begin one, and a system on it; closing the system closes the log.
+        """Open or create a log, and a system on it; closing the system closes the log.
 
         Args:
             url: a file, or a URL: `sqlite:///relative.db`, `sqlite:////absolute.db`, or `postgresql://…` with the extra
                 `reenact[postgresql]`.
-            synchronous: FULL: what was acknowledged survives a loss of power. NORMAL: it survives a crash of the
-                process. OFF: neither file nor order is safe from a loss of power.
-            listener: hears what actors announce, once it is durable.
-            workers: how many threads run actors.
-            clock: tells the time in microseconds since 1970-01-01 UTC.
+            synchronous: FULL: acknowledged events survive a power failure. NORMAL: they survive a crash of the process.
+                OFF: a power failure may corrupt the file and the order of its writes.
+            listener: is called with the segments that actors announce, once they are durable.
+            workers: the number of threads that run actors.
+            clock: returns microseconds since 1970-01-01 UTC.
             passivate_after: seconds after which an idle event-sourced actor leaves memory. None: never.
-            max_live: how many event-sourced actors may be in memory before idle ones have to leave. None: any number.
-            keys: encrypts what is written from now on, and decrypts what is encrypted: all with one key of the log.
+            max_live: how many event-sourced actors may be in memory before idle ones must leave. None: any number.
+            keys: encrypts everything written from now on and decrypts what is encrypted; one key for the whole log.
 
         Raises:
-            ConfigurationError: there is no such kind of log, or no such setting.
+            ConfigurationError: the kind of log or a setting is unknown.
             StorageError: the log cannot be opened; the subclass says why.
-            TypeError: an argument has another type.
+            TypeError: an argument has the wrong type.
             ValueError: a number is out of range.
         """
         if listener is not None:
@@ -216,7 +216,7 @@ class ActorSystem:
         passivate_after: float | None = 120.0,
         max_live: int | None = 100_000,
     ) -> Self:
-        """Open a system whose log is gone when it is closed: for tests and trials; the rest is as in `open`."""
+        """Open a system whose log is deleted when it is closed: for tests and trials. Arguments as in `open`."""
         with ExitStack() as undo:
             system = cls.open(
                 private_directory(undo) / "log.db",
@@ -236,14 +236,14 @@ class ActorSystem:
         actor_class: type[Answering[Command, Reply]],
         factory: Callable[[ActorContext], Answering[Command, Reply]] | None = None,
     ) -> None:
-        """Make the class known: from now on timers of its actors wake them, and the factory makes them.
+        """Register the class, with the factory that creates its actors; due timers wake its actors from now on.
 
-        Without a factory, the class is called with the context. A class that is not registered is made known by the
-        first reference to one of its actors.
+        Without a factory, the class is called with the context. The first reference to an actor registers its class if
+        that has not been done.
 
         Raises:
-            TypeError: something that the class declares cannot work.
-            ValueError: another class has the category, or a stored name, or an event type is not fit to be stored.
+            TypeError: a declaration of the class is invalid.
+            ValueError: another class has the same category or stored name, or an event type cannot be stored.
         """
         with self._lock:
             is_new = self._classes.register(actor_class, factory)
@@ -258,32 +258,32 @@ class ActorSystem:
         """Return a reference to the actor; the first message starts it.
 
         Raises:
-            InvalidInputError: the id cannot be one.
-            TypeError, ValueError: as `register` does.
+            InvalidInputError: the id is invalid.
+            TypeError, ValueError: as `register` raises them.
         """
         if actor_class not in self._classes.profiles:
             self.register(actor_class)
         return Reference(self, (actor_class, _checked(id)))
 
     def start(self, actor_class: Callable[P, Plain], /, *args: P.args, **kwargs: P.kwargs) -> pykka.ActorRef[Plain]:
-        """Start an actor without a log, pooled or with a thread of its own; the other arguments are the constructor's.
+        """Start an actor without a log, pooled or with its own thread; the other arguments go to its constructor.
 
-        It is stopped when the system closes. A pooled one whose class declares a `supervision` is cared for.
+        It is stopped when the system closes. A pooled actor is supervised if its class declares a `supervision`.
 
         Raises:
             RuntimeClosedError: the system is closed.
-            TypeError: the class is event-sourced: `actor` starts its actors.
+            TypeError: the class is event-sourced: use `actor` for its actors.
         """
         return self._start(None, actor_class, lambda: actor_class(*args, **kwargs))
 
     def stop(self, ref: pykka.ActorRef[Plain]) -> None:
-        """Stop an actor that `start` has started, once it has handled what was sent before."""
+        """Stop an actor that `start` has started, once it has handled all earlier messages."""
         ref.stop()
 
     def on_dead_letter(self, reader: Reader) -> Callable[[], None]:
-        """Call the reader with each message that was told and came to nothing; what is returned ends that.
+        """Call the reader with each message that was told and not handled; return a function that unsubscribes.
 
-        It is called on the thread where that happens, and must return soon; what it raises is logged.
+        The reader is called on the thread where that happens, and must return soon; its exceptions are logged.
         """
         return self.letters.subscribe(reader)
 
@@ -292,10 +292,9 @@ class ActorSystem:
         return len(self.pool)
 
     def check_snapshots(self) -> list[Mismatch]:
-        """Return the snapshots that are not what the events say, having replayed the streams of all that there are.
+        """Replay the streams that have snapshots, and return the snapshots that differ from the events.
 
-        Those of classes that are not known to this system are skipped, and so are those of earlier forms, which
-        nobody reads any more.
+        Snapshots of unregistered classes are skipped, and so are those of earlier forms, which are no longer read.
 
         Raises:
             StorageError: the log cannot be read.
@@ -307,38 +306,38 @@ class ActorSystem:
 
         Raises:
             StorageError: the log cannot be read.
-            TypeError: the system stands on a journal of your own, which remembers no requests.
+            TypeError: the system uses a custom journal that does not store requests.
         """
         return self._remembering().remembered(request_id)
 
     def forget_requests(self, *, before: int) -> int:
-        """Forget the requests that were carried out before that time, in microseconds since 1970-01-01 UTC.
+        """Delete the requests that were carried out before that time, in microseconds since 1970-01-01 UTC.
 
-        Returns how many they were, once that is durable.
+        Returns their number, once the deletion is durable.
 
         Raises:
             StorageError: the log cannot be written.
-            TypeError: as `remembered` does.
+            TypeError: as `remembered` raises it.
         """
         return self._remembering().forget_requests(before=before)
 
-    # For a node among others: see `nodes.protocol.Tenant`. In all three `may_start` has changed before they are called.
+    # For a node in a cluster: see `nodes.protocol.Tenant`. `may_start` has changed before any of these is called.
 
     def resident(self, stream: str) -> bool:
-        """Return whether the actor of the stream is in memory, or on its way in or out."""
+        """Return whether the stream's actor is in memory, or is being started or stopped."""
         key = self._key_of(stream)
         return key is not None and key in self._cells
 
     def take_up(self) -> None:
-        """Hear that streams may start that could not before: what has become due in them meanwhile is done."""
+        """Wake the due streams after `may_start` has begun to allow more of them."""
         if self._classes.have_timers:
             self.alarms.begin()
 
     def hand_off(self, leaves: Callable[[str], bool], then: Callable[[], None]) -> None:
-        """Have the actors of these streams leave memory, each as soon as it `can_leave` and nothing waits for it.
+        """Remove the actors of these streams from memory, each as soon as it `can_leave` and no message waits for it.
 
-        Those that are still there go on taking messages. `then` is called once all have gone, perhaps before this
-        returns, whatever they have ended of.
+        Actors still in memory go on taking messages. `then` is called once all have ended, for whatever reason, perhaps
+        before this returns.
         """
         pending = Countdown(then)
         for cell in self._cells_of(leaves):
@@ -349,13 +348,14 @@ class ActorSystem:
         pending.begin()
 
     def drop(self, is_gone: Callable[[str], bool]) -> None:
-        """End the actors of these streams as they are: other nodes have them already, and accept nothing of theirs.
+        """End the actors of these streams at once: other nodes own them, and the log accepts no more of their events.
 
-        What waits for them is refused with a `ShardMovedError`. What is being written is believed if it turns out to be
-        durable, but not acted upon. Each hears `on_lost` and `on_stop`; this does not wait for that.
+        Waiting messages are refused with a `ShardMovedError`. A step that is being written changes the state if it
+        proves durable, but has no effects. `on_lost` and `on_stop` are called on each actor; this does not wait for
+        that.
         """
-        # First who lives, then the cells: so the cell of each who goes on living is among them. Who begins meanwhile
-        # finds the signal among what is sent, when its turn comes, and has then read the log later than it was asked.
+        # First the live actors, then the cells: so the cell of each actor that stays alive is included. An actor that
+        # starts meanwhile finds the signal among its messages, and has then read the log after the streams were lost.
         living: list[EventSourcedActor[Any, Any, Any]] = [
             actor for actor in self.pool.live() if isinstance(actor, EventSourcedActor)
         ]
@@ -369,7 +369,7 @@ class ActorSystem:
                 actor._give_up()
 
     def _cells_of(self, concerns: Callable[[str], bool]) -> list[Cell]:
-        # Whoever is made after this look asks `may_start` after it, too.
+        # An actor created after this look also asks `may_start` after it.
         with self._lock:
             cells = list(self._cells.values())
         return [cell for cell in cells if concerns(cell.context.stream)]
@@ -384,16 +384,16 @@ class ActorSystem:
         raise TypeError(f"{type(self.journal).__name__} remembers no requests; see FeedJournal")
 
     def close(self, timeout: float | None = None) -> None:
-        """Let every actor handle what it was sent, and end them and the workers. Idempotent.
+        """Let every actor handle its messages, then end the actors and the workers. Idempotent.
 
-        From its beginning nothing is accepted any more, except what actors send each other while they finish. What
-        was accepted is handled, or its sender is told that it was not; timers stay in the log. After `timeout` seconds
-        it returns in any case, and logs a warning that names what has not ended and is left behind.
+        From the start of the call no messages are accepted, except those that actors send each other while they finish.
+        Every accepted message is handled, or its sender gets an error; timers stay in the log. After `timeout` seconds
+        the call returns in any case, and logs a warning that names what has not ended and is abandoned.
         """
         if here.runs_on(self.pool, self._on_loop):
             raise RuntimeError("an actor cannot close the system that it lives in")
         if self._forked:
-            return  # it is the parent's, and so is what it holds
+            return  # the system, and what it holds, belong to the parent process
         if timeout is not None:
             self._at_exit.close_within(timeout)
             return
@@ -420,19 +420,19 @@ class ActorSystem:
         self.close()
 
     def _keep(self, parts: ExitStack) -> None:
-        """Let go of the parts when the system is closed, after what it lets go of already."""
+        """Close the parts when the system is closed, after what it already closes then."""
         parts.push(self._let_go.pop_all())
         self._let_go = parts.pop_all()
 
     def _leave_to_the_parent(self) -> None:
-        """Accept nothing any more, in a forked child: the threads, and the log, are the parent's."""
+        """Accept nothing in a forked child: the threads and the log belong to the parent."""
         self._closing = self._closed = self._forked = True
-        self._lock = threading.RLock()  # whoever held it is not here
+        self._lock = threading.RLock()  # the thread that held it does not exist in the child
 
-    # For references.
+    # Called by references.
 
     def append(self, step: Append, done: Done) -> None:
-        """Have the step written, by the current thread if it may wait for the disk: actors hold no locks."""
+        """Append the step, on the current thread if it may wait for the disk; actors hold no locks."""
         place = here.pool
         if self._settling is None or not (place is None or place.may_write):
             self.journal.append(step, done)
@@ -441,7 +441,7 @@ class ActorSystem:
             self._settle(self._settling)
 
     def append_in_round(self, step: Append, done: Done) -> None:
-        """Have the step written; on the event loop, together with what else is appended in this round of the loop."""
+        """Append the step; on the event loop, in one batch with the other steps appended in this round of the loop."""
         if self._settling is None or here.pool is not self._on_loop:
             self.journal.append(step, done)
         else:
@@ -449,7 +449,7 @@ class ActorSystem:
             self.event_loop.after_round(self._write_round)
 
     def append_with_next(self, step: Append, done: Done) -> None:
-        """Have the step written together with the next one that is appended, which is to come at once."""
+        """Append the step in one batch with the next one, which must follow at once."""
         if self._settling is None:
             self.journal.append(step, done)
         else:
@@ -463,17 +463,17 @@ class ActorSystem:
             self._settling.flush(self.event_loop.commit_is_over)
 
     def _settle(self, journal: SettlingJournal) -> None:
-        runs_actors, here.runs_actors = here.runs_actors, False  # what hears of a commit must not wait for the next one
+        runs_actors, here.runs_actors = here.runs_actors, False  # callbacks of a commit must not wait for another
         try:
             journal.settle()
         finally:
             here.runs_actors = runs_actors
 
     def _deliver(self, key: Key, envelope: Envelope, *, here_and_now: bool = False) -> None:
-        """Put the message into the actor's mailbox, or have it handled on the current thread if that is allowed.
+        """Put the message into the actor's mailbox, or handle it on the current thread if that is allowed.
 
         Raises:
-            MailboxFullError: no more messages may wait.
+            MailboxFullError: the actor's mailbox is full.
             RuntimeClosedError: the system is closed.
         """
         if self._closing and (self._closed or not here.runs_on(self.pool, self._on_loop)):
@@ -483,14 +483,14 @@ class ActorSystem:
             if cell is None:
                 with self._lock:
                     cell = self._cell(key)
-                # It has to read the log first, for which an event loop has no time.
+                # The actor must read the log first, which would block an event loop.
                 here_and_now = here_and_now and here.pool is not self._on_loop
             if (here_and_now and cell.mailbox.handled_here(envelope)) or cell.mailbox.offer(envelope):
                 return
-            # It has left the directory in the meantime, with its mailbox closed: the next one is open.
+            # The cell has been removed meanwhile, with its mailbox closed: the next one is open.
 
     def _dismiss(self, key: Key) -> PooledFuture[None]:
-        """Ask the actor to stop, if it is live; the future is set when it has."""
+        """Ask the actor to stop if it is live; the future is set when it has stopped."""
         future: PooledFuture[None] = PooledFuture()
         cell = None if self._forked else self._cells.get(key)
         if cell is None or not cell.mailbox.offer(Envelope(STOP, future)):
@@ -499,22 +499,22 @@ class ActorSystem:
             cell.hurry()
         return future
 
-    # For actors.
+    # Called by actors.
 
     def _has_children(self, parent: Key) -> bool:
-        """Return whether a child of the actor lives."""
+        """Return whether the actor has a live child."""
         return any(
             child in self._cells if isinstance(child, tuple) else child.is_alive()
             for child in self._family.children(parent)
         )
 
-    # For cells and keepers.
+    # Called by cells and keepers.
 
     def _make(self, key: Key, context: ActorContext) -> Callable[[], None]:
-        """Make a new incarnation, and return what begins it.
+        """Create an incarnation and return the function that starts it.
 
         Raises:
-            ShardMovedError: its stream is another node's.
+            ShardMovedError: another node owns the stream.
             RuntimeClosedError: the system is closed.
         """
         if self._closed:
@@ -524,7 +524,7 @@ class ActorSystem:
         return self._classes.make(key[0], context)
 
     def _retire(self, key: Key, mailbox: Mailbox) -> bool:
-        """Strike the actor's cell out if nothing waits in its mailbox, and return whether that is so."""
+        """Remove the actor's cell if its mailbox is empty, and return whether it was removed."""
         with self._lock:
             retired = mailbox.shut_if_empty()
             if retired:
@@ -540,11 +540,11 @@ class ActorSystem:
                 child.stop(block=False)
 
     def _rests(self) -> bool:
-        """Return whether actors may still be started again by themselves, after a while."""
+        """Return whether actors may still be restarted after a backoff."""
         return not self._closing
 
     def _failed(self, child: Child, error: Exception, *, escalates: bool) -> None:
-        """Tell the actor's parent, if it has one, that it has ended for good; or let the parent fail with it."""
+        """Tell the actor's parent, if any, that the actor has ended for good, or make the parent fail with it."""
         parent = self._family.parent(child)
         cell = None if parent is None else self._cells.get(parent)
         if cell is not None:
@@ -565,22 +565,22 @@ class ActorSystem:
             with self._lock:
                 if self._closed:
                     raise _closed()
-                if parent is not None:  # before it can fail
+                if parent is not None:  # before the actor can fail
                     self._family.add(parent, ref, None)
                 place = self._on_loop if isinstance(actor, EventLoopActor) else self.pool
                 actor.go(place, keeper, self.letters)
             return ref
         if isinstance(actor, pykka.ThreadingActor):
-            # The system ends it, at exit too, which would wait for any thread but a daemon first.
+            # The system stops it, also at exit, where Python would first wait for any non-daemon thread.
             vars(actor)["use_daemon_thread"] = True
         pykka.ActorRegistry.register(ref)
-        actor._start_actor_loop()  # which is what pykka's own `start` calls
+        actor._start_actor_loop()  # as pykka's own `start` does
         with self._lock:
             too_late = self._closed
             self._threads = [*(thread for thread in self._threads if thread.is_alive()), ref]
             if parent is not None:
                 self._family.add(parent, ref, None)
-        if too_late:  # whoever closes the system does not look for threads any more
+        if too_late:  # the closing thread no longer looks for threads
             ref.stop()
             raise _closed()
         return ref
@@ -609,13 +609,13 @@ class ActorSystem:
         return cell
 
     def _stop_everyone(self) -> bool:
-        """Stop who is live, those with a log first, since they may need the others; tell whether there was anybody."""
+        """Stop the live actors, event-sourced ones first, as they may need the others; return whether any lived."""
         sourced = self._stop_sourced()
         for actor in self.pool.live():
             if isinstance(actor, PooledActor):
                 actor.hurry()
         for _ in range(ROUNDS):
-            # What the others are doing now may wake those with a log up again, who may need the others.
+            # The plain actors' current work may wake event-sourced actors again, which may need the plain ones.
             for ref in self._plain():
                 _hear_out(ref)
             if not self._stop_sourced():
@@ -633,13 +633,13 @@ class ActorSystem:
         return bool(stopping)
 
     def _unfinished(self) -> list[str]:
-        """Name some of the actors that live."""
+        """Return the names of some of the live actors."""
         named = [f"{kind.__name__} {id_!r}" for kind, id_ in list(self._cells)]
         named += [ref.actor_class.__name__ for ref in self._plain()]
         return named if len(named) <= _NAMED else [*named[:_NAMED], f"{len(named) - _NAMED} more actors"]
 
     def _plain(self) -> list[PlainReference]:
-        """Return the actors without a log that live."""
+        """Return the live actors without a log."""
         pooled = [
             actor.actor_ref
             for actor in self.pool.live()
@@ -666,7 +666,7 @@ def _closed() -> RuntimeClosedError:
 
 
 def _hear_out(ref: PlainReference) -> None:
-    """Return when the actor has handled what it was sent before, if it lives so long."""
+    """Wait until the actor has handled all earlier messages or has ended."""
     with suppress(pykka.ActorDeadError, MailboxFullError):
         ref.ask(ProxyGetAttr(attr_path=("actor_urn",)))
 

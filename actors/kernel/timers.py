@@ -1,4 +1,4 @@
-"""The timers of one incarnation: what its state waits for, which of that has had its turn, and what the log has."""
+"""The timers of one incarnation: those the state waits for, those that have had their turn, and the time in the log."""
 
 from __future__ import annotations
 
@@ -15,24 +15,24 @@ from reenact.actors.kernel.lineage import Command, State
 from reenact.actors.kernel.mailbox import DUE, Envelope
 
 _LOOKS = 100
-"""Streams with the same time among which one is looked for; if there are more, it is rather said once more."""
+"""How many streams with the same due time are searched for this one; if there are more, the time is recorded again."""
 
 
 _log = logging.getLogger("reenact.kernel")
 
 
 class Own(Envelope):
-    """A command of the actor's own, such as the one of a timer."""
+    """A command that the actor sends itself, such as that of a timer."""
 
-    timer: Timer[Any] | None = None  # as the message: its actor knows
+    timer: Timer[Any] | None = None  # untyped, like the message: its actor knows the type
 
 
 class First(Own):
-    """One that comes before any message of others: if it cannot be recorded, the actor has not started."""
+    """A command handled before any message from outside: if it cannot be recorded, the actor has not started."""
 
 
 class Waiting(Generic[State, Command]):
-    """What an actor waits for. Used by whoever holds its mailbox, so by one thread at a time."""
+    """The timers an actor waits for. Used by the holder of its mailbox, so by one thread at a time."""
 
     __slots__ = ("_context", "due", "fired", "timers")
 
@@ -40,12 +40,12 @@ class Waiting(Generic[State, Command]):
         self._context = context
         self.timers = timers
         self.fired: tuple[Timer[Command], ...] = ()
-        """The timers that have had their turn in this incarnation, and that the state still waits for."""
+        """The timers that have had their turn in this incarnation, and that the state still has."""
         self.due: int | msgspec.UnsetType | None = msgspec.UNSET
-        """When the log says that the actor is to be woken, if that is known."""
+        """The time in the log at which the actor is to be woken, or UNSET if unknown."""
 
     def timers_of(self, state: State) -> tuple[Timer[Command], ...]:
-        """Return what the state waits for.
+        """Return the timers of the state.
 
         Raises:
             TypeError: `timers` does not return a sequence.
@@ -54,16 +54,16 @@ class Waiting(Generic[State, Command]):
         returned = self.timers(state)
         try:
             return tuple(returned)
-        except TypeError:  # which a generator of the user's may raise as well
+        except TypeError:  # a user's generator may raise it as well
             if not is_sequence(returned):
                 self._refuse(returned)
             raise
 
     def check(self, timers: Iterable[Timer[Command]]) -> None:
-        """Refuse what `timers` has returned if one of it is no timer.
+        """Check that everything `timers` has returned is a timer.
 
         Raises:
-            TypeError: that is so.
+            TypeError: something is not a timer.
         """
         for timer in timers:
             if not isinstance(timer, Timer):  # pyright: ignore[reportUnnecessaryIsInstance]  # a user's own
@@ -84,16 +84,16 @@ class Waiting(Generic[State, Command]):
         return [timer for timer in timers if timer not in self.fired]
 
     def ripe(self, state: State) -> list[Timer[Command]]:
-        """Return the timers whose time has come, in its order."""
+        """Return the due timers, in order of time."""
         now = self._context.clock()
         return sorted((timer for timer in self.left(state) if timer.at <= now), key=lambda timer: timer.at)
 
     def after(self, envelope: Envelope) -> tuple[Timer[Command], ...]:
-        """Return the timers that have had their turn when this message has had its own."""
+        """Return the timers that will have had their turn once this message is handled."""
         return (*self.fired, envelope.timer) if isinstance(envelope, Own) and envelope.timer is not None else self.fired
 
     def is_past(self, timer: Timer[Command] | None, state: State) -> bool:
-        """Return whether the state waits for the timer no more, because of what came before it."""
+        """Return whether the state no longer waits for the timer, because of an earlier command."""
         if timer is None:
             return False
         left = self.left(state)
@@ -111,7 +111,10 @@ class Waiting(Generic[State, Command]):
         return True
 
     def first(self, state: State, *, is_new: bool = False) -> list[First]:
-        """Return what the timers have to say when the actor has recovered; of a new one the log says no time."""
+        """Return the first commands of a recovered actor: its due timers', or one to record its due time.
+
+        The log has no due time for a new actor.
+        """
         ripe = self.ripe(state)
         if ripe:
             return [First(timer.command, None, timer) for timer in ripe]
@@ -119,7 +122,7 @@ class Waiting(Generic[State, Command]):
         if due is None:
             self.due = None if is_new else msgspec.UNSET
             return []
-        # The class may wait for something else than it did when the last event was recorded.
+        # The class may have other timers than when the last event was recorded.
         context = self._context
         if (context.stream, due) not in context.journal.due(after=due - 1, until=due, limit=_LOOKS):
             return [First(DUE)]
@@ -127,11 +130,11 @@ class Waiting(Generic[State, Command]):
         return []
 
     def forget_due(self) -> None:
-        """Look into the log again for what it says: another writer may have changed it."""
+        """Forget the due time that the log holds: another writer may have changed it."""
         self.due = msgspec.UNSET
 
     def noted(self, fired: tuple[Timer[Command], ...], due: int | None) -> None:
-        """Take note of what has become durable, and see to it that the actor is woken."""
+        """Record what has become durable, and schedule the actor's next wake-up."""
         self.fired, before, self.due = fired, self.due, due
         if due is not None and due != before:
             self._context.system.alarms.hint(self._context.stream, due)

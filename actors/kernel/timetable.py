@@ -1,4 +1,4 @@
-"""What is to be done later: acts at a time, on one thread, which is there once there is something to be done."""
+"""Runs functions at scheduled times, on one thread, which is started when first needed."""
 
 from __future__ import annotations
 
@@ -13,36 +13,36 @@ from typing import Protocol, TypeAlias, runtime_checkable
 from reenact.actors.kernel.pool import here
 
 SECOND = 1_000_000
-"""Microseconds."""
+"""Microseconds per second."""
 
 Clock: TypeAlias = Callable[[], int]
-"""Tells the time: microseconds since 1970-01-01 UTC. It may be set, also backwards."""
+"""Returns microseconds since 1970-01-01 UTC. The clock may be set, also backwards."""
 
 Act: TypeAlias = Callable[[], object]
 
 _NEVER = 1_000_000_000.0
-"""Seconds that nobody lives to see; a condition does not wait for much longer."""
+"""A practically infinite delay in seconds; a condition variable cannot wait for much longer."""
 
 _ENOUGH = 64
-"""Entries among which those that are called off are not worth looking for."""
+"""Up to this many entries, cancelled ones are not removed."""
 
 _log = logging.getLogger("reenact.kernel")
 
 
 @runtime_checkable
 class ControlledClock(Protocol):
-    """A clock that somebody moves: what is due is then done by whoever moves it, before the move returns."""
+    """A clock that the caller moves: acts that become due run on the thread that moves it, during the move."""
 
     def __call__(self) -> int:
         """Return the time in microseconds since 1970-01-01 UTC."""
         ...
 
     def elapsed(self) -> int:
-        """Return microseconds since some moment; they never go backwards."""
+        """Return monotonic microseconds since an arbitrary moment."""
         ...
 
     def watch(self, callback: Callable[[], object]) -> Callable[[], None]:
-        """Have `callback` called after each move; what is returned ends that."""
+        """Call `callback` after each move; return a function that ends that."""
         ...
 
 
@@ -52,12 +52,12 @@ def microseconds() -> int:
 
 
 def elapsed() -> int:
-    """Return microseconds since some moment; they never go backwards, whatever the clock is set to."""
+    """Return monotonic microseconds since an arbitrary moment, regardless of how the clock is set."""
     return time.monotonic_ns() // 1000
 
 
 class Entry:
-    """An act that is to come, unless it is cancelled."""
+    """A scheduled act, which can be cancelled."""
 
     __slots__ = ("_act", "_lock")
 
@@ -67,21 +67,21 @@ class Entry:
 
     @property
     def is_to_come(self) -> bool:
-        """Whether the act has neither begun nor been called off."""
+        """Whether the act has neither begun nor been cancelled."""
         return self._act is not None
 
     def cancel(self) -> bool:
-        """Call the act off; returns False if it has begun already, or was called off before."""
+        """Cancel the act; return False if it has begun already or was cancelled before."""
         return self._take() is not None
 
     def run(self) -> None:
-        """Do it now, once."""
+        """Run the act now, unless it has run or was cancelled."""
         act = self._take()
         if act is None:
             return
         try:
             act()
-        except Exception:  # noqa: BLE001 - the other acts are not to blame
+        except Exception:  # noqa: BLE001 - it must not affect the other acts
             _log.exception("a scheduled action has failed")
 
     def _take(self) -> Act | None:
@@ -91,15 +91,15 @@ class Entry:
 
 
 class Timetable:
-    """Does each act when its time has come; acts must return at once."""
+    """Runs each act at its time; acts must return at once."""
 
     def __init__(self, clock: Clock) -> None:
         self._controlled = clock if isinstance(clock, ControlledClock) else None
         self.elapsed = elapsed if self._controlled is None else self._controlled.elapsed
         self._entries: list[tuple[int, int, Entry]] = []
         self._numbers = itertools.count()
-        # Protects the entries and who is busy. The acts themselves run outside of it: on the timetable's thread, or, of
-        # a controlled clock, on that of whoever moves it.
+        # Protects the entries and `_busy`. The acts run without it: on the timetable's thread, or, with a controlled
+        # clock, on the thread that moves the clock.
         self._changed = threading.Condition()
         self._thread: threading.Thread | None = None
         self._closed = False
@@ -108,7 +108,7 @@ class Timetable:
         self._unwatch: Callable[[], None] | None = None
 
     def after(self, seconds: float, act: Act) -> Entry:
-        """Do the act in so many seconds; nothing is ever done once the timetable is closed."""
+        """Schedule the act after `seconds`; nothing runs any more once the timetable is closed."""
         entry = Entry(act)
         due = self.elapsed() + round(min(seconds, _NEVER) * SECOND)
         with self._changed:
@@ -130,7 +130,7 @@ class Timetable:
         return entry
 
     def close(self) -> None:
-        """Do nothing any more, and return when what was being done is over. Idempotent."""
+        """Cancel all acts, and return when those that were running have finished. Idempotent."""
         with self._changed:
             self._closed = True
             self._entries.clear()
@@ -141,11 +141,11 @@ class Timetable:
         if self._thread is not None and self._thread is not threading.current_thread():
             self._thread.join()
         me = threading.get_ident()
-        with self._changed:  # whoever moves a controlled clock has no thread of ours to be joined
+        with self._changed:  # the thread that moves a controlled clock is not ours to join
             self._changed.wait_for(lambda: all(other == me for other in self._busy))
 
     def _clear_out(self) -> None:
-        # Most timeouts are called off long before their time: they must not pile up until then.
+        # Most timeouts are cancelled long before their time: they must not accumulate until then.
         self._entries = [entry for entry in self._entries if entry[2].is_to_come]
         heapq.heapify(self._entries)
         self._enough = max(_ENOUGH, 2 * len(self._entries))
