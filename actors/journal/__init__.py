@@ -1,1 +1,1 @@
-"""The log: streams of events with a feed beside them, durable in groups, chained, and read in one global order."""
+"""The event log: hash-chained streams with feeds, group commit, and one global order of events."""

@@ -1,4 +1,4 @@
-"""The cipher of the `eventsourcing` library, AES-GCM, with what it makes of a key kept from one call to the next."""
+"""The AES-GCM cipher of the `eventsourcing` library, with the cipher object cached between calls."""
 
 from __future__ import annotations
 
@@ -16,29 +16,29 @@ _TAG = 16
 _AT_ONCE = 512
 
 _nonces: deque[bytes] = deque()
-# A child process that went on with its parent's would use some of them twice, which breaks AES-GCM.
+# A forked child that used the rest of the parent's nonces would use some of them twice, which breaks AES-GCM.
 os.register_at_fork(after_in_child=_nonces.clear)
 
 
 class KeptCipher(AESCipher):
-    """Encrypts as its base does, byte for byte, in less than half of the time."""
+    """Encrypts exactly as its base class does, in less than half of the time."""
 
     def __init__(self, key: bytes) -> None:
-        """Take a key of 32 bytes."""
+        """Use a key of 32 bytes."""
         super().__init__(Environment("", {AESCipher.CIPHER_KEY: b64encode(key).decode()}))
         self._gcm = AESGCM(key)
 
     def encrypt(self, plaintext: bytes) -> bytes:
-        """Return a random nonce, the tag, and the bytes encrypted."""
+        """Return a random nonce, the tag and the ciphertext."""
         nonce = _nonce()
         sealed = self._gcm.encrypt(nonce, plaintext, None)
         return nonce + sealed[-_TAG:] + sealed[:-_TAG]
 
     def decrypt(self, ciphertext: bytes) -> bytes:
-        """Return the bytes that were encrypted.
+        """Decrypt the bytes.
 
         Raises:
-            ValueError: they were changed, or another key has encrypted them.
+            ValueError: they were changed, or encrypted with another key.
         """
         nonce, tag, sealed = ciphertext[:_NONCE], ciphertext[_NONCE : _NONCE + _TAG], ciphertext[_NONCE + _TAG :]
         try:
@@ -48,7 +48,7 @@ class KeptCipher(AESCipher):
 
 
 def _nonce() -> bytes:
-    """Return a random nonce. They are drawn many at once: each call of the system lets other threads go first."""
+    """Return a random nonce. Many are drawn at once, since each system call may let other threads run first."""
     try:
         return _nonces.pop()
     except IndexError:

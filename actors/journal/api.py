@@ -1,4 +1,4 @@
-"""The journal's promise: append-only streams, a feed beside them, and what is heard after a commit."""
+"""The interface of journals: append-only streams, their feeds, and the notifications after a commit."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from typing import Any, Literal, Protocol, TypeAlias, runtime_checkable
 import msgspec
 
 from reenact.domain.errors import LogUnusableError
-from reenact.domain.stream.feed import Entry as Entry  # noqa: PLC0414 - part of the promise
+from reenact.domain.stream.feed import Entry as Entry  # noqa: PLC0414 - part of the interface
 from reenact.domain.stream.feed import Segment as Segment  # noqa: PLC0414 - likewise
 
 
 class Derived(msgspec.Struct, frozen=True, gc=False):
-    """Segments that are not stored: this version derives them from the events of their step, and from what it `needs`.
+    """Segments that are not stored: this version derives them from the events of their step and from `needs`.
 
-    That is in MessagePack.
+    `needs` is encoded in MessagePack.
     """
 
     version: int
@@ -28,14 +28,14 @@ class Derived(msgspec.Struct, frozen=True, gc=False):
 
 
 Kept: TypeAlias = tuple[Segment, ...] | Derived
-"""What a step announces in the feed of its topic: segments that are stored, or derived when they are read."""
+"""The announcements of a step in the feed of its topic: stored segments, or ones derived from events when read."""
 
 
 class Publication(msgspec.Struct, frozen=True, gc=False):
-    """What has become durable and may now be heard of.
+    """A segment that has become durable and is published.
 
-    `first_cursor` is the cursor of the first entry; the others follow without holes. Both `topic` and
-    `first_cursor` are None for what belongs to no topic and is not kept.
+    `first_cursor` is the cursor of the first entry; the others follow without gaps. `topic` and `first_cursor` are both
+    None for a transient segment, which belongs to no topic and is not stored.
     """
 
     topic: str | None
@@ -44,12 +44,12 @@ class Publication(msgspec.Struct, frozen=True, gc=False):
 
 
 class Recorded(msgspec.Struct, frozen=True, gc=False):
-    """An event as the log holds it. `recorded_at` is microseconds since 1970-01-01 UTC.
+    """An event as read from the log. `recorded_at` is microseconds since 1970-01-01 UTC.
 
-    Whoever verifies a log is told whether something was taken out of the event; nobody else is. `cause` stands on the
-    first event of a step that was appended with one: the step goes on until the stream's next event that has one. What
-    `is_behind_forgotten` comes behind events that can be read by nobody, of its stream or, in the order of the log, of
-    any.
+    Only verification sets `is_redacted`, if something was removed from the event. `cause` is set on the first event of
+    a step that was appended with one: the step extends to the stream's next event that has a cause.
+    `is_behind_forgotten` is set if unreadable events precede this one, in its stream, or, when read in log order, in
+    any stream.
     """
 
     stream: str
@@ -63,10 +63,10 @@ class Recorded(msgspec.Struct, frozen=True, gc=False):
 
 
 class FeedRow(msgspec.Struct, frozen=True, gc=False):
-    """What a row of the log holds of a topic's feed: the cursors `first_cursor` … `first_cursor + count - 1`.
+    """The part of a topic's feed in one log row: the cursors `first_cursor` … `first_cursor + count - 1`.
 
-    The row may hold events, too, which the last of these announce; so many of the segments are `derived` from them.
-    What `is_behind_forgotten` comes behind what can be read by nobody.
+    The row may also hold events, which its last segments announce; `derived` is the number of segments derived from
+    them. `is_behind_forgotten` is set if unreadable rows precede this one.
     """
 
     topic: str
@@ -78,14 +78,14 @@ class FeedRow(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def stored(self) -> tuple[Segment, ...]:
-        """The segments that stand in the row."""
+        """The segments that are stored in the row."""
         return self.segments[: len(self.segments) - self.derived]
 
 
 class WrittenRow(msgspec.Struct, frozen=True, gc=False):
-    """A row by its number in the log: what its stream's feed has of it, or its events if these were asked for.
+    """A row by its number in the log: its feed part, or its events if these were requested.
 
-    If it cannot be read, `error` says why. `first_cursor` and `heard` are what its feed part ought to hold.
+    If the row cannot be read, `error` says why. `first_cursor` and `heard` are those that the feed part must have.
     """
 
     number: int
@@ -98,9 +98,9 @@ class WrittenRow(msgspec.Struct, frozen=True, gc=False):
 
 
 class Snapshot(msgspec.Struct, frozen=True, gc=False):
-    """What a stream adds up to at a version, encoded; `topic` names the form, and forms that nobody knows are skipped.
+    """The encoded state of a stream at a version; `topic` names the form, and unknown forms are ignored.
 
-    It can be deleted at any time: the events say the same.
+    It can be deleted at any time, since the events give the same state.
     """
 
     stream: str
@@ -110,9 +110,9 @@ class Snapshot(msgspec.Struct, frozen=True, gc=False):
 
 
 class Mark(msgspec.Struct, frozen=True, gc=False):
-    """How far a consumer of a topic has come: what is up to `cursor` is acknowledged.
+    """The progress of a consumer of a topic: it has acknowledged everything up to `cursor`.
 
-    `at` is when that was last said, in microseconds since 1970-01-01 UTC.
+    `at` is the time of the last acknowledgement, in microseconds since 1970-01-01 UTC.
     """
 
     topic: str
@@ -122,10 +122,10 @@ class Mark(msgspec.Struct, frozen=True, gc=False):
 
 
 class Remembered(msgspec.Struct, frozen=True, gc=False):
-    """A request that has taken effect, so that the same one, sent again, takes none.
+    """A request that has taken effect, so that the same request takes no effect when it is sent again.
 
-    `digest` is that of what was asked; `note` is what the answer is made from if it has to be given again; `at` is when
-    it took effect, in microseconds since 1970-01-01 UTC.
+    `digest` is the digest of the request's content; `note` is the data from which the response is built again; `at` is
+    the time at which it took effect, in microseconds since 1970-01-01 UTC.
     """
 
     id: str
@@ -135,9 +135,9 @@ class Remembered(msgspec.Struct, frozen=True, gc=False):
 
 
 class Link(msgspec.Struct, frozen=True, gc=False):
-    """An event of a stream in the chain: where it stands, when it was recorded, and the digest of the row it is in.
+    """An event's place in the hash chain: its version and position, its time, and the digest of its row.
 
-    The digest says what the row and all before it in the stream are.
+    The digest covers the row and all rows before it in the stream.
     """
 
     version: int
@@ -147,14 +147,14 @@ class Link(msgspec.Struct, frozen=True, gc=False):
 
 
 class Committed(msgspec.Struct, frozen=True, gc=False):
-    """An append that is durable: the stream's version and the log's position after it."""
+    """The outcome of an append that is durable: the stream's version and the log's position after it."""
 
     version: int
     position: int
 
 
 Outcome: TypeAlias = Committed | Exception
-"""What became of an append: `Committed`, `ConflictError` or another `StorageError`, or `RequestReusedError`."""
+"""The outcome of an append: `Committed`, `ConflictError` or another `StorageError`, or `RequestReusedError`."""
 
 Done: TypeAlias = Callable[[Outcome], None]
 
@@ -162,13 +162,12 @@ Done: TypeAlias = Callable[[Outcome], None]
 class Append(msgspec.Struct, frozen=True, gc=False):
     """One atomic step of a stream: all of its events and entries become durable together, or none.
 
-    `after` is the stream's version that the events were decided on, `None` for a step that has no events and may
-    come at any version. `kept` entries enter the feed of the topic, which is the stream itself; what is derived from
-    the events is not stored beside them. `passing` entries are heard after those, and kept nowhere. `snapshot` takes
-    the place of earlier ones of the stream. `due` is when the stream is to be woken next, in microseconds since
-    1970-01-01 UTC: None for never, UNSET for what stands already.
-    `remembered` is the request that the step carries out, if one is to be carried out once only. `cause` is the command
-    that the events follow from, in its stored form; it is stored beside them.
+    `after` is the stream's version that the events were decided on; it is None for a step without events that may come
+    at any version. `kept` entries enter the feed of the topic, which is the stream itself; those derived from the
+    events are not stored in addition. `passing` entries are published after those, and not stored. `snapshot` replaces
+    the stream's earlier ones. `due` is when the stream is to be woken next, in microseconds since 1970-01-01 UTC: None
+    means never, UNSET leaves the time unchanged. `remembered` is the request that the step carries out, if it must be
+    carried out only once. `cause` is the command that led to the events, in its stored form; it is stored with them.
     """
 
     stream: str
@@ -184,28 +183,28 @@ class Append(msgspec.Struct, frozen=True, gc=False):
 
 
 class Journal(Protocol):
-    """An append-only history for each stream, and one global order over all of them."""
+    """An append-only history per stream, and one global order of all events."""
 
     def append(self, step: Append, done: Done) -> None:
-        """Make the step durable, let it be heard of, then call `done` with the outcome, on the thread that writes.
+        """Make the step durable, publish its segments, then call `done` with the outcome, on the writing thread.
 
-        Returns at once. Steps of one stream take effect in the order in which they were handed over; once one is
-        refused, all behind it are refused too until `recover` has been called for the stream. Only a step whose
-        `remembered` request has taken effect before is as if it had not been handed over, whatever comes behind it: its
-        outcome is `RequestReusedError`.
+        Returns at once. Steps of one stream take effect in the order in which they were appended; once one is refused,
+        all later ones are refused too, until `recover` is called for the stream. The exception is a step whose
+        `remembered` request has taken effect before: its outcome is `RequestReusedError`, and later steps are not
+        refused.
 
         Raises:
             RuntimeClosedError: the journal is closed; `done` is not called.
-            ValueError: the step has events and no `after`; likewise.
+            ValueError: the step has events and no `after`; `done` is not called.
         """
         ...
 
     def recover(self, stream: str, *, after: int = -1) -> list[Recorded]:
-        """Wait for what is under way, accept steps of the stream again, and return its events with a version above.
+        """Wait for pending steps, accept steps of the stream again, and return its events with a version above `after`.
 
         Raises:
             RuntimeClosedError: the journal is closed.
-            RuntimeError: it was called from a listener or from `done`, and would wait for itself.
+            RuntimeError: called from a listener or from `done`, where it would wait for itself.
             StorageError: the log cannot be written or read; steps of the stream are still refused.
         """
         ...
@@ -219,11 +218,11 @@ class Journal(Protocol):
         ...
 
     def read_feed(self, topic: str, *, after: int = 0, limit: int = 1000) -> list[FeedRow]:
-        """Return up to `limit` feed rows that hold cursors above `after`; the first row may begin before it."""
+        """Return up to `limit` feed rows with cursors above `after`; the first row may begin before that."""
         ...
 
     def read_feed_backwards(self, topic: str) -> Iterator[FeedRow]:
-        """Yield the topic's feed rows, the newest first, reading no more than is asked for."""
+        """Yield the topic's feed rows, newest first, reading them lazily."""
         ...
 
     def snapshot(self, stream: str) -> Snapshot | None:
@@ -231,19 +230,19 @@ class Journal(Protocol):
         ...
 
     def snapshots(self, *, after: str = "", limit: int = 1000) -> list[Snapshot]:
-        """Return the last snapshots of up to `limit` streams, in the order of their names, from behind `after`."""
+        """Return the last snapshots of up to `limit` streams whose names come after `after`, in name order."""
         ...
 
     def delete_snapshots(self) -> None:
-        """Delete the snapshots of all streams; returns when that is durable."""
+        """Delete the snapshots of all streams; returns when the deletion is durable."""
         ...
 
     def due(self, *, after: int, until: int, limit: int = 1000) -> list[tuple[str, int]]:
-        """Return up to `limit` streams that are to be woken in this time, `until` included, in its order."""
+        """Return up to `limit` streams that are due after `after` and up to `until` inclusive, in the order of time."""
         ...
 
     def next_due(self, *, after: int) -> int | None:
-        """Return the next time at which a stream is to be woken, if there is one."""
+        """Return the next time at which a stream is due, or None."""
         ...
 
     def head(self) -> int:
@@ -251,22 +250,22 @@ class Journal(Protocol):
         ...
 
     def close(self) -> None:
-        """Make durable what was handed over, then let go of the log. Idempotent."""
+        """Make pending steps durable, then close the log. Idempotent."""
         ...
 
 
 @runtime_checkable
 class FeedJournal(Protocol):
-    """What a journal with feeds keeps beside them: how far consumers have come, and what has been carried out."""
+    """The additional data of a journal with feeds: the progress of consumers, and the requests carried out."""
 
     def feed_end(self, topic: str) -> int:
-        """Return the last cursor of the topic's feed, 0 if it has none."""
+        """Return the last cursor of the topic's feed, 0 if it is empty."""
         ...
 
     def acknowledge(self, marks: Sequence[Mark], done: Done) -> None:
-        """Record how far consumers have come, then call `done` on the thread that writes. Returns at once.
+        """Record the progress of consumers, then call `done` on the writing thread. Returns at once.
 
-        A cursor never goes back: of two marks of a consumer the higher cursor and the later time stand.
+        A cursor never goes back: of two marks of a consumer, the higher cursor and the later time are kept.
 
         Raises:
             RuntimeClosedError: the journal is closed; `done` is not called.
@@ -274,17 +273,17 @@ class FeedJournal(Protocol):
         ...
 
     def mark(self, topic: str, client_id: str) -> Mark | None:
-        """Return how far the consumer has come, None if nobody knows it."""
+        """Return the mark of the consumer, or None if it has none."""
         ...
 
     def marks(self, topic: str) -> list[Mark]:
-        """Return how far the topic's consumers have come, by their ids."""
+        """Return the marks of the topic's consumers, in the order of their ids."""
         ...
 
     def forget_marks(self, *, before: int, keep: Collection[tuple[str, str]] = ()) -> int:
-        """Delete the marks that were last said before that time, but for those of the (topic, client id) in `keep`.
+        """Delete the marks that were last updated before that time, except for the (topic, client id) pairs in `keep`.
 
-        Returns how many they were, once that is durable.
+        Returns their number, once the deletion is durable.
         """
         ...
 
@@ -293,70 +292,70 @@ class FeedJournal(Protocol):
         ...
 
     def forget_requests(self, *, before: int) -> int:
-        """Delete what took effect before that time; returns how many they were, once that is durable."""
+        """Delete the requests that took effect before that time; returns their number, once the deletion is durable."""
         ...
 
     def replace_feed(self, topic: str, first_cursor: int, last_cursor: int, segments: Sequence[Segment]) -> None:
-        """Put one row in place of the rows that hold exactly these cursors; returns when that is durable.
+        """Replace the rows that hold exactly these cursors by one row; returns when that is durable.
 
-        Its segments say less than those that stand in the rows, under the same cursors. Only the last of the rows may
-        hold events, which stay, with what is derived from them. The new row is sealed: `verify` finds it changed,
-        removed or moved, as any other.
+        The new segments say less than the stored ones, under the same cursors. Only the last of the rows may hold
+        events; these stay, with what is derived from them. The new row is sealed: `verify` detects its change, removal
+        or move as for any other row.
 
         Raises:
             RuntimeClosedError: the journal is closed.
-            ValueError: no rows hold exactly these cursors, or one of them has events and is not the last.
-            StorageError: the log cannot be written, or the rows are not as they were written.
+            ValueError: no rows hold exactly these cursors, or one with events is not the last.
+            StorageError: the log cannot be written, or the rows have been changed.
         """
         ...
 
     def stale_feeds(self, *, after: int, limit: int = 1000) -> list[tuple[int, str, int]]:
-        """Return up to `limit` feed rows behind a place, in the order in which they were written, the oldest first.
+        """Return up to `limit` feed rows after a row number, in the order in which they were written, oldest first.
 
-        Each as its place, its topic and when it was recorded, in microseconds since 1970-01-01 UTC. Those that are
-        sealed are left out.
+        Each as its row number, its topic and the time it was recorded, in microseconds since 1970-01-01 UTC. Sealed
+        rows are omitted.
         """
         ...
 
 
 @runtime_checkable
 class ChainedJournal(Protocol):
-    """A journal whose records are chained, so that a stream can name the history of another one and go on with it."""
+    """A journal with hash-chained records, so that a stream can refer to the history of another and continue it."""
 
     def link(self, stream: str, version: int) -> Link | None:
-        """Return the event of this version, None if there is none."""
+        """Return the link of the event with this version, None if there is none."""
         ...
 
     def link_at(self, stream: str, position: int) -> Link | None:
-        """Return the stream's last event up to the position of the log, None if there is none."""
+        """Return the link of the stream's last event up to this log position, None if there is none."""
         ...
 
     def read_until(self, stream: str, version: int, *, after: int = -1) -> list[Recorded]:
-        """Return the stream's events with a version above `after` and up to `version`, which is included."""
+        """Return the stream's events with a version above `after` and up to `version` inclusive."""
         ...
 
 
 @runtime_checkable
 class SettlingJournal(Protocol):
-    """A journal that can gather steps, and work on the thread of whoever appends, so that no other has to be woken."""
+    """A journal that can batch steps and write them on the appending thread, so that no other thread must be woken."""
 
     def append_with_next(self, step: Append, done: Done) -> None:
-        """Do as `append`, but wake nobody: whoever calls this calls `flush` or `settle` soon.
+        """Append like `append`, but wake no thread: the caller must call `flush` or `settle` soon.
 
-        What is appended until then becomes durable together.
+        All steps appended until then become durable together.
 
         Raises:
             RuntimeClosedError: the journal is closed; `done` is not called.
-            ValueError: the step has events and no `after`; likewise.
+            ValueError: the step has events and no `after`; `done` is not called.
         """
         ...
 
     def flush(self, then: Callable[[], object]) -> None:
-        """Have what was handed over written, and `then` called once it is settled, on any thread. Returns at once."""
+        """Start writing the pending steps, and call `then` when that is finished, on any thread. Returns at once."""
         ...
 
     def settle(self) -> None:
-        """Write what was handed over on the current thread, if nobody is writing; else whoever is does it.
+        """Write the pending steps on the current thread, or leave them to the thread that is writing.
 
         Each `done` may have been called when this returns. The caller must hold no lock that a `done` or a listener
         takes.
@@ -365,10 +364,10 @@ class SettlingJournal(Protocol):
 
 
 Synchronous: TypeAlias = Literal["FULL", "NORMAL", "OFF"]
-"""What an acknowledged append survives: a loss of power (FULL), a crash of the process (NORMAL, OFF)."""
+"""What acknowledged appends survive: a power failure (FULL), a crash of the process (NORMAL, OFF)."""
 
 Listener: TypeAlias = Callable[[Iterable[Publication]], None]
-"""Hears each commit once, on the thread that writes, before `done` is called; must return at once and not raise."""
+"""Called once per commit, on the writing thread, before `done` is called; must return at once and not raise."""
 
 Publisher: TypeAlias = Callable[[range, Sequence[Publication]], None]
-"""Does what a `Listener` does, and is given the numbers of the rows that the commit has written."""
+"""Like a `Listener`, but also gets the numbers of the rows that the commit has written."""

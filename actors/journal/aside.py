@@ -1,4 +1,4 @@
-"""What one transaction does beside the streams: how far consumers have come, and what has been carried out."""
+"""Collects a transaction's changes to the tables beside the streams: consumer marks and requests."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from reenact.domain.chain import request_proof
 
 
 class Aside:
-    """Marks, gathered so that each consumer is written once, and requests that were not carried out before."""
+    """Collects marks, so that each consumer is written once, and requests that have not been carried out before."""
 
     def __init__(self, store: Store, requests: Sequence[Request]) -> None:
-        """Begin with nothing, in the store's open transaction; what these requests ask for is looked up together."""
+        """Start empty, in the store's open transaction; all these requests are looked up together."""
         self._store = store
         self._expected = requests
         self._standing: set[str] | None = None
@@ -22,7 +22,7 @@ class Aside:
         self._marks: dict[tuple[str, str], tuple[int, int]] = {}
 
     def mark(self, marks: Iterable[Mark]) -> None:
-        """Take marks in; the higher cursor and the later time stand."""
+        """Add marks; of several for a consumer, the higher cursor and the later time are kept."""
         gathered = self._marks
         for mark in marks:
             key = (mark.topic, mark.client_id)
@@ -30,28 +30,28 @@ class Aside:
             gathered[key] = (max(cursor, mark.cursor), max(at, mark.at))
 
     def delete_marks(self, consumers: Sequence[tuple[str, str]], before: int) -> int:
-        """Delete marks, also of those that were taken in, and return how many they were."""
+        """Delete marks, including those added here, and return their number."""
         self._store.write_marks(self._mark_values())
         self._marks.clear()
         return self._store.delete_marks(consumers, before)
 
     def remembers(self, request_id: str) -> bool:
-        """Return whether the request has taken effect, or does in this transaction."""
+        """Return whether the request has taken effect, or takes effect in this transaction."""
         if self._standing is None:
             self._standing = set(self._store.remembered(list(set(remembered_of(self._expected)))))
         return request_id in self._standing or request_id in self._remembered
 
     def remember(self, request: Remembered) -> None:
-        """Take in a request that is not remembered."""
+        """Add a request that has not been carried out before."""
         self._remembered[request.id] = request
 
     def delete_requests(self, request_ids: Sequence[str], before: int) -> int:
-        """Delete requests of earlier transactions and return how many they were."""
+        """Delete requests of earlier transactions and return their number."""
         self._standing = None
         return self._store.delete_requests(request_ids, before)
 
     def fill(self, changes: Changes) -> None:
-        """Say what is to be written."""
+        """Add the collected changes to those of the transaction."""
         changes.marks = self._mark_values()
         for request in self._remembered.values():
             proof = request_proof(request.id.encode(), request.digest, request.note, request.at)

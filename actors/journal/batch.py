@@ -1,4 +1,4 @@
-"""What one transaction will write: requests are checked against the heads, numbered, chained and packed."""
+"""Builds the content of one transaction: checks requests against the stream ends, numbers, chains and packs them."""
 
 from __future__ import annotations
 
@@ -49,16 +49,16 @@ from reenact.domain.errors import ConflictError, LogLockedError, RequestReusedEr
 from reenact.domain.stream.feed import pack_feed, pack_segments
 
 MOST_PACKED = 500
-"""Announcements without events that are so many are a row: whoever reads one has all of it in memory."""
+"""How many announcements without events fill a row: a reader of one of them has the whole row in memory."""
 MOST_BYTES = 256 * 1024
-"""Those that would be longer become several rows, as long as each has more than one of them."""
+"""Longer rows are split, as long as each part has more than one announcement."""
 _encode = msgspec.msgpack.Encoder().encode
 _Open: TypeAlias = list[tuple[dict[str, str], list[Entry]]]
-"""Laid out as segments are, but open at the end."""
+"""Like segments, but the lists can still grow."""
 
 
 class Batch:
-    """The effects of requests in their order, gathered inside one transaction and written together at its end."""
+    """The effects of requests in order, collected within one transaction and written together at its end."""
 
     def __init__(
         self,
@@ -71,28 +71,28 @@ class Batch:
         refused: dict[str, StorageError],
         epochs: Epochs | None = None,
     ) -> None:
-        """Begin behind the row with the number and the event at the position, in the store's open transaction.
+        """Start after this row number and this event position, in the store's open transaction.
 
-        `refused` holds the streams of which no step is accepted, and why. With `epochs`, only what belongs to shards
-        that this node owns is.
+        `refused` maps the streams whose steps are refused to the reasons. With `epochs`, steps of shards that this node
+        does not own are refused.
         """
         self.number = number
         self.position = position
         self.has_events = False
-        """Whether the log's position moves."""
+        """Whether the log's position advances."""
         self.rows = range(0)
-        """The numbers of the rows, once they are written."""
+        """The numbers of the rows, after they are written."""
         self.refused = refused.copy()
         self.publications: list[Publication] = []
         self.outcomes: list[Outcome] = []
-        """What became of each request, in their order."""
+        """The outcome of each request, in order."""
         self._store = store
         self._heads = heads
         self._encode = codec.encode
         self._vault = codec.vault if codec.vault is not None and codec.vault.has_ring else None
         self._codec = codec
         self.keys: dict[str, Key] = {}
-        """Data keys that this writes; they may stand in the log already."""
+        """Data keys that this batch writes; they may be in the log already."""
         self._destroyed: list[str] = []
         self._taken_keys: Values = []
         self._steps: Values = []
@@ -108,7 +108,7 @@ class Batch:
         self._epochs = epochs
 
     def take_in(self, requests: Sequence[Request]) -> None:
-        """Take requests in, or refuse them; whatever is raised here leaves the batch and the heads unusable."""
+        """Process requests, or refuse them; an exception here leaves the batch and the heads unusable."""
         self._requests = requests
         report, add_step = self.outcomes.append, self._add_step
         for request in requests:
@@ -120,7 +120,7 @@ class Batch:
                 report(self._add_once(request.append, request.append.remembered))
 
     def changes(self) -> Changes:
-        """Return what is to be written."""
+        """Return the changes to write."""
         latest = self._latest
         for stream in tuple(self._packings):
             self._write_packed(stream)
@@ -154,7 +154,7 @@ class Batch:
         return changes
 
     def shift(self, changes: Changes) -> None:
-        """Take note that the changes came to stand behind others that were not foreseen."""
+        """Correct the positions after the changes were written behind others that were not foreseen."""
         by, self.position = changes.position - self.position, changes.position
         self.outcomes = [
             msgspec.structs.replace(outcome, position=outcome.position + by)
@@ -164,7 +164,7 @@ class Batch:
         ]
 
     def _beside(self) -> Aside:
-        # Most transactions have nothing of the kind.
+        # Created on demand: most transactions have no such changes.
         if self._aside is None:
             self._aside = Aside(self._store, self._requests)
         return self._aside
@@ -201,7 +201,7 @@ class Batch:
         return Committed(0, self.position)
 
     def _add_once(self, step: Append, request: Remembered) -> Outcome:
-        # Whoever comes behind does not build upon what was done long ago: nothing but this step is refused.
+        # Later steps were not decided on the earlier outcome: only this step is refused.
         if step.stream not in self.refused and self._beside().remembers(request.id):
             return RequestReusedError(request.id)
         outcome = self._add_step(step)
@@ -246,7 +246,7 @@ class Batch:
             del self._snapshots[key]
 
     def _forget(self, request: Forgetting) -> Outcome:
-        """Write the last rows of streams, with the log's key, and have their own destroyed."""
+        """Write the last rows of the streams, with the log's key, and mark their own keys for destruction."""
         if request.remembered is not None:
             if self._beside().remembers(request.remembered.id):
                 return RequestReusedError(request.remembered.id)
@@ -263,7 +263,7 @@ class Batch:
         return Committed(version, self.position)
 
     def _key_of(self, stream: str) -> Key | None:
-        """Return the key with which a stream is written, None if nothing is encrypted."""
+        """Return the key for encrypting a stream, or None if the log is not encrypted."""
         if self._vault is None:
             return None
         key = self._vault.key_of(stream)
@@ -272,14 +272,14 @@ class Batch:
         return key
 
     def _add_events(self, step: Append, key: Key | None = None) -> int:
-        """Write a row of the events and of all that is announced until then; return the version of the last event."""
+        """Write a row with the events and all announcements collected so far; return the version of the last event."""
         stream, recorded_at, encode = step.stream, step.recorded_at, self._encode
         key = key or self._key_of(stream)
         pairs = [encode(event, recorded_at) for event in step.events]
         plain = _encode(pairs)
         events = plain if key is None else _encode([(topic, key.seal(state)) for topic, state in pairs])
         packing = self._packings.pop(stream, None)
-        if packing is None and not step.kept:  # what most actors append
+        if packing is None and not step.kept:  # the most common case
             return self._write(stream, recorded_at, key, count=len(step.events), events=events, cause=step.cause)
         packing = packing or _Packing(self._heads.get(stream)[1])
         before, kept = packing.count, step.kept
@@ -313,7 +313,7 @@ class Batch:
             self.publications.append(Publication(stream, cursor, segment))
 
     def _write_packed(self, stream: str) -> None:
-        """Write what is packed of the stream, if anything is."""
+        """Write the announcements collected for the stream, if there are any."""
         packing = self._packings.pop(stream, None)
         if packing is not None and packing.count:
             self._write_announced(stream, packing.recorded_at, packing.segments, packing.count)
@@ -338,8 +338,8 @@ class Batch:
     ) -> int:
         """Write a row, and return the version of the stream's last event.
 
-        Its first event has the `version`, or the one behind the last. With a key, `feed` and `cause` are encrypted; the
-        events are already, each by itself: their names are not.
+        `version` is that of the row's first event, by default the next one of the stream. With a key, `feed` and
+        `cause` are encrypted here; the events are already encrypted one by one, except for their names.
         """
         cause, feed, key_id = _sealed(key, cause), _sealed(key, feed), "" if key is None else key.id
         last, last_cursor, previous = self._heads.get(stream)
@@ -362,7 +362,7 @@ class Batch:
         return last
 
     def _find_moved(self, streams: Iterable[str]) -> ShardMovedError | None:
-        """Return the error for the first of the streams that belongs to another node."""
+        """Return the error for the first of the streams that belongs to another node, or None."""
         epochs = self._epochs
         if epochs is None:
             return None
@@ -418,11 +418,11 @@ class Batch:
         return Committed(0, self.position)
 
     def _find_conflict(self, request: Foreign) -> ConflictError | None:
-        """Return what forbids the events and snapshots; all of them are looked at before any is taken in."""
+        """Return the conflict that the events and snapshots have, if any; all are checked before any is accepted."""
         ends: dict[str, int] = {}
         for event in request.events:
             end = ends[event.stream] if event.stream in ends else self._heads.get(event.stream)[0]
-            # A stream that another library has begun may start at 0.
+            # A stream that another library has written may start at 0.
             if event.version != end + 1 and (end, event.version) != (-1, 1):
                 return ConflictError(event.stream, event.version - 1, max(0, end))
             ends[event.stream] = event.version
@@ -440,7 +440,7 @@ class Batch:
         return None
 
     def _stands(self, snapshot: Encoded) -> bool:
-        """Return whether there is a snapshot at this version of the stream already."""
+        """Return whether the stream already has a snapshot at this version."""
         latest = self._latest.get(snapshot.stream)
         if latest is not None:
             return latest.version == snapshot.version
@@ -448,7 +448,7 @@ class Batch:
 
 
 def refused_again(error: StorageError) -> StorageError:
-    """Return an error of the same kind for a step that comes behind the refused one."""
+    """Return an error of the same kind for a step that comes after the refused one."""
     if isinstance(error, ConflictError):
         return ConflictError(error.stream, error.expected, error.actual)
     if isinstance(error, LogLockedError):
@@ -457,10 +457,10 @@ def refused_again(error: StorageError) -> StorageError:
 
 
 class Distrust(dict[str, StorageError]):
-    """Refuses the steps of every stream that was not recovered since, because others may have written it."""
+    """Refuses steps of all streams that have not been recovered since another process may have written them."""
 
     def __init__(self, error: StorageError, recovered: frozenset[str] = frozenset()) -> None:
-        """Say why."""
+        """Refuse steps with this error."""
         super().__init__()
         self._error = error
         self._recovered = set(recovered)
@@ -474,7 +474,7 @@ class Distrust(dict[str, StorageError]):
         return super().__contains__(stream) or stream not in self._recovered
 
     def __missing__(self, stream: str) -> StorageError:
-        """Return why they are."""
+        """Return the error with which they are refused."""
         return self._error
 
     def trust(self, stream: str) -> None:
@@ -493,7 +493,7 @@ def _sealed(key: Key | None, part: bytes | None) -> bytes | None:
 
 
 class _Packing:
-    """Announcements of a stream that a batch has not written yet."""
+    """The announcements of a stream that a batch has not written yet."""
 
     __slots__ = ("count", "first_cursor", "recorded_at", "segments")
 
@@ -504,7 +504,7 @@ class _Packing:
         self.segments: _Open = []
 
     def add(self, segment: Segment) -> int:
-        """Pack the segment and return the cursor of its first entry."""
+        """Add the segment and return the cursor of its first entry."""
         segments, context = self.segments, segment.context
         if segments and (segments[-1][0] is context or segments[-1][0] == context):
             segments[-1][1].extend(segment.entries)
@@ -513,14 +513,14 @@ class _Packing:
         return self.number(segment)
 
     def number(self, segment: Segment) -> int:
-        """Give the entries of the segment their cursors, and return the first of these."""
+        """Assign cursors to the entries of the segment, and return the first one."""
         first_cursor = self.first_cursor + self.count
         self.count += len(segment.entries)
         return first_cursor
 
 
 def _rows_of(stream: str, segments: _Open, count: int) -> Iterator[tuple[int, bytes]]:
-    """Yield what rows hold the segments, each with the number of its entries."""
+    """Yield the encoded feed parts of the rows that hold the segments, each with its number of entries."""
     encoded = pack_feed(pack_segments(segments, stream))
     if len(encoded) <= MOST_BYTES or count == 1:
         yield count, encoded
@@ -531,7 +531,7 @@ def _rows_of(stream: str, segments: _Open, count: int) -> Iterator[tuple[int, by
 
 
 def _parted(segments: _Open, count: int) -> tuple[_Open, _Open]:
-    """Return the segments with the first entries, so many of them, and those with the others."""
+    """Split the segments after the first `count` entries."""
     first: _Open = []
     rest: _Open = []
     left = count

@@ -1,4 +1,4 @@
-"""A pass over a log in the order of its rows, one page after the other: it goes on with what is written meanwhile."""
+"""A pass over a log in row order, page by page, which can continue as the log grows."""
 
 from __future__ import annotations
 
@@ -11,39 +11,39 @@ from reenact.actors.journal.seeking import Cells
 from reenact.actors.journal.walk import BEGINNING, Finding, StreamWalk, text_of
 
 ROWS: Final = 1000
-"""Rows of a page."""
+"""Most rows per page."""
 SIZE: Final = 4_000_000
-"""Bytes of a page, unless its only row is larger."""
+"""Most bytes per page, unless its only row is larger."""
 MOST: Final = 200
-"""Findings that are kept; the rest is counted."""
+"""How many findings are kept; further ones are only counted."""
 
 _VERSION, _POSITION, _COUNT, _CURSOR = 3, 4, 5, 6
 
 
 class ChainPass:
-    """What was found so far. What it holds does not grow with the log.
+    """The state and the findings of the pass. Its size does not grow with the log.
 
-    Rows, their chain and their positions are looked at, and not what events say; see `Examination` for all the rest.
+    It checks rows, their chain and their positions, not the content of events; `Examination` checks the rest.
     """
 
     def __init__(self, rows: int = ROWS) -> None:
-        """Begin before the first row; a page has so many."""
+        """Start before the first row, with `rows` rows per page."""
         self._rows = rows
         self.number = 0
-        """The last row that was looked at."""
+        """The number of the last row checked."""
         self.position = 0
-        """The last event that was looked at."""
+        """The position of the last event checked."""
         self.findings: list[Finding] = []
         self.more = 0
-        """How many findings there are beside these."""
+        """How many findings were not kept."""
         self._next = 1
         self._broken: set[str] = set()
         self._order: EpochOrder | None = None
 
     def advance(self, evidence: Evidence, pause: Callable[[], object]) -> dict[str, int]:
-        """Look at the next page, with a pause now and then; return its streams and their last positions.
+        """Check the next page, calling `pause` before each row; return its streams with their last positions.
 
-        There are none at the end of the log.
+        The result is empty at the end of the log.
 
         Raises:
             StorageError: the log cannot be read.
@@ -65,7 +65,7 @@ class ChainPass:
         return {text_of(stream): _last(rows[-1]) for stream, rows in groups.items()}
 
     def end(self) -> None:
-        """Take note that all rows have passed that there are."""
+        """Add the findings that are known only once all rows have been checked."""
         for finding in () if self._order is None else self._order.findings():
             self._found(finding)
 
@@ -86,9 +86,9 @@ class ChainPass:
             self._found(finding)
 
     def _take_place(self, row: Cells) -> None:
-        """Take in at which position the row stands: they are given without holes."""
+        """Check that the row's position follows the previous one: positions have no gaps."""
         position, count = row[_POSITION], row[_COUNT]
-        if type(position) is not int or type(count) is not int:  # what it holds is looked at with its stream
+        if type(position) is not int or type(count) is not int:  # these cells are checked with the row's stream
             return
         if position != self._next:
             problem = f"position {self._next} is missing: the next row has position {position}"
@@ -97,7 +97,7 @@ class ChainPass:
         self.position = max(self.position, self._next - 1)
 
     def _found(self, finding: Finding) -> None:
-        """Keep the first finding of each stream."""
+        """Add a finding, unless its stream already has one."""
         if finding.name in self._broken:
             return
         if len(self.findings) == MOST:

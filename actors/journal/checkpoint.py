@@ -1,4 +1,4 @@
-"""Where every stream of a log ended, in a file that is kept elsewhere: JSON Lines, with a digest over them."""
+"""Checkpoints: the end of every stream of a log, in a file kept elsewhere, as JSON Lines with a digest."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ FORMAT = 1
 
 
 class Checkpoint(msgspec.Struct, frozen=True, kw_only=True):
-    """A log as it was: where it ended, when that was looked at, how much was there, and the digest of all that.
+    """The summary of a checkpoint: the log's last position, the time, the number of streams and feeds, and the digest.
 
     `made_at` is microseconds since 1970-01-01 UTC; `digest` is in hexadecimal digits.
     """
@@ -63,11 +63,11 @@ _decode = msgspec.json.Decoder(_Head | _Ended | _Foot).decode
 def write_checkpoint(
     evidence: Evidence, write: Callable[[bytes], object], *, made_at: int, report: Report | None = None
 ) -> Checkpoint:
-    """Write where everything ends, line by line, as it is found; all of the log is looked at for that.
+    """Write the ends of all streams line by line, while the whole log is examined.
 
     Raises:
-        LogUnusableError: the log is damaged: there is nothing that one could hold it to later.
-        StorageError: it cannot be read to its end.
+        LogUnusableError: the log is damaged, so that no later state could be compared with it.
+        StorageError: the log cannot be read to its end.
     """
     lines = _Lines()
 
@@ -88,10 +88,10 @@ def write_checkpoint(
 
 
 class CheckpointFile:
-    """A checkpoint in a file, which can be read as often as one likes, and is never in memory as a whole."""
+    """A checkpoint in a file, which can be read repeatedly and is never in memory as a whole."""
 
     def __init__(self, path: Path) -> None:
-        """Read it once, to see that it is one.
+        """Read the file once to check it.
 
         Raises:
             CheckpointError: the file cannot be read, is not a checkpoint, or is damaged.
@@ -100,20 +100,20 @@ class CheckpointFile:
         self.summary = self._check()
 
     def ends(self) -> Iterator[End]:
-        """Yield where streams ended, by their names."""
+        """Yield the ends of the streams, in the order of their names."""
         with closing(self._read()) as lines:
             for _, line in lines:
                 if isinstance(line, _Ended):
                     yield self._end_of(line)
 
     def must_be_of(self, evidence: Evidence) -> None:
-        """Refuse to hold another log to it.
+        """Check that the checkpoint belongs to this log.
 
-        One stream that is as it was tells that it is this log; if there is none, all of them must at least be there, or
-        nothing at all.
+        One unchanged stream proves that; if there is none, all streams of the checkpoint must exist, or the log must
+        have no events at all.
 
         Raises:
-            CheckpointError: it is a checkpoint of another log.
+            CheckpointError: the checkpoint belongs to another log.
         """
         is_lost = False
         for end in self.ends():
@@ -172,14 +172,14 @@ class CheckpointFile:
 
 
 class _Lines:
-    """What is counted and digested of the lines."""
+    """Counts and digests the lines of a checkpoint."""
 
     def __init__(self) -> None:
         self._digest = blake2b(digest_size=DIGEST_SIZE)
         self._streams = self._feeds = 0
 
     def take(self, line: _Line) -> bytes:
-        """Take the next line in and return it as it is written."""
+        """Add the next line and return it encoded."""
         encoded = _line(line)
         self._digest.update(encoded)
         if isinstance(line, _Ended):
@@ -188,7 +188,7 @@ class _Lines:
         return encoded
 
     def foot(self) -> _Foot:
-        """Return what they come to."""
+        """Return the last line, with the counts and the digest over all lines."""
         return _Foot(self._streams, self._feeds, self._digest.hexdigest())
 
 

@@ -1,4 +1,4 @@
-"""Events and their stored forms: the one place that knows the names and the encodings in a log."""
+"""Encodes and decodes events: the only module that knows the names and encodings in a log."""
 
 from __future__ import annotations
 
@@ -16,28 +16,28 @@ from reenact.domain.errors import LogTooNewError, LogUnusableError
 from reenact.domain.stream.feed import FeedPart, Segment
 
 Fields: TypeAlias = list[Any]
-"""The fields of an event as they were stored, in the order of their declaration."""
+"""The fields of a stored event, in the order of their declaration."""
 
 Upcast: TypeAlias = Callable[[Fields], Fields]
 """Turns the fields of one version into those of the next."""
 
 Derive: TypeAlias = Callable[[FeedPart, str, int, Sequence[object], str], tuple[Segment, ...]]
-"""Returns what is derived of the events of a step: of its feed, its stream, when it was recorded, and the row's name.
+"""Derives the segments of a step from its feed part, its stream, its time, its events, and the row's name in errors.
 
-Raises `LogTooNewError` if the version that is to derive it is unknown.
+Raises `LogTooNewError` if the version of the derivation is unknown.
 """
 
 _FIELD = re.compile(r"`\$\[1\]\[(\d+)\]")
-"""Where msgspec says that a field is which does not fit."""
+"""Matches msgspec's path of a field that does not fit."""
 
 _PAIR = b"\x92"
-"""What the bytes of an event begin with in MessagePack: a list of when it was recorded, and of the event."""
+"""The first byte of an encoded event in MessagePack: a list of the time and the event."""
 
 _Decode: TypeAlias = Callable[[bytes], tuple[int, object]]
 
 
 class _Unchanging(msgspec.StructMeta):
-    """Refuses a class of events when it is made, rather than when the first of them is to be stored."""
+    """Checks an event class when it is defined, rather than when its first event is stored."""
 
     def __new__(
         mcs,
@@ -55,17 +55,17 @@ class _Unchanging(msgspec.StructMeta):
 
 
 class Event(msgspec.Struct, metaclass=_Unchanging, frozen=True, array_like=True, gc=False):
-    """A fact, in the past tense: a base for events of your own, which hold plain data and no references to each other.
+    """The base class of events: facts, named in the past tense, that hold plain data and no cyclic references.
 
-    It is stored as the list of its fields, so fields are only ever added at the end, with defaults; whatever else
-    changes is a new version of its stored form.
+    An event is stored as the list of its fields, so fields may only be added at the end, with defaults; any other
+    change needs a new version of its stored form.
     """
 
 
 class StoredForm(msgspec.Struct, frozen=True):
-    """The name that events of a type have in the log for ever, and how older versions become today's.
+    """The permanent name of an event type in the log, and the upcasts of its older versions.
 
-    `upcast[n]` turns the fields of version n into those of version n + 1; every version below `version` has one.
+    `upcast[n]` turns the fields of version n into those of version n + 1; every version below `version` needs one.
     """
 
     name: str
@@ -75,32 +75,32 @@ class StoredForm(msgspec.Struct, frozen=True):
 
     @property
     def topic(self) -> str:
-        """The name together with the version, as the log holds them."""
+        """The name with the version, as stored in the log."""
         return f"{self.name}:{self.version}"
 
 
 class KeyDestroyedError(LogUnusableError):
-    """What cannot be read any more, by intent: its session was forgotten."""
+    """The data cannot be read any more, because its session was forgotten and the key destroyed."""
 
     def __init__(self) -> None:
         super().__init__("it was forgotten: its key was destroyed")
 
 
 class EventCodec:
-    """Turns events into bytes and back, for exactly the types in its table.
+    """Encodes and decodes events of exactly the types in its table.
 
-    A stored name is looked up in the table and never imported. What is encrypted is decrypted on the way, by the
-    `vault` of the log that the codec is used for.
+    Stored names are looked up in the table and never imported. Encrypted data is decrypted with the `vault` of the log
+    for which the codec is used.
     """
 
     vault: Vault | None = None
 
     def __init__(self, forms: Iterable[StoredForm], derive: Derive | None = None) -> None:
-        """Take the table of stored forms, and what derives announcements that are not stored.
+        """Use a table of stored forms, and a function that derives announcements that are not stored.
 
         Raises:
-            ValueError: a name or a type stands there twice, a type is not a frozen struct, array-like or tagged, or a
-                version has no way to the next.
+            ValueError: a name or a type occurs twice, a type is not a frozen struct that is array-like or tagged, or a
+                version lacks an upcast.
         """
         self._forms: dict[str, StoredForm] = {}
         self._topics: dict[type, str] = {}
@@ -111,11 +111,12 @@ class EventCodec:
             self.register(form)
 
     def encode(self, event: object, recorded_at: int) -> tuple[str, bytes]:
-        """Return the topic and the bytes of the event.
+        """Return the topic and the encoded event.
 
         Raises:
-            TypeError: the event's type is not in the table, or it holds what cannot be encoded, or not be read again.
-            ValueError: it holds text or a number that cannot be encoded.
+            TypeError: the event's type is not in the table, or it holds a value that cannot be encoded or decoded
+                again.
+            ValueError: it holds a text or a number that cannot be encoded.
         """
         topic = self._topics.get(type(event))
         if topic is None:
@@ -126,7 +127,8 @@ class EventCodec:
         except TypeError as error:
             raise TypeError(f"{_unstorable(event)} cannot be stored ({error}); events hold plain data") from error
         try:
-            # msgspec does not look at the fields when a struct is made: what cannot be read must not get into the log.
+            # msgspec does not check the fields of a new struct: events that cannot be decoded must not get into the
+            # log.
             self._decoders[topic](state)
         except Exception as error:
             message = f"{type(event).__qualname__} could not be read again ({error}); give its fields what they declare"
@@ -134,13 +136,13 @@ class EventCodec:
         return topic, state
 
     def decode(self, topic: str, state: bytes) -> tuple[int, object]:
-        """Return when the event was recorded, and the event as today's type.
+        """Return the time at which the event was recorded, and the event in its current version.
 
         Raises:
-            KeyDestroyedError: it was forgotten.
-            LogTooNewError: a later version of the event was stored than the table knows.
+            KeyDestroyedError: the event was forgotten.
+            LogTooNewError: the event's stored version is newer than the table's.
             LogUnusableError: the name is unknown, or the bytes are damaged.
-            StorageError: it is encrypted, and cannot be decrypted now.
+            StorageError: the event is encrypted and cannot be decrypted now.
         """
         state = self.opened(state)
         decoder = self._decoders.get(topic)
@@ -149,11 +151,11 @@ class EventCodec:
         try:
             return decoder(state)
         except Exception as error:
-            # An upcaster may raise anything when it is given fields that it does not expect.
+            # An upcast may raise anything when given unexpected fields.
             raise LogUnusableError(self._why_not(topic, state, error)) from error
 
     def opened(self, stored: bytes) -> bytes:
-        """Return bytes of the log as they were before they were encrypted, if they are.
+        """Return stored bytes, decrypted if they are encrypted.
 
         Raises:
             KeyDestroyedError: they were forgotten.
@@ -167,9 +169,9 @@ class EventCodec:
         return plain
 
     def opened_events(self, packed: bytes) -> bytes:
-        """Return the packed events of a row as they were before they were encrypted; raises as `opened`, and `unpack`.
+        """Return the packed events of a row, decrypted if they are encrypted; raises as `opened` and `unpack` do.
 
-        The places of texts in feeds are places in these.
+        Text references in feeds are offsets into the decrypted bytes.
         """
         if SEALED not in packed:
             return packed
@@ -178,12 +180,12 @@ class EventCodec:
         return packed if opened == pairs else self._encode(opened)
 
     def recorded(self, cells: Cells) -> Recorded:
-        """Return an event: stream, version, position, topic, state and cause, which can be anything in a file.
+        """Decode an event from its cells: stream, version, position, topic, state and cause, which may hold any value.
 
         Raises:
-            KeyDestroyedError: it was forgotten.
-            LogTooNewError: a later version of the event was stored than the table knows.
-            LogUnusableError: it cannot be decoded, or is in no stream.
+            KeyDestroyedError: the event was forgotten.
+            LogTooNewError: the event's stored version is newer than the table's.
+            LogUnusableError: the event cannot be decoded, or its cells are invalid.
         """
         stream, version, position, topic, state, cause = cells
         if not (type(stream) is str and type(version) is int and (cause is None or type(cause) is bytes)):
@@ -201,7 +203,7 @@ class EventCodec:
             raise type(error)(f"{error} (event {version} of {stream!r})") from error
 
     def readable(self, events: Iterable[Cells]) -> Iterator[Recorded]:
-        """Yield those of the events that were not forgotten; raises what `recorded` raises."""
+        """Decode the events that were not forgotten; raises what `recorded` raises."""
         is_behind = False
         for cells in events:
             try:
@@ -213,11 +215,11 @@ class EventCodec:
             is_behind = False
 
     def derived(self, part: FeedPart, stream: str, recorded_at: int, events: bytes, row: str) -> tuple[Segment, ...]:
-        """Return what is announced of the packed events of a row, which messages call `row`.
+        """Return the segments derived from the packed events of a row; errors call the row `row`.
 
         Raises:
-            LogTooNewError: a later version of an event, or of what announces, was stored than this one knows.
-            LogUnusableError: an event cannot be decoded, or nothing here derives announcements.
+            LogTooNewError: the version of an event, or of the derivation, is newer than this program's.
+            LogUnusableError: an event cannot be decoded, or this program cannot derive segments.
         """
         if self._derive is None:
             raise LogUnusableError(f"{row} is derived from its events by the program that wrote it; use that")
@@ -225,11 +227,11 @@ class EventCodec:
         return self._derive(part, stream, recorded_at, decoded, row)
 
     def beginning(self, recorded_at: int) -> bytes:
-        """Return what the bytes of every event that was recorded then begin with; in order, as the times are."""
+        """Return the prefix of all encoded events recorded at that time; prefixes sort as the times do."""
         return _PAIR + self._encode(recorded_at)
 
     def is_between(self, state: bytes, first: bytes, last: bytes | None) -> bool:
-        """Return whether the event was recorded from one time on and before another; see `beginning`."""
+        """Return whether the event was recorded between two times, the second exclusive; see `beginning`."""
         try:
             state = self.opened(state)
         except KeyDestroyedError:
@@ -237,7 +239,7 @@ class EventCodec:
         return first <= state and (last is None or state < last)
 
     def knows(self, topic: str) -> bool:
-        """Return whether the name is in the table, whatever the version."""
+        """Return whether the name is in the table, in any version."""
         return str(topic).rpartition(":")[0] in self._forms
 
     def stores(self, event_type: type) -> bool:
@@ -245,11 +247,11 @@ class EventCodec:
         return event_type in self._topics
 
     def register(self, form: StoredForm) -> None:
-        """Take one more form into the table; one that stands there already changes nothing.
+        """Add a stored form to the table; adding the same one again has no effect.
 
         Raises:
-            ValueError: its name or its type stands there otherwise, its type is not a frozen array-like struct, or a
-                version has no way to the next.
+            ValueError: its name or its type is registered differently, its type is not a frozen struct that is
+                array-like or tagged, or a version lacks an upcast.
         """
         if self._forms.get(form.name) == form:
             return
@@ -284,12 +286,12 @@ class EventCodec:
         self._decoders[form.topic] = decoder
 
     def _why_not(self, topic: str, state: bytes, error: Exception) -> str:
-        """Say what is wrong with an event that cannot be decoded: its bytes, or the class that it is to become."""
+        """Explain why an event cannot be decoded: its bytes are damaged, or its class has changed."""
         name, _, stored = topic.rpartition(":")
         form = self._forms[name]
         kind, names = form.type.__qualname__, form.type.__struct_fields__
         what = f"an event of type {topic!r} cannot be decoded"
-        is_ours = form.type.__module__.startswith("reenact.")  # whose classes nobody has changed
+        is_ours = form.type.__module__.startswith("reenact.")  # the library's own classes have not been changed
         if is_ours or not _is_packed(state):
             return f"{what} ({error}); the log is damaged: restore a copy of it"
         if int(stored) < form.version:
@@ -316,7 +318,7 @@ class EventCodec:
         return self._upcasting_decoder(form, int(digits))
 
     def _upcasting_decoder(self, form: StoredForm, stored: int) -> _Decode:
-        """Return a decoder that takes the fields of an old version through each later one, then decodes as usual."""
+        """Return a decoder that applies the upcasts of all later versions to the fields, then decodes them."""
         upcasts = [form.upcast[version] for version in range(stored, form.version)]
         fields_of = msgspec.msgpack.Decoder(tuple[int, Fields]).decode
         decode, encode = self._decoders[form.topic], self._encode
@@ -333,14 +335,14 @@ class EventCodec:
 def _is_packed(state: bytes) -> bool:
     try:
         msgspec.msgpack.decode(state, type=tuple[int, object])
-    except (ValueError, RecursionError):  # also of text that is not UTF-8
+    except (ValueError, RecursionError):  # ValueError also covers text that is not UTF-8
         return False
     return True
 
 
 def _decoder_of(event_type: type[msgspec.Struct]) -> _Decode:
     try:
-        # The type is a value here, known only when the table is given.
+        # The type is a value here, known only at run time.
         decoder: msgspec.msgpack.Decoder[tuple[int, object]] = msgspec.msgpack.Decoder(
             tuple[int, event_type]  # type: ignore[valid-type]  # as above
         )
@@ -351,7 +353,7 @@ def _decoder_of(event_type: type[msgspec.Struct]) -> _Decode:
 
 
 def _unstorable(event: object) -> str:
-    """Name the field of the event that msgspec cannot encode; the class, if none of them is it by itself."""
+    """Return the name of the event's field that msgspec cannot encode, or of its class if no single field fails."""
     kind = type(event)
     for name in getattr(kind, "__struct_fields__", ()):
         try:
@@ -362,7 +364,7 @@ def _unstorable(event: object) -> str:
 
 
 def _unreadable(event_type: type[msgspec.Struct]) -> str:
-    """Name the field of the class that msgspec has no form for; the class, if none of them is it by itself."""
+    """Return the name of the class's field that msgspec does not support, or of the class if no single field fails."""
     for field in msgspec.structs.fields(event_type):
         try:
             msgspec.msgpack.Decoder(field.type)

@@ -1,4 +1,4 @@
-"""How long whoever reads a log may take altogether; after that, nothing more is read for them."""
+"""A time limit on reading logs, for all reads within a context."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _ENDS: Final[ContextVar[tuple[float, float]]] = ContextVar("reading_ends", defau
 
 @contextmanager
 def reading_for(seconds: float) -> Generator[None]:
-    """Let what is done here, on this thread, read logs for so many seconds."""
+    """Limit all log reads in this context to `seconds` altogether."""
     token = _ENDS.set((time.monotonic() + seconds, seconds))
     try:
         yield
@@ -25,13 +25,13 @@ def reading_for(seconds: float) -> Generator[None]:
 
 
 def must_be_in_time() -> None:
-    """Raise `ReadTooLongError` if the time is over."""
+    """Raise `ReadTooLongError` if the time limit has passed."""
     ends, seconds = _ENDS.get()
     if ends is not math.inf and time.monotonic() > ends:
         raise ReadTooLongError(seconds)
 
 
 def seconds_left() -> float | None:
-    """Return the seconds that are left; None if there is no end."""
+    """Return the remaining seconds, or None if there is no limit."""
     ends, _ = _ENDS.get()
     return None if ends is math.inf else max(0.0, ends - time.monotonic())

@@ -1,4 +1,4 @@
-"""Where streams end, and what can be said in few bytes of all that comes before."""
+"""The ends of streams, with short digests of everything before."""
 
 from __future__ import annotations
 
@@ -12,17 +12,16 @@ import msgspec
 from reenact.domain.chain import DIGEST_SIZE
 
 _TOGETHER = 4096
-"""So many positions are digested at once."""
+"""How many positions are digested at once."""
 
 _PART = Struct(">qqI").pack
 
 
 class End(msgspec.Struct, frozen=True, gc=False):
-    """Where a stream ends: the version of its last event, its last cursor, and the digest of its last row.
+    """The end of a stream: the version of its last event, its last cursor, and the digest of its last row.
 
-    The version is -1 if it has no events, the cursor 0 if nobody has heard of any. `places` is what the positions of
-    its events come to, and `sealed` what its announcements up to the cursor `sealed_to` do that stand in place of
-    others.
+    The version is -1 if the stream has no events, the cursor 0 if it has no announcements. `places` is the digest of
+    the positions of its events, and `sealed` the digest of its sealed rows, up to the cursor `sealed_to`.
     """
 
     name: str
@@ -35,29 +34,29 @@ class End(msgspec.Struct, frozen=True, gc=False):
 
 
 class Places:
-    """What no digest of a stream's rows covers, in their order: positions, and what stands in redacted ones."""
+    """Digests what the stream's row digests do not cover, in order: positions, and the content of redacted rows."""
 
     __slots__ = ("_digest", "_last")
 
     def __init__(self) -> None:
-        """Begin with none."""
+        """Start with no rows."""
         self._digest = blake2b(digest_size=DIGEST_SIZE)
         self._last = array("q")
 
     def add(self, position: int) -> None:
-        """Take in that of the next row with events."""
+        """Add the position of the next row with events."""
         self._last.append(position)
         if len(self._last) == _TOGETHER:
             self._take_in()
 
     def redacted(self, part: bytes) -> None:
-        """Take in the digest of what stands in it, if it was redacted."""
+        """Add the digest of the row's present content, if the row was redacted."""
         self._take_in()
         self._digest.update(_PART(0, 0, len(part)))
         self._digest.update(part)
 
     def digest(self) -> bytes:
-        """Return what they come to."""
+        """Return the digest over everything added."""
         self._take_in()
         return self._digest.digest()
 
@@ -69,21 +68,21 @@ class Places:
 
 
 class Sealed:
-    """The announcements of a stream that stand in place of others, in their order."""
+    """Digests the sealed feed rows of a stream, which replace others, in order."""
 
     __slots__ = ("_digest", "_last")
 
     def __init__(self) -> None:
-        """Begin with none."""
+        """Start with no rows."""
         self._digest = blake2b(digest_size=DIGEST_SIZE)
         self._last = 0
 
     def add(self, first_cursor: int, last_cursor: int, part: bytes) -> None:
-        """Take in the digest of those of the next row that has such."""
+        """Add the digest of the next sealed row."""
         self._digest.update(_PART(first_cursor, last_cursor, len(part)))
         self._digest.update(part)
         self._last = last_cursor
 
     def end(self) -> tuple[int, bytes]:
-        """Return the last cursor of such, 0 if there are none, and what they come to."""
+        """Return the last cursor of the sealed rows, 0 if there are none, and the digest over them."""
         return self._last, self._digest.digest()

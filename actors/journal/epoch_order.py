@@ -1,4 +1,4 @@
-"""Checks that within each shard no row of a past epoch stands behind one of a later epoch."""
+"""Checks that within each shard no row of an earlier epoch comes after a row of a later one."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from reenact.domain.shards import shard_of
 
 
 class _Last(NamedTuple):
-    """The last row of an epoch, and what a finding says of it."""
+    """The last row of an epoch, with the fields of a finding about it."""
 
     number: int
     kind: Kind
@@ -21,13 +21,13 @@ class _Last(NamedTuple):
 
 
 class EpochOrder:
-    """Takes rows in as they pass, in any order; what it keeps grows with the number of epochs alone.
+    """Takes rows in any order of streams; its size grows only with the number of epochs.
 
-    Rows of epoch 0 say nothing: whoever wrote them was not a node, or took them in from another log.
+    Rows of epoch 0 are not checked: they were not written by a node, or were imported from another log.
     """
 
     def __init__(self, shards: int) -> None:
-        """Begin, for a log with so many shards."""
+        """Start for a log with this number of shards."""
         self._shards = shards
         self._firsts: dict[tuple[int, int], int] = {}
         self._lasts: dict[tuple[int, int], _Last] = {}
@@ -35,7 +35,7 @@ class EpochOrder:
         self._shard = 0
 
     def add(self, row: Row) -> None:
-        """Take in a row that is as it was written; those of a stream come one behind the other."""
+        """Add an intact row; the rows of one stream are added one after the other."""
         if row.stream != self._stream:
             self._stream, self._shard = row.stream, shard_of(row.stream, count=self._shards)
         key = self._shard, row.epoch
@@ -44,7 +44,7 @@ class EpochOrder:
             self._lasts[key] = _last(row)
 
     def findings(self) -> Iterator[Finding]:
-        """Yield the last row of each epoch that has not ended where a later one begins."""
+        """Yield the last row of each epoch that extends beyond the first row of a later one."""
         later: dict[int, tuple[int, int]] = {}
         for (shard, epoch), first in sorted(self._firsts.items(), reverse=True):
             number, kind, stream, at, position = self._lasts[shard, epoch]

@@ -1,4 +1,4 @@
-"""What there is to be read of a log for whoever verifies it: all of it, as it stands at one moment."""
+"""Read access to all tables of a log as they are at one moment, for verification."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from reenact.domain.chain import Row
 from reenact.domain.errors import LogTooNewError, LogUnusableError
 
 Fault: TypeAlias = tuple[str, str]
-"""What something is wrong with, "" for all of it, and what."""
+"""The name of what is damaged, "" for the whole log, and the problem."""
 
 _COLUMNS = ", ".join(name for name in Row.__struct_fields__ if name != "stream")
 ROWS = f"SELECT stream, {_COLUMNS} FROM steps ORDER BY stream, number"  # noqa: S608 - ours
 """The rows by stream, in the order in which they were written."""
-# The keys alone are put in order, without what is long. The limit keeps SQLite from taking the two queries for one.
+# Only the keys are sorted, without the long columns. The LIMIT keeps SQLite from merging the two queries.
 _ROWS_BY_KEY = f"""
     SELECT stream, {_COLUMNS} FROM (SELECT number AS next FROM steps ORDER BY stream, number LIMIT -1)
     CROSS JOIN steps ON number = next
@@ -41,7 +41,7 @@ _ASIDE = {
     "tracking": "SELECT application_name, notification_id FROM tracking ORDER BY application_name",
     "consumers": "SELECT topic, client_id, cursor, seen_at, {end} FROM consumers ORDER BY topic, client_id",
 }
-"""What stands beside the rows, each in the order of its key; consumers with where their topic ends."""
+"""The tables beside the rows, each sorted by its key; consumers come with the end of their topic."""
 _END = """
     (
         SELECT steps.cursor + heard - 1 FROM steps
@@ -75,7 +75,7 @@ _MOST_FAULTS = 10
 
 
 class Counts(msgspec.Struct, frozen=True):
-    """How many rows and events there are, the last position, and where the log says that it ends."""
+    """The number of rows and events, the last position, and the last position that the log records for itself."""
 
     rows: int
     events: int
@@ -84,7 +84,7 @@ class Counts(msgspec.Struct, frozen=True):
 
 
 class Evidence:
-    """The tables of a log at one moment; none of them is ever in memory as a whole. One thread at a time may use it."""
+    """The tables of a log at one moment; none of them is loaded as a whole. Used by one thread at a time."""
 
     def __init__(
         self,
@@ -98,11 +98,17 @@ class Evidence:
         faults: Callable[[], list[Fault]],
         shards: int = 0,
     ) -> None:
-        """Read with these, in SQLite's words: `walk` yields rows, `ask` returns a few.
+        """Read the log; queries are in SQLite's dialect.
 
-        `tables` says which tables the log should have, and whether they are there, without those that cannot be read.
-        `text` is what text comes as. `faults` returns what is wrong with what
-        keeps the tables. `shards` is how many the log has, 0 if it is not for several nodes.
+        Args:
+            walk: yields the rows of a query.
+            ask: returns a few rows of a query with parameters.
+            rows: the query for all rows, by stream.
+            counts: the query for the counts.
+            tables: the tables that the log should have, and whether they exist, without those that cannot be read.
+            text: the type in which text is returned.
+            faults: returns the problems that the storage engine itself reports.
+            shards: the number of shards, 0 if the log is not for several nodes.
         """
         self.shards = shards
         self.text = text
@@ -116,19 +122,19 @@ class Evidence:
 
     @property
     def is_encrypted(self) -> bool:
-        """Whether the log has keys."""
+        """Whether the log has a table of keys."""
         return self._tables.get("keys", False)
 
     def select(self, query: str, parameters: Sequence[str | int | bytes]) -> list[Cells]:
-        """Return the rows of a query in SQLite's words; what text comes as is `text`."""
+        """Return the rows of a query in SQLite's dialect; text is returned as `text`."""
         return self._ask(query, parameters)
 
     def rows(self) -> Iterator[Cells]:
-        """Yield the rows by stream, in the order in which they were written; none, if they cannot be read."""
+        """Yield the rows by stream, in the order in which they were written; none if they cannot be read."""
         return self._walk(self._rows) if self._has_rows else iter(())
 
     def page(self, after: int, *, rows: int, size: int) -> list[Cells]:
-        """Return the rows behind a number as they were written: so many, or fewer if they are larger than `size`."""
+        """Return up to `rows` rows after this row number, fewer if they are larger than `size`."""
         last, total = after, 0
         for number, length in self._ask(_SIZES, (after, rows)) if self._has_rows else ():
             if total and total + length > size:
@@ -137,7 +143,7 @@ class Evidence:
         return self._ask(_PAGE, (after, last)) if last > after else []
 
     def behind(self, stream: str, version: int, cursor: int) -> Behind:
-        """Return where the stream stands before the row with this version and cursor."""
+        """Return the state of the stream before the row with this version and cursor."""
         found = self._ask(_BEHIND, (stream, version, cursor))
         if not found or not all(type(each) is int for each in found[0][:3]) or type(found[0][3]) is not bytes:
             return BEGINNING
@@ -145,25 +151,25 @@ class Evidence:
         return last, heard, position, digest
 
     def aside(self, table: str) -> Iterator[Cells]:
-        """Yield the rows of a table beside them by its key; none, if it is not there."""
+        """Yield the rows of another table by its key; none if it does not exist."""
         if not self._tables.get(table):
             return iter(())
         end = _END if self._has_rows else "cursor"
         return self._walk(_ASIDE[table].format(end=end))
 
     def missing(self) -> list[str]:
-        """Return the tables that a log has, and this one lacks."""
+        """Return the tables that are missing from the log."""
         return [name for name, is_there in self._tables.items() if not is_there]
 
     def counts(self) -> Counts:
-        """Return what must agree if no position is missing."""
+        """Return the counts that must agree if no position is missing."""
         if not self._has_rows:
             return Counts(0, 0, 0, 0)
         ((rows, events, last, said),) = self._ask(self._counts, ())
         return Counts(rows, events, last or 0, last or 0 if said is None else said)
 
     def first_hole(self) -> int | None:
-        """Return the first position at which no row begins, though one does behind it; None if there is none."""
+        """Return the first position at which no row begins although a later row exists, or None."""
         found = self._ask(_FIRST_HOLE, ()) if self._has_rows else []
         if not found:
             return None
@@ -171,7 +177,7 @@ class Evidence:
         return hole if type(hole) is int else 1  # rows of a damaged log may hold no numbers
 
     def digest_at(self, stream: str, version: int) -> bytes | None:
-        """Return the digest of the row that holds an event, None if it is not there."""
+        """Return the digest of the row that holds the event, None if it does not exist."""
         found = self._ask(_ROW_OF, (stream, version)) if self._has_rows else []
         is_there = bool(found) and isinstance(found[0][1], bytes) and found[0][0] >= version
         return bytes(found[0][1]) if is_there else None
@@ -185,11 +191,11 @@ class Evidence:
         return self._has_rows and bool(self._ask(_ANY, (stream,)))
 
     def events(self, after: int, stream: str | None = None) -> Iterator[Cells]:
-        """Yield the events behind a position, or behind a version of the stream; raises as `seek` does."""
+        """Yield the events after a position, or after a version of the stream; raises as `seek` does."""
         return seek(self._named, after=after, stream=stream) if self._has_rows else iter(())
 
     def first_events(self, count: int) -> list[Cells]:
-        """Return the first rows that hold events, for `packed.cells_of`."""
+        """Return the first rows that hold events, for `cells_of`."""
         return self._named(*rows_of(after=-(2**62), limit=count)) if self._has_rows else []
 
     def _named(self, query: str, parameters: Sequence[str | int | bytes]) -> list[Cells]:
@@ -197,7 +203,7 @@ class Evidence:
 
 
 class EvidenceLog:
-    """The same evidence as events: what a journal gives to read, at the moment of the evidence."""
+    """The evidence as decoded events, with the reading methods of a journal."""
 
     def __init__(self, evidence: Evidence, codec: EventCodec) -> None:
         """Decode events with the codec."""
@@ -213,19 +219,19 @@ class EvidenceLog:
         return list(islice(self.codec.readable(self._evidence.events(after)), limit))
 
     def read(self, stream: str, *, after: int = 0) -> list[Recorded]:
-        """Return the stream's events with a version above `after`; raises likewise."""
+        """Return the stream's events with a version above `after`; raises as `read_all` does."""
         return list(self.records(stream, after=after))
 
     def records(self, stream: str, *, after: int = 0) -> Iterator[Recorded]:
-        """Yield the stream's events with a version above `after`, a few at a time; raises likewise."""
+        """Yield the stream's events with a version above `after`, reading page by page; raises as `read_all` does."""
         return self.codec.readable(self._evidence.events(after, stream))
 
     def digest_at(self, stream: str, version: int) -> bytes | None:
-        """Return the digest of the row that holds an event, None if it is not there."""
+        """Return the digest of the row that holds the event, None if it does not exist."""
         return self._evidence.digest_at(stream, version)
 
     def topics(self, count: int) -> list[str]:
-        """Return the stored names of the first events, so many of them."""
+        """Return the stored names of the first `count` events."""
         found: list[str] = []
         for row in self._evidence.first_events(count):
             with suppress(LogUnusableError):
@@ -239,8 +245,8 @@ class EvidenceLog:
 
 @contextmanager
 def sqlite_evidence(connection: sqlite3.Connection) -> Generator[Evidence]:
-    """Read what the connection sees from now on until this ends, and nothing of what is written meanwhile."""
-    text_factory, connection.text_factory = connection.text_factory, bytearray  # told from bytes, which are not text
+    """Lend the log as the connection sees it, in one transaction that sees nothing written meanwhile."""
+    text_factory, connection.text_factory = connection.text_factory, bytearray  # text comes as this, BLOBs as bytes
     connection.execute("BEGIN")
     try:
         structure = structure_of(connection)

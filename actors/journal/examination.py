@@ -1,4 +1,4 @@
-"""One pass over a log: everything of one name is taken together, one name after the other."""
+"""Examines a log in one pass that goes through all names, with everything stored under each."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from reenact.actors.journal.walk import Finding, Kind, StreamWalk, Text, text_of
 from reenact.domain.chain import Passed, request_proof
 
 Deviation: TypeAlias = tuple[Kind, int, str, int | None]
-"""Kind, version or cursor, problem, and position in the log, as in a `Finding` about the stream."""
+"""Kind, version or cursor, problem, and log position, as in a `Finding` about the stream."""
 
 
 class Inspection(Protocol):
-    """Looks at one stream after the other, and at all that is kept under the same name."""
+    """Checks the content of streams, with everything stored under the same name, one after the other."""
 
     def knows(self, stream: str) -> bool:
-        """Return whether it can say anything of the stream, or of one that should not be there."""
+        """Return whether it can check the stream, or one that should not exist."""
         ...
 
     def inspect(
@@ -35,10 +35,10 @@ class Inspection(Protocol):
         snapshots: Iterator[Snapshot],
         due: int | None,
     ) -> Iterator[Deviation]:
-        """Yield what does not follow from the events; there may be none of them, and the iterators are read once.
+        """Yield what does not follow from the events; there may be no rows, and the iterators are read only once.
 
-        The rows end before the first one that is not as it was written. `snapshots` come by version. `due` is when the
-        stream is to be woken, if it is.
+        The rows end before the first damaged one. `snapshots` are sorted by version. `due` is the time at which the
+        stream is to be woken, or None.
         """
         ...
 
@@ -48,11 +48,11 @@ _FORMS: Final[dict[str, tuple[Kind, tuple[tuple[str, type | None], ...]]]] = {
     "tracking": ("reader", (("application_name", None), ("notification_id", int))),
     "consumers": ("consumer", (("topic", None), ("client_id", None), ("cursor", int), ("seen_at", int))),
 }
-"""Tables, what a finding about one of their rows is of, and their columns with what they hold; None is text."""
+"""For each table, the kind of its findings, and its columns with their types; None means text."""
 
 
 def check_beside(evidence: Evidence) -> Iterator[Finding]:
-    """Yield what is wrong with the rows of requests, readers and consumers."""
+    """Yield the damaged rows of the tables of requests, readers and consumers."""
     for table, (kind, columns) in _FORMS.items():
         for row in evidence.aside(table):
             wrong = [
@@ -74,7 +74,7 @@ def check_beside(evidence: Evidence) -> Iterator[Finding]:
 
 
 def check_counts(evidence: Evidence) -> Iterator[Finding]:
-    """Yield the first position without an event: positions are given without holes, so what is removed leaves one."""
+    """Yield the first missing position: positions have no gaps, so a removed row leaves one."""
     counts = evidence.counts()
     hole = evidence.first_hole()
     if hole is not None:
@@ -86,19 +86,19 @@ def check_counts(evidence: Evidence) -> Iterator[Finding]:
 
 
 def check_tables(evidence: Evidence) -> Iterator[Finding]:
-    """Yield the tables that a log has, and this one lacks."""
+    """Yield the tables that are missing from the log."""
     for name in evidence.missing():
         yield Finding("log", name, 0, "the table is missing")
 
 
 def check_faults(evidence: Evidence) -> Iterator[Finding]:
-    """Yield what is wrong with what keeps the tables, and what that finds wrong with them by itself."""
+    """Yield what is wrong with the log file, and what SQLite itself finds wrong with it."""
     for name, fault in evidence.faults():
         yield Finding("file", name, 0, fault)
 
 
 Report: TypeAlias = Callable[[str, int, int | None], None]
-"""Told of the phase, and how much of how much of it is done."""
+"""Called with the phase, the amount done, and the total if it is known."""
 
 _Counted: TypeAlias = Callable[[Iterator[Cells]], Iterator[Cells]]
 
@@ -118,20 +118,21 @@ class Examination:
         passed: Callable[[End], None] | None = None,
         report: Report | None = None,
     ) -> None:
-        """Look at the evidence.
+        """Examine the evidence.
 
         Args:
             evidence: the log.
-            codec: all events that the log may hold, or those that the inspection knows; None: whatever they are.
-            inspection: what knows what they mean.
-            ends: where streams once ended, by their names.
-            passed: is told where each stream ends, if nothing is wrong with it.
-            report: is told of progress.
+            codec: decodes all events that the log may hold, or those of streams that the inspection knows; None: do not
+                decode.
+            inspection: checks what the events mean.
+            ends: earlier ends of streams, sorted by name.
+            passed: is called with the end of each stream that is intact.
+            report: is called with the progress.
         """
         self.streams = self.events = self.redacted = self.feeds = self.rows = self.forgotten = self.locked = 0
-        """How many there were; feeds are streams of which something is heard, and `redacted` are some of the events.
+        """Counts; `feeds` are streams with announcements, and `redacted` is the number of redacted events.
 
-        `forgotten` are rows that can be read by nobody, `locked` those that cannot be read without keys.
+        `forgotten` counts the rows whose keys were destroyed, `locked` those that cannot be read without keys.
         """
         self._evidence = evidence
         self._codec = codec
@@ -142,7 +143,7 @@ class Examination:
         self._order = EpochOrder(evidence.shards) if evidence.shards else None
 
     def findings(self) -> Iterator[Finding]:
-        """Yield what is wrong."""
+        """Yield what is wrong with the log."""
         evidence = self._evidence
         self._say("file", 0, None)
         yield from check_faults(evidence)
@@ -195,7 +196,7 @@ class Examination:
         if is_known and inspection is not None:
             deviations = inspection.inspect(shown, stream.passing, aside.snapshots, aside.due)
             for kind, at, problem, position in deviations:
-                if stream.finding is None:  # else it is no wonder
+                if stream.finding is None:  # otherwise the damage explains it
                     found.append(Finding(kind, shown, at, problem, position))
         finding = stream.pass_by()
         if finding is not None:
@@ -213,7 +214,7 @@ class Examination:
 
 
 class _Aside:
-    """What is kept of a stream beside its events: snapshots, and when it is to be woken."""
+    """The records of a stream in other tables: its snapshots, and the time at which it is to be woken."""
 
     def __init__(self, name: bytes, text: type[Text], sources: _Sources) -> None:
         self.snapshots = self._snapshots(sources.snapshots.of(name), text)
@@ -228,8 +229,8 @@ class _Aside:
                 self._findings.append(Finding("timer", self._name, 0, "no timer of it is due"))
 
     def findings(self, stream: StreamWalk, found: Sequence[Finding], *, is_foreign: bool) -> Iterator[Finding]:
-        """Yield what is wrong with them, now that the stream has passed, beside what was found by who knows it."""
-        for _ in self.snapshots:  # whoever knows the stream may have stopped before the last
+        """Yield what is wrong with them, after the stream was walked; `found` are the findings of the inspection."""
+        for _ in self.snapshots:  # the inspection may have stopped before the last one
             pass
         yield from self._findings
         yield from found
@@ -239,7 +240,8 @@ class _Aside:
         for version in self._versions:
             if version not in named and not (stream.count and stream.first <= version <= stream.last):
                 yield Finding("snapshot", self._name, version, f"the stream has no version {version}")
-        # An actor may wait before anything has happened: only who knows all kinds of them can tell that it is none.
+        # An actor may wait for a timer before its first event: only an inspection that knows all classes can tell that
+        # the stream belongs to none of them.
         if self.due is not None and not stream.count and is_foreign:
             yield Finding("timer", self._name, self.due, "there is no such stream")
 
@@ -256,7 +258,7 @@ class _Aside:
 
 
 class _Sources:
-    """All that comes by names, in the order of their bytes."""
+    """All sources that are sorted by name, in byte order."""
 
     def __init__(self, evidence: Evidence, counted: _Counted, ends: Iterable[End]) -> None:
         text = evidence.text
@@ -267,26 +269,26 @@ class _Sources:
         self._all = (self.rows, self.snapshots, self.timers, self.ends)
 
     def next(self) -> bytes | None:
-        """Return the name that is next, None if there is none."""
+        """Return the next name, None if there is none."""
         return min((source.name for source in self._all if source.name is not None), default=None)
 
     def leave(self, name: bytes) -> None:
-        """Go on behind the name."""
+        """Move on to the next name."""
         for source in self._all:
             source.leave(name)
 
     def findings(self) -> Iterator[Finding]:
-        """Yield what has no name."""
+        """Yield the rows whose name is not text."""
         for source in self._all:
             yield from source.findings
 
 
 class _Groups:
-    """Rows that come by their names, one name at a time."""
+    """Rows grouped by name, one name at a time."""
 
     def __init__(self, rows: Iterator[Cells], kind: Kind, text: type) -> None:
         self.name: bytes | None = None
-        """The name that is next."""
+        """The current name."""
         self.findings: list[Finding] = []
         self._groups = groupby(rows, itemgetter(0))
         self._kind: Kind = kind
@@ -295,11 +297,11 @@ class _Groups:
         self._advance()
 
     def of(self, name: bytes) -> Iterator[Cells]:
-        """Return the rows of the name, of which there may be none."""
+        """Return the rows of the name, possibly none."""
         return self._rows if name == self.name else iter(())
 
     def leave(self, name: bytes) -> None:
-        """Go on behind the name, if that is where it is."""
+        """Move on to the next name if this is the current one."""
         if name == self.name:
             self._advance()
 

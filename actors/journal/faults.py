@@ -1,4 +1,4 @@
-"""What goes wrong in SQLite and in the file system, said in our own errors: the one place where they are translated."""
+"""Translates errors of SQLite and of the file system into this library's errors; no other module does."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _NO_SPACE = {errno.ENOSPC, errno.EDQUOT}
 
 
 def fault(error: Exception, path: str) -> StorageError:
-    """Return our error for what was raised while the log at `path` was used, with that as its cause; ours stay."""
+    """Return the library's error for an exception from using the log at `path`; its own errors are returned as is."""
     if isinstance(error, StorageError):
         return error
     translation = _translate(error, path)
@@ -23,19 +23,19 @@ def fault(error: Exception, path: str) -> StorageError:
 
 
 class translated:  # noqa: N801 - reads as the function that it is used as
-    """Raise our own error in place of one of SQLite or of the operating system, but for a pipe that nobody reads."""
+    """Translates errors of SQLite and the operating system into the library's errors, except for a broken pipe."""
 
     def __init__(self, path: str) -> None:
-        """Name the log at `path` in the error."""
+        """Name the log at `path` in the errors."""
         self._path = path
 
     def __enter__(self) -> None:
-        """Begin."""
+        """Do nothing."""
 
     def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
-        """Translate what was raised."""
+        """Translate the exception."""
         if isinstance(error, BrokenPipeError):
-            return  # that is of whoever is told of the log; files have no pipes
+            return  # from writing output to a pipe; log files are not pipes
         if isinstance(error, sqlite3.Error | OSError | UnicodeError):
             raise fault(error, self._path) from error
 
@@ -53,7 +53,7 @@ def _translate(error: Exception, path: str) -> StorageError:
 
 
 def _translate_sqlite(error: sqlite3.Error, path: str) -> StorageError:
-    # Errors that the Python module raises by itself, such as text that is not UTF-8, carry no code.
+    # Errors that the Python module raises itself, such as for text that is not UTF-8, have no code.
     extended: int | None = getattr(error, "sqlite_errorcode", None)
     if extended is None:
         damaged = isinstance(error, sqlite3.OperationalError)

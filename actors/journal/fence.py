@@ -1,7 +1,7 @@
-"""The epoch fence: a writer appends to streams of the shards that its node owns, in the epochs that it owns them in.
+"""The epoch fence: a writer appends only to streams of the shards that its node owns, in the epochs in which it does.
 
-The database refuses an append in an epoch that is past. What is here says in which epochs a batch is written, and holds
-off whoever has read a stream in an earlier one: another node may have written it since.
+The database refuses appends of a past epoch. This module determines the epochs in which a batch is written, and refuses
+steps whose author has read the stream in an earlier epoch, since another node may have written it meanwhile.
 """
 
 from __future__ import annotations
@@ -11,14 +11,14 @@ from typing import NamedTuple, Protocol
 
 
 class Fence(Protocol):
-    """The shards that this node owns, as far as it knows; whether it still does, the database finds out. Thread-safe.
+    """The shards that this node owns, as far as it knows; the database makes sure that it still does. Thread-safe.
 
     No method waits for the journal, or takes a lock under which the journal is used.
     """
 
     @property
     def owner(self) -> str:
-        """The id of the node, as the table of shards has it; it must have one once it owns something."""
+        """The node's id in the table of shards; the node must have one once it owns a shard."""
         ...
 
     def shard_of(self, stream: str) -> int:
@@ -31,9 +31,9 @@ class Fence(Protocol):
 
 
 class _Claim(NamedTuple):
-    """What is known of a shard: its last epoch here, None for none, and the streams that were recovered in it.
+    """A shard's last epoch on this node, None for none, and the streams recovered in that epoch.
 
-    No set stands for all streams: the shard was in no other epoch here before.
+    `recovered` is None if all streams count as recovered, because the shard has had no other epoch here.
     """
 
     epoch: int | None
@@ -41,16 +41,16 @@ class _Claim(NamedTuple):
 
 
 class Claims:
-    """Knows which streams were recovered in the present epochs of their shards. Thread-safe."""
+    """Knows which streams have been recovered in the current epochs of their shards. Thread-safe."""
 
     def __init__(self, fence: Fence) -> None:
-        """Begin with none."""
+        """Start without any."""
         self.fence = fence
         self._lock = threading.Lock()
         self._claims: dict[int, _Claim] = {}
 
     def trust(self, stream: str) -> None:
-        """Accept steps of the stream in this epoch: whoever is behind them reads the stream from now on."""
+        """Accept steps of the stream in this epoch: the caller reads the stream after this."""
         with self._lock:
             claim = self._claim(self.fence.shard_of(stream), self.fence.epoch_of(stream))
             if claim.recovered is not None:
@@ -61,14 +61,15 @@ class Claims:
         with self._lock:
             claim = self._claims.get(shard)
             if claim is not None and claim.epoch != epoch and self.fence.epoch_of(stream) != epoch:
-                return False  # the shard was claimed again since the batch began
+                return False  # the shard has been claimed again since the batch began
             claim = self._claim(shard, epoch)
             return claim.recovered is None or stream in claim.recovered
 
     def lose(self, stream: str, epoch: int | None) -> None:
-        """Accept no step of the stream's shard before it was recovered, also if the node comes to own it in the epoch.
+        """Require recovery for all streams of the shard, even if the node comes to own it in this epoch.
 
-        If the shard was claimed again meanwhile, that is so without this, and streams may have been recovered already.
+        If the shard has been claimed again meanwhile, that is so in any case, and streams may have been recovered
+        already.
         """
         with self._lock:
             if self.fence.epoch_of(stream) in {epoch, None}:
@@ -82,12 +83,12 @@ class Claims:
 
 
 class Epochs:
-    """The epochs in which a batch is written: one for each shard, whatever the fence says meanwhile."""
+    """The epochs of a batch: one for each shard, even if the fence changes meanwhile."""
 
     def __init__(self, claims: Claims, past: frozenset[tuple[int, int]] = frozenset()) -> None:
-        """Take it that shards are owned in these epochs no more, whatever the fence says."""
+        """Start; the shards in `past` are no longer owned in these epochs, whatever the fence says."""
         self.held: dict[int, int] = {}
-        """The shards of which streams are written, with their epochs."""
+        """The shards whose streams are written, with their epochs."""
         self._claims = claims
         self._past = past
         self._shards: dict[str, int] = {}
@@ -95,11 +96,11 @@ class Epochs:
 
     @property
     def owner(self) -> str:
-        """The id of the node; it is asked for only if streams are written."""
+        """The id of the node; read only if streams are written."""
         return self._claims.fence.owner
 
     def take(self, stream: str) -> bool:
-        """Return whether the node owns the shard of the stream, and have the database make sure of it."""
+        """Return whether the node owns the shard of the stream, and include the shard in the database's check."""
         if stream in self._shards:
             return True
         fence = self._claims.fence
@@ -121,15 +122,15 @@ class Epochs:
         return stream in self._recovered or self._claims.trusts(stream, shard, self.held[shard])
 
     def of(self, stream: str) -> int:
-        """Return the epoch of a stream that is written; 0 if another node owns it, as of one that is forgotten."""
+        """Return the epoch of a stream that is written; 0 if another node owns it, as when it is being forgotten."""
         shard = self._shards.get(stream)
         return 0 if shard is None else self.held[shard]
 
     def recover(self, stream: str) -> None:
-        """Accept steps of the stream that come behind this in the batch, and behind it once that is committed."""
+        """Accept later steps of the stream in this batch, and further ones once the batch is committed."""
         self._recovered.add(stream)
 
     def commit(self) -> None:
-        """Take note that the batch is committed."""
+        """Apply the recoveries of the batch, which is committed."""
         for stream in self._recovered:
             self._claims.trust(stream)

@@ -1,6 +1,6 @@
-"""Where each stream ends: remembered for those written last, read from the log for the others.
+"""The ends of streams: cached for recently written ones, otherwise read from the log.
 
-Rows of another log that are taken in must continue these ends.
+Rows imported from another log must continue these ends.
 """
 
 from __future__ import annotations
@@ -14,40 +14,40 @@ from reenact.domain.errors import ConflictError, LogUnusableError, StorageError
 
 
 class Heads:
-    """The ends of all streams, as they are within the open transaction of the store.
+    """The ends of all streams, as seen in the open transaction of the store.
 
-    They are in two generations: the younger one, once it is full, takes the place of the older one.
+    They are cached in two generations: when the younger one is full, it replaces the older one.
     """
 
     def __init__(self, store: Store, limit: int) -> None:
-        """Remember at least the `limit` streams that were written last, at most twice as many."""
+        """Cache at least the `limit` most recently written streams, and at most twice as many."""
         self._store = store
         self._limit = limit
         self._requests: Sequence[Request] = ()
         self._recent: dict[str, End] = {}
         self._older: dict[str, End] = {}
         self.told: dict[str, End] = {}
-        """Where the streams ended that were asked for since these requests were expected, if that is kept."""
+        """The stream ends that were requested for the current batch, if the class records them."""
 
     def get(self, stream: str) -> End:
         """Return the end of the stream."""
         return self._recent.get(stream) or self._older.get(stream) or self._find(stream)
 
     def move(self, stream: str, head: End) -> None:
-        """Remember that the stream now ends there."""
+        """Record that the stream now ends here."""
         self._recent[stream] = head
 
     def expect(self, requests: Sequence[Request]) -> None:
-        """Prepare for these requests: what must be read for one of them is read for all at once."""
+        """Prepare for these requests: the ends of all their streams are read together when the first is needed."""
         self._requests = requests
 
     def forget(self) -> None:
-        """Trust nothing that is remembered: a transaction was rolled back, or somebody else has written."""
+        """Drop the cache, because a transaction was rolled back or another process has written."""
         self._recent.clear()
         self._older.clear()
 
     def trim(self) -> None:
-        """Forget what was used least recently, down to the limit, and the requests; only between transactions."""
+        """Drop the least recently used ends, down to the limit, and the requests; only between transactions."""
         self._requests = ()
         if len(self._recent) > self._limit:
             self._recent, self._older = {}, self._recent
@@ -62,12 +62,12 @@ class Heads:
 
 
 class CheckedHeads(Heads):
-    """Keeps what was told of the ends of streams, so that it can be seen whether it was true."""
+    """Records the ends it has returned, so that the store can check whether they still hold at commit."""
 
     def get(self, stream: str) -> End:
         """Return the end of the stream."""
         end = super().get(stream)
-        self.told.setdefault(stream, end)  # and not where it moved to since
+        self.told.setdefault(stream, end)  # the first answer, not where the stream has moved since
         return end
 
     def expect(self, requests: Sequence[Request]) -> None:
@@ -77,7 +77,7 @@ class CheckedHeads(Heads):
 
 
 def refusal_of(intake: Intake, heads: Heads) -> StorageError | None:
-    """Return what forbids the rows; all of them are looked at before any is taken in."""
+    """Return why the rows cannot be imported, or None; all rows are checked before any is imported."""
     ends: dict[str, End] = {}
     for row in intake.rows:
         end = ends.get(row.stream) or heads.get(row.stream)

@@ -1,4 +1,4 @@
-"""Key rings: they wrap the keys of a log's sessions, so that who has the log has no key to it."""
+"""Key rings: they wrap the data keys of a log's sessions, so that the log alone does not reveal them."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from typing import TYPE_CHECKING, TypeAlias, TypeGuard
 
 from reenact.domain.errors import ConfigurationError, KeyRingError, WrongKeyError, needing_extra
 
-if TYPE_CHECKING:  # an unencrypted log does without
+if TYPE_CHECKING:  # an unencrypted log does not need it
     from eventsourcing.persistence import Cipher
 
 KEY_SIZE = 32
-"""Bytes of a key: AES-256."""
+"""The size of a key in bytes: AES-256."""
 _ID_SIZE = 8
 _KEY_ID = b"reenact: key id"
 
 Wrap: TypeAlias = Callable[[bytes], bytes]
-"""Turns a key into what only the ring can turn back, or back."""
+"""Wraps a key so that only the ring can unwrap it, or unwraps it."""
 
 
 def cipher_of(key: bytes) -> Cipher:
-    """Return the cipher of the `eventsourcing` library with a key of 32 bytes: AES-GCM, a random nonce of 96 bits.
+    """Return the `eventsourcing` library's cipher for a key of 32 bytes: AES-GCM with a random nonce of 96 bits.
 
     Raises:
         MissingExtraError: the extra `encryption` is not installed.
@@ -38,11 +38,11 @@ def cipher_of(key: bytes) -> Cipher:
 
 
 class KeyRing(ABC):
-    """Wraps and unwraps the data keys of a log. `Runtime.open(…, keys=…)` takes one."""
+    """Wraps and unwraps the data keys of a log. Pass one to `Runtime.open(…, keys=…)`."""
 
     @abstractmethod
     def wrap(self, key: bytes) -> bytes:
-        """Return the key as it may stand in the log.
+        """Return the key in wrapped form, for storage in the log.
 
         Raises:
             KeyRingError: the ring cannot be used now.
@@ -50,19 +50,19 @@ class KeyRing(ABC):
 
     @abstractmethod
     def unwrap(self, wrapped: bytes) -> bytes:
-        """Return the key that was wrapped.
+        """Return the unwrapped key.
 
         Raises:
-            WrongKeyError: another ring has wrapped it, or it was changed.
+            WrongKeyError: another ring has wrapped the key, or the bytes were changed.
             KeyRingError: the ring cannot be used now.
         """
 
     @staticmethod
     def generate(path: str | os.PathLike[str]) -> FileKeyRing:
-        """Make a key ring with one random key in a new file, which only its owner can read and write.
+        """Create a key ring with one random key in a new file that only its owner can read and write.
 
         Raises:
-            ConfigurationError: there is such a file already, or none can be made there.
+            ConfigurationError: the file exists already, or cannot be created.
             MissingExtraError: the extra `encryption` is not installed.
         """
         cipher_of(bytes(KEY_SIZE))
@@ -71,43 +71,43 @@ class KeyRing(ABC):
 
     @staticmethod
     def file(path: str | os.PathLike[str]) -> FileKeyRing:
-        """Return the key ring in a file that `generate` has made.
+        """Return the key ring in a file that `generate` has created.
 
         Raises:
-            ConfigurationError: there is none, it can be read by others than its owner, or it holds something else.
+            ConfigurationError: the file does not exist, can be read by other users, or is not a key ring.
             MissingExtraError: the extra `encryption` is not installed.
         """
         return FileKeyRing(path)
 
     @staticmethod
     def environment(name: str) -> KeyRing:
-        """Return the key ring in a variable of the environment: keys in base64, the last of which wraps.
+        """Return the key ring in an environment variable: keys in base64, of which the last one wraps.
 
         Raises:
-            ConfigurationError: there is no such variable, or it holds something else.
+            ConfigurationError: the variable does not exist, or is not a key ring.
             MissingExtraError: the extra `encryption` is not installed.
         """
         return _Keys(f"the variable {name}", _keys_of(os.environ.get(name, ""), f"the variable {name}"))
 
     @staticmethod
     def custom(wrap: Wrap, unwrap: Wrap) -> KeyRing:
-        """Return a key ring of your own, such as a service that manages keys.
+        """Return a custom key ring, such as one backed by a key management service.
 
-        `wrap` is given 32 bytes, once for each session, and what it returns is given to `unwrap` when the session is
-        first read. They are called on any thread, and may take their time; whatever they raise becomes a
-        `KeyRingError`, and what was to be recorded or read is not.
+        `wrap` is called with 32 bytes, once per session, and `unwrap` with its result, when the session is first read.
+        They may be called on any thread, and may take their time; an exception becomes a `KeyRingError`, and nothing is
+        recorded or read.
         """
         return _Custom(wrap, unwrap)
 
 
 def check_keys(keys: object) -> None:
-    """Raise `ConfigurationError` unless it is a key ring, or None."""
+    """Raise `ConfigurationError` unless `keys` is a key ring or None."""
     if keys is not None and not isinstance(keys, KeyRing):
         raise ConfigurationError(f"keys is a KeyRing, such as KeyRing.file(path), not {type(keys).__name__}")
 
 
 class _Keys(KeyRing):
-    """Keys in memory. What is wrapped begins with the id of the key that has wrapped it."""
+    """Keys in memory. A wrapped key begins with the id of the key that wrapped it."""
 
     def __init__(self, name: str, keys: Sequence[bytes]) -> None:
         self._name = name
@@ -115,11 +115,11 @@ class _Keys(KeyRing):
         self._newest = _id_of(keys[-1])
 
     def wrap(self, key: bytes) -> bytes:
-        """Return the key, encrypted with the newest one of the ring."""
+        """Return the key, encrypted with the newest key of the ring."""
         return self._newest + self._ciphers[self._newest].encrypt(key)
 
     def unwrap(self, wrapped: bytes) -> bytes:
-        """Return the key that was wrapped with one of the ring's."""
+        """Return the key, decrypted with the key of the ring that wrapped it."""
         cipher = self._ciphers.get(wrapped[:_ID_SIZE])
         if cipher is None:
             raise WrongKeyError(f"{self._name} has no key {wrapped[:_ID_SIZE].hex()}, which this log needs")
@@ -130,7 +130,7 @@ class _Keys(KeyRing):
 
 
 class FileKeyRing(_Keys):
-    """Keys in a file that nobody but its owner can read."""
+    """Keys in a file that only its owner can read."""
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         """Read the file."""
@@ -138,15 +138,15 @@ class FileKeyRing(_Keys):
         self._read()
 
     def rotate(self) -> None:
-        """Add a random key, which wraps the keys of sessions from now on; the former ones still unwrap theirs.
+        """Add a random key, which wraps new session keys from now on; the older keys still unwrap theirs.
 
-        Programs that have opened the file before know nothing of it until they open it again.
+        Programs that have opened the file already do not see the new key until they open it again.
 
         Raises:
             ConfigurationError: the file cannot be written.
         """
         keys = [*_read_keys(self.path), os.urandom(KEY_SIZE)]
-        # The old file is there until the new one is whole and on disk: without its keys the log is lost.
+        # Keep the old file until the new one is complete and on disk: without its keys the log is lost.
         beside = self.path.with_name(f"{self.path.name}.new")
         beside.unlink(missing_ok=True)
         _write(beside, keys, os.O_EXCL)

@@ -1,4 +1,4 @@
-"""Shares the log in a file among those who open it several times in one process."""
+"""Shares a log file among several users within one process."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from reenact.actors.journal.stored import StoredJournal
 
 
 class JournalLease:
-    """A journal that is open until the lease is released, or until nobody has the lease any more."""
+    """Keeps a journal open until the lease is released or garbage-collected."""
 
     def __init__(self, journal: StoredJournal, release: Callable[[], object]) -> None:
-        """Have `release` called once, when the lease ends."""
+        """Call `release` once, when the lease ends."""
         self.journal = journal
         self._release = release
-        # The garbage collector may run on any thread, with any lock held: closing is left to a thread of its own.
+        # The garbage collector may run on any thread, with any lock held, so closing is left to a thread of its own.
         self._abandoned = finalize(self, _start, release)
-        # The process ends, and its locks with it.
+        # Not at exit: the process ends, and its locks with it.
         self._abandoned.atexit = False
 
     def release(self) -> None:
@@ -41,17 +41,17 @@ class _OpenFile:
 
 
 _open_files: dict[tuple[int, str], _OpenFile] = {}
-"""By the process that opened them, since a forked one inherits this, and by their paths."""
+"""By process id, since a forked child inherits this, and by path."""
 _lock = threading.Lock()
-"""Protects the above. It is held while a file is opened or closed, so that whoever opens it again waits for that."""
+"""Protects `_open_files`. Held while a file is opened or closed, so that a thread that opens it again waits."""
 
 
 def lease_file(path: str, *, synchronous: Synchronous) -> JournalLease:
-    """Return a lease of the log in the file, which is opened if it is not open yet; the last lease closes it.
+    """Return a lease of the log in the file, opening it if necessary; the last lease closes it.
 
     Raises:
-        OSError: it is open with another `synchronous`.
-        LogLockedError: another process is writing the log, or a runtime or an actor system of this one.
+        OSError: the file is open with a different `synchronous`.
+        LogLockedError: another process, or a runtime or an actor system of this one, is writing the log.
         StorageError: the log cannot be opened.
     """
     key = os.getpid(), os.path.realpath(path)

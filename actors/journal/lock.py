@@ -1,4 +1,4 @@
-"""Who may write a log: one process, or several of which each has streams of its own."""
+"""Locks for writing a log: by one process, or by several that each write streams of their own."""
 
 from __future__ import annotations
 
@@ -22,40 +22,40 @@ _held: WeakSet[WriterLock] = WeakSet()
 _OPENING = 0
 """The byte that is locked while a process opens the log."""
 _WRITING = 1
-"""The byte on which each process has a lock that others can share, for as long as it writes."""
+"""The byte on which each process holds a shared lock while it writes."""
 _STREAMS = 2
-"""The first byte of those that stand for streams."""
+"""The first of the bytes that represent streams."""
 _FLOCK = "hhqqi4x" if sys.platform == "linux" else "qqihh8x"
-"""How the system lays out what it says about a lock: on Linux, and on the BSDs, of which macOS is one."""
+"""The layout of the operating system's lock structure: on Linux, and on the BSDs, including macOS."""
 
 _sharing: set[tuple[int, str]] = set()
-"""The files of stream locks that are open, with the process that has opened them."""
+"""The stream lock files that are open, with the process that opened them."""
 _sharing_lock = threading.Lock()
 
 
 class WriterLock:
-    """The right to write a log, held until it is released or the process ends, however it ends."""
+    """The lock for writing a log, held until it is released or the process ends in any way."""
 
     def __init__(self, path: str, *, shared: bool = False) -> None:
-        """Take the right to write the log at `path`, alone, or beside others if all of them share it.
+        """Lock the log at `path` for writing, exclusively or shared with others.
 
         Raises:
-            LogLockedError: somebody else has it, in this process or in another one.
+            LogLockedError: another lock excludes this one, in this process or in another one.
             OSError: the lock file cannot be opened.
         """
         self._pid = os.getpid()
         self._path = path
         self._descriptor: int | None
         self._descriptor, self.is_alone = _open_locked(path, shared=shared)
-        """Whether nobody else has the right at present."""
+        """Whether no other process holds the lock at present."""
         _held.add(self)
         _leave_locks_to_the_parent()
 
     def share(self) -> None:
-        """Let others in who share it.
+        """Let other processes share the lock.
 
         Raises:
-            LogLockedError: somebody has taken the right for themselves in between.
+            LogLockedError: a process has taken the exclusive lock in between.
         """
         if self.is_alone and self._descriptor is not None:
             os.ftruncate(self._descriptor, 0)
@@ -63,13 +63,13 @@ class WriterLock:
             _flock(self._descriptor, fcntl.LOCK_SH, self._path)
 
     def release(self) -> None:
-        """Let others write. Idempotent; in a process forked from the owner it lets go of nothing."""
+        """Release the lock. Idempotent; a process forked from the owner does not release the owner's lock."""
         descriptor, self._descriptor = self._descriptor, None
         if descriptor is None:
             return
         try:
             if os.getpid() == self._pid and self.is_alone:
-                # A full disk may forbid even this; the name of an owner means nothing once the lock is free.
+                # This may fail on a full disk; the owner's id has no meaning once the lock is free.
                 with contextlib.suppress(OSError):
                     os.ftruncate(descriptor, 0)
         finally:
@@ -77,7 +77,7 @@ class WriterLock:
 
 
 def writer_of(path: str) -> int | None:
-    """Return the id of the process that writes the log at `path`, None if none does, as far as its lock file says."""
+    """Return the id of the process that writes the log at `path`, as far as its lock file shows, or None."""
     try:
         descriptor = os.open(f"{path}.lock", os.O_RDONLY | os.O_CLOEXEC)
     except OSError:
@@ -89,61 +89,62 @@ def writer_of(path: str) -> int | None:
     try:
         if pid is not None:
             os.kill(pid, 0)
-    except ProcessLookupError:  # it was killed, and left its name
+    except ProcessLookupError:  # the process was killed and left its id
         return None
     except PermissionError:
-        pass  # it is another user's
+        pass  # it belongs to another user
     return pid
 
 
 class Owner(NamedTuple):
-    """The process that has a lock, as far as it is known; `host` is None if that is this machine."""
+    """The process that holds a lock, as far as it is known; `host` is None for this machine."""
 
     pid: int | None
     host: str | None = None
 
 
 class StreamLocks(Protocol):
-    """Which process has which streams of a log that several processes write. Thread-safe."""
+    """Locks on the streams of a log that several processes write. Thread-safe."""
 
     def opening(self) -> AbstractContextManager[None]:
-        """Be the only process that opens the log; waits until no other one does."""
+        """Exclude other processes from opening the log; waits until none is opening it."""
         ...
 
     def claim(self, stream: str) -> bool:
-        """Have the stream from now on; return False if another process has it.
+        """Lock the stream; return False if another process has locked it.
 
-        What its last owner has written is in the log when this returns. The caller has the stream until it releases
-        it; if the lock is lost before, no step of the stream is accepted any more until it is claimed and recovered.
+        Everything that the previous owner has written is in the log when this returns. The stream stays locked until it
+        is released; if the lock is lost before that, no step of the stream is accepted until it is claimed and
+        recovered again.
         """
         ...
 
     def release(self, stream: str) -> None:
-        """Let other processes have the stream. Idempotent."""
+        """Unlock the stream for other processes. Idempotent."""
         ...
 
     def owner_of(self, stream: str) -> Owner | None:
-        """Return the other process that has the stream, None if none has."""
+        """Return the other process that has locked the stream, or None."""
         ...
 
     def close(self) -> None:
-        """Let go of everything. Idempotent."""
+        """Release all locks. Idempotent."""
         ...
 
 
 class FileStreamLocks:
-    """Keeps the promise of `StreamLocks` for a log in a file.
+    """Implements `StreamLocks` for a log file.
 
-    The locks are the kernel's, on bytes of a file beside the log, and end with the process, however it ends. Each
-    process may open that file only once: to close it again would give up all of its locks.
+    The locks are the kernel's record locks on a file beside the log, and end with the process in any case. A process
+    must open that file only once: closing a second descriptor would release all of its locks.
     """
 
     def __init__(self, path: str) -> None:
-        """Begin to write the log at `path` beside others.
+        """Start to write the log at `path` beside other processes.
 
         Raises:
-            LogLockedError: this process writes it already.
-            OSError: the file of the locks cannot be opened.
+            LogLockedError: this process is writing it already.
+            OSError: the lock file cannot be opened.
         """
         self._key = os.getpid(), _file_of_streams(path)
         with _sharing_lock:
@@ -155,7 +156,7 @@ class FileStreamLocks:
 
     @contextmanager
     def opening(self) -> Generator[None]:
-        """Be the only process that opens the log; waits until no other one does."""
+        """Exclude other processes from opening the log; waits until none is opening it."""
         fcntl.lockf(self._descriptor, fcntl.LOCK_EX, 1, _OPENING)
         try:
             yield
@@ -163,7 +164,7 @@ class FileStreamLocks:
             fcntl.lockf(self._descriptor, fcntl.LOCK_UN, 1, _OPENING)
 
     def claim(self, stream: str) -> bool:
-        """Have the stream from now on; return False if another process has it."""
+        """Lock the stream; return False if another process has locked it."""
         try:
             fcntl.lockf(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, _byte_of(stream))
         except (BlockingIOError, PermissionError):
@@ -171,16 +172,16 @@ class FileStreamLocks:
         return True
 
     def release(self, stream: str) -> None:
-        """Let other processes have the stream. Idempotent."""
+        """Unlock the stream for other processes. Idempotent."""
         fcntl.lockf(self._descriptor, fcntl.LOCK_UN, 1, _byte_of(stream))
 
     def owner_of(self, stream: str) -> Owner | None:
-        """Return the other process that has the stream, None if none has."""
+        """Return the other process that has locked the stream, or None."""
         pid = _locker(self._descriptor, _byte_of(stream))
         return None if pid is None else Owner(pid)
 
     def close(self) -> None:
-        """Let go of everything. Idempotent."""
+        """Release all locks. Idempotent."""
         with _sharing_lock:
             if self._key in _sharing:
                 _sharing.remove(self._key)
@@ -192,12 +193,12 @@ def _file_of_streams(path: str) -> str:
 
 
 def _byte_of(stream: str) -> int:
-    # Of 2**62 bytes: two streams that meet on one are not to be expected.
+    # One of 2**62 bytes: collisions of two streams are not to be expected.
     return _STREAMS + (int.from_bytes(hashlib.sha256(stream.encode()).digest()[:8], "big") >> 2)
 
 
 def _locker(descriptor: int, byte: int) -> int | None:
-    """Return a process other than this one that has a lock on the byte of the file."""
+    """Return the id of another process that has locked the byte of the file, or None."""
     is_linux = sys.platform == "linux"
     asked = (fcntl.F_WRLCK, os.SEEK_SET, byte, 1, 0) if is_linux else (byte, 1, 0, fcntl.F_WRLCK, os.SEEK_SET)
     told = struct.unpack(_FLOCK, fcntl.fcntl(descriptor, fcntl.F_GETLK, struct.pack(_FLOCK, *asked)))
@@ -206,7 +207,7 @@ def _locker(descriptor: int, byte: int) -> int | None:
 
 
 def _sharer_of(path: str) -> int | None:
-    """Return one of the processes that share the log."""
+    """Return the id of one of the processes that share the log, or None."""
     file = _file_of_streams(path)
     if (os.getpid(), file) in _sharing:
         return os.getpid()
@@ -222,7 +223,7 @@ def _sharer_of(path: str) -> int | None:
 
 @cache
 def _leave_locks_to_the_parent() -> None:
-    """Have every forked child let go of the locks: the kernel counts them as held while any copy is open."""
+    """Release the locks in every forked child: the kernel keeps them held while any copy of the descriptor is open."""
     os.register_at_fork(after_in_child=_release_all)
 
 
@@ -232,8 +233,9 @@ def _release_all() -> None:
 
 
 def _open_locked(path: str, *, shared: bool) -> tuple[int, bool]:
-    """Return the locked file, and whether nobody else has a lock on it."""
-    # Never truncated by the opening: a contender must leave the owner's name alone. Python closes it on exec.
+    """Return the locked file, and whether the lock is exclusive."""
+    # Not truncated when opened: a process that fails to lock it must not remove the owner's id. Python closes it on
+    # exec.
     descriptor = os.open(f"{path}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         try:

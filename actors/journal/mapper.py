@@ -1,4 +1,4 @@
-"""The `eventsourcing` library's mapper over our codec, so that its event store keeps our events."""
+"""An `eventsourcing` mapper that uses this library's codec, so that its event store can hold our events."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from reenact.domain.errors import LogUnusableError
 
 
 class JournalEvent(msgspec.Struct, Generic[TAggregateID], frozen=True):
-    """An event together with what the library asks of one. `recorded_at` is microseconds since 1970-01-01 UTC."""
+    """An event with the fields that the library requires. `recorded_at` is microseconds since 1970-01-01 UTC."""
 
     originator_id: TAggregateID
     originator_version: int
@@ -31,9 +31,9 @@ class JournalEvent(msgspec.Struct, Generic[TAggregateID], frozen=True):
 
 
 class MsgspecMapper(Mapper[TAggregateID]):
-    """Maps `JournalEvent` objects, by the table of stored forms that a subclass declares.
+    """Maps `JournalEvent` objects with the stored forms that a subclass declares.
 
-    Name the subclass in MAPPER_TOPIC, or hand an instance to the library's event store.
+    Name the subclass in MAPPER_TOPIC, or pass an instance to the library's event store.
     """
 
     forms: ClassVar[Sequence[StoredForm]] = ()
@@ -44,7 +44,7 @@ class MsgspecMapper(Mapper[TAggregateID]):
         compressor: Compressor | None = None,
         cipher: Cipher | None = None,
     ) -> None:
-        """Compress and encrypt what the codec has encoded; the transcoder is the library's, and not used."""
+        """Compress and encrypt the encoded events; the transcoder is required by the library, and not used."""
         super().__init__(transcoder or JSONTranscoder(), compressor, cipher)
         self._codec = EventCodec(self.forms)
 
@@ -52,7 +52,7 @@ class MsgspecMapper(Mapper[TAggregateID]):
         """Encode the event.
 
         Raises:
-            TypeError: it is not a `JournalEvent`, or has no stored form.
+            TypeError: the event is not a `JournalEvent`, or has no stored form.
         """
         originator_id, originator_version = domain_event.originator_id, domain_event.originator_version
         if not isinstance(domain_event, JournalEvent):
@@ -66,10 +66,10 @@ class MsgspecMapper(Mapper[TAggregateID]):
         return StoredEvent(originator_id, originator_version, topic, state)
 
     def to_domain_event(self, stored_event: StoredEvent) -> DomainEventProtocol[TAggregateID]:
-        """Decode the event as today's type.
+        """Decode the event in its current version.
 
         Raises:
-            MapperDeserialisationError: it cannot be decrypted, decompressed or decoded.
+            MapperDeserialisationError: the event cannot be decrypted, decompressed or decoded.
         """
         state = stored_event.state
         try:
@@ -81,7 +81,7 @@ class MsgspecMapper(Mapper[TAggregateID]):
         except LogUnusableError as error:
             raise MapperDeserialisationError(str(error)) from error
         return JournalEvent(
-            # The recorder gives ids of the type that it was made for.
+            # The recorder returns ids of the type for which it was created.
             stored_event.originator_id,  # type: ignore[arg-type]  # pyright: ignore[reportReturnType]
             stored_event.originator_version,
             recorded_at,

@@ -1,4 +1,4 @@
-"""Where a log is, in the words of a user: a file, or a URL that says what keeps it."""
+"""Opens a log by its location: a file path, or a URL that names the kind of storage."""
 
 from __future__ import annotations
 
@@ -43,25 +43,25 @@ def open_journal(
     keys: KeyRing | None = None,
     keyed: bool = False,
 ) -> StoredJournal:
-    """Open the log that a path or URL names, or begin one there.
+    """Open or create the log that a path or URL names.
 
-    A path and `sqlite:///` name a file; `postgresql://` and `postgres://` a database, in which the parameter `schema`
-    names the schema of the log ("reenact" if it does not). `read_only`, `closed`, `shared`, `keys` and `keyed` are
-    explained at `SqliteJournal.open`, and `locks` and `fence`, for a database, at `PostgresJournal.open`. If `shared`
-    is not given, a file has one writer, and a database as many as open it like this: actor systems of several processes
-    may share one.
+    A path and `sqlite:///` name a file; `postgresql://` and `postgres://` name a database, where the parameter `schema`
+    names the schema of the log ("reenact" by default). See `SqliteJournal.open` for `read_only`, `closed`, `shared`,
+    `keys` and `keyed`, and `PostgresJournal.open` for `locks` and `fence`, which are for a database. If `shared` is not
+    given, a file has one writer, and a database as many as open it in this way: actor systems of several processes may
+    share one.
 
     Raises:
-        ConfigurationError: there is no such kind of log, or no such setting, or what it needs is not installed.
+        ConfigurationError: the kind of log or a setting is unknown, or a dependency is not installed.
         StorageError: the log cannot be opened; the subclass says why.
     """
     if synchronous not in ("FULL", "NORMAL", "OFF"):
         raise ConfigurationError(f"synchronous is 'FULL', 'NORMAL' or 'OFF', not {synchronous!r}")
     if keys is not None:
-        from reenact.actors.journal.key_ring import check_keys  # noqa: PLC0415 - a log without keys does without
+        from reenact.actors.journal.key_ring import check_keys  # noqa: PLC0415 - not needed without keys
 
         check_keys(keys)
-    # What keeps a log is imported when there is one: sqlite3 is not cheap, and the driver of PostgreSQL an extra.
+    # Storage modules are imported on demand: sqlite3 is slow to import, and the PostgreSQL driver is an extra.
     if is_postgres(url):
         require_driver()
         from reenact.actors.journal.postgres.journal import PostgresJournal  # noqa: PLC0415
@@ -101,7 +101,7 @@ def is_postgres(url: str | os.PathLike[str]) -> bool:
 
 
 def without_password(url: str | os.PathLike[str]) -> str:
-    """Return the path or URL of a log that could be opened, without the password that a URL may have."""
+    """Return the path or URL of an openable log without the password that a URL may contain."""
     text = os.fspath(url)
     if not is_postgres(text):
         return text
@@ -116,7 +116,7 @@ def file_of(url: str | os.PathLike[str]) -> str:
     """Return the file that a path or URL names.
 
     Raises:
-        ConfigurationError: it names none.
+        ConfigurationError: it does not name a file.
     """
     text = os.fspath(url)
     if text.startswith(_SQLITE):
@@ -130,9 +130,9 @@ def file_of(url: str | os.PathLike[str]) -> str:
 
 
 def private_directory(undo: ExitStack) -> Path:
-    """Make a directory that lies in memory where the system has such, and have `undo` remove it.
+    """Create a temporary directory, in memory if the system supports that, and have `undo` remove it.
 
-    What a process has left there that was killed is removed: its memory would be lost to all.
+    Directories that killed processes have left there are removed, since their memory would be lost to everyone.
     """
     memory = Path("/dev/shm")  # noqa: S108 - a new directory in it, readable by its owner only
     if not os.access(memory, os.W_OK):
@@ -150,7 +150,7 @@ def private_directory(undo: ExitStack) -> Path:
 
 
 def _clear_away(memory: Path) -> None:
-    """Remove directories that nobody has locked: whoever made them has ended without a word."""
+    """Remove directories that no process has locked: their owners have been killed."""
     for directory in memory.glob(f"{_PRIVATE}*"):
         lock = _lock(directory)
         if lock is not None:
@@ -159,7 +159,7 @@ def _clear_away(memory: Path) -> None:
 
 
 def _lock(directory: Path) -> int | None:
-    """Lock the directory for as long as the descriptor is open; None if somebody else has, or it is gone."""
+    """Lock the directory while the descriptor is open; None if another process has locked it, or it is gone."""
     try:
         descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     except OSError:

@@ -1,4 +1,4 @@
-"""Connections for reading, lent to one thread at a time."""
+"""A pool of read connections, each lent to one thread at a time."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from reenact.actors.journal.deadline import must_be_in_time, seconds_left
 from reenact.domain.errors import RuntimeClosedError
 
 AT_ONCE = 8
-"""So many connections are open at most: a server has not enough for a thread each, and a process no use for more."""
+"""The most connections that are open: a server cannot offer one per thread, and a process has no use for more."""
 
 
 class _Connection(Protocol):
@@ -22,7 +22,7 @@ ConnectionT = TypeVar("ConnectionT", bound=_Connection)
 
 
 class ReadPool(Generic[ConnectionT]):
-    """A few connections, which are kept for the next readers; who comes when all are lent waits for one."""
+    """A few connections, which are kept for further readers; when all are lent, a reader waits for one."""
 
     def __init__(
         self,
@@ -32,9 +32,9 @@ class ReadPool(Generic[ConnectionT]):
         translated: Callable[[str], AbstractContextManager[None]],
         is_usable: Callable[[ConnectionT], bool] = bool,
     ) -> None:
-        """Open connections with `connect` when they are needed, and keep those that are still usable.
+        """Open connections with `connect` on demand, and keep those that are still usable.
 
-        `translated(name)` turns what is raised while one is lent into errors of ours.
+        `translated(name)` translates exceptions raised while a connection is lent into this library's errors.
         """
         self._connect = connect
         self._name = name
@@ -48,7 +48,7 @@ class ReadPool(Generic[ConnectionT]):
 
     @property
     def name(self) -> str:
-        """What messages call the log."""
+        """The log's name, as error messages show it."""
         return self._name
 
     @contextmanager
@@ -67,25 +67,25 @@ class ReadPool(Generic[ConnectionT]):
             self.give_back(connection)
 
     def clear(self) -> None:
-        """Close what nobody uses."""
+        """Close the idle connections."""
         with self._lock:
             idle, self._idle = self._idle, []
         for connection in idle:
             connection.close()
 
     def close(self) -> None:
-        """Lend no more, wait for what is lent, and close every connection. Idempotent."""
+        """Lend no more connections, wait for the lent ones, and close all. Idempotent."""
         with self._returned:
             self._is_open = False
-            self._returned.notify_all()  # those who wait for a connection
+            self._returned.notify_all()  # wakes the readers that wait for a connection
             self._returned.wait_for(lambda: not self._lent)
         self.clear()
 
     def borrow(self) -> ConnectionT:
-        """Return a connection that is to be given back; `connection` does both.
+        """Return a connection that the caller must give back; `connection` does both.
 
         Raises:
-            ReadTooLongError: whoever reads has no time left, see `reading_for`.
+            ReadTooLongError: the reader's time limit has passed, see `reading_for`.
             RuntimeClosedError: the pool is closed.
             StorageError: the log cannot be read.
         """
@@ -107,7 +107,7 @@ class ReadPool(Generic[ConnectionT]):
             raise
 
     def give_back(self, connection: ConnectionT | None) -> None:
-        """Take back what was lent; None if it could not be."""
+        """Return a borrowed connection to the pool; None if it could not be opened."""
         with self._lock:
             self._lent -= 1
             if connection is not None and self._is_open and self._is_usable(connection):

@@ -52,19 +52,19 @@ _SNAPSHOTS = """
 
 
 class _Recorder:
-    """What all recorders do with the journal."""
+    """The use of the journal that all recorders share."""
 
     lease: JournalLease | None = None
-    """What keeps the journal open, if a factory has made the recorder: whoever made that may not keep it."""
+    """Keeps the journal open if a factory has created the recorder, since the factory itself may be dropped."""
 
     def __init__(self, journal: StoredJournal, *, id_type: IdType = "uuid", purpose: Purpose = "events") -> None:
-        """Record into the journal, which whoever opened it must close."""
+        """Record into the journal, which the caller must close."""
         self._journal = journal
         self._id_type: IdType = id_type
         self._purpose = purpose
 
     def _insert(self, stored_events: Sequence[StoredEvent], tracking: Tracking | None) -> list[int]:
-        """Make all of it durable and return the positions of the events."""
+        """Make everything durable and return the positions of the events."""
         rows = tuple(
             Encoded(_stored_id(event.originator_id), event.originator_version, event.topic, event.state)
             for event in stored_events
@@ -92,7 +92,7 @@ class _Recorder:
             raise OperationalError(str(error)) from error
 
     def _given_id(self, stored: str) -> UUID | str:
-        # A stream of an actor of ours has a name, and no UUID, whatever the ids of the application's aggregates are.
+        # Streams of this library's actors have names that are not UUIDs, whatever type the application's ids have.
         if self._id_type == "uuid":
             with suppress(ValueError):
                 return UUID(stored)
@@ -100,13 +100,13 @@ class _Recorder:
 
 
 class JournalAggregateRecorder(_Recorder, AggregateRecorder):
-    """Events or snapshots of aggregates; the versions of events follow each other without holes."""
+    """Records events or snapshots of aggregates; the versions of an aggregate's events have no gaps."""
 
     def insert_events(self, stored_events: Sequence[StoredEvent], **_: object) -> Sequence[int] | None:
-        """Record all or none.
+        """Record all events or none.
 
         Raises:
-            IntegrityError: a version is taken, or does not follow the one before it.
+            IntegrityError: a version is taken, or does not follow the previous one.
             OperationalError: the log cannot be written.
         """
         self._insert(stored_events, None)
@@ -135,10 +135,10 @@ class JournalAggregateRecorder(_Recorder, AggregateRecorder):
 
 
 class JournalApplicationRecorder(JournalAggregateRecorder, ApplicationRecorder):
-    """Events of aggregates in one global order, which can be followed as it grows."""
+    """Records events of aggregates in one global order, and lets subscribers follow them."""
 
     def insert_events(self, stored_events: Sequence[StoredEvent], **_: object) -> Sequence[int] | None:
-        """Record all or none, and return their positions; raises as the aggregate recorder does."""
+        """Record all events or none, and return their positions; raises as the aggregate recorder does."""
         return self._insert(stored_events, None)
 
     def select_notifications(
@@ -150,7 +150,7 @@ class JournalApplicationRecorder(JournalAggregateRecorder, ApplicationRecorder):
         *,
         inclusive_of_start: bool = True,
     ) -> Sequence[Notification]:
-        """Return events in the order of their positions, within the bounds."""
+        """Return events within the bounds, in the order of their positions."""
         first = 0 if start is None else start if inclusive_of_start else start + 1
         events = seek(self._select, after=max(0, first - 1), until=MOST if stop is None else stop)
         found = (
@@ -165,7 +165,7 @@ class JournalApplicationRecorder(JournalAggregateRecorder, ApplicationRecorder):
         return self._journal.head() or None
 
     def subscribe(self, gt: int | None = None, topics: Sequence[str] = ()) -> JournalSubscription:
-        """Follow the events behind position `gt`; use it as a context manager."""
+        """Follow the events after position `gt`; use the result as a context manager."""
         return JournalSubscription(self, gt=gt, topics=topics)
 
     def listen(self, subscription: JournalSubscription) -> None:
@@ -173,7 +173,7 @@ class JournalApplicationRecorder(JournalAggregateRecorder, ApplicationRecorder):
         self._journal.watch(subscription.wake)
 
     def unlisten(self, subscription: JournalSubscription) -> None:
-        """Wake it no more. Idempotent."""
+        """Stop waking the subscription. Idempotent."""
         self._journal.unwatch(subscription.wake)
 
 
@@ -184,11 +184,11 @@ class JournalSubscription(ListenNotifySubscription[JournalApplicationRecorder]):
         """Follow the recorder's events."""
         super().__init__(recorder=recorder, gt=gt, topics=topics)
         recorder.listen(self)
-        # What was committed while this was set up has woken nobody.
+        # Commits during the set-up have not woken it.
         self.wake()
 
     def wake(self, _position: int = 0) -> None:
-        """Look for new events."""
+        """Check for new events."""
         self._has_been_notified.set()
 
     def stop(self) -> None:
@@ -198,29 +198,29 @@ class JournalSubscription(ListenNotifySubscription[JournalApplicationRecorder]):
 
 
 class JournalTrackingRecorder(_Recorder, TrackingRecorder):
-    """How far each reader of another log has come."""
+    """Records the progress of readers of other logs."""
 
     def insert_tracking(self, tracking: Tracking) -> None:
-        """Record the position.
+        """Record the reader's position.
 
         Raises:
-            IntegrityError: the reader has been there already.
+            IntegrityError: the reader has already reached it.
             OperationalError: the log cannot be written.
         """
         self._insert((), tracking)
 
     def max_tracking_id(self, application_name: str) -> int | None:
-        """Return the position that the reader has reached, None if it has not begun."""
+        """Return the reader's last position, None if it has none."""
         query = "SELECT notification_id FROM tracking WHERE application_name = ?"
         rows: list[tuple[int]] = self._select(query, (application_name,))
         return rows[0][0] if rows else None
 
 
 class JournalProcessRecorder(JournalTrackingRecorder, JournalApplicationRecorder, ProcessRecorder):
-    """Events, together with how far their cause was read."""
+    """Records events together with the position up to which their source was read."""
 
     def insert_events(self, stored_events: Sequence[StoredEvent], **others: object) -> Sequence[int] | None:
-        """Record all or none, with the reader's position if `tracking` names it; raises as the other recorders do."""
+        """Record all events or none, with the reader's position in `tracking`, if given; raises as the others do."""
         match others.get("tracking"):
             case Tracking() | None as tracking:
                 return self._insert(stored_events, tracking)
@@ -230,7 +230,7 @@ class JournalProcessRecorder(JournalTrackingRecorder, JournalApplicationRecorder
 
 
 class JournalFactory(InfrastructureFactory[JournalTrackingRecorder]):
-    """Builds the recorders over one log."""
+    """Creates the recorders of one log."""
 
     SQLITE_DBNAME = "SQLITE_DBNAME"
     SQLITE_SYNCHRONOUS = "SQLITE_SYNCHRONOUS"
@@ -244,10 +244,10 @@ class JournalFactory(InfrastructureFactory[JournalTrackingRecorder]):
     ORIGINATOR_ID_TYPE = "ORIGINATOR_ID_TYPE"
 
     def __init__(self, env: Environment | EnvType | None) -> None:
-        """Take the settings; the first recorder opens the log.
+        """Read the settings; the first recorder opens the log.
 
         Raises:
-            OSError: a setting is missing or wrong.
+            OSError: a setting is missing or invalid.
         """
         super().__init__(env)
         self._id_type: IdType = _id_type(self.env.get(self.ORIGINATOR_ID_TYPE, "uuid"))
@@ -271,7 +271,7 @@ class JournalFactory(InfrastructureFactory[JournalTrackingRecorder]):
         """Return a recorder of the events of an application.
 
         Raises:
-            ConfigurationError: the driver of PostgreSQL is not installed.
+            ConfigurationError: the PostgreSQL driver is not installed.
             StorageError: the log cannot be opened.
         """
         return self._make(self._class(self.APPLICATION_RECORDER_TOPIC, JournalApplicationRecorder))
@@ -279,7 +279,7 @@ class JournalFactory(InfrastructureFactory[JournalTrackingRecorder]):
     def tracking_recorder(
         self, tracking_recorder_class: type[JournalTrackingRecorder] | None = None
     ) -> JournalTrackingRecorder:
-        """Return a recorder of how far readers have come; raises as `application_recorder` does, and `TypeError`."""
+        """Return a recorder of readers' progress; raises `TypeError`, and what `application_recorder` raises."""
         given = tracking_recorder_class or self._class(self.TRACKING_RECORDER_TOPIC, JournalTrackingRecorder)
         recorder_class = _subclass(given, JournalTrackingRecorder)
         if recorder_class is None:
@@ -291,11 +291,11 @@ class JournalFactory(InfrastructureFactory[JournalTrackingRecorder]):
         return self._make(recorder_class)
 
     def process_recorder(self) -> ProcessRecorder:
-        """Return a recorder of events with how far their cause was read; raises as `application_recorder` does."""
+        """Return a recorder of events with their source positions; raises as `application_recorder` does."""
         return self._make(self._class(self.PROCESS_RECORDER_TOPIC, JournalProcessRecorder))
 
     def close(self) -> None:
-        """Make durable what was handed over, then let go of the log, which the last one closes. Idempotent."""
+        """Release the lease on the log; the last release makes pending events durable and closes it. Idempotent."""
         if self._lease is not None:
             self._lease.release()
 
@@ -335,7 +335,7 @@ class JournalFactory(InfrastructureFactory[JournalTrackingRecorder]):
                 raise OSError(f"{key} must be 'FULL', 'NORMAL' or 'OFF', not {other!r}")
 
     def _class(self, key: str, default: type[_AnyRecorder]) -> type[_AnyRecorder]:
-        """Return the class that the environment names, which must be the default one or a subclass."""
+        """Return the class named in the environment, which must be the default class or a subclass."""
         topic = self.env.get(key)
         if not topic:
             return default

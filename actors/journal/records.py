@@ -1,4 +1,4 @@
-"""The records of a log as their bytes stand there at one moment, whatever keeps them and whoever writes meanwhile."""
+"""The records of a log as raw bytes, read at one moment, regardless of the kind of storage and of writers."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ _HEAD = "SELECT coalesce(max(position + count - 1), 0) FROM steps WHERE number =
 _THESE = "WHERE stream IN (SELECT value FROM json_each(?))"
 
 Select: TypeAlias = Callable[[str, Sequence[str] | None], Iterator[Cells]]
-"""Returns the rows of a query, of which `{which}` leaves those of the streams, `{cells}` being what a `Row` is of."""
+"""Returns the rows of a query; `{which}` is replaced by the filter on streams, `{cells}` by the columns of a `Row`."""
 
 
 class Records:
-    """A log at one moment. `streams` are those that are asked for, None for all."""
+    """A log at one moment. `streams` selects streams; None means all."""
 
     def __init__(self, name: str, select: Select, *, has_keys: bool) -> None:
-        """Read with `select`; `name` is what messages call the log, and it may have data keys."""
+        """Read with `select`; `name` is the log's name in error messages, `has_keys` whether it has data keys."""
         self.name = name
         self.has_keys = has_keys
         self._select = select
@@ -46,25 +46,25 @@ class Records:
         return self._number(_HEAD, None)
 
     def count_events(self, streams: Sequence[str] | None = None) -> int:
-        """Return how many events there are."""
+        """Return the number of events."""
         return self._number(_EVENTS, streams)
 
     def count_rows(self, streams: Sequence[str] | None = None) -> int:
-        """Return how many rows there are."""
+        """Return the number of rows."""
         return self._number(_COUNT, streams)
 
     def rows(self, streams: Sequence[str] | None = None) -> Generator[Row]:
-        """Yield the rows in the order in which they were written, a few of them in memory."""
+        """Yield the rows in the order in which they were written, reading a few at a time."""
         for row in self._select(_ROWS, streams):
             yield Row(*row)
 
     def timers(self, streams: Sequence[str] | None = None) -> Iterator[Timer]:
-        """Yield when streams are to be woken, by their names."""
+        """Yield the streams' due times, in the order of the streams' names."""
         for row in self._select(_TIMERS, streams):
             yield Timer(*row)
 
     def keys(self, streams: Sequence[str] | None = None) -> Iterator[DataKey]:
-        """Yield the data keys, and those of what has no key of its own, by their ids; none if there are none."""
+        """Yield the data keys, including the log's own key, sorted by id; none if the log is not encrypted."""
         if self.has_keys:
             named = None if streams is None else [*streams, LOG]
             for key_id, stream, wrapped in self._select(_KEYS, named):
@@ -74,18 +74,18 @@ class Records:
         ((number,),) = self._select(query, streams)
         try:
             return int(number)
-        except OverflowError as error:  # of a damaged row
+        except OverflowError as error:  # from a damaged row
             raise LogUnusableError(f"{self.name}: {error}; no log has such a number: verify it") from error
 
 
 @contextmanager
 def open_records(log: str | os.PathLike[str]) -> Generator[Records]:
-    """Lend the records of the log at a path or URL as they are now; whoever writes it is not kept from doing so.
+    """Lend the records of the log at a path or URL as they are now; writers are not blocked.
 
     Raises:
-        ConfigurationError: it names no log, or what it needs is not installed.
-        LogTooNewError: a newer version has written it.
-        StorageError: it cannot be read.
+        ConfigurationError: it does not name a log, or a dependency is not installed.
+        LogTooNewError: a newer version has written the log.
+        StorageError: the log cannot be read.
     """
     if is_postgres(log):
         require_driver()

@@ -1,4 +1,4 @@
-"""One row in place of several of a stream: whatever it leaves out, no other change can hide behind it."""
+"""Replaces several rows of a feed by one sealed row, in such a way that no other change can pass as part of it."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from reenact.domain.stream.feed import pack_feed, unpack_feed
 def replace(store: Store, request: Replacement, codec: EventCodec) -> Exception | None:
     """Replace the rows in the store's open transaction, or return why they stay.
 
-    The last of them stays, with its digest, its events and what is derived from these, and takes the place of the
-    others, which have none. So the row behind it still follows it, and the stream ends where it did.
+    The last of the rows stays, with its digest, its events and what is derived from these, and replaces the others,
+    which have no events. So the next row still follows it, and the end of the stream is unchanged.
     """
     topic, first_cursor, last_cursor = request.topic, request.first_cursor, request.last_cursor
     rows = list(store.rows(topic, first_cursor, last_cursor))
@@ -29,7 +29,7 @@ def replace(store: Store, request: Replacement, codec: EventCodec) -> Exception 
     digests = [previous, *(row.digest for row in rows)]
     for row, before in zip(rows, digests, strict=False):
         is_missing = row.cursor != expected
-        if is_missing or not row.follows(before):  # sealed, it would pass as what was written
+        if is_missing or not row.follows(before):  # once sealed, the change would go unnoticed
             problem = f"cursor {expected} is missing" if is_missing else "the row or the one before it was changed"
             message = f"{store.name}: the feed of {topic!r} is damaged at cursor {row.cursor} ({problem})"
             return LogUnusableError(f"{message}; restore a copy of the log")

@@ -1,4 +1,4 @@
-"""What the writer is asked for: steps of streams, rows that others have encoded, and marks in the queue."""
+"""The requests to the writer: steps of streams, rows encoded elsewhere, and maintenance operations."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from reenact.domain.chain import DataKey, Row, Timer
 
 
 class Step(msgspec.Struct, frozen=True, gc=False):
-    """An append, and who waits for its outcome."""
+    """An append, with the callback for its outcome."""
 
     append: Append
     done: Done
 
     @property
     def stream(self) -> str:
-        """The stream that it belongs to."""
+        """The stream of the step."""
         return self.append.stream
 
 
 class Encoded(msgspec.Struct, frozen=True):
-    """An event, or a snapshot, that somebody else has encoded."""
+    """An event or a snapshot in encoded form, from another program."""
 
     stream: str
     version: int
@@ -35,11 +35,11 @@ class Encoded(msgspec.Struct, frozen=True):
 class Foreign(msgspec.Struct, frozen=True):
     """Events and snapshots that become durable together; the outcome's position is that of the last event.
 
-    `events` continue their streams, from version 0 or 1 on; `snapshots` stand at any version that is still free;
-    `tracking` names a reader and the position that it has now seen, above the one it had seen before.
+    `events` continue their streams, from version 0 or 1 on; `snapshots` may have any free version; `tracking` names a
+    reader and its new position, which must be above the previous one.
     """
 
-    stream: ClassVar[None] = None  # it may be any
+    stream: ClassVar[None] = None  # may concern any stream
     done: Done
     events: tuple[Encoded, ...] = ()
     snapshots: tuple[Encoded, ...] = ()
@@ -47,70 +47,71 @@ class Foreign(msgspec.Struct, frozen=True):
 
 
 class Forgetting(msgspec.Struct, frozen=True):
-    """The last steps of streams, which become durable together; their data keys are destroyed with it.
+    """The last steps of streams, which become durable together; the streams' data keys are destroyed at the same time.
 
-    Each comes at whatever version its stream has, and is encrypted with the log's key, as it outlives the stream's.
+    Each step comes at whatever version its stream has, and is encrypted with the log's key, since it outlives the
+    stream's.
     """
 
-    stream: ClassVar[None] = None  # it may be any
+    stream: ClassVar[None] = None  # may concern any stream
     steps: tuple[Append, ...]
     done: Done
     remembered: Remembered | None = None
 
 
 class Recovery(msgspec.Struct, frozen=True):
-    """A mark in the queue: steps of the stream that come behind it are accepted again."""
+    """A marker in the queue: later steps of the stream are accepted again."""
 
     stream: str
     done: Done
 
 
 class Purge(msgspec.Struct, frozen=True):
-    """All snapshots are to be deleted."""
+    """Deletes all snapshots."""
 
-    stream: ClassVar[None] = None  # it concerns all
+    stream: ClassVar[None] = None  # concerns all streams
     done: Done
 
 
 class Marking(msgspec.Struct, frozen=True, gc=False):
-    """Consumers have come so far."""
+    """Records the progress of consumers."""
 
-    stream: ClassVar[str] = ""  # it is about none
+    stream: ClassVar[str] = ""  # concerns no stream
     marks: tuple[Mark, ...]
     done: Done
 
 
 class MarkDeletion(msgspec.Struct, frozen=True):
-    """The marks of these consumers, by topic and client id, are to be deleted if they were last said before the time.
+    """Deletes the marks of these consumers, given by topic and client id, that were last updated before the time.
 
     The outcome is `Deleted`.
     """
 
-    stream: ClassVar[str] = ""  # it is about none
+    stream: ClassVar[str] = ""  # concerns no stream
     consumers: Sequence[tuple[str, str]]
     before: int
     done: Done
 
 
 class RequestDeletion(msgspec.Struct, frozen=True):
-    """Of these requests those are to be deleted that took effect before the time. The outcome is `Deleted`."""
+    """Deletes those of the requests that took effect before the time. The outcome is `Deleted`."""
 
-    stream: ClassVar[str] = ""  # it is about none
+    stream: ClassVar[str] = ""  # concerns no stream
     ids: Sequence[str]
     before: int
     done: Done
 
 
 class Deleted(Committed, frozen=True, gc=False):
-    """A deletion that is durable, of so many rows."""
+    """A deletion of `count` rows that is durable."""
 
     count: int
 
 
 class Replacement(msgspec.Struct, frozen=True):
-    """One row, with these encoded segments, takes the place of those of the topic that hold exactly these cursors.
+    """Replaces the topic's rows that hold exactly these cursors by one row with these encoded segments.
 
-    The outcome is a ValueError if there are none.
+    The outcome is a ValueError if there are no such rows.
     """
 
     topic: str
@@ -121,23 +122,23 @@ class Replacement(msgspec.Struct, frozen=True):
 
     @property
     def stream(self) -> str:
-        """The stream that the topic is of."""
+        """The stream of the topic."""
         return self.topic
 
 
 UNDER_WAY = "reenact: an import"
-"""Among the readers, this one stands at the first row of an import that takes several intakes, and at 0 behind it."""
+"""The reader name under which the first row of an import in several parts is tracked; 0 once it is complete."""
 
 
 class Intake(msgspec.Struct, frozen=True):
-    """Rows of another log become part of this one together, as they are, each behind the one that it follows.
+    """Imports rows of another log unchanged, all together, each after the row that it follows.
 
-    They get new numbers, and their events new positions, in the order given. The outcome is a ConflictError if a stream
-    does not end where its first one here begins, and a LogUnusableError if one is not as it was written. If there is
-    `more` to come, the log says so until there is none.
+    They get new row numbers, and their events new positions, in the given order. The outcome is a ConflictError if a
+    stream does not end where its first row here begins, and a LogUnusableError if a row has been changed. With `more`
+    to come, the log is marked as unfinished until an intake without it.
     """
 
-    stream: ClassVar[None] = None  # they may be of any
+    stream: ClassVar[None] = None  # may concern any stream
     done: Done
     rows: tuple[Row, ...] = ()
     timers: tuple[Timer, ...] = ()
@@ -148,13 +149,13 @@ class Intake(msgspec.Struct, frozen=True):
 Other: TypeAlias = (
     Intake | Foreign | Forgetting | Recovery | Purge | Marking | MarkDeletion | RequestDeletion | Replacement
 )
-"""Whatever is not a step."""
+"""Any request that is not a step."""
 
 Request: TypeAlias = Step | Other
 
 
 def streams_of(requests: Iterable[Request]) -> Iterator[str]:
-    """Yield the streams whose ends matter to the requests, each as often as it is named."""
+    """Yield the streams whose ends the requests need, with repetitions."""
     for request in requests:
         match request:
             case Step(append=append):
@@ -175,7 +176,7 @@ def streams_of(requests: Iterable[Request]) -> Iterator[str]:
 
 
 def remembered_of(requests: Iterable[Request]) -> Iterator[str]:
-    """Yield the ids of what is to be carried out once only."""
+    """Yield the ids of the requests that must be carried out only once."""
     for request in requests:
         if isinstance(request, Step) and request.append.remembered is not None:
             yield request.append.remembered.id

@@ -1,4 +1,4 @@
-"""The tables of a log file, its format version, and whether a file is one."""
+"""The tables of a log file, their format version, and the check whether a file is a log."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from reenact.domain.chain import Row
 from reenact.domain.errors import LogTooNewError, LogUnusableError
 
 APPLICATION_ID = 0x524E4C47
-"""Marks a SQLite file as a log ("RNLG")."""
+"""Identifies a SQLite file as a log ("RNLG")."""
 
 FORMAT_VERSION = 1
 """The version of the tables below."""
 
 BEFORE_RELEASE = "before the first release of Reenact; read it with the version that has written it, or begin a new log"
-"""What is said of a log that a state of Reenact from before its first release has written."""
+"""The part of the error message about a log written before the first release."""
 
 _IDS_BEFORE_RELEASE = {0x52454E41, 0x524E4354}
 
-# The key of `steps` is declared, so that no VACUUM renumbers it. Its long columns come last: whoever looks for a row
-# reads none of their pages. Each index costs time at each step; see `seeking` for how one is enough. Requests have no
-# index by time: what is old is looked for by a reader, once in a while.
+# The key of `steps` is declared, so that VACUUM does not renumber it. Its long columns come last: a search for a row
+# does not read their pages. Each index costs time at every step; `seeking` explains how one is enough. Requests have no
+# index by time: old ones are searched by a reader, once in a while.
 _TABLES = (
     """
     CREATE TABLE steps (
@@ -92,27 +92,27 @@ CREATE_KEYS = (
     "CREATE TABLE keys (id TEXT NOT NULL PRIMARY KEY, stream TEXT NOT NULL, wrapped BLOB) WITHOUT ROWID",
     "CREATE INDEX keys_by_stream ON keys (stream)",
 )
-"""Makes the data keys of a log that is encrypted, each wrapped by a key ring; NULL once it was destroyed."""
+"""Creates the table of the data keys of an encrypted log, each wrapped by a key ring; NULL once destroyed."""
 
 _BLOBS = frozenset({"digest", "original", "seal", "cause", "events", "feed"})
 _TEXTS = frozenset({"stream", "key"})
-# Damaged text need not be text any more, nor a number one.
+# In a damaged log, text may not be text, and a number not a number.
 CELLS = ", ".join(
     f"CAST({name} AS {'BLOB' if name in _BLOBS else 'TEXT' if name in _TEXTS else 'INTEGER'})"
     for name in Row.__struct_fields__
 )
-"""What a `Row` is made of, each cell of the type that it should have."""
+"""The columns of a `Row`, each cast to its expected type."""
 
 _MAGIC = b"SQLite format 3\x00"
 _HEADER_SIZE = 100
 
 
 def check_file(path: str) -> None:
-    """Look at the file without SQLite: a file that is missing or empty passes, as a log that is still to begin.
+    """Check the file without SQLite; a missing or empty file passes, as a log that is still to be created.
 
     Raises:
-        LogUnusableError: it is not an SQLite database, or shorter than it says it is.
-        OSError: it cannot be read.
+        LogUnusableError: the file is not an SQLite database, or shorter than its header says.
+        OSError: the file cannot be read.
     """
     try:
         with Path(path).open("rb") as file:
@@ -126,7 +126,7 @@ def check_file(path: str) -> None:
         message = f"{path} is not a log; choose another file"
         raise LogUnusableError(message)
     expected = _expected_size(header)
-    # With a write-ahead log beside it, the rest of the file may still be in there.
+    # With a write-ahead log, the rest of the database may still be in there.
     if size < expected and not _has_content(f"{path}-wal"):
         message = f"{path} is truncated: {size} bytes instead of {expected}; restore a copy of it"
         raise LogUnusableError(message)
@@ -137,7 +137,7 @@ def check_format(connection: sqlite3.Connection, path: str) -> bool:
 
     Raises:
         LogTooNewError: a later version of the tables was written there.
-        LogUnusableError: it belongs to something else, or was written before the first release.
+        LogUnusableError: the database belongs to another program, or was written before the first release.
     """
     application_id: int = connection.execute("PRAGMA application_id").fetchone()[0]
     version = format_of(connection)
@@ -157,19 +157,19 @@ def check_format(connection: sqlite3.Connection, path: str) -> bool:
 
 
 def refuse_from_before_release(application_id: int, name: str) -> None:
-    """Raise `LogUnusableError` if a file with this id is a log from before the first release."""
+    """Raise `LogUnusableError` if the application id is that of a log from before the first release."""
     if application_id in _IDS_BEFORE_RELEASE:
         raise LogUnusableError(f"{name} was written {BEFORE_RELEASE}")
 
 
 def format_of(connection: sqlite3.Connection) -> int:
-    """Return the version of the tables' format, 0 if they are not a log's."""
+    """Return the format version of the tables, 0 if the database is not a log."""
     version: int = connection.execute("PRAGMA user_version").fetchone()[0]
     return version
 
 
 def create_tables(connection: sqlite3.Connection) -> None:
-    """Make an empty database a log, entirely or, if this raises and the connection is closed, not at all."""
+    """Turn an empty database into a log, entirely or, if this raises and the connection is closed, not at all."""
     connection.execute("BEGIN IMMEDIATE")
     for statement in _TABLES:
         connection.execute(statement)
@@ -179,12 +179,12 @@ def create_tables(connection: sqlite3.Connection) -> None:
 
 
 def has_keys(connection: sqlite3.Connection) -> bool:
-    """Return whether the log has a table of keys, so that it is encrypted, or was once opened with a key ring."""
+    """Return whether the log has a table of keys: it is encrypted, or was once opened with a key ring."""
     return connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'keys'").fetchone() is not None
 
 
 def create_keys(connection: sqlite3.Connection) -> None:
-    """Make the table of keys, if there is none."""
+    """Create the table of keys, if it does not exist."""
     connection.execute("BEGIN IMMEDIATE")
     if not has_keys(connection):
         for statement in CREATE_KEYS:
@@ -193,7 +193,7 @@ def create_keys(connection: sqlite3.Connection) -> None:
 
 
 def table_forms() -> dict[str, str]:
-    """Return how what a log consists of is made, by its names, without blanks."""
+    """Return the SQL definitions of a log's tables and indexes by name, without whitespace."""
     with closing(sqlite3.connect(":memory:")) as connection:
         for statement in (*_TABLES, *CREATE_KEYS):
             connection.execute(statement)
@@ -202,7 +202,7 @@ def table_forms() -> dict[str, str]:
 
 
 def _expected_size(header: bytes) -> int:
-    """Return the size that the database header claims, 0 if it makes no valid claim (SQLite file format, 1.3)."""
+    """Return the size that the database header states, 0 if it states no valid one (SQLite file format, 1.3)."""
     page_size = int.from_bytes(header[16:18], "big")
     page_count = int.from_bytes(header[28:32], "big")
     claim_is_valid = header[24:28] == header[92:96]

@@ -1,4 +1,4 @@
-"""Finds the events of rows: the query for rows that may hold them, and their way through page after page."""
+"""Finds events in the log: the query for the rows that hold them, and the iteration page by page."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ import msgspec
 from reenact.domain.errors import LogUnusableError
 
 Cells: TypeAlias = tuple[Any, ...]
-"""A row of a query; a file can hold anything in its cells.
+"""A row of a query; in a damaged file its cells may hold anything.
 
-Of an event: stream, version, position, topic, state, and what caused it.
+For an event: stream, version, position, topic, state and cause.
 """
 
 EVENTS = "SELECT stream, version, position, cause, events FROM steps"
@@ -23,7 +23,7 @@ unpack = msgspec.msgpack.Decoder(Annotated[list[tuple[str, bytes]], msgspec.Meta
 
 
 def cells_of(rows: Iterable[Cells]) -> Iterator[Cells]:
-    """Yield the events of rows, in their order; what caused those of a row comes with the first of them.
+    """Yield the events of rows, in order; the cause of a row's events comes with the first of them.
 
     Raises:
         LogUnusableError: a row cannot be decoded.
@@ -40,14 +40,15 @@ def cells_of(rows: Iterable[Cells]) -> Iterator[Cells]:
 
 Parameters: TypeAlias = tuple[str | int | bytes, ...]
 Select: TypeAlias = Callable[[str, Parameters], list[Cells]]
-"""Returns the rows of a query in SQLite's words."""
+"""Returns the rows of a query in SQLite's dialect."""
 
 PAGE = 96
-"""So many rows are read at a time."""
+"""How many rows are read at a time."""
 MOST = 2**63 - 1
 
-# `key` rises from row to row, and so does `value`: each round halves where the last row can be that begins up to it.
-# A key that is damaged may be text, of which SQLite would make an infinite number: that can be halved for ever.
+# `key` increases from row to row, and so does `value`: each round halves the range that can hold the last row beginning
+# at or before the value. The CAST is for a damaged key, which may be text: SQLite would turn it into an infinite
+# number, which can be halved for ever.
 _BISECTION = """(
     WITH RECURSIVE halves (low, size) AS (
         SELECT CAST(0 AS bigint), (SELECT CAST(max({key}) AS bigint) FROM steps WHERE {of})
@@ -60,13 +61,13 @@ _BISECTION = """(
     SELECT max(low) FROM halves
 )"""
 NUMBER_AT = _BISECTION.format(key="number", value="position", of="true", order="number")
-"""The number of the last row that begins up to a position, the only parameter; 0 if none does."""
+"""The number of the last row that begins at or before a position, the only parameter; 0 if there is none."""
 _VERSION_AT = _BISECTION.format(key="version", value="cursor", of="stream = ?", order="version, cursor")
 HEARD_AT = f"""(
     SELECT coalesce(max(version), 0), coalesce(max(cursor), 0) FROM steps
     WHERE stream = ? AND version = {_VERSION_AT} AND cursor <= ?
 )"""  # noqa: S608 - ours
-"""The version and the cursor of the stream's last row that begins up to a cursor, 0 if none does; see `heard_at`."""
+"""The version and the cursor of the stream's last row that begins at or before a cursor, or 0; see `heard_at`."""
 
 
 def heard_at(stream: str, cursor: int) -> Parameters:
@@ -90,12 +91,13 @@ def seek(
     backwards: bool = False,
     page: int = PAGE,
 ) -> Iterator[Cells]:
-    """Yield events in their order, or backwards: with versions of the stream, or with positions if none is named.
+    """Yield events in order, or backwards: by version within the stream, or by position if none is named.
 
-    These are above `after`, `until` included. Rows are read as far as events are taken, so many at a time, at least 2.
+    The bounds are `after`, exclusive, and `until`, inclusive. Rows are read lazily, `page` at a time, which must be at
+    least 2.
 
     Raises:
-        LogUnusableError: a row cannot be decoded, or rows do not stand in order.
+        LogUnusableError: a row cannot be decoded, or rows are out of order.
     """
     place = 2 if stream is None else 1
     while after < until:
@@ -107,7 +109,7 @@ def seek(
         yield from reversed(found) if backwards else found
         if len(rows) < page:
             return
-        # Where a row is missing, the first one read ends before what is looked for; the second does not.
+        # If a row is missing, the first one read may end before the wanted events; the second one does not.
         left = after, until
         if backwards:
             until = min(until, cells[0][place] - 1)
@@ -121,7 +123,7 @@ def seek(
 def rows_of(
     *, after: int, until: int = MOST, stream: str | None = None, backwards: bool = False, limit: int
 ) -> tuple[str, Parameters]:
-    """Return the query, and its parameters, for up to `limit` rows that may hold such events, for `packed.cells_of`."""
+    """Return the query and the parameters for up to `limit` rows that may hold such events, for `cells_of`."""
     order = f"ORDER BY {'number' if stream is None else 'version'}{' DESC' if backwards else ''} LIMIT ?"
     if stream is not None:
         return f"{_OF_STREAM} {order}", (stream, stream, after + 1, until, limit)

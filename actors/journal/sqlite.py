@@ -1,7 +1,8 @@
 """The journal in a SQLite file.
 
-Plain sqlite3 connections and a small pool of our own: the one writing connection never leaves its thread, and a
-reader needs nothing of a larger pool (overflow, ping, reset on return) that it would pay for at each read.
+It uses plain sqlite3 connections and a small pool of its own: the single writing connection stays on its thread, and
+readers do not need the features of a larger pool (overflow, ping, reset on return), whose cost they would pay at each
+read.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ _logger = logging.getLogger("reenact.journal")
 
 
 class SqliteJournal(StoredJournal):
-    """An append-only history for each stream in one SQLite file; one process writes it, or several that share it."""
+    """A journal in one SQLite file; one process writes it, or several that share it."""
 
     @classmethod
     def open(
@@ -48,26 +49,26 @@ class SqliteJournal(StoredJournal):
         keys: KeyRing | None = None,
         keyed: bool = False,
     ) -> SqliteJournal:
-        """Open the log in the file, or begin one if the file is missing or empty.
+        """Open the log in the file, or create one if the file is missing or empty.
 
-        With `read_only` the file is opened beside a process that writes it; it must be a log, and nothing can be
-        appended. The table of a `closed` codec is all that such a log can hold, so one that begins with an event of
-        another name is refused as it stands.
+        With `read_only` the file is opened beside a process that may write it; it must be a log, and nothing can be
+        appended. With a `closed` codec, the log can hold only the codec's types, so a log whose first event has another
+        name is refused.
 
-        With `keys`, what is written from now on is encrypted; without them, a log that is encrypted can be read only
-        as far as it is not. A log that is `keyed` has a table of keys without them, too: for keys that were destroyed
+        With `keys`, everything written from now on is encrypted; without them, only the unencrypted parts of an
+        encrypted log can be read. A `keyed` log gets a table of keys even without `keys`, for keys that were destroyed
         elsewhere.
 
-        A `shared` log may be written by other processes that share it, too; whoever opens it has `StreamLocks`, and is
-        `opening` it meanwhile.
+        A `shared` log may also be written by other processes that share it; the caller holds `StreamLocks`, and opens
+        the log within `opening`.
 
         Raises:
             LogEncryptedError: the log is encrypted, and there are no keys to write it with.
             KeyRingError: the keys cannot be used now, or are those of another log.
             LogLockedError: another process, or another journal of this one, is writing the log and does not share it.
-            LogTooNewError: a newer version has written it.
-            LogUnusableError: it is not a log, is that of others, is damaged, or cannot be opened here.
-            StorageFullError: there is no space to begin it.
+            LogTooNewError: a newer version has written the log.
+            LogUnusableError: the file is not a log, holds that of other actors, is damaged, or cannot be opened here.
+            StorageFullError: there is no space to create the log.
         """
         resolved = os.path.realpath(path)
         with ExitStack() as cleanup, translated(resolved):
@@ -90,13 +91,13 @@ class SqliteJournal(StoredJournal):
                     codec.vault.check(store.keep_key)
             writer = None if store is None else Writer(store, codec, listener=listener)
             if writer is not None:
-                # Before the reader, so that what is accepted can still be read by those who hear of it.
+                # Closed before the reader, so that callbacks of the last steps can still read.
                 cleanup.callback(writer.close)
             return cls(codec=codec, reader=reader, writer=writer, cleanup=cleanup.pop_all())
 
     @property
     def path(self) -> str:
-        """Where the file is, with every link resolved."""
+        """The path of the file, with all links resolved."""
         return self.name
 
 
@@ -113,18 +114,19 @@ def _open_store(
     lock = WriterLock(path, shared=shared)
     cleanup.callback(lock.release)
     _begin_privately(path)
-    # Handed over to the writer's thread before anything is appended.
+    # Passed to the writer's thread before anything is appended.
     connection = sqlite3.connect(path, timeout=BUSY_TIMEOUT, isolation_level=None, check_same_thread=False)
     cleanup.callback(_close_connection, connection, path)
     is_log = check_format(connection, path)
     if is_log:
         check_owner(connection.execute(FIRST_EVENTS).fetchall(), path, codec, closed=closed)
-    connection.execute(f"PRAGMA page_size = {PAGE_SIZE}")  # of a file that is still to begin
+    connection.execute(f"PRAGMA page_size = {PAGE_SIZE}")  # applies to a file that is still to be created
     connection.execute("PRAGMA journal_mode = WAL")
     connection.execute(f"PRAGMA synchronous = {synchronous}")
     connection.execute(f"PRAGMA journal_size_limit = {_WAL_SIZE_LIMIT}")
     if is_log and lock.is_alone:
-        # What a crash has left in the write-ahead log goes home, so that the file can be compared with its header.
+        # Copy what a crash has left in the write-ahead log into the file, so that the file can be compared with its
+        # header.
         _take_home(connection)
         connection.execute(f"PRAGMA busy_timeout = {int(BUSY_TIMEOUT * 1000)}")
         check_file(path)
@@ -132,7 +134,7 @@ def _open_store(
         create_tables(connection)
     if keyed:
         create_keys(connection)
-        # What is deleted is overwritten, so that nothing is left of a key that was destroyed.
+        # Overwrite what is deleted, so that nothing is left of a destroyed key.
         connection.execute("PRAGMA secure_delete = ON")
     if shared:
         lock.share()
@@ -140,24 +142,24 @@ def _open_store(
 
 
 def _begin_privately(path: str) -> None:
-    # For its owner alone, whatever the umask is. SQLite gives the files beside it the same mode.
-    with suppress(OSError):  # it is there already, or SQLite says why it cannot be
+    # Readable by its owner only, whatever the umask is. SQLite gives the files beside it the same mode.
+    with suppress(OSError):  # the file exists, or SQLite reports why it cannot be created
         os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
 
 
 def _take_home(connection: sqlite3.Connection) -> None:
-    # Whoever still reads what stood there long ago, as all of the log, is not waited for: the rest stays beside it.
+    # Do not wait for readers of an old state of the log: what they still need stays in the write-ahead log.
     connection.execute("PRAGMA busy_timeout = 0")
     connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
 
 
 def _close_connection(connection: sqlite3.Connection, path: str) -> None:
     try:
-        # An opening that failed may have left a transaction.
+        # A failed opening may have left a transaction.
         connection.rollback()
         _take_home(connection)
     except sqlite3.Error as error:
-        # Nothing is lost: the next one to open the log finds the write-ahead log beside it.
+        # Nothing is lost: the next process that opens the log finds the write-ahead log beside it.
         _logger.warning("the write-ahead log of %s stays beside it: %s", path, error)
     finally:
         connection.close()

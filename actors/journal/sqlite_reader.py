@@ -1,4 +1,4 @@
-"""Reading a log in a SQLite file, beside whoever writes it."""
+"""Reads a log in a SQLite file, beside the process that writes it."""
 
 from __future__ import annotations
 
@@ -14,37 +14,37 @@ from reenact.actors.journal.seeking import Cells
 from reenact.domain.errors import LogUnusableError
 
 BUSY_TIMEOUT = 10.0
-"""How many seconds a connection waits for a lock that another process holds on the file."""
+"""Seconds for which a connection waits for a lock that another process holds on the file."""
 
 
 class SqliteReader(ReadPool[sqlite3.Connection]):
-    """Keeps the promise of `reader.Reader`."""
+    """Implements `store.Reader`."""
 
     def __init__(self, path: str) -> None:
-        """Read the log at `path`; connections are opened when they are needed."""
+        """Read the log at `path`; connections are opened on demand."""
         super().__init__(lambda: connect_to_read(path), path, translated=translated)
 
     def select(self, query: str, parameters: Sequence[str | int | bytes]) -> list[Cells]:
         """Return the rows of the query."""
-        # As `connection` does, without the cost of two context managers: each start of an actor reads its stream.
+        # Like `connection`, without the cost of two context managers: each start of an actor reads its stream.
         connection = self.borrow()
         try:
             return connection.execute(query, parameters).fetchall()
         except (sqlite3.Error, OSError, UnicodeError) as error:
             raise fault(error, self.name) from error
-        except OverflowError as error:  # that of a damaged row, by which the next are looked for
+        except OverflowError as error:  # from a number in a damaged row, used to look for the next rows
             raise LogUnusableError(f"{self.name}: {error}; no log has such a number: verify it") from error
         finally:
             self.give_back(connection)
 
 
 def connect_to_read(path: str) -> sqlite3.Connection:
-    """Open the log at `path` for reading, making and changing nothing of it.
+    """Open the log at `path` for reading, without creating or changing anything.
 
     Raises:
-        LogUnusableError: there is no such file.
-        OSError: it cannot be read.
-        sqlite3.Error: it cannot be opened.
+        LogUnusableError: the file does not exist.
+        OSError: the file cannot be read.
+        sqlite3.Error: the database cannot be opened.
     """
     uri = (
         f"file:{quote(os.fsencode(path))}"  # `as_uri` loads urllib.request, and with it http.client, since Python 3.14
@@ -56,8 +56,8 @@ def connect_to_read(path: str) -> sqlite3.Connection:
             Path(path).open("rb").close()
         except FileNotFoundError:
             raise LogUnusableError(f"there is no log at {path}; check the path") from None
-        # In a directory that cannot be written, SQLite cannot make the files beside the log that readers share with
-        # a writer; but where nobody can write, nothing changes either.
+        # In a directory that cannot be written, SQLite cannot create the files that readers share with a writer; but
+        # there nothing can change either.
         if os.access(Path(path).parent, os.W_OK) or Path(f"{path}-wal").exists():
             raise
         return _open_to_read(f"{uri}?mode=ro&immutable=1")
@@ -66,7 +66,7 @@ def connect_to_read(path: str) -> sqlite3.Connection:
 def _open_to_read(uri: str) -> sqlite3.Connection:
     connection = sqlite3.connect(uri, uri=True, timeout=BUSY_TIMEOUT, isolation_level=None, check_same_thread=False)
     try:
-        # The first look at the file; connecting alone does not touch it.
+        # Connecting alone does not touch the file.
         connection.execute("SELECT 1 FROM sqlite_master").fetchone()
     except sqlite3.Error:
         connection.close()

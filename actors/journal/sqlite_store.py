@@ -1,4 +1,4 @@
-"""The tables of a SQLite file, as the writer uses them; many rows go into a table with few statements."""
+"""The writer's store in a SQLite file; many rows are inserted with few statements."""
 
 from __future__ import annotations
 
@@ -16,25 +16,26 @@ from reenact.actors.journal.store import LAST, LAST_OF_ALL, ROWS, STEP, Changes,
 from reenact.domain.chain import DataKey, End, Row
 from reenact.domain.errors import LogUnusableError, StorageError
 
-# At each statement sqlite3 lets other threads run, and one that is busy may keep the interpreter for 5 ms:
-# `executemany`, a statement for each row, was four times slower beside such a thread. 128 rows of 16 values stay far
-# below the number of parameters that SQLite takes.
+# sqlite3 releases the interpreter lock at each statement, and a busy thread may keep it for 5 ms: `executemany`, with a
+# statement per row, was four times slower beside such a thread. 128 rows of 16 values stay far below SQLite's limit of
+# parameters.
 _SIZES = (128, 16, 4, 1)
 
 
 class Insertion:
-    """Inserts rows into a table, many by one statement."""
+    """Inserts rows into a table, many with one statement."""
 
     def __init__(self, table: str, columns: int, *, then: str = "") -> None:
-        """Name the table, with its columns if these are not all, and what is to be done `then`."""
+        """Name the table, with its columns if not all are given, and an optional clause `then` after the values."""
         row = f"({', '.join('?' * columns)})"
-        # Whatever fails takes the transaction with it. Without OR ROLLBACK, SQLite copies each page that a statement of
-        # several rows touches, to undo that statement alone: into a temporary file, when the rows lie far apart.
+        # A failure ends the transaction in any case. Without OR ROLLBACK, SQLite saves each page that a statement of
+        # several rows touches, to be able to undo that statement alone: into a temporary file, if the rows lie far
+        # apart.
         insert = f"INSERT OR ROLLBACK INTO {table} VALUES "  # noqa: S608 - the names of our own tables
         self._statements = [(size * columns, insert + ", ".join([row] * size) + then) for size in _SIZES]
 
     def run(self, connection: sqlite3.Connection, values: Values) -> None:
-        """Insert the rows in their order."""
+        """Insert the rows in order."""
         start, end = 0, len(values)
         for size, statement in self._statements:
             while end - start >= size:
@@ -79,14 +80,14 @@ _DELETE_REQUEST = "DELETE FROM requests WHERE id = ? AND at < ?"
 _logger = logging.getLogger("reenact.journal")
 
 _PATIENCE = 1000
-"""Milliseconds for which whoever forgets a session waits for those who read the write-ahead log."""
+"""Milliseconds that forgetting a session waits for readers of the write-ahead log."""
 
 _LOOKS_EVERY = 1.0
-"""Seconds within which it is not looked twice whether the file is where it was."""
+"""Shortest interval in seconds between two checks that the file is still in its place."""
 
 
 def _file_at(path: str) -> tuple[int, int] | None:
-    """Return which file the path names, None if there is none, or none that can be seen."""
+    """Return the device and inode of the file at the path, None if there is none or it is not accessible."""
     try:
         found = Path(path).stat()
     except OSError:
@@ -95,15 +96,15 @@ def _file_at(path: str) -> tuple[int, int] | None:
 
 
 class SqliteStore:
-    """Keeps the promise of `store.Store` over one connection; the lock beside the file keeps other writers out.
+    """Implements `store.Store` with one connection; the lock beside the file excludes other writers.
 
-    Those who share the log take turns: a transaction keeps the others waiting.
+    Processes that share the log take turns: a transaction blocks the others.
     """
 
     foresees = False
 
     def __init__(self, connection: sqlite3.Connection, path: str, *, is_shared: bool = False) -> None:
-        """Write over the connection, which must be in autocommit mode."""
+        """Write with the connection, which must be in autocommit mode."""
         self.connection = connection
         self._path = path
         self._end: tuple[int, int] | None = None
@@ -115,11 +116,11 @@ class SqliteStore:
 
     @property
     def name(self) -> str:
-        """Where the file is."""
+        """The path of the file."""
         return self._path
 
     def begin(self) -> tuple[int, int, bool]:
-        """Enter a transaction, as `store.Store` promises; where nobody else writes, SQLite's begins when it has to."""
+        """Begin a batch, as in `store.Store`; without other writers, the SQLite transaction begins only when needed."""
         if self.connection.in_transaction:
             self._leave_transaction()
         now = time.monotonic()
@@ -128,7 +129,7 @@ class SqliteStore:
             self._looked_at = now
         if self._is_shared:
             self._enter()
-            # It changes when another connection has written, and with nothing that this one writes.
+            # It changes when another connection has written, but not with this connection's own writes.
             version: int = self.connection.execute("PRAGMA data_version").fetchone()[0]
             if version != self._data_version:
                 self._data_version, self._end = version, None
@@ -139,23 +140,23 @@ class SqliteStore:
         return number, position, False
 
     def stream_ends(self, streams: Sequence[str]) -> Iterator[tuple[str, End]]:
-        """Yield streams with where they end."""
+        """Yield the ends of the streams that have rows."""
         for stream in streams:
             end: End | None = self.connection.execute(LAST, (stream,)).fetchone()
             if end is not None:
                 yield stream, end
 
     def has_snapshot(self, stream: str, version: int) -> bool:
-        """Return whether a snapshot of the stream stands at this version."""
+        """Return whether there is a snapshot of the stream at this version."""
         return self.connection.execute(_SNAPSHOT, (stream, version)).fetchone() is not None
 
     def tracked(self, name: str) -> int | None:
-        """Return the position that a reader has seen."""
+        """Return the last position of a reader."""
         row: tuple[int] | None = self.connection.execute(_TRACKING, (name,)).fetchone()
         return row[0] if row else None
 
     def remembered(self, request_ids: Sequence[str]) -> Iterator[str]:
-        """Yield those of the requests that have taken effect."""
+        """Yield the requests that have taken effect."""
         for request_id in request_ids:
             if self.connection.execute(_REMEMBERED, (request_id,)).fetchone() is not None:
                 yield request_id
@@ -165,18 +166,18 @@ class SqliteStore:
         return [Row(*row) for row in self.connection.execute(_ROWS, rows_between(stream, first_cursor, last_cursor))]
 
     def replace(self, gone: Sequence[Row], row: Row) -> None:
-        """Delete rows, and put the row in the place of the one with its number."""
+        """Delete the rows, and replace the row that has the same number."""
         self._enter()
         self.connection.executemany(_DELETE_ROW, [(each.number,) for each in (*gone, row)])
         _INSERT_ROWS.run(self.connection, list(astuple(row)))
 
     def write_marks(self, marks: Values) -> None:
-        """Let consumers have come as far as these say."""
+        """Record the progress of consumers, without going back."""
         self._enter()
         _UPSERT_MARKS.run(self.connection, marks)
 
     def delete_marks(self, consumers: Sequence[tuple[str, str]], before: int) -> int:
-        """Delete the marks of these consumers that were last said before the time."""
+        """Delete the marks of these consumers that were last updated before the time."""
         self._enter()
         return self.connection.executemany(_DELETE_MARK, [(*consumer, before) for consumer in consumers]).rowcount
 
@@ -186,7 +187,7 @@ class SqliteStore:
         return self.connection.executemany(_DELETE_REQUEST, [(each, before) for each in request_ids]).rowcount
 
     def commit(self, changes: Changes, meanwhile: Callable[[], None]) -> None:
-        """Write the changes, call `meanwhile`, and leave the transaction."""
+        """Write the changes, call `meanwhile`, and commit."""
         connection = self.connection
         beside = any(
             (
@@ -196,7 +197,7 @@ class SqliteStore:
         )
         if beside or len(changes.steps) > len(STEP):
             self._enter()
-        if not connection.in_transaction:  # a row is one by itself
+        if not connection.in_transaction:  # a single row is its own transaction
             meanwhile()
         if changes.steps:
             _INSERT_STEPS.run(connection, changes.steps)
@@ -235,11 +236,11 @@ class SqliteStore:
                 connection.executemany(statement, streams)
 
     def keep_key(self, key: DataKey) -> None:
-        """Put a key into the log at once, while there is no batch."""
+        """Write a key to the log at once, outside any batch."""
         _INSERT_KEYS.run(self.connection, [key.id, key.stream, key.wrapped])
 
     def roll_back(self) -> bool:
-        """Leave the transaction; a file is always in reach."""
+        """Roll the transaction back; a file can always be reached."""
         self._end = None
         self._leave_transaction()
         return True
@@ -249,15 +250,15 @@ class SqliteStore:
         return False
 
     def fault(self, error: Exception) -> StorageError:
-        """Return our error for what was raised."""
+        """Return the library's error for an exception."""
         return fault(error, self._path)
 
     def _remove_remains(self, patience: int) -> None:
-        """Empty the write-ahead log, in which keys still stand that were destroyed; later, if somebody reads there.
+        """Empty the write-ahead log, which may still hold destroyed keys; if a reader uses it, later.
 
-        That is waited for `patience` milliseconds.
+        It waits `patience` milliseconds for the readers.
         """
-        # The pages of the file itself were overwritten (PRAGMA secure_delete).
+        # The pages of the file itself have been overwritten (PRAGMA secure_delete).
         connection = self.connection
         ((before,),) = connection.execute("PRAGMA busy_timeout").fetchall()
         connection.execute(f"PRAGMA busy_timeout = {patience}")
@@ -268,7 +269,7 @@ class SqliteStore:
             _logger.warning("%s: destroyed keys stay in the write-ahead log while somebody reads there", self._path)
 
     def _check_file(self) -> None:
-        """Refuse to write what nobody would ever find: into a file that its path does not name any more."""
+        """Refuse to write to a file that its path no longer names, where the events would be lost."""
         if self._file is None or _file_at(self._path) != self._file:
             message = (
                 f"{self._path} was deleted, moved or replaced while it was written, so nothing is recorded any more; "

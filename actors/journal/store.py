@@ -1,4 +1,4 @@
-"""What the writer asks of whatever keeps a log."""
+"""The interfaces between writer or reader and the storage of a log."""
 
 from __future__ import annotations
 
@@ -14,49 +14,49 @@ from reenact.domain.errors import StorageError
 
 
 class Reader(Protocol):
-    """Reads what is durable, from any thread."""
+    """Reads durable records, from any thread."""
 
     @property
     def name(self) -> str:
-        """What messages call the log."""
+        """The log's name, as error messages show it."""
         ...
 
     def select(self, query: str, parameters: Sequence[str | int | bytes]) -> list[Cells]:
-        """Return the rows as tuples. The query is in SQLite's words; what keeps the log may have to spell it its way.
+        """Return the rows as tuples. The query is in SQLite's dialect, which other storage translates.
 
         Raises:
             RuntimeClosedError: the log is closed.
-            StorageError: it cannot be read.
+            StorageError: the log cannot be read.
         """
         ...
 
 
 Values: TypeAlias = list[int | str | bytes | None]
-"""Rows one behind the other, each in the order of its table's columns.
+"""The values of all rows in one list, each row in the order of its table's columns.
 
-A row of its own for each record, a tuple, would be one more thing for the garbage collector to look after.
+A tuple for each row would be one more object for the garbage collector.
 """
 
 NEWEST_FIRST = "ORDER BY version DESC, cursor DESC"
-"""The order of a stream's rows, from its last one on."""
+"""The order of a stream's rows, last one first."""
 LAST = f"""
     SELECT version + count - 1, cursor + heard - 1, digest FROM steps WHERE stream = ? {NEWEST_FIRST} LIMIT 1
 """  # noqa: S608 - ours
-"""Where a stream ends."""
+"""The end of a stream."""
 LAST_OF_ALL = "SELECT number, position + count - 1 FROM steps ORDER BY number DESC LIMIT 1"
-"""Where the log ends."""
+"""The end of the log."""
 ROWS = f"""
     SELECT {{cells}} FROM steps
     WHERE stream = ? AND (version, cursor) >= {HEARD_AT} AND (version, cursor) <= {HEARD_AT}
     ORDER BY version, cursor
 """  # noqa: S608 - likewise
-"""A stream's rows from the one with one cursor to that with another; see `rows_between`."""
+"""A stream's rows from the one with the first cursor to the one with the last; see `rows_between`."""
 
 STEP = (
     *("number", "stream", "recorded_at", "version", "position", "count", "cursor", "heard", "key"),
     *("digest", "cause", "events", "feed"),
 )
-"""What is written of a row that nothing was taken out of, in this order."""
+"""The columns that are written for a new row, in this order."""
 
 
 def rows_between(stream: str, first_cursor: int, last_cursor: int) -> Parameters:
@@ -65,17 +65,17 @@ def rows_between(stream: str, first_cursor: int, last_cursor: int) -> Parameters
 
 
 class Changes(msgspec.Struct):
-    """What one transaction does to a log, in this order.
+    """The changes of one transaction to a log, in this order.
 
-    `number` is that of the last row after it, and `position` that of the last event.
+    `number` is that of the last row afterwards, and `position` that of the last event.
     """
 
     number: int
     position: int
     steps: Values
-    """Rows, each as `STEP` says."""
+    """Rows with the columns of `STEP`."""
     rows: Sequence[Row]
-    """Rows that come from another log."""
+    """Rows imported from another log."""
     purges: bool
     """Whether all snapshots are deleted first."""
     replaced: list[str]
@@ -83,26 +83,26 @@ class Changes(msgspec.Struct):
     snapshots: Values
     """Stream, version, topic, state."""
     due: dict[str, int | None]
-    """When streams are to be woken, None for never."""
+    """The times at which streams are to be woken, None for never."""
     tracking: dict[str, int]
     marks: Values = []
-    """Topic, client id, cursor, time; each consumer once."""
+    """Topic, client id, cursor, time; one for each consumer."""
     remembered: Values = []
-    """Id, digest, note, time, proof; of requests that do not stand in the log."""
+    """Id, digest, note, time, proof, of requests that are not in the log yet."""
     keys: Values = []
-    """Id, stream, wrapped; of data keys that may stand in the log already."""
+    """Id, stream, wrapped key, of data keys that may be in the log already."""
     destroyed: Sequence[str] = ()
     """Streams whose data keys are destroyed, and whose snapshots and timers are deleted."""
     ends: Mapping[str, End] = {}
-    """Where the streams ended that all this follows from, if the store `foresees`."""
+    """The stream ends on which all this is based, if the store `foresees`."""
     epochs: Epochs | None = None
-    """The epochs that it is written in, if several nodes write the log."""
+    """The epochs in which it is written, if several nodes write the log."""
 
 
 class DecideAgainError(Exception):
-    """The log is not as it was when the batch was decided; nothing was written, and it is to be decided again.
+    """The log has changed since the batch was decided; nothing was written, and it must be decided again.
 
-    `past` are shards with epochs in which this node owns them no more.
+    `past` are shards, with epochs in which this node no longer owns them.
     """
 
     def __init__(self, past: frozenset[tuple[int, int]] = frozenset()) -> None:
@@ -111,37 +111,37 @@ class DecideAgainError(Exception):
 
 
 class Store(Protocol):
-    """A log as its writing thread sees it: one transaction at a time. Anything may be raised; `fault` says what it is.
+    """The storage of a log for its writing thread: one transaction at a time. `fault` translates any exception.
 
-    Between `begin` and `commit` or `roll_back` nobody else writes; or, if the store `foresees`, `commit` sees whether
-    somebody has.
+    Between `begin` and `commit` or `roll_back` no other process writes; or, if the store `foresees`, `commit` detects
+    whether one has.
     """
 
     foresees: bool
 
     @property
     def name(self) -> str:
-        """What messages call the log."""
+        """The log's name, as error messages show it."""
         ...
 
     def begin(self) -> tuple[int, int, bool]:
-        """Enter a transaction.
+        """Begin a transaction.
 
         Return the number of the last row, the position of the last event, and whether the log is as the last `commit`
-        has left it.
+        left it.
         """
         ...
 
     def stream_ends(self, streams: Sequence[str]) -> Iterable[tuple[str, End]]:
-        """Return streams with where they end; without those that have no rows."""
+        """Return the ends of the streams that have rows."""
         ...
 
     def has_snapshot(self, stream: str, version: int) -> bool:
-        """Return whether a snapshot of the stream stands at this version."""
+        """Return whether there is a snapshot of the stream at this version."""
         ...
 
     def tracked(self, name: str) -> int | None:
-        """Return the position that a reader has seen."""
+        """Return the last position of a reader."""
         ...
 
     def remembered(self, request_ids: Sequence[str]) -> Iterable[str]:
@@ -149,54 +149,53 @@ class Store(Protocol):
         ...
 
     def rows(self, stream: str, first_cursor: int, last_cursor: int) -> Sequence[Row]:
-        """Return the stream's rows up to the one that begins at the last cursor or before, in their order.
+        """Return the stream's rows up to the one that begins at or before the last cursor, in order.
 
         The first is the one with the last announcement before the first cursor, if there is one.
         """
         ...
 
-    # What the following do is part of the transaction, and done before what `commit` writes.
+    # The following methods are part of the transaction, and take effect before what `commit` writes.
 
     def replace(self, gone: Sequence[Row], row: Row) -> None:
-        """Delete rows, and let the row, which has the number of one that stays, say what it says now."""
+        """Delete the rows, and replace the row that has the same number."""
         ...
 
     def write_marks(self, marks: Values) -> None:
-        """Let consumers have come as far as these say, or further if they already have."""
+        """Record the progress of consumers, without going back."""
         ...
 
     def delete_marks(self, consumers: Sequence[tuple[str, str]], before: int) -> int:
-        """Delete the marks of these consumers that were last said before the time; return how many they were."""
+        """Delete the marks of these consumers that were last updated before the time; return their number."""
         ...
 
     def delete_requests(self, request_ids: Sequence[str], before: int) -> int:
-        """Delete those of the requests that took effect before the time; return how many they were."""
+        """Delete those of the requests that took effect before the time; return their number."""
         ...
 
     def commit(self, changes: Changes, meanwhile: Callable[[], None]) -> None:
-        """Write the changes and leave the transaction; they are durable when this returns.
+        """Write the changes and end the transaction; they are durable when this returns.
 
-        A store that foresees may find other rows behind which they come. It then writes them there, and corrects number
-        and position of `changes`.
-
-        `meanwhile` is called before what takes longest: whoever it wakes has the interpreter while the disk is at work.
+        A store that `foresees` may find further rows in the log. It then writes the changes after them, and corrects
+        number and position in `changes`. `meanwhile` is called before the slowest part: the threads it wakes can run
+        while the disk is busy.
 
         Raises:
-            DecideAgainError: what the changes follow from is not so any more.
+            DecideAgainError: the basis of the changes no longer holds.
         """
         ...
 
     def roll_back(self) -> bool:
-        """Leave the transaction; return False if the log is out of reach, so that what became of it is unknown."""
+        """End the transaction; return False if the log cannot be reached, so that the outcome is unknown."""
         ...
 
     def was_taken_over(self) -> bool:
         """Return whether `begin` has just failed because others may have written any stream since the last `commit`.
 
-        It is asked after a `begin` that failed; the next one goes on.
+        Called after a failed `begin`; the next `begin` continues.
         """
         ...
 
     def fault(self, error: Exception) -> StorageError:
-        """Return our error for what was raised; the original is its cause."""
+        """Return the library's error for an exception, with the exception as its cause."""
         ...

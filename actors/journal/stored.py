@@ -1,4 +1,4 @@
-"""What every stored journal does, whatever keeps its tables: hand over to the writer, read rows, decode them."""
+"""The base of all stored journals: passes requests to the writer, reads rows and decodes them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _ROW = "SELECT version, position, events, digest FROM steps WHERE stream = ?"
 _READ_LINK = f"{_ROW} AND version <= ? AND count > 0 ORDER BY version DESC LIMIT 1"
 _READ_LINK_AT = f"{_ROW} AND position <= ? AND count > 0 ORDER BY version DESC LIMIT 1"
 _RUNTIMES_FIRST = frozenset({"container-created", "image-registered"})
-"""Stored names of the events that the log of a `Runtime` begins with."""
+"""Stored names of the events with which the log of a `Runtime` begins."""
 
 FIRST_EVENTS = "SELECT events FROM steps WHERE count > 0 ORDER BY number LIMIT 1"
 _READ_TRACKING = "SELECT notification_id FROM tracking WHERE application_name = ?"
@@ -39,7 +39,7 @@ _READ_SNAPSHOTS = """
     )
     ORDER BY originator_id LIMIT ?
 """
-# A row of an export that was decrypted has the id of a key that is not here.
+# A row imported from a decrypted export has the id of a key that is not in this log.
 _READ_PLAIN = "SELECT 1 FROM steps WHERE stream = ? AND (key IS NULL OR key NOT IN (SELECT id FROM keys)) LIMIT 1"
 _READ_DUE = "SELECT stream, due FROM timers WHERE due > ? AND due <= ? ORDER BY due, stream LIMIT ?"
 _READ_NEXT_DUE = "SELECT min(due) FROM timers WHERE due > ?"
@@ -55,14 +55,14 @@ _READ_LAST_HEARD = f"""
 
 
 class StoredJournal(StoredFeeds):
-    """An append-only history for each stream, with one global order over all of them.
+    """An append-only history per stream, with one global order of all events.
 
-    It keeps the promises of `api.Journal` and `api.FeedJournal`. Open one of its kinds, and close it, or use it as a
-    context manager.
+    It implements `api.Journal`, `api.FeedJournal`, `api.ChainedJournal` and `api.SettlingJournal`. Open one of its
+    subclasses, and close it, or use it as a context manager.
     """
 
     def __init__(self, *, codec: EventCodec, reader: Reader, writer: Writer | None, cleanup: ExitStack) -> None:
-        """Take what the opening has prepared; without a writer the log can only be read."""
+        """Use what `open` has prepared; without a writer the log can only be read."""
         super().__init__(codec, reader, writer)
         self._cleanup = cleanup
         self._closing = threading.Lock()
@@ -72,21 +72,21 @@ class StoredJournal(StoredFeeds):
         return self
 
     def __exit__(self, *exception: object) -> None:
-        """Close it."""
+        """Close the journal."""
         self.close()
 
     @property
     def codec(self) -> EventCodec:
-        """What turns the log's events into bytes and back."""
+        """Encodes and decodes the log's events."""
         return self._codec
 
     def append(self, step: Append, done: Done) -> None:
-        """Make the step durable, as `api.Journal` promises.
+        """Make the step durable, as described in `api.Journal`.
 
         Raises:
             RuntimeClosedError: the journal is closed.
             StorageError: the log was opened for reading only.
-            ValueError: the step has events, and does not say after which version.
+            ValueError: the step has events, but no version `after` which they come.
         """
         if step.after is None and step.events:
             raise _without_version()
@@ -95,12 +95,12 @@ class StoredJournal(StoredFeeds):
         (self._writer or self.writer).submit(Step(step, done))
 
     def append_with_next(self, step: Append, done: Done) -> None:
-        """Do as `append`, but wake nobody; see `api.SettlingJournal`.
+        """Append like `append`, but wake no thread; see `api.SettlingJournal`.
 
         Raises:
             RuntimeClosedError: the journal is closed.
             StorageError: the log was opened for reading only.
-            ValueError: the step has events, and does not say after which version.
+            ValueError: the step has events, but no version `after` which they come.
         """
         if step.after is None and step.events:
             raise _without_version()
@@ -109,19 +109,19 @@ class StoredJournal(StoredFeeds):
         (self._writer or self.writer).submit_with_next(Step(step, done))
 
     def flush(self, then: Callable[[], object]) -> None:
-        """Have what was handed over written, and `then` called once it is settled."""
+        """Start writing the pending steps, and call `then` when that is finished."""
         if self._writer is None:
             then()
         else:
             self._writer.flush(then)
 
     def settle(self) -> None:
-        """Write what was handed over on the current thread, if nobody is writing."""
+        """Write the pending steps on the current thread, unless another thread is writing."""
         if self._writer is not None:
             self._writer.settle()
 
     def recover(self, stream: str, *, after: int = -1) -> list[Recorded]:
-        """Wait for what is under way, accept steps of the stream again, and return its events with a version above."""
+        """Wait for pending steps, accept steps of the stream again, and return its events above version `after`."""
         if self.writer.owes_nothing(stream):
             self.writer.trust(stream)
         else:
@@ -150,15 +150,15 @@ class StoredJournal(StoredFeeds):
         backwards: bool = False,
         limit: int = 1000,
     ) -> list[Recorded]:
-        """Return up to `limit` events that fit every condition, in their order or `backwards`, decoding no others.
+        """Return up to `limit` events that match all conditions, in order or `backwards`, decoding no others.
 
-        They have a position above `after`, `until` included, and are of the stream, with such versions, if one is
-        named; `names` are stored names without versions, any if there are none. `since` and `before` are when they
-        were recorded, in microseconds since 1970-01-01 UTC. Whoever looks at a long log for few events asks for some
-        positions at a time.
+        Matching events have a position above `after` and up to `until` inclusive; if a stream is named, they belong to
+        it and have such versions; `names` are stored names without versions, and all match if there are none. `since`
+        and `before` bound the time of recording, in microseconds since 1970-01-01 UTC. To search a long log for few
+        events, search a range of positions at a time.
 
         Raises:
-            LogTooNewError, LogUnusableError: an event that fits cannot be decoded.
+            LogTooNewError, LogUnusableError: a matching event cannot be decoded.
         """
         codec = self._codec
         first = b"" if since is None else codec.beginning(since)
@@ -184,37 +184,37 @@ class StoredJournal(StoredFeeds):
         return list(islice(codec.readable(fitting), min(limit, MOST)))
 
     def nearest(self, position: int, *, backwards: bool = False) -> int | None:
-        """Return the next position above this one that has an event, or the last one up to it; None if none has."""
+        """Return the next position above this one that has an event, or backwards the last one up to it, or None."""
         last = self._number(_READ_LAST, position if backwards else min(position + 1, MOST)) or 0
         if backwards:
             return min(position, last) or None
         return position + 1 if last > position else self._number(_READ_NEXT, position)
 
     def read_until(self, stream: str, version: int, *, after: int = -1) -> list[Recorded]:
-        """Return the stream's events with a version above `after` and up to `version`, which is included."""
+        """Return the stream's events with a version above `after` and up to `version` inclusive."""
         return list(self._read(after, stream, version))
 
     def link(self, stream: str, version: int) -> Link | None:
-        """Return the event of this version, None if there is none."""
+        """Return the link of the event with this version, None if there is none."""
         link = self._link(_READ_LINK, stream, lambda cells: cells[1] <= version, version)
         return link if link is not None and link.version == version else None
 
     def link_at(self, stream: str, position: int) -> Link | None:
-        """Return the stream's last event up to the position of the log, None if there is none."""
+        """Return the link of the stream's last event up to this log position, None if there is none."""
         return self._link(_READ_LINK_AT, stream, lambda cells: cells[2] <= position, position)
 
     def snapshot(self, stream: str) -> Snapshot | None:
-        """Return the last snapshot of the stream, if it has one; one without a version is none."""
+        """Return the last snapshot of the stream, or None; a damaged one without a version is ignored."""
         rows: list[tuple[str, int, str, bytes]] = self._reader.select(_READ_SNAPSHOT, (stream,))
         return self._snapshot(*rows[0]) if rows and type(rows[0][1]) is int else None
 
     def snapshots(self, *, after: str = "", limit: int = 1000) -> list[Snapshot]:
-        """Return the last snapshots of up to `limit` streams, in the order of their names, from behind `after`."""
+        """Return the last snapshots of up to `limit` streams whose names come after `after`, in name order."""
         rows: list[tuple[str, int, str, bytes]] = self._reader.select(_READ_SNAPSHOTS, (after, limit))
         return [self._snapshot(*row) for row in rows]
 
     def delete_snapshots(self) -> None:
-        """Delete the snapshots of all streams; returns when that is durable.
+        """Delete the snapshots of all streams; returns when the deletion is durable.
 
         Raises:
             RuntimeClosedError: the journal is closed.
@@ -230,15 +230,15 @@ class StoredJournal(StoredFeeds):
         keys: Sequence[DataKey] = (),
         more: bool = False,
     ) -> int:
-        """Take rows of another log in as they are, together; returns the log's position once that is durable.
+        """Import rows of another log unchanged, all together; return the log's position once that is durable.
 
-        The keys of those that are encrypted come with them. Each must continue its stream; events get new positions, in
-        this order. Nobody hears of them. If there is `more` to come, the log is unfinished until it has.
+        The keys of encrypted rows are imported with them. Each row must continue its stream; events get new positions,
+        in this order. They are not published. With `more` to come, the log is marked as unfinished until the last part.
 
         Raises:
             RuntimeClosedError: the journal is closed.
-            ConflictError: a stream ends elsewhere.
-            LogUnusableError: a row is not as it was written.
+            ConflictError: a stream has a different end.
+            LogUnusableError: a row has been changed.
             StorageError: the log cannot be written, or was opened for reading only.
         """
         outcome = self.writer.wait(lambda done: Intake(done, tuple(rows), tuple(timers), tuple(keys), more))
@@ -247,10 +247,10 @@ class StoredJournal(StoredFeeds):
         return outcome.position
 
     def forget(self, steps: Sequence[Append], remembered: Remembered | None = None) -> int:
-        """Record the last steps of streams and destroy the data keys of these, together; returns the log's position.
+        """Record the last steps of streams and destroy their data keys, together; return the log's position.
 
-        What was recorded of the streams before can be read by nobody then. `steps` have events; `remembered` is the
-        request that asks for it.
+        After that, nothing recorded earlier in the streams can be read. `steps` have events; `remembered` is the
+        request for it.
 
         Raises:
             RuntimeClosedError: the journal is closed.
@@ -272,25 +272,25 @@ class StoredJournal(StoredFeeds):
         return self._codec.vault is not None and not self._reader.select(_READ_PLAIN, (stream,))
 
     def keys(self) -> list[DataKey]:
-        """Return the data keys of the log, wrapped as they stand there."""
+        """Return the data keys of the log in wrapped form."""
         return [] if self._codec.vault is None else self._codec.vault.all()
 
     def is_unfinished(self) -> bool:
-        """Return whether an import into the log was cut short, so that part of it is missing."""
+        """Return whether an import into the log was interrupted, so that part of it is missing."""
         rows: list[tuple[int]] = self._reader.select(_READ_TRACKING, (UNDER_WAY,))
         return bool(rows and rows[0][0])
 
     def unfinished(self) -> set[str]:
-        """Return the streams of which an import that was cut short has brought something."""
+        """Return the streams of which an interrupted import has written rows."""
         rows: list[tuple[str]] = self._reader.select(_READ_UNFINISHED, (UNDER_WAY,))
         return {stream for (stream,) in rows}
 
     def due(self, *, after: int, until: int, limit: int = 1000) -> list[tuple[str, int]]:
-        """Return up to `limit` streams that are to be woken in this time, `until` included, in its order."""
+        """Return up to `limit` streams that are due after `after` and up to `until` inclusive, in the order of time."""
         return self._reader.select(_READ_DUE, (after, until, limit))
 
     def next_due(self, *, after: int) -> int | None:
-        """Return the next time at which a stream is to be woken, if there is one."""
+        """Return the next time at which a stream is due, or None."""
         rows: list[tuple[int | None]] = self._reader.select(_READ_NEXT_DUE, (after,))
         return rows[0][0]
 
@@ -299,33 +299,33 @@ class StoredJournal(StoredFeeds):
         return self._number(_READ_HEAD) or 0
 
     def stream_end(self, stream: str) -> End | None:
-        """Return where the stream ends, None if it has no rows."""
+        """Return the end of the stream, None if it has no rows."""
         rows: list[End] = self._reader.select(LAST, (stream,))
         return rows[0] if rows else None
 
     def digest_at(self, stream: str, version: int) -> bytes | None:
-        """Return the digest of the stream's row that holds the event of that version, if it is there."""
+        """Return the digest of the row that holds the stream's event with this version, or None."""
         rows: list[tuple[int, bytes]] = self._reader.select(_READ_LAST_EVENT, (stream, version))
         return rows[0][1] if rows and rows[0][0] >= version else None
 
     def digest_at_cursor(self, stream: str, cursor: int) -> bytes | None:
-        """Return the digest of the stream's row whose last announcement has the cursor, if there is one."""
+        """Return the digest of the stream's row whose last announcement has this cursor, or None."""
         rows: list[tuple[int, bytes]] = self._reader.select(_READ_LAST_HEARD, (stream, *heard_at(stream, cursor)))
         return rows[0][1] if rows and rows[0][0] == cursor else None
 
     def watch(self, watcher: Callable[[int], None]) -> None:
-        """Have `watcher` called with the log's position after commits of events; it must return at once.
+        """Call `watcher` with the log's position after each commit with events; it must return at once.
 
         The position is 0 when commits may have been missed.
         """
         self.writer.watch(watcher)
 
     def unwatch(self, watcher: Callable[[int], None]) -> None:
-        """Have it called no more. Idempotent."""
+        """Stop calling the watcher. Idempotent."""
         self.writer.unwatch(watcher)
 
     def select(self, query: str, parameters: Sequence[str | int | bytes]) -> list[Cells]:
-        """Return rows of the log's tables, as they stand; the query is in SQLite's words.
+        """Return rows of the log's tables, undecoded; the query is in SQLite's dialect.
 
         Raises:
             RuntimeClosedError: the journal is closed.
@@ -334,7 +334,7 @@ class StoredJournal(StoredFeeds):
         return self._reader.select(query, parameters)
 
     def close(self) -> None:
-        """Make durable what was handed over, then let go of the log. Idempotent."""
+        """Make pending steps durable, then close the log. Idempotent."""
         if self._writer is not None:
             self._writer.forbid_own_thread()
         with self._closing:
@@ -366,9 +366,9 @@ class StoredJournal(StoredFeeds):
 
 
 def check_owner(rows: Sequence[Cells], name: str, codec: EventCodec, *, closed: bool) -> None:
-    """Raise `LogUnusableError` if the events of a log's first row, as `FIRST_EVENTS` finds it, are of others.
+    """Raise `LogUnusableError` if the log's first row, as read by `FIRST_EVENTS`, has events of other actors.
 
-    A codec that is not `closed` gets to know its types as actors start. A runtime's log takes no actors besides.
+    A codec that is not `closed` learns its types as actors start. Still, the log of a runtime accepts no other actors.
     """
     topic = _first_topic(rows)
     if topic is not None and not codec.knows(topic) and (closed or topic.partition(":")[0] in _RUNTIMES_FIRST):
@@ -383,7 +383,7 @@ def _first_topic(rows: Sequence[Cells]) -> str | None:
     """Return the stored name of the first event, if there is one that can be read."""
     try:
         return unpack(rows[0][0])[0][0] if rows else None
-    except (ValueError, TypeError, IndexError):  # it is for those to complain of who read the events
+    except (ValueError, TypeError, IndexError):  # the readers of the events report the error
         return None
 
 

@@ -1,4 +1,4 @@
-"""What every stored journal does with its feeds, whatever keeps their tables, and with what stands beside them."""
+"""The base of all stored journals for feeds, consumers' marks and remembered requests."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _READ_FEED = f"""
     {_FEED} WHERE stream = ? AND heard > 0 AND cursor + heard > ? AND (version, cursor) >= {HEARD_AT}
     ORDER BY version, cursor LIMIT ?
 """
-# The rows that nothing is heard of are not left out here: there may be many of them, and none is read a page later.
+# Rows without announcements are not filtered out here: there may be many of them, and a page would take long to find.
 _READ_FEED_BACKWARDS = f"{_FEED} WHERE stream = ? AND (version, cursor) <= {HEARD_AT} {NEWEST_FIRST} LIMIT ?"
 _READ_STALE = """
     SELECT number, stream, recorded_at FROM steps
@@ -44,22 +44,22 @@ _DELETION_PAGE = 500
 
 
 class StoredFeeds:
-    """The feeds of a stored journal; it keeps the promise of `api.FeedJournal`."""
+    """The feeds of a stored journal; implements `api.FeedJournal`."""
 
     def __init__(self, codec: EventCodec, reader: Reader, writer: Writer | None) -> None:
-        """Take what the opening has prepared; without a writer the log can only be read."""
+        """Use what `open` has prepared; without a writer the log can only be read."""
         self._codec = codec
         self._reader = reader
         self._writer = writer
 
     @property
     def name(self) -> str:
-        """What messages call the log; it shows no secret."""
+        """The log's name, as error messages show it, without passwords."""
         return self._reader.name
 
     @property
     def writer(self) -> Writer:
-        """What makes things durable.
+        """Makes requests durable.
 
         Raises:
             StorageError: the log was opened for reading only.
@@ -69,16 +69,16 @@ class StoredFeeds:
         return self._writer
 
     def read_feed(self, topic: str, *, after: int = 0, limit: int = 1000) -> list[FeedRow]:
-        """Return up to `limit` feed rows that hold cursors above `after`; the first row may begin before it."""
+        """Return up to `limit` feed rows with cursors above `after`; the first row may begin before that."""
         parameters = (topic, after + 1, *heard_at(topic, after + 1), limit)
         try:
             return list(map(self._row, self._reader.select(_READ_FEED, parameters)))
-        except KeyDestroyedError:  # only the last row can be read: it says that the stream was forgotten
+        except KeyDestroyedError:  # only the last row can be read, which says that the stream was forgotten
             rows = islice(self.read_feed_backwards(topic), 1)
             return [msgspec.structs.replace(row, is_behind_forgotten=True) for row in rows if row.first_cursor > after]
 
     def read_feed_backwards(self, topic: str) -> Iterator[FeedRow]:
-        """Iterate over the feed rows of the topic from the newest to the oldest, reading only as far as one goes."""
+        """Yield the topic's feed rows, newest first, reading them lazily."""
         until = MOST
         with suppress(KeyDestroyedError):
             while rows := self._reader.select(_READ_FEED_BACKWARDS, (topic, *heard_at(topic, until), _BACKWARDS_PAGE)):
@@ -86,7 +86,7 @@ class StoredFeeds:
                 until = rows[-1][1] - 1
 
     def feed_end(self, topic: str) -> int:
-        """Return the last cursor of the topic's feed, 0 if it has none."""
+        """Return the last cursor of the topic's feed, 0 if it is empty."""
         rows: list[End] = self._reader.select(LAST, (topic,))
         end = rows[0][1] if rows else 0
         if type(end) is not int:
@@ -94,7 +94,7 @@ class StoredFeeds:
         return end
 
     def acknowledge(self, marks: Sequence[Mark], done: Done) -> None:
-        """Record how far consumers have come, as `api.FeedJournal` promises.
+        """Record the progress of consumers, as described in `api.FeedJournal`.
 
         Raises:
             RuntimeClosedError: the journal is closed.
@@ -103,18 +103,18 @@ class StoredFeeds:
         self.writer.submit(Marking(tuple(marks), done))
 
     def mark(self, topic: str, client_id: str) -> Mark | None:
-        """Return how far the consumer has come, None if nobody knows it."""
+        """Return the mark of the consumer, or None if it has none."""
         rows = self._reader.select(_READ_MARK, (topic, client_id))
         return self._mark(rows[0]) if rows else None
 
     def marks(self, topic: str) -> list[Mark]:
-        """Return how far the topic's consumers have come, by their ids."""
+        """Return the marks of the topic's consumers, in the order of their ids."""
         return [self._mark(row) for row in self._reader.select(_READ_MARKS, (topic,))]
 
     def forget_marks(self, *, before: int, keep: Collection[tuple[str, str]] = ()) -> int:
-        """Delete the marks that were last said before that time, but for those of the (topic, client id) in `keep`.
+        """Delete the marks that were last updated before that time, except for the (topic, client id) pairs in `keep`.
 
-        Returns how many they were, once that is durable.
+        Returns their number, once the deletion is durable.
 
         Raises:
             RuntimeClosedError: the journal is closed.
@@ -122,7 +122,7 @@ class StoredFeeds:
         """
         writer, kept, count = self.writer, frozenset(keep), 0
         last: tuple[str, str] = ("", "")
-        # What is old is looked for beside the writer, which is then busy with little at a time.
+        # A reader searches for the old marks, so that the writer is occupied only briefly at a time.
         while found := self._reader.select(_READ_OLD_MARKS, (*last, before, _DELETION_PAGE)):
             last = found[-1]
             consumers = [each for each in found if each not in kept]
@@ -134,11 +134,11 @@ class StoredFeeds:
         rows = self._reader.select(_READ_REQUEST, (request_id,))
         try:
             return self._remembered(rows[0]) if rows else None
-        except KeyDestroyedError:  # with the session that it was about
+        except KeyDestroyedError:  # together with its session
             return None
 
     def forget_requests(self, *, before: int) -> int:
-        """Delete what took effect before that time; returns how many they were, once that is durable.
+        """Delete the requests that took effect before that time; returns their number, once the deletion is durable.
 
         Raises:
             RuntimeClosedError: the journal is closed.
@@ -152,13 +152,13 @@ class StoredFeeds:
         return count
 
     def replace_feed(self, topic: str, first_cursor: int, last_cursor: int, segments: Sequence[Segment]) -> None:
-        """Put one sealed row in place of the rows that hold exactly these cursors, as `api.FeedJournal` promises.
+        """Replace the rows that hold exactly these cursors by one sealed row, as described in `api.FeedJournal`.
 
         Raises:
             RuntimeClosedError: the journal is closed.
             ValueError: no rows hold exactly these cursors.
-            LogUnusableError: the rows, or the one before them, are not as they were written; they stay.
-            UnstorableError: the segments hold what cannot be encoded.
+            LogUnusableError: the rows, or the one before them, have been changed; they stay.
+            UnstorableError: the segments hold a value that cannot be encoded.
             StorageError: the log cannot be written, or was opened for reading only.
         """
         try:
@@ -168,7 +168,7 @@ class StoredFeeds:
         must(self.writer.wait(partial(Replacement, topic, first_cursor, last_cursor, encoded)))
 
     def stale_feeds(self, *, after: int, limit: int = 1000) -> list[tuple[int, str, int]]:
-        """Return up to `limit` feed rows behind a place that are not sealed, as `api.FeedJournal` promises."""
+        """Return up to `limit` unsealed feed rows after a row number, as described in `api.FeedJournal`."""
         return self._reader.select(_READ_STALE, (after, limit))
 
     def _row(self, cells: Cells) -> FeedRow:
@@ -205,7 +205,7 @@ class StoredFeeds:
 
 
 def must(outcome: Outcome) -> None:
-    """Raise what has gone wrong."""
+    """Raise the outcome if it is an error."""
     if isinstance(outcome, Exception):
         raise outcome
 

@@ -1,4 +1,4 @@
-"""Whether a log file says what it is, and consists of the tables that its format has, and of nothing else."""
+"""Checks whether a log file has the tables of its format, and nothing else."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from reenact.actors.journal.walk import text_of
 from reenact.domain.chain import Row
 
 Problem: TypeAlias = tuple[str, str]
-"""A table, or whatever else it is, "" for the file, and what is wrong with it."""
+"""The table or other part concerned, "" for the whole file, and the problem."""
 
 COLUMNS: Final[Mapping[str, tuple[str, ...]]] = {
     "steps": Row.__struct_fields__,
@@ -24,20 +24,20 @@ COLUMNS: Final[Mapping[str, tuple[str, ...]]] = {
     "requests": ("id", "digest", "note", "at", "proof"),
     "keys": ("id", "stream", "wrapped"),
 }
-"""What is read of each table."""
+"""The columns that are read of each table."""
 _OPTIONAL = "keys"
-"""The table that only a log has that is encrypted."""
+"""The table that only an encrypted log has."""
 _BY_SQLITE = "sqlite_"
-"""What the names of SQLite's own tables and indexes begin with."""
+"""The prefix of SQLite's own tables and indexes."""
 _INDEXED = {"timers_by_due": "timers", "steps_by_stream": "steps", "keys_by_stream": "keys"}
-"""What has a name of its own, and goes with a table."""
+"""The indexes, with the tables they belong to."""
 
 
 class Structure(msgspec.Struct, frozen=True):
-    """What a file consists of.
+    """The structure of a log file.
 
-    `version` is the format that it says it has. `columns` are those of each table, or of what is in its place, and
-    `forms` how each part of it was made, without blanks.
+    `version` is the format that it states. `columns` maps tables, or what exists in their place, to their columns, and
+    `forms` maps all parts to their SQL definitions, without whitespace.
     """
 
     version: int
@@ -46,7 +46,7 @@ class Structure(msgspec.Struct, frozen=True):
     forms: Mapping[str, str]
 
     def tables(self) -> dict[str, bool]:
-        """Return the tables that a log has, and whether they are there; none that lacks a column."""
+        """Return the tables that a log has, and whether they exist, without those that lack a column."""
         return {
             name: name in self.columns
             for name, wanted in COLUMNS.items()
@@ -55,7 +55,7 @@ class Structure(msgspec.Struct, frozen=True):
         }
 
     def problems(self) -> Iterator[Problem]:
-        """Yield what is not as it was made, but for tables that are missing."""
+        """Yield the differences from the structure of a log, except for missing tables."""
         if self.application != APPLICATION_ID:
             yield "", f"the file says that it is the database of something else ({self.application:#x})"
         if self.version != FORMAT_VERSION:
@@ -73,10 +73,10 @@ class Structure(msgspec.Struct, frozen=True):
 
 
 def structure_of(connection: sqlite3.Connection) -> Structure:
-    """Look at what the file consists of; text comes as whatever the connection makes of it.
+    """Read the structure of the database; text may come in whatever type the connection returns.
 
     Raises:
-        sqlite3.Error: it cannot be read.
+        sqlite3.Error: the database cannot be read.
     """
     forms: dict[str, str] = {}
     for name, sql in _texts(connection.execute("SELECT name, sql FROM sqlite_master")):

@@ -1,4 +1,4 @@
-"""The data keys of a log: one for each session, one for everything else; made, wrapped, found, and destroyed."""
+"""The data keys of a log, one per session and one for everything else: created, wrapped, found and destroyed."""
 
 from __future__ import annotations
 
@@ -17,39 +17,39 @@ if TYPE_CHECKING:
     from eventsourcing.persistence import Cipher
 
 SEALED: Final = b"\xc1"
-"""What encrypted bytes begin with, before the id of their key: the one byte that no MessagePack begins with."""
+"""The first byte of encrypted data, before the key's id: the one byte with which no MessagePack begins."""
 ID_SIZE: Final = 8
 _BEGIN = len(SEALED) + ID_SIZE
 SHORTEST: Final = _BEGIN + 28
-"""The fewest bytes of what is encrypted: a nonce of 12 bytes and a tag of 16 come behind the id of the key."""
+"""The minimum length of encrypted data: a nonce of 12 bytes and a tag of 16 follow the key's id."""
 
 LOG: Final = ""
-"""Stands in the place of a stream for everything that has no key of its own."""
+"""Used in place of a stream for everything that has no key of its own."""
 
 _OWN = "session/"
-"""What the names of streams begin with that have keys of their own: sessions can be forgotten."""
+"""The prefix of streams that have keys of their own, because sessions can be forgotten."""
 
 _KEYS = "SELECT id, stream, wrapped FROM keys"
 _ANY = f"{_KEYS} WHERE wrapped IS NOT NULL LIMIT 1"
 _ALL = f"{_KEYS} ORDER BY id"
 _BY_ID = f"{_KEYS} WHERE id = ?"
-# Those that were destroyed come first: a stream that was forgotten gets no other key.
+# Destroyed keys come first: a stream that was forgotten gets no new key.
 _OF_STREAM = f"{_KEYS} WHERE stream = ? ORDER BY wrapped IS NOT NULL, id LIMIT 1"
 
 KEPT = 10_000
-"""So many keys are remembered at most, by their ids and by their streams."""
+"""How many keys are cached at most, by id and by stream."""
 
 AGE = 5.0
-"""Seconds for which it is believed of a key that nobody else has destroyed it."""
+"""Seconds for which a cached key is used without checking whether another process has destroyed it."""
 
 
 class Key:
-    """A data key in memory. It has a `row` for as long as it is not in the log yet."""
+    """A data key in memory. It has a `row` as long as it is not in the log yet."""
 
     __slots__ = ("_begin", "_cipher", "id", "row", "seen", "stream")
 
     def __init__(self, key_id: str, stream: str, cipher: Cipher | None, row: DataKey | None = None) -> None:
-        """Take what encrypts with it, None if it was destroyed."""
+        """Use the cipher with this key, None if the key was destroyed."""
         self.id = key_id
         self.stream = stream
         self.row = row
@@ -59,12 +59,12 @@ class Key:
 
     @property
     def is_destroyed(self) -> bool:
-        """Whether it was destroyed, so that nobody can read what was encrypted with it."""
+        """Whether the key was destroyed, so that nothing encrypted with it can be read."""
         return self._cipher is None
 
     @property
     def blank(self) -> bytes:
-        """What stands for something that was encrypted with it."""
+        """A placeholder for data encrypted with a destroyed key."""
         return self._begin + bytes(SHORTEST - _BEGIN)
 
     def seal(self, plain: bytes) -> bytes:
@@ -81,22 +81,22 @@ class Key:
         """Return the bytes decrypted, None if the key was destroyed.
 
         Raises:
-            ValueError: they were changed.
+            ValueError: the bytes were changed.
         """
         return None if self._cipher is None else self._cipher.decrypt(sealed[_BEGIN:])
 
 
 class Vault:
-    """The keys of one log. Thread-safe: threads that look for the same key at once may each read the log."""
+    """The keys of one log. Thread-safe: threads that need the same key at the same time may each read the log."""
 
     def __init__(self, ring: KeyRing | None, select: Select, *, name: str, age: float | None = None) -> None:
-        """Take the keys of a log.
+        """Use the keys of a log.
 
         Args:
-            ring: unwraps them; without one nothing that is encrypted can be read.
+            ring: unwraps the keys; without one, encrypted data cannot be read.
             select: reads the log's tables.
-            name: what messages call the log.
-            age: seconds after which it is looked again whether somebody else has destroyed a key; None: nobody can.
+            name: the log's name in error messages.
+            age: seconds after which to check again whether another process has destroyed a key; None if none can.
         """
         self._ring = ring
         self._select = select
@@ -108,18 +108,19 @@ class Vault:
 
     @property
     def has_ring(self) -> bool:
-        """Whether there is a key ring, so that what is written is encrypted."""
+        """Whether there is a key ring, so that written data is encrypted."""
         return self._ring is not None
 
     def check(self, keep: Callable[[DataKey], object]) -> None:
-        """Unwrap a key of the log, so that a wrong key ring is noticed at once, and have its own ready.
+        """Unwrap a key of the log, so that a wrong key ring is noticed at once, and prepare the log's own key.
 
-        If that is new, `keep` puts it into the log: what is encrypted with it need not be there, as messages of nodes.
+        If that key is new, `keep` writes it to the log: not all that is encrypted with it is in the log, such as
+        messages between nodes.
 
         Raises:
             WrongKeyError: the key ring is that of another log.
-            KeyRingError: it cannot be used now.
-            LogEncryptedError: there is none, and the log is encrypted.
+            KeyRingError: the key ring cannot be used now.
+            LogEncryptedError: the log is encrypted, and there is no key ring.
         """
         found = self._select(_ANY, ())
         if found:
@@ -128,21 +129,21 @@ class Vault:
             key = self.key_of(LOG)
             if key.row is not None:
                 keep(key.row)
-                key.row = None  # it is in the log
+                key.row = None  # it is in the log now
 
     def prepare(self, stream: str) -> None:
-        """Have the key of a stream ready before it is written, so that the writer does not wait for the key ring.
+        """Prepare the key of a stream before it is written, so that the writer does not wait for the key ring.
 
-        What goes wrong here is said when it is written.
+        Errors here are raised again when the stream is written.
         """
         with suppress(StorageError):
             self.key_of(stream)
 
     def key_of(self, stream: str) -> Key:
-        """Return the key with which a stream is written, the log's if it has none of its own.
+        """Return the key for writing a stream: its own, or the log's if it has none.
 
         Raises:
-            KeyRingError: the key cannot be unwrapped, or none be made, now.
+            KeyRingError: the key cannot be unwrapped, or no key can be created, now.
         """
         owner = _owner_of(stream)
         key = self._by_owner.get(owner)
@@ -152,10 +153,10 @@ class Vault:
         return key
 
     def seal(self, stream: str, plain: bytes) -> bytes:
-        """Return the bytes encrypted with the key of the stream; if that was destroyed, what can be read by nobody.
+        """Return the bytes encrypted with the key of the stream, or unreadable bytes if that was destroyed.
 
-        They are what follows from the log. So they stay as they are if the log has no key for the stream, all of which
-        it has in plain, and are not encrypted with a key that may never get there.
+        This is for data derived from the log. If the log has no key for the stream, all of the stream is unencrypted,
+        so the bytes are returned unchanged, rather than encrypted with a new key that may never get into the log.
 
         Raises:
             KeyRingError: the key cannot be unwrapped now.
@@ -167,12 +168,12 @@ class Vault:
         return key.blank if key.is_destroyed else key.seal(plain)
 
     def opened(self, stored: bytes) -> bytes | None:
-        """Return the bytes as they were before they were encrypted, if they are; None if their key was destroyed.
+        """Return stored bytes, decrypted if they are encrypted; None if their key was destroyed.
 
         Raises:
             KeyRingError: the key cannot be unwrapped, or not now.
             LogEncryptedError: there is no key ring.
-            LogUnusableError: they were changed.
+            LogUnusableError: the bytes were changed.
         """
         if stored[:1] != SEALED or len(stored) < SHORTEST:
             return stored
@@ -187,29 +188,29 @@ class Vault:
             raise LogUnusableError(message) from error
 
     def all(self) -> list[DataKey]:
-        """Return the keys of the log, wrapped as they stand there."""
+        """Return the keys of the log in wrapped form."""
         return [DataKey(_text(key_id), _text(stream), wrapped) for key_id, stream, wrapped in self._select(_ALL, ())]
 
     def learn(self, key: DataKey) -> None:
-        """Take note of a key that is in no log, as it is wrapped."""
+        """Use a wrapped key that is not in the log."""
         self._learned[key.id] = key.id, key.stream, key.wrapped
 
     def forget(self, stream: str) -> None:
-        """Read the keys of a stream from the log when they are next needed: they were destroyed."""
+        """Drop the cached keys of a stream, which were destroyed; they are read from the log again when needed."""
         self._by_owner.pop(stream, None)
         for key in list(self._by_id.values()):
             if key.stream == stream:
                 self._by_id.pop(key.id, None)
 
     def _of_log(self, owner: str) -> Key | None:
-        """Return the key that the log has for this, None if it has none."""
+        """Return the log's key for this owner, None if it has none."""
         key = self._by_owner.get(owner)
         if key is not None and key.row is None:
             return key
         rows = self._select(_OF_STREAM, (owner,))
         if not rows:
             return None
-        if key is None or key.id != _text(rows[0][0]):  # who has made it here may have been refused
+        if key is None or key.id != _text(rows[0][0]):  # the append with the cached key may have been refused
             key = self._by_owner[owner] = self._known(rows[0])
             self._remember(key)
         return key
@@ -233,7 +234,7 @@ class Vault:
         self._by_id[key.id] = key
 
     def _known(self, cells: Cells) -> Key:
-        """Return the key that stands in the log; one that was unwrapped before need not be unwrapped again."""
+        """Return the key of a row of the log; a key that was unwrapped before is not unwrapped again."""
         key_id, stream, wrapped = _text(cells[0]), _text(cells[1]), cells[2]
         if wrapped is None:
             return Key(key_id, stream, None)
@@ -257,5 +258,5 @@ def _owner_of(stream: str) -> str:
 
 
 def _text(cell: object) -> str:
-    # Whoever verifies a log reads text as the bytes that stand there.
+    # Verification reads text as the stored bytes.
     return cell.decode() if isinstance(cell, bytes | bytearray) else str(cell)

@@ -1,4 +1,4 @@
-"""Is the log what was once written?"""
+"""Verifies that a log has not been changed since it was written."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ __all__ = ["Finding", "evidence_of", "verify"]
 
 
 def verify(log: sqlite3.Connection | str | os.PathLike[str]) -> list[Finding]:
-    """Return what is wrong with the log, which is read in one pass and in bounded memory; nothing is repaired.
+    """Return what is wrong with the log, reading it in one pass and in bounded memory; nothing is repaired.
 
-    The log is a file, an open connection to it, or the URL of one in PostgreSQL. Of each stream, and of each feed, the
-    first record is named that is not as it was written. What events say is not looked at.
+    The log is a file, an open connection to it, or the URL of one in PostgreSQL. For each stream, and each feed, the
+    first damaged record is reported. The content of events is not checked.
 
     Raises:
-        ConfigurationError: the URL cannot be read, or what it needs is not installed.
+        ConfigurationError: the URL is invalid, or a dependency is not installed.
         StorageError: the log cannot be read to its end.
     """
     if isinstance(log, sqlite3.Connection):
@@ -37,11 +37,11 @@ def verify(log: sqlite3.Connection | str | os.PathLike[str]) -> list[Finding]:
 
 @contextmanager
 def evidence_of(log: str | os.PathLike[str]) -> Generator[Evidence]:
-    """Open the log in a file, or at a PostgreSQL URL, for reading, and give it as it stands from then on.
+    """Open the log in a file, or at a PostgreSQL URL, for reading, and lend it as it is at that moment.
 
     Raises:
-        ConfigurationError: the URL cannot be read, or what it needs is not installed.
-        StorageError: the log cannot be opened; likewise what is raised while it is read.
+        ConfigurationError: the URL is invalid, or a dependency is not installed.
+        StorageError: the log cannot be opened or read.
     """
     if is_postgres(log):
         require_driver()

@@ -1,4 +1,4 @@
-"""Walks the rows of a stream in their order, and names the first that is not as it was written."""
+"""Checks the rows of a stream in order, and reports the first damaged one."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from reenact.domain.chain import GENESIS, Passed, Row, part_digest
 from reenact.domain.errors import LogEncryptedError, LogUnusableError
 
 Text: TypeAlias = bytes | bytearray
-"""Text as it is stored; whoever has damaged it need not have left text."""
+"""The types of stored text; in a damaged log, other types may occur in its place."""
 
 Kind: TypeAlias = Literal[
     "stream", "feed", "snapshot", "timer", "request", "consumer", "reader", "log", "file", "read model"
 ]
 
 Behind: TypeAlias = tuple[int, int, int, bytes]
-"""Where a stream stands behind one of its rows: the last version and cursor, a position, and the digest of that row."""
+"""The state of a stream after one of its rows: its last version and cursor, its position, and the row's digest."""
 
 _UNREADABLE: Final[Passed[Recorded]] = Passed((), 0, 0, None, None, is_sealed=False)
-"""Stands for a row that was forgotten, or for which there are no keys."""
+"""Stands for a row whose key was destroyed, or is not available."""
 
 BEGINNING: Final[Behind] = (-1, 0, 0, GENESIS)
 _NO_ROW = "the row holds values that no row can have"
@@ -33,10 +33,10 @@ _CHANGED = "the row or the one before it was changed"
 
 
 class Finding(msgspec.Struct, frozen=True):
-    """Something in the log that is not as it was written.
+    """A deviation of the log from what was written.
 
-    `name` is the stream, `at` the version or the first cursor of the row where it shows; or they are a table and the
-    key of a row. `position` is where an event stands in the log, if it is about one.
+    `name` is the stream, and `at` the version or the first cursor of the row with the problem; otherwise they are a
+    table and the key of a row. `position` is the event's position in the log, if the finding is about an event.
     """
 
     kind: Kind
@@ -47,7 +47,7 @@ class Finding(msgspec.Struct, frozen=True):
 
 
 class StreamWalk:
-    """A stream on its way past: its rows are checked while somebody takes what they hold, or passes over it."""
+    """Checks the rows of a stream while a consumer iterates over them, or without one."""
 
     def __init__(
         self,
@@ -59,30 +59,35 @@ class StreamWalk:
         seen: Callable[[Row], None] | None = None,
         behind: Behind = BEGINNING,
     ) -> None:
-        """Walk over the rows of the stream, in the order in which they were written; `text` is what text comes as.
+        """Walk over the rows of the stream, in the order in which they were written.
 
-        With a codec, what they hold is decoded; rows that were forgotten, or for which there are no keys, do not pass.
+        With a codec, the content of the rows is decoded; rows whose keys were destroyed, or are not available, are left
+        out.
 
-        A row is the name of its stream, and the cells of a `Row` in their order. `seen` is given those rows that nodes
-        have written, as they were written; without it the log has none. The rows stand `behind` one that has passed
-        already; its stream has no `end` then.
+        Args:
+            stream: the name of the stream.
+            rows: each the name of the stream, then the cells of a `Row` in order.
+            codec: decodes the content of the rows.
+            text: the type in which text comes.
+            seen: is called with each intact row written by a node; without it, the log must have no such rows.
+            behind: the state after the rows checked before; if there are any, the stream gets no `end`.
         """
         self.name = text_of(stream)
         self.finding: Finding | None = None
         self.first = 0
         self.last, self._cursor, self._position, self._previous = behind
-        """The versions of the first and the last event that is as it was written."""
+        """The versions of the first and the last intact event."""
         self.count = self.redacted = self.rows = self.forgotten = self.locked = 0
-        """How many events there were, how many of them in rows that were redacted, and how many rows.
+        """The number of events, of events in redacted rows, and of rows.
 
-        And how many rows were forgotten, and how many cannot be read without keys.
+        Also the number of rows whose keys were destroyed, and of those that cannot be read without keys.
         """
         self.is_heard_of = False
-        """Whether there are announcements."""
+        """Whether the stream has announcements."""
         self.end: End | None = None
-        """Where the stream ends, once all of it has passed."""
+        """The end of the stream, once it has been walked completely."""
         self.passing: Iterator[Passed[Recorded]] = self._pass()
-        """The rows, up to the first that is not as it was written."""
+        """The rows, up to the first damaged one."""
         self._text = text
         self._codec = codec
         self._seen = seen
@@ -94,14 +99,14 @@ class StreamWalk:
         self._is_over = self._is_reached = False
 
     def expect(self, end: End) -> None:
-        """Take note of how the stream once ended; rows may have been put in place of others since."""
+        """Compare the stream with an earlier end of it; feed rows may have been replaced since."""
         self._known = end
 
     def pass_by(self) -> Finding | None:
-        """Let what is left of the stream pass; return what is wrong with it."""
+        """Check the rest of the stream, and return what is wrong with it, or None."""
         while self._step() is not None:
             pass
-        self.passing = iter(())  # it holds the walk, and that it
+        self.passing = iter(())  # breaks the reference cycle of generator and walk
         return self.finding
 
     def _pass(self) -> Iterator[Passed[Recorded]]:
@@ -110,7 +115,7 @@ class StreamWalk:
                 yield row
 
     def _step(self) -> Passed[Recorded] | None:
-        """Take the next row in; return None if there is none, or it is not as it was written."""
+        """Check the next row; return None at the end of the stream or if the row is damaged."""
         cells = None if self._is_over else next(self._rows, None)
         if cells is None:
             self._finish()
@@ -134,7 +139,7 @@ class StreamWalk:
         return None
 
     def _passed(self, row: Row, events: list[Recorded], codec: EventCodec) -> Passed[Recorded]:
-        """Return the row with what it holds decrypted, or what stands for one that cannot be read."""
+        """Return the row with its content decrypted, or the placeholder for one that cannot be read."""
         try:
             feed = None if row.feed is None else codec.opened(row.feed)
             stored = None if row.events is None else codec.opened_events(row.events)
@@ -147,7 +152,7 @@ class StreamWalk:
         return Passed(events, row.cursor, row.heard, feed, stored, row.is_replaced)
 
     def _problem_of(self, stream: object, row: Row) -> str | None:
-        """Return what is wrong with a row behind those before it."""
+        """Return what is wrong with the row, given those before it."""
         if not _has_places(row):
             return _NO_ROW
         missing = row.missing((self.last, self._cursor, self._previous))
@@ -169,7 +174,7 @@ class StreamWalk:
         return key is None or (type(key) is self._text and key != self._text())
 
     def _take_in(self, row: Row, events: list[Recorded]) -> str | None:
-        """Take in what the row holds, with its events if they are decoded, and return what is wrong with that."""
+        """Add the row and, if they are decoded, its events; return what is wrong with its content."""
         self._previous = row.digest
         if row.events is not None:
             is_redacted = row.is_redacted
@@ -209,9 +214,9 @@ class StreamWalk:
         return None
 
     def _unlike_checkpoint(self, row: Row) -> str | None:
-        """Return in what the row differs from what a checkpoint knows of it.
+        """Return how the row differs from the checkpoint, or None.
 
-        A row whose announcements stand in place of others may have taken the place of the one that was the last.
+        A sealed row may have replaced the row that was the last one at the checkpoint.
         """
         known, end = self._known, (self.last, self._cursor)
         if known is None:
@@ -255,13 +260,13 @@ class StreamWalk:
 
 
 def _has_places(row: Row) -> bool:
-    """Return whether a row has events, or announcements, and says which."""
+    """Return whether the row has events or announcements, with valid numbers."""
     numbers = (row.version, row.position, row.count, row.cursor, row.heard)
     return all(type(each) is int and each >= 0 for each in numbers) and row.count + row.heard > 0
 
 
 def _has_parts(row: Row) -> bool:
-    """Return whether its other cells are of the kinds that they should be."""
+    """Return whether the other cells of the row have the right types."""
     none = type(None)
     return (
         (type(row.recorded_at), type(row.epoch), type(row.digest)) == (int, int, bytes)
@@ -272,5 +277,5 @@ def _has_parts(row: Row) -> bool:
 
 
 def text_of(text: object) -> str:
-    """Return text as it is stored, or what stands in place of it, as a person can read it."""
+    """Return stored text, or another value in its place, in readable form."""
     return bytes(text).decode(errors="backslashreplace") if isinstance(text, bytes | bytearray) else repr(text)

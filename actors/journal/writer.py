@@ -1,4 +1,4 @@
-"""Group commit: one thread writes what all others hand over; what arrives during one commit is the next batch."""
+"""Group commit: one thread writes the requests of all others; those that arrive during a commit are the next batch."""
 
 from __future__ import annotations
 
@@ -19,27 +19,27 @@ from reenact.actors.journal.store import DecideAgainError, Store
 from reenact.domain.errors import RuntimeClosedError, StorageError
 
 BATCH_LIMIT = 5000
-"""The most requests that one transaction takes in."""
+"""The most requests in one transaction."""
 
 AT_ONCE = 500
-"""The most requests of a transaction that those of the one before wait for, before they hear that theirs is over."""
+"""If a transaction has more requests than this, the previous one's outcomes are reported before it is prepared."""
 
 ROUNDS = 8
-"""How many transactions a thread that hands something over commits at most, before the writer's own takes over."""
+"""How many transactions a submitting thread commits at most, before the writer's own thread takes over."""
 
 HEADS_LIMIT = 50_000
-"""The most streams whose ends are remembered for as long as they are written."""
+"""How many streams' ends are cached at least, if as many are written."""
 
 _logger = logging.getLogger("reenact.journal")
 
 
 class Writer:
-    """The only one that writes to a log: a thread, or in its place whoever hands something over while it sleeps."""
+    """The only writer of a log: a thread, or, while it sleeps, a thread that submits requests."""
 
     def __init__(
         self, store: Store, codec: EventCodec, *, listener: Listener | None, fence: Fence | None = None
     ) -> None:
-        """Write into the store, which from now on nobody else may use; with a fence, to the shards that it names."""
+        """Write to the store, for exclusive use; with a fence, only to the shards that it allows."""
         self._store = store
         self._codec = codec
         self._listener = listener
@@ -48,26 +48,26 @@ class Writer:
         self._refused: dict[str, StorageError] = {}
         self._claims = None if fence is None else Claims(fence)
         self._watchers: tuple[Callable[[int], None], ...] = ()
-        # Held while something is handed over or taken.
+        # Protects the queues and flags below; held while requests are added or taken.
         self._gate = threading.Lock()
         self._handed_over = _Pile()
         self._settling = _Pile()
         self._is_open = True
-        # The thread sleeps until somebody opens this for it; it does so only when nothing is left to be settled.
+        # The thread sleeps until another one releases this; that happens only when nothing is left to settle.
         self._alarm = threading.Lock()
         self._alarm.acquire()
         self._is_asleep = False
         self._settler: int | None = None
-        # What is durable, and not told yet: only who settles touches it.
+        # Durable requests whose outcomes are not reported yet; used only by the thread that settles.
         self._untold: list[tuple[Sequence[Request], Sequence[Outcome]]] = []
         self._thread = threading.Thread(target=self._run, name="reenact-journal", daemon=True)
         self._thread.start()
 
     def submit(self, request: Request) -> None:
-        """Hand a request over; its `done` is called once, with the outcome, on the thread that writes.
+        """Queue a request; its `done` is called once, with the outcome, on the writing thread.
 
         Raises:
-            RuntimeClosedError: the writer was told to end.
+            RuntimeClosedError: the writer has been closed.
         """
         with self._gate:
             if not self._is_open:
@@ -77,10 +77,10 @@ class Writer:
                 self._wake()
 
     def submit_with_next(self, request: Request) -> None:
-        """Hand a request over as `submit` does, but wake nobody: `flush` or `settle` is to be called, or `submit`.
+        """Queue a request like `submit`, but wake no thread: the caller must call `flush`, `settle` or `submit`.
 
         Raises:
-            RuntimeClosedError: the writer was told to end.
+            RuntimeClosedError: the writer has been closed.
         """
         with self._gate:
             if not self._is_open:
@@ -88,9 +88,9 @@ class Writer:
             self._handed_over.requests.append(request)
 
     def flush(self, then: Callable[[], object]) -> None:
-        """Wake the writer if it sleeps although something was handed over; call `then` once that is settled.
+        """Wake the writer if it sleeps while requests are queued; call `then` once they are settled.
 
-        It is called on the thread that writes, or at once if everything was taken up already.
+        `then` is called on the writing thread, or at once if no requests are queued.
         """
         with self._gate:
             if self._handed_over.requests:
@@ -101,10 +101,10 @@ class Writer:
         then()
 
     def settle(self) -> None:
-        """Settle what was handed over on the current thread, if the writer sleeps.
+        """Settle the queued requests on the current thread, if the writer sleeps.
 
-        So one who writes alone does not wait for two changes of threads at each commit. What others hand over
-        meanwhile is settled, too, for a few rounds. The caller must hold no lock that a `done` or a listener takes.
+        A thread that writes alone then does not wait for two thread switches at each commit. Requests that others add
+        meanwhile are settled, too, for a few rounds. The caller must hold no lock that a `done` or a listener takes.
         """
         with self._gate:
             if not (self._is_asleep and self._handed_over.requests):
@@ -114,7 +114,7 @@ class Writer:
             for _ in range(ROUNDS):
                 self._settle_next(waits=False)
                 if not self._handed_over.requests:
-                    self._tell()  # whoever hears of it may hand something over
+                    self._tell()  # its callbacks may submit further requests
                     if not self._handed_over.requests:
                         break
         finally:
@@ -127,14 +127,14 @@ class Writer:
                     self._sleep()
 
     def wait(self, make: Callable[[Done], Request]) -> Outcome:
-        """Hand over the request that is made for a `done`, and wait for its outcome."""
+        """Submit the request that `make` creates for a `done` callback, and wait for its outcome."""
         self.forbid_own_thread()
         outcomes: SimpleQueue[Outcome] = SimpleQueue()
         self.submit(make(outcomes.put))
         return outcomes.get()
 
     def owes_nothing(self, stream: str) -> bool:
-        """Return whether all that was handed over for the stream is settled, and nothing of it stands refused."""
+        """Return whether all requests for the stream are settled, and none of them is refused."""
         with self._gate:
             if stream in self._refused:
                 return False
@@ -143,26 +143,26 @@ class Writer:
             return not (self._handed_over.concerns(stream) or self._settling.concerns(stream))
 
     def trust(self, stream: str) -> None:
-        """Accept steps of a stream for which nothing is owed: it is read from now on, in this epoch of its shard."""
+        """Accept steps of a settled stream: the caller reads it from now on, in this epoch of its shard."""
         if self._claims is not None:
             self._claims.trust(stream)
 
     def publish_by(self, publisher: Publisher) -> None:
-        """Have the publisher called in the place of the listener from now on; before anything is handed over."""
+        """Call the publisher instead of the listener from now on; to be called before the first request."""
         self._publisher = publisher
 
     def watch(self, watcher: Callable[[int], None]) -> None:
-        """Have `watcher` called with the log's position after each commit of events, on the thread that writes."""
+        """Call `watcher` with the log's position after each commit with events, on the writing thread."""
         with self._gate:
             self._watchers = (*self._watchers, watcher)
 
     def unwatch(self, watcher: Callable[[int], None]) -> None:
-        """Have it called no more. Idempotent."""
+        """Stop calling the watcher. Idempotent."""
         with self._gate:
             self._watchers = tuple(other for other in self._watchers if other != watcher)
 
     def close(self) -> None:
-        """Take no more requests and return when those taken are settled. Idempotent."""
+        """Accept no more requests, and return when those accepted are settled. Idempotent."""
         self.forbid_own_thread()
         with self._gate:
             self._is_open = False
@@ -171,10 +171,10 @@ class Writer:
         self._thread.join()
 
     def forbid_own_thread(self) -> None:
-        """Refuse what would wait for itself.
+        """Reject calls that would wait for themselves.
 
         Raises:
-            RuntimeError: this is the thread that writes.
+            RuntimeError: the current thread is the writing thread.
         """
         if threading.get_ident() == self._settler:
             message = "a listener or `done` must return at once; it cannot wait for the journal"
@@ -198,7 +198,7 @@ class Writer:
             pass
 
     def _settle_next(self, *, waits: bool) -> bool:
-        """Settle what was handed over, having waited for it or not; return whether there was anything."""
+        """Settle the queued requests, waiting for some if `waits`; return whether there were any."""
         requests = self._take(waits=waits)
         if len(requests) > AT_ONCE:
             self._tell()
@@ -209,7 +209,7 @@ class Writer:
         return bool(requests)
 
     def _take(self, *, waits: bool) -> list[Request]:
-        """Return the requests in their order; if it waits, none means that none will come."""
+        """Return the queued requests in order; if `waits`, an empty list means that the writer is closed."""
         while True:
             if self._untold and not self._handed_over.requests:
                 self._tell()
@@ -222,13 +222,13 @@ class Writer:
             self._alarm.acquire()
 
     def _settle(self, requests: Sequence[Request], past: frozenset[tuple[int, int]] = frozenset()) -> None:
-        """Commit the requests together; if that fails, find those to blame by halves.
+        """Commit the requests together; if that fails, bisect them to isolate the ones that fail.
 
-        `past` are shards, with epochs, that the store has found to be another node's.
+        `past` are shards, with epochs, that the store has found to belong to other nodes.
         """
         try:
             number, position, is_as_left = self._store.begin()
-        except Exception as error:  # noqa: BLE001 - whatever a store raises must not end the thread
+        except Exception as error:  # noqa: BLE001 - an exception of a store must not end the thread
             failure = self._store.fault(error)
             if self._store.was_taken_over():
                 self._refused = Distrust(failure)
@@ -245,13 +245,13 @@ class Writer:
             self._heads.forget()
             self._settle(requests, past | again.past)
             return
-        except Exception as error:  # noqa: BLE001 - likewise what events raise, which hold anything
+        except Exception as error:  # noqa: BLE001 - likewise an exception from events, which may hold anything
             failure = self._store.fault(error)
             is_in_reach = self._roll_back()
         else:
             self._report(batch, requests)
             return
-        # What a store that is out of reach has made of the requests is unknown: they must not be tried again.
+        # If the store cannot be reached, the outcome of the requests is unknown: they must not be tried again.
         if len(requests) == 1 or not is_in_reach:
             self._refuse(requests, failure)
         else:
@@ -283,7 +283,7 @@ class Writer:
         if epochs is not None:
             epochs.commit()
         for key in batch.keys.values():
-            key.row = None  # it is in the log
+            key.row = None  # it is in the log now
         self._heads.trim()
         return batch
 
@@ -296,7 +296,7 @@ class Writer:
             return True
 
     def _refuse(self, requests: Sequence[Request], error: StorageError) -> None:
-        """Tell each that it failed, and let no step of its stream overtake it."""
+        """Report the failure to each request, and refuse later steps of its stream."""
         self._tell()
         _logger.error("not recorded: %s", error)
         outcomes: list[Outcome] = []
@@ -316,26 +316,26 @@ class Writer:
         self._untold.append((requests, batch.outcomes))
 
     def _tell(self) -> None:
-        """Tell what is durable. If more is to be written, that is done while the disk is at work on it."""
+        """Report the outcomes of durable requests; ahead of another batch, the disk is busy with it meanwhile."""
         untold, self._untold = self._untold, []
         for requests, outcomes in untold:
             _tell_all(requests, outcomes)
 
 
 class _Pile:
-    """Requests in their order; which streams they concern is only looked at for those who ask."""
+    """Requests in order; the streams they concern are determined only on demand."""
 
     __slots__ = ("_looked_at", "_streams", "requests", "then")
 
     def __init__(self) -> None:
         self.requests: list[Request] = []
         self.then: list[Callable[[], object]] = []
-        """What is called when they are settled."""
+        """Callbacks for when they are settled."""
         self._looked_at = 0
         self._streams: set[str | None] = set()
 
     def concerns(self, stream: str) -> bool:
-        """Return whether one of the requests is about the stream, or may be about any."""
+        """Return whether a request concerns the stream, or may concern any."""
         requests = self.requests
         self._streams.update(request.stream for request in islice(requests, self._looked_at, None))
         self._looked_at = len(requests)
@@ -348,7 +348,7 @@ _NOTHING = _Pile()
 def _publish(listener: Callable[[list[Publication]], None], publications: list[Publication]) -> None:
     try:
         listener(publications)
-    except BaseException:  # a cancellation, too, must not end the thread
+    except BaseException:  # not even a cancellation may end the thread
         _logger.exception("a listener of the journal raised")
 
 

@@ -1,4 +1,4 @@
-"""Where a log is: what a PostgreSQL URL says, and how it can be told without its secrets."""
+"""Parses PostgreSQL URLs of logs, and shows them without their secrets."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from reenact.domain.errors import ConfigurationError
 
 DEFAULT_SCHEMA = "reenact"
-"""The schema that holds the tables of a log, unless the URL names another one."""
+"""The default schema for the tables of a log."""
 
 _USER = re.compile(r"[a-z]+://[^@/]*@")
 _SCHEMA_PARAMETER = "schema="
 _SCHEMA_NAME = re.compile(r"(?!pg_)[a-z_][a-z0-9_]{0,62}")
 _PORTS = re.compile(r"[0-9,]*")
 
-# A server that does not answer is given up after so many seconds.
+# Seconds after which connecting to a server that does not answer is given up.
 _CONNECT_TIMEOUT = 10
 
 
 @dataclass(frozen=True)
 class Address:
-    """A database, and the schema of a log in it. `name` is what messages call it."""
+    """A database and the schema of a log in it. `name` is the log's name in error messages."""
 
     name: str
     schema: str
@@ -32,10 +32,10 @@ class Address:
 
 
 def address_of(url: str) -> Address:
-    """Read a URL as libpq does; besides, its parameter `schema` names the schema.
+    """Parse a URL as libpq does, with an additional parameter `schema`.
 
     Raises:
-        ConfigurationError: it cannot be read, or names no schema that we could use.
+        ConfigurationError: the URL is invalid, or the schema name is not allowed.
     """
     base, parameters = _taken_apart(url)
     schemas = [item.removeprefix(_SCHEMA_PARAMETER) for item in parameters if item.startswith(_SCHEMA_PARAMETER)]
@@ -47,7 +47,8 @@ def address_of(url: str) -> Address:
     rest = "&".join(item for item in parameters if not item.startswith(_SCHEMA_PARAMETER))
     stated = None if _is_ambiguous(base) else _read(f"{base}?{rest}" if rest else base)
     if stated is None:
-        # Raised here, and not where the driver's own words, which may show a part of the password, were its context.
+        # Raised here rather than in `_read`, where the driver's message, which may show part of the password, would be
+        # its context.
         raise ConfigurationError(
             "this is not a PostgreSQL URL: write postgresql://user:password@host:port/database?parameter=value, with"
             " special characters in user and password percent-encoded ('@' as %40, '/' as %2F, ':' as %3A, '?' as %3F)"
@@ -56,7 +57,7 @@ def address_of(url: str) -> Address:
 
 
 def _taken_apart(url: str) -> tuple[str, list[str]]:
-    """Return what stands before the parameters, and these; a '?' in a password begins none."""
+    """Split the URL into the part before the parameters and the parameters; a '?' in the password does not count."""
     user = _USER.match(url)
     begin = user.end() if user else 0
     base, _, query = url[begin:].partition("?")
@@ -64,7 +65,7 @@ def _taken_apart(url: str) -> tuple[str, list[str]]:
 
 
 def _is_ambiguous(base: str) -> bool:
-    """Return whether a password may have been cut in two, so that what looks like a host or a path is a part of it."""
+    """Return whether a password may have been split, so that a part of it looks like a host or a path."""
     authority, _, path = base.partition("://")[2].partition("/")
     return authority.count("@") > 1 or "@" in path
 
@@ -78,7 +79,7 @@ def _read(url: str) -> dict[str, str | int | None] | None:
         stated = defaults | conninfo_to_dict(url) | {"client_encoding": "utf8"}
     except ProgrammingError:
         return None
-    # libpq would show what it took for a port.
+    # libpq would show the text that it takes for a port.
     return stated if _PORTS.fullmatch(str(stated.get("port") or "")) else None
 
 

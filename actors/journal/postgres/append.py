@@ -1,8 +1,8 @@
-"""The procedure on the server that appends a batch: fence, checks, positions, rows and commit are one call.
+"""The stored procedure that appends a batch: fence, checks, positions, rows and commit in one call.
 
-No lock on the log is held across a round trip: who is stopped in the middle of an append, wherever that is, keeps
-nobody waiting. The procedure commits by itself, so that not even the end of the message has to come for that. It is
-made when a log is opened for writing, under a name that says what is in it: versions of Reenact that write the same log
+No lock on the log is held across a round trip: a client that stops in the middle of an append, wherever that is, does
+not block others. The procedure commits itself, so that not even the end of the message is awaited. It is created when a
+log is opened for writing, under a name derived from its content: different versions of Reenact that write the same log
 each have their own.
 """
 
@@ -27,11 +27,11 @@ _Column: TypeAlias = Sequence[int | str | bytes | None] | None
 _Parameter: TypeAlias = _Column | int | str | bool
 
 VALUE_LIMIT = 500_000_000
-"""The most bytes of the records of one batch; the server takes one gigabyte at a time."""
+"""The most bytes in one batch; the server accepts one gigabyte at a time."""
 
 _TEXTS = frozenset({"stream", "key"})
 _NUMBERS = frozenset({"recorded_at", "version", "position", "count", "cursor", "heard", "epoch"})
-# Numbers are given in the order of the rows, and these arrays have one element for each row.
+# Row numbers are assigned in the order of the rows; each of these arrays has one element per row.
 _COLUMNS = Row.__struct_fields__[1:]
 
 
@@ -39,9 +39,9 @@ def _type_of(column: str) -> str:
     return "text" if column in _TEXTS else "bigint" if column in _NUMBERS else "bytea"
 
 
-# Milliseconds for which an append waits for the rows of another one that is stopped, while it keeps others waiting.
+# Milliseconds that an append waits for rows that another, stopped client has locked, while it blocks others itself.
 _PATIENCE = 2000
-# Each group of parameters is NULL if there is nothing of it.
+# Each group of parameters is NULL if it is empty.
 _PARAMETERS = (
     ("me", "text"),
     ("presence", "bigint"),
@@ -56,7 +56,7 @@ _PARAMETERS = (
     *((f"row_{name}", f"{_type_of(name)}[]") for name in _COLUMNS),
     ("event_count", "bigint"),
 )
-# What most appends have none of.
+# Most appends need none of these.
 _MORE = (
     ("replaced", "bigint[]"),
     ("replaced_seals", "bytea[]"),
@@ -241,13 +241,13 @@ _THERE = """
 
 
 class Stale(msgspec.Struct, frozen=True):
-    """What the server has found otherwise than the caller took it for: nothing was written."""
+    """A mismatch between the log and the caller's assumption, named by `what`: nothing was written."""
 
     what: str
 
 
 class Replaced(msgspec.Struct, frozen=True):
-    """A row that is to say something else, those that it takes the place of, and all that this follows from."""
+    """A row to replace, the rows that it replaces in turn, and all the rows on which that is based."""
 
     row: Row
     gone: Sequence[Row]
@@ -255,10 +255,10 @@ class Replaced(msgspec.Struct, frozen=True):
 
 
 class Procedure:
-    """The call of the procedure for one schema."""
+    """Calls the procedure in one schema."""
 
     def __init__(self, address: Address) -> None:
-        """Call it in the schema of the address."""
+        """Use the schema of the address."""
         self._call, self._long_call = (
             f"CALL {address.schema}.{_NAME}({', '.join(f'%s::{kind}' for _, kind in parameters)})".encode()
             for parameters in ((*_INOUT, *_PARAMETERS), (*_INOUT, *_PARAMETERS, *_MORE))
@@ -277,14 +277,15 @@ class Procedure:
         replaced: Sequence[Replaced] = (),
         before: Mapping[str, int | None],
     ) -> tuple[int, int] | Stale:
-        """Write the changes behind the row and the position where the caller takes the log to `end`.
+        """Write the changes after the last row and position, which the caller assumes to be `end`.
 
-        With `knows` nothing else is looked at if the log ends there, and `me` wrote last. Otherwise each stream must
-        end as the changes say. `before` is where readers stood. Return where the log ends now.
+        With `knows`, no stream ends are checked if the log ends there and `me` was the last writer. Otherwise each
+        stream must end as `changes.ends` says. `before` are the previous positions of readers. Return the new end of
+        the log.
 
         Raises:
-            psycopg.errors.CheckViolation: a shard is another node's; nothing was written.
-            psycopg.Error: nothing was written, or the connection is lost and nobody knows.
+            psycopg.errors.CheckViolation: another node owns a shard; nothing was written.
+            psycopg.Error: nothing was written, or the connection is lost and the outcome is unknown.
         """
         columns: tuple[_Parameter, ...] = (
             *end,
@@ -319,12 +320,12 @@ class Procedure:
 
 
 def has_procedure(connection: Connection, address: Address) -> bool:
-    """Return whether the schema has the procedure of this version."""
+    """Return whether the schema has this version of the procedure."""
     return connection.execute(_THERE, (address.schema, _NAME)).fetchone() is not None
 
 
 def create_procedure(connection: Connection, address: Address) -> None:
-    """Make the procedure of this version."""
+    """Create this version of the procedure."""
     parameters = ", ".join(
         [f"INOUT {name} {kind}" for name, kind in _INOUT]
         + [f"{name} {kind}" for name, kind in _PARAMETERS]
@@ -345,7 +346,7 @@ def _cut(values: Values, columns: int) -> Sequence[_Column]:
 
 
 def _ends(ends: Mapping[str, End]) -> Sequence[_Column]:
-    # A stream without rows has no end there.
+    # A stream without rows has no end in the database.
     found = [(None, None, None) if end == BEGINNING else end for end in ends.values()]
     return [list(ends), *([end[column] for end in found] for column in range(3))]
 

@@ -1,4 +1,4 @@
-"""Connections to the server, and what is in SQLite's words said in those of PostgreSQL."""
+"""Connects to the server, and translates queries from SQLite's dialect."""
 
 from __future__ import annotations
 
@@ -14,44 +14,44 @@ from reenact.actors.journal.postgres.address import Address
 Connection: TypeAlias = psycopg.Connection[tuple[Any, ...]]
 
 LOCK_TIMEOUT = 10.0
-"""How many seconds a writer waits for those of other processes."""
+"""Seconds that a writer waits for writers of other processes."""
 
 KEEPALIVE = {"keepalives_idle": 2, "keepalives_interval": 1, "keepalives_count": 2, "tcp_user_timeout": 4000}
-"""Settings with which a connection ends some four seconds after its server has become silent, and not minutes."""
+"""Settings that end a connection some four seconds after its server has become silent, rather than minutes."""
 
 PLAIN = {"default_transaction_isolation": "read committed", "default_transaction_read_only": "off"}
-"""What a session that writes must not have otherwise, whatever the database or the user is set to."""
+"""Settings that a writing session needs, whatever the defaults of the database or the user are."""
 
 SET = """
     SELECT set_config(name, value, false) FROM unnest(%s::text[], %s::text[]) AS setting (name, value)
     WHERE name IN (SELECT name FROM pg_settings)
 """
-"""Gives a session's settings, their names and their values, those that the server knows."""
+"""Applies settings, given by names and values, as far as the server knows them."""
 
 _OURS = re.compile(r"\b(log|steps|stored_snapshots|tracking|timers|consumers|requests|keys|shards|check_epochs)\b")
 
 
 def connect(address: Address, **settings: int) -> Connection:
-    """Open a connection on which each statement is a transaction of its own; what the URL does not set, these may.
+    """Open a connection in autocommit mode; `settings` apply unless the URL sets them.
 
     Raises:
-        psycopg.Error: the server cannot be reached, or lets nobody in.
+        psycopg.Error: the server cannot be reached, or refuses access.
     """
     conninfo = make_conninfo("", **settings | conninfo_to_dict(address.conninfo)) if settings else address.conninfo
     return psycopg.connect(conninfo, autocommit=True)
 
 
 def channel_of(address: Address) -> str:
-    """Return the name under which writers tell all processes of their commits."""
+    """Return the channel on which writers notify all processes of their commits."""
     return address.schema
 
 
 def spell(query: str, schema: str) -> str:
-    """Return the query in PostgreSQL's words: tables in the schema, and parameters by another name."""
+    """Return the query in PostgreSQL's dialect: tables with the schema, and `%s` for parameters."""
     return _OURS.sub(rf"{schema}.\1", query).replace("?", "%s")
 
 
 @lru_cache(maxsize=512)
 def spelled(query: str, schema: str) -> bytes:
-    """Return the same as the driver takes it, for a query that will come again."""
+    """Return the same as bytes for the driver, cached for repeated queries."""
     return spell(query, schema).encode()

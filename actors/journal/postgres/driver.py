@@ -1,4 +1,4 @@
-"""The driver: an optional dependency, imported by whoever has a log in PostgreSQL."""
+"""The check that the PostgreSQL driver, an optional dependency, is installed."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from reenact.domain.errors import needing_extra
 
 
 def require_driver() -> None:
-    """See that the driver can be imported.
+    """Check that the driver can be imported.
 
     Raises:
-        MissingExtraError: it is not installed, or does not find what it needs itself.
+        MissingExtraError: it is not installed, or lacks a dependency of its own.
     """
     with needing_extra("postgresql", "a log in PostgreSQL"):
         import_module("psycopg")

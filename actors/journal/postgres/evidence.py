@@ -1,4 +1,4 @@
-"""The same evidence of a log in PostgreSQL."""
+"""The evidence of a log in PostgreSQL."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ _SHARDS = "SELECT count(*) FROM shards"
 
 @contextmanager
 def postgres_evidence(url: str) -> Generator[Evidence]:
-    """Read the log at the URL as it stands from now on until this ends.
+    """Lend the log at the URL as it is at this moment, in one read-only transaction.
 
     Raises:
-        ConfigurationError: the URL cannot be read.
-        StorageError: the log cannot be opened; likewise what is raised while it is read.
+        ConfigurationError: the URL is invalid.
+        StorageError: the log cannot be opened or read.
     """
     address = address_of(url)
     with translated(address.name), connect(address) as connection:
@@ -44,7 +44,7 @@ def postgres_evidence(url: str) -> Generator[Evidence]:
         numbers = count()
 
         def walk(query: str) -> Iterator[Cells]:
-            """Yield the rows, a few at a time."""
+            """Yield the rows, fetching a few at a time."""
             with connection.cursor(name=f"walk_{next(numbers)}", binary=True) as cursor:
                 yield from cursor.execute(spelled(query, address.schema))
 

@@ -1,4 +1,4 @@
-"""What goes wrong with a PostgreSQL server, said in our own errors: the one place where they are translated."""
+"""Translates errors of the PostgreSQL driver into this library's errors; no other module does."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from reenact.domain.errors import (
 _FULL = (errors.DiskFull,)
 _FORBIDDEN = (errors.InsufficientPrivilege, errors.ReadOnlySqlTransaction)
 _CONNECTION = ("08", "57P")
-"""How the codes begin of what the server says of a connection, and of its own end."""
+"""Prefixes of the server's error codes for a failed connection, and for its own shutdown."""
 _DAMAGED = (
     errors.UndefinedTable,
     errors.UndefinedColumn,
@@ -28,7 +28,7 @@ _DAMAGED = (
 
 
 def fault(error: Exception, name: str) -> StorageError:
-    """Return our error for what was raised while the log `name` was used, with that as its cause; ours stay."""
+    """Return the library's error for an exception from using the log `name`; its own errors are returned as is."""
     if isinstance(error, StorageError):
         return error
     translation = _translate(error, name)
@@ -37,23 +37,23 @@ def fault(error: Exception, name: str) -> StorageError:
 
 
 class translated:  # noqa: N801 - reads as the function that it is used as
-    """Raise our own error in place of one of the driver."""
+    """Translates errors of the driver into the library's errors."""
 
     def __init__(self, name: str) -> None:
-        """Name the log in the error."""
+        """Name the log in the errors."""
         self._name = name
 
     def __enter__(self) -> None:
-        """Begin."""
+        """Do nothing."""
 
     def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
-        """Translate what was raised."""
+        """Translate the exception."""
         if isinstance(error, psycopg.Error | UnicodeError):
             raise fault(error, self._name) from error
 
 
 def _translate(error: Exception, name: str) -> StorageError:
-    # The server's words come in several lines.
+    # The server's messages may have several lines.
     words = " ".join(str(error).split())
     if isinstance(error, _FULL):
         return StorageFullError(f"no space is left for {name} ({words}); free some and try again")
@@ -75,7 +75,7 @@ def _translate(error: Exception, name: str) -> StorageError:
 
 
 def _is_refusal(error: psycopg.OperationalError) -> bool:
-    """Return whether the server had asked for a password when no connection came about: it names no other reason."""
+    """Return whether the connection failed after the server had asked for a password: it gives no other reason."""
     attempt = error.pgconn
     return error.sqlstate is None and attempt is not None and (attempt.needs_password or attempt.used_password)
 

@@ -1,7 +1,7 @@
 """The journal in a PostgreSQL database.
 
-Several processes may write one log. Each append is one call, which locks the row that says where the log ends, so
-positions become visible in their order and without holes, and sees there whether somebody else has written since.
+Several processes may write one log. Each append is one call, which locks the row that holds the end of the log: so
+positions become visible in order and without gaps, and the call detects whether another process has written since.
 """
 
 from __future__ import annotations
@@ -45,10 +45,10 @@ _IS_READ_ONLY = """
 
 
 class PostgresReader(ReadPool[Connection]):
-    """Keeps the promise of `reader.Reader`."""
+    """Implements `store.Reader`."""
 
     def __init__(self, address: Address) -> None:
-        """Read the log at the address; connections are opened when they are needed."""
+        """Read the log at the address; connections are opened on demand."""
         super().__init__(
             lambda: connect(address, **KEEPALIVE),
             address.name,
@@ -66,7 +66,7 @@ class PostgresReader(ReadPool[Connection]):
             except psycopg.OperationalError:
                 if not connection.closed:
                     raise
-        # The server had ended the connection while nobody used it, and the other idle ones with it.
+        # The server had closed the idle connection, and the other idle ones with it.
         self.clear()
         with self.connection() as connection:
             return _fetch(connection, spelling, parameters)
@@ -77,7 +77,7 @@ def _fetch(connection: Connection, query: bytes, parameters: Sequence[str | int 
 
 
 class PostgresJournal(StoredJournal):
-    """An append-only history for each stream in the tables of one schema."""
+    """A journal in the tables of one schema."""
 
     def __init__(
         self,
@@ -88,7 +88,7 @@ class PostgresJournal(StoredJournal):
         listening: Listening,
         cleanup: ExitStack,
     ) -> None:
-        """Take what `open` has prepared."""
+        """Use what `open` has prepared."""
         super().__init__(codec=codec, reader=reader, writer=writer, cleanup=cleanup)
         self._rows = reader
         self._listening = listening
@@ -109,36 +109,36 @@ class PostgresJournal(StoredJournal):
         keys: KeyRing | None = None,
         keyed: bool = False,
     ) -> PostgresJournal:
-        """Open the log in the database that the URL names, or begin one if its schema is missing or empty.
+        """Open the log in the database that the URL names, or create one if its schema is missing or empty.
 
-        The URL is one of libpq; besides, its parameter `schema` names the schema ("reenact" if it does not). With FULL
-        an acknowledged append survives what the server survives (synchronous_commit on); with NORMAL and OFF a crash
-        of the server may take the last moments with it (off), and leaves the log whole. The server must not be reached
-        through something that shares connections between transactions. With `read_only` it must be a log already, and
-        nothing can be appended. The table of a `closed` codec is all that such a log can hold, so one that begins with
-        an event of another name is refused as it stands.
+        The URL is one of libpq, with an additional parameter `schema` ("reenact" by default). With FULL an acknowledged
+        append survives whatever the server survives (synchronous_commit on); with NORMAL and OFF a crash of the server
+        may lose the last moments (off), but does not damage the log. The server must not be reached through a proxy
+        that shares connections between transactions. With `read_only` it must be a log already, and nothing can be
+        appended. With a `closed` codec, the log can hold only the codec's types, so a log whose first event has another
+        name is refused.
 
-        The journal has the log for itself, by a lock on a connection of its own, or shares it with others that are
-        `shared`. With `locks`, made by `PostgresLocks.share`, it is shared, and appends are refused when these are
-        lost. Locks that are lost are taken again before the next append, which fails for as long as somebody else has
-        the log. If somebody may have written meanwhile, steps of a stream are refused until it was recovered.
+        The journal locks the log exclusively, with a lock on a connection of its own, or shares it with other `shared`
+        journals. With `locks`, created by `PostgresLocks.share`, it is shared, and appends are refused when these locks
+        are lost. Lost locks are taken again before the next append, which fails as long as another process has locked
+        the log. If another process may have written meanwhile, steps of a stream are refused until it is recovered.
 
-        With a `fence`, steps are accepted for streams of the shards that this node owns, and the others refused with
-        `ShardMovedError`; each row says in which epoch it was written. A stream that was recovered in an earlier epoch
-        of its shard must be recovered again.
+        With a `fence`, steps of streams of the shards that this node owns are accepted, and others are refused with
+        `ShardMovedError`; each row records the epoch in which it was written. A stream that was recovered in an earlier
+        epoch of its shard must be recovered again.
 
-        With `keys`, what is written from now on is encrypted; without them, a log that is encrypted can be read only
-        as far as it is not. A log that is `keyed` has a table of keys without them, too: for keys that were destroyed
+        With `keys`, everything written from now on is encrypted; without them, only the unencrypted parts of an
+        encrypted log can be read. A `keyed` log gets a table of keys even without `keys`, for keys that were destroyed
         elsewhere.
 
         Raises:
-            ConfigurationError: the URL cannot be read.
+            ConfigurationError: the URL is invalid.
             LogEncryptedError: the log is encrypted, and there are no keys to write it with.
             KeyRingError: the keys cannot be used now, or are those of another log.
-            LogLockedError: somebody else has the log for themselves, or shares it and this journal does not.
+            LogLockedError: another process has locked the log exclusively, or shares it while this journal does not.
             LogTooNewError: a newer version has written the log.
-            LogUnusableError: it is not a log, is damaged, or the user lacks rights.
-            StorageError: the server cannot be reached, or lets nobody in.
+            LogUnusableError: the schema does not hold a log, the log is damaged, or the user lacks rights.
+            StorageError: the server cannot be reached, or refuses access.
         """
         address = address_of(url)
         with ExitStack() as cleanup, translated(address.name):
@@ -160,33 +160,33 @@ class PostgresJournal(StoredJournal):
             writer = None
             if store is not None:
                 writer = Writer(store, codec, listener=listener, fence=fence)
-                # Before the reader, so that what is accepted can still be read by those who hear of it.
+                # Closed before the reader, so that callbacks of the last steps can still read.
                 cleanup.callback(writer.close)
             listening = Listening(address, None if store is None else store.writer)
             cleanup.callback(listening.close)
             return cls(codec=codec, reader=reader, writer=writer, listening=listening, cleanup=cleanup.pop_all())
 
     def watch(self, watcher: Callable[[int], None]) -> None:
-        """Have `watcher` called with the log's position after commits of events, whichever process makes them."""
+        """Call `watcher` with the log's position after each commit with events, by any process."""
         self._listening.watch(watcher)
 
     def unwatch(self, watcher: Callable[[int], None]) -> None:
-        """Have it called no more. Idempotent."""
+        """Stop calling the watcher. Idempotent."""
         self._listening.unwatch(watcher)
 
     def watch_rows(self, watcher: Callable[[int], None]) -> None:
-        """Have `watcher` called with the number of the log's last row after each commit of other writers.
+        """Call `watcher` with the number of the log's last row after each commit of other writers.
 
         It must return at once. The number is 0 when commits may have been missed.
         """
         self._listening.watch_rows(watcher)
 
     def unwatch_rows(self, watcher: Callable[[int], None]) -> None:
-        """Have it called no more. Idempotent."""
+        """Stop calling the watcher. Idempotent."""
         self._listening.unwatch_rows(watcher)
 
     def publish_by(self, publisher: Publisher) -> None:
-        """Have the publisher called in the place of the listener from now on; before anything is appended.
+        """Call the publisher instead of the listener from now on; to be called before the first append.
 
         Raises:
             StorageError: the log was opened for reading only.
@@ -212,9 +212,10 @@ class PostgresJournal(StoredJournal):
         categories: Collection[str] = (),
         limit: int = 1000,
     ) -> list[WrittenRow]:
-        """Return up to `limit` rows with a number above `after`, `until` included, of which something is heard.
+        """Return up to `limit` rows with announcements, numbered above `after` and up to `until` inclusive.
 
-        Those of these streams, or all if none are named; then also those of the categories that have events only.
+        They belong to these streams, or to any if None; in that case, rows of the categories that have only events are
+        included.
 
         Raises:
             StorageError: the log cannot be read.
@@ -241,13 +242,13 @@ class PostgresJournal(StoredJournal):
 
 
 def is_log(url: str) -> bool:
-    """Return whether there is a log at the URL; False means that one may begin there.
+    """Return whether there is a log at the URL; False means that one can be created there.
 
     Raises:
-        ConfigurationError: the URL cannot be read.
+        ConfigurationError: the URL is invalid.
         LogTooNewError: a newer version has written the log.
-        LogUnusableError: the schema is that of something else.
-        StorageError: the server cannot be reached, or lets nobody in.
+        LogUnusableError: the schema belongs to another program.
+        StorageError: the server cannot be reached, or refuses access.
     """
     address = address_of(url)
     with translated(address.name), connect(address) as connection:
@@ -269,7 +270,7 @@ def _check_log(address: Address) -> None:
 
 
 def _open_store(address: Address, synchronous: Synchronous, cleanup: ExitStack, locks: PostgresLocks) -> PostgresStore:
-    # Handed over to the writer's thread before anything is appended.
+    # Passed to the writer's thread before anything is appended.
     store = PostgresStore(address, synchronous, locks)
     cleanup.callback(store.close)
     connection = store.connection

@@ -1,4 +1,4 @@
-"""Hears of the commits of all processes, and tells those who watch."""
+"""Listens for the commits of all processes and calls watchers."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import psycopg
 from reenact.actors.journal.postgres.address import Address
 from reenact.actors.journal.postgres.connecting import KEEPALIVE, Connection, channel_of, connect
 
-# How many seconds it waits before it connects again: the first time, and at most.
+# Seconds before reconnecting: the first time, and at most.
 _FIRST_PAUSE = 0.25
 _LAST_PAUSE = 2.0
 
@@ -21,13 +21,13 @@ _logger = logging.getLogger("reenact.journal")
 
 
 class Listening:
-    """Calls watchers after commits with where the log ends, and with 0 when some may have been missed.
+    """Calls watchers after commits with the end of the log, and with 0 when commits may have been missed.
 
-    It has a thread and a connection of its own, from the first watcher on.
+    It has its own thread and connection, from the first watcher on.
     """
 
     def __init__(self, address: Address, writer: str | None = None) -> None:
-        """Listen at the address; `writer` is who writes for this process, if anybody does."""
+        """Listen at the address; `writer` is the name of this process's writer, if it has one."""
         self._address = address
         self._writer = writer
         self._watchers: tuple[Callable[[int], None], ...] = ()
@@ -35,28 +35,28 @@ class Listening:
         self._gate = threading.Lock()
         self._thread: threading.Thread | None = None
         self._is_cut_off = False
-        # Readable once the listening is to end.
+        # Becomes readable when the thread must end.
         self._ends_here, self._ended_there = socket.socketpair()
 
     def watch(self, watcher: Callable[[int], None]) -> None:
-        """Call `watcher` from now on, with the position of the last event, after commits of events."""
+        """Call `watcher` from now on, with the position of the last event, after each commit with events."""
         with self._gate:
             self._watchers = (*self._watchers, watcher)
             self._begin()
 
     def unwatch(self, watcher: Callable[[int], None]) -> None:
-        """Call it no more. Idempotent."""
+        """Stop calling the watcher. Idempotent."""
         with self._gate:
             self._watchers = tuple(other for other in self._watchers if other != watcher)
 
     def watch_rows(self, watcher: Callable[[int], None]) -> None:
-        """Call `watcher` from now on, with the number of the last row, after commits of others than the writer."""
+        """Call `watcher` from now on, with the number of the last row, after commits of other writers."""
         with self._gate:
             self._row_watchers = (*self._row_watchers, watcher)
             self._begin()
 
     def unwatch_rows(self, watcher: Callable[[int], None]) -> None:
-        """Call it no more. Idempotent."""
+        """Stop calling the watcher. Idempotent."""
         with self._gate:
             self._row_watchers = tuple(other for other in self._row_watchers if other != watcher)
 
@@ -90,11 +90,11 @@ class Listening:
                     self._is_cut_off = True
 
     def _follow(self, connection: Connection, selector: DefaultSelector) -> None:
-        """Tell of commits until this is to end; raise when the connection is lost."""
+        """Report commits until the end; raise when the connection is lost."""
         connection.execute(f"LISTEN {channel_of(self._address)}".encode())
         self._is_cut_off = False
         self._tell_missed()
-        # By its number: what is lost cannot be asked for it any more.
+        # Kept, since a lost connection no longer has a descriptor.
         descriptor = connection.fileno()
         selector.register(descriptor, EVENT_READ)
         try:
@@ -109,7 +109,7 @@ class Listening:
         writer, _, position = rest.partition(" ")
         try:
             row, event = int(number), int(position or "0")
-        except ValueError:  # anybody can notify
+        except ValueError:  # any client can send notifications
             self._tell_missed()
             return
         if event:

@@ -1,8 +1,8 @@
-"""Who may write a log in PostgreSQL: one process, or several of which each has streams of its own.
+"""Locks for writing a log in PostgreSQL: by one process, or by several that each write streams of their own.
 
-All of it is advisory locks of one connection, so that all are lost together, or none. Whoever has them holds one more,
-under a number that nobody else knows: an append looks, in its transaction, whether that lock is still held, and is
-refused if not. So nobody writes after somebody else may have taken what was lost.
+All are advisory locks of one connection, so that they are lost together. The owner holds an additional lock with a
+secret key: each append checks within its transaction whether that lock is still held, and is refused if not. So a
+process cannot write after another one may have taken a lock that it has lost.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ from reenact.actors.journal.postgres.connecting import KEEPALIVE, LOCK_TIMEOUT, 
 from reenact.actors.journal.postgres.faults import translated
 from reenact.domain.errors import LogLockedError, RuntimeClosedError
 
-# How many seconds pass before what was lost is taken again: the first time, and at most.
+# Seconds before lost locks are taken again: the first time, and at most.
 _FIRST_PAUSE = 0.25
 _LAST_PAUSE = 2.0
 
-# A server that hears nothing of a machine for about four seconds gives the locks to others, and that machine, which
-# hears nothing of the server, gives them up as well.
+# A server that hears nothing from a machine for about four seconds releases its locks, and the machine, which hears
+# nothing from the server, gives them up as well.
 _SETTINGS = {
     **PLAIN,
     "tcp_keepalives_idle": "2",
@@ -61,10 +61,10 @@ _held: WeakSet[PostgresLocks] = WeakSet()
 
 
 def writer_of(url: str) -> Owner | None:
-    """Return a process that writes the log at the URL, None if none does.
+    """Return a process that writes the log at the URL, or None.
 
     Raises:
-        ConfigurationError: the URL cannot be read.
+        ConfigurationError: the URL is invalid.
         StorageError: the server cannot be reached.
     """
     address = address_of(url)
@@ -73,19 +73,20 @@ def writer_of(url: str) -> Owner | None:
 
 
 class PostgresLocks:
-    """The right to write a log, and which of its streams this process has; keeps the promise of `lock.StreamLocks`.
+    """The lock for writing a log, and this process's locks on streams; implements `lock.StreamLocks`.
 
-    A thread watches the connection. When it is lost, so are the locks, and they are taken again as soon as nobody else
-    has them; until then nothing can be appended.
+    A thread watches the connection. When it is lost, so are the locks, and they are taken again as soon as no other
+    process holds them; until then nothing can be appended.
     """
 
     def __init__(self, address: Address, *, shared: bool, as_node: bool = False) -> None:
-        """Take the right to write the log at the address, alone, or beside others if all of them share it.
+        """Lock the log at the address for writing, exclusively or shared with others.
 
-        Those that share it all do so in one way: as nodes, which own shards, or by the streams that each has claimed.
+        All that share it must do so in the same way: as nodes, which own shards, or by the streams that each has
+        claimed.
 
         Raises:
-            LogLockedError: somebody else has it.
+            LogLockedError: another process's lock excludes this one.
             psycopg.Error: the server cannot be reached.
         """
         self._address = address
@@ -102,18 +103,18 @@ class PostgresLocks:
         self._take()
         _held.add(self)
         _leave_locks_to_the_parent()
-        # The thread that watches sleeps until something comes in here, or over the connection.
+        # The watching thread sleeps until data arrives here or on the connection.
         self._wakes_here, self._woken_there = socket.socketpair()
         self._thread = threading.Thread(target=self._watch, name="reenact-locks", daemon=True)
         self._thread.start()
 
     @classmethod
     def share(cls, url: str, *, as_node: bool = False) -> PostgresLocks:
-        """Begin to write the log at the URL beside others: each with streams of its own, or all as nodes.
+        """Start to write the log at the URL beside other processes: each with streams of its own, or all as nodes.
 
         Raises:
-            ConfigurationError: the URL cannot be read.
-            LogLockedError: somebody writes it alone, or in the other way.
+            ConfigurationError: the URL is invalid.
+            LogLockedError: another process writes it exclusively, or in the other way.
             StorageError: the server cannot be reached.
         """
         address = address_of(url)
@@ -122,19 +123,19 @@ class PostgresLocks:
 
     @property
     def is_shared(self) -> bool:
-        """Whether others write the log, too."""
+        """Whether other processes may write the log, too."""
         return self._is_shared
 
     def hold(self) -> tuple[int, int]:
-        """Return the key of the lock that is held as long as all the others are, and how often they were lost.
+        """Return the key of the lock that is held as long as all the others, and how often they were lost.
 
-        What was lost is taken again, but for the streams: these are to be claimed again. Where the log is shared, only
+        Lost locks are taken again, except for those on streams, which must be claimed again. If the log is shared, only
         losses of streams count.
 
         Raises:
-            LogLockedError: somebody else has it now.
+            LogLockedError: another process holds the lock now.
             psycopg.Error: the server cannot be reached.
-            RuntimeClosedError: everything was let go of.
+            RuntimeClosedError: the locks were closed.
         """
         with self._gate:
             if self._connection is None or self._connection.closed:
@@ -142,21 +143,21 @@ class PostgresLocks:
             return self._key, self._losses
 
     def doubt(self, key: int) -> None:
-        """See whether the locks are held, after an append that did not find the one with the key."""
+        """Check whether the locks are held, after an append that did not find the lock with this key."""
         with self._gate:
             if key == self._key:
                 self._check()
 
     @contextmanager
     def opening(self) -> Generator[None]:
-        """Be the only process that opens the log; waits until no other one does."""
+        """Exclude other processes from opening the log; waits until none is opening it."""
         with translated(self._address.name), connect(self._address) as connection:
-            # Over a connection of its own: it waits for as long as it takes, and the others are not to wait for that.
+            # On a connection of its own: waiting may take long, and must not block users of the other one.
             connection.execute(f"SELECT pg_advisory_lock({_key_of(self._address, 'opening')})".encode())
             yield
 
     def claim(self, stream: str) -> bool:
-        """Have the stream from now on; return False if another process has it."""
+        """Lock the stream; return False if another process has locked it."""
         with translated(self._address.name), self._gate:
             if stream in self._streams and self._connection is not None and not self._connection.closed:
                 return True
@@ -165,7 +166,7 @@ class PostgresLocks:
             if row != (True,):
                 return False
             try:
-                # Waits for an append that has found the locks of the last owner held, if one is under way.
+                # Waits for a pending append that has still found the locks of the last owner held.
                 connection.execute(spelled(_LOOK, self._address.schema))
             except psycopg.Error:
                 self._let_go(connection)
@@ -174,7 +175,7 @@ class PostgresLocks:
             return True
 
     def release(self, stream: str) -> None:
-        """Let other processes have the stream. Idempotent."""
+        """Unlock the stream for other processes. Idempotent."""
         with self._gate:
             if stream not in self._streams:
                 return
@@ -187,12 +188,12 @@ class PostgresLocks:
                     self._let_go(connection)
 
     def owner_of(self, stream: str) -> Owner | None:
-        """Return the other process that has the stream, None if none has."""
+        """Return the other process that has locked the stream, or None."""
         with translated(self._address.name), self._gate:
             return _holder(self._taken(), _key_of(self._address, "stream", stream))
 
     def close(self) -> None:
-        """Let go of everything. Idempotent."""
+        """Release all locks. Idempotent."""
         with self._gate:
             if not self._is_open:
                 return
@@ -200,7 +201,8 @@ class PostgresLocks:
             self._streams.clear()
             connection, self._connection = self._connection, None
             if connection is not None:
-                # The server notices the end of a connection a moment later; the next one is not to find the locks held.
+                # The server notices the end of a connection a moment later; the next process must not find the locks
+                # held.
                 with contextlib.suppress(psycopg.Error):
                     connection.execute("SELECT pg_advisory_unlock_all()")
                 connection.close()
@@ -210,7 +212,7 @@ class PostgresLocks:
         self._woken_there.close()
 
     def leave_to_the_parent(self) -> None:
-        """Close what a forked child has of the connection, so that it ends with the parent."""
+        """Close a forked child's copy of the connection, so that the connection ends with the parent."""
         connection = self._connection
         if connection is not None and not connection.closed and os.getpid() != self._pid:
             with contextlib.suppress(OSError):
@@ -222,7 +224,7 @@ class PostgresLocks:
         return self._connection
 
     def _take(self) -> Connection:
-        """Take the right to write."""
+        """Take the lock for writing."""
         if not self._is_open:
             raise RuntimeClosedError(f"the log {self._address.name} is closed")
         if self._connection is not None:
@@ -246,7 +248,7 @@ class PostgresLocks:
             raise _locked(self._address.name, owner)
         if self._is_shared:
             own, other = (_key_of(self._address, "writers", way) for way in self._ways)
-            # Both take their own first, so of two that come at once at least one sees the other.
+            # Both take their own lock first, so of two that come at once at least one sees the other.
             connection.execute(f"SELECT pg_advisory_lock_shared({own})".encode())
             stranger = _holder(connection, other)
             if stranger is not None:
@@ -255,7 +257,7 @@ class PostgresLocks:
         return key
 
     def _let_go(self, connection: Connection) -> None:
-        """Take note that the locks are lost, with the streams."""
+        """Record that the locks are lost, including those on streams."""
         connection.close()
         self._connection = None
         if self._streams or not self._is_shared:
@@ -264,7 +266,7 @@ class PostgresLocks:
         self._woken_there.send(b".")
 
     def _check(self) -> None:
-        """See whether the connection lives."""
+        """Check whether the connection is alive."""
         connection = self._connection
         if connection is None:
             return
@@ -275,7 +277,7 @@ class PostgresLocks:
             self._let_go(connection)
 
     def _watch(self) -> None:
-        """Notice when the connection is lost, and take the locks again, until the end."""
+        """Wait for the connection to be lost, and take the locks again, until the end."""
         pause = _FIRST_PAUSE
         while True:
             with self._gate:
@@ -285,7 +287,7 @@ class PostgresLocks:
             if descriptor is not None:
                 self._wait(descriptor)
                 with self._gate:
-                    # Whoever used it meanwhile may have read what came in.
+                    # Another thread may have read the data meanwhile.
                     if self._descriptor() == descriptor and _is_readable(descriptor):
                         self._check()
                 continue
@@ -297,7 +299,7 @@ class PostgresLocks:
         return None if connection is None or connection.closed else connection.fileno()
 
     def _wait(self, descriptor: int | None = None, timeout: float | None = None) -> bool:
-        """Wait until something comes in over the connection, or somebody wakes this thread; False if neither does."""
+        """Wait until data arrives on the connection, or another thread wakes this one; return False on timeout."""
         with DefaultSelector() as selector:
             selector.register(self._wakes_here, EVENT_READ)
             if descriptor is not None:
@@ -325,7 +327,7 @@ def _locked(name: str, owner: Owner) -> LogLockedError:
 
 
 def _holder(connection: Connection, key: int) -> Owner | None:
-    """Return who else holds the lock with the key."""
+    """Return the other process that holds the lock with the key, or None."""
     row = connection.execute(_HOLDER, (key >> 32 & 0xFFFFFFFF, key & 0xFFFFFFFF)).fetchone()
     if row is None:
         return None
@@ -336,7 +338,7 @@ def _holder(connection: Connection, key: int) -> Owner | None:
 
 
 def _key_of(address: Address, *names: str) -> int:
-    # Of the advisory locks of a database, which others may use as well: two that meet are not to be expected.
+    # Other programs may use advisory locks of the database as well: collisions are not to be expected.
     text = "\0".join(("reenact", address.schema, *names))
     digest = blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).digest()
     return int.from_bytes(digest, "big", signed=True)
@@ -349,7 +351,7 @@ def _is_readable(descriptor: int) -> bool:
 
 
 def _name_for(connection: Connection) -> str:
-    """Return what the server calls the connection, so that others see whose it is."""
+    """Return an application name for the connection that shows other processes whose it is."""
     (given,) = connection.execute("SHOW application_name").fetchone() or ("",)
     own = f" {os.getpid()}@{_host()}"
     return f"{given[: _NAME_LENGTH - len(own)]}{own}"
@@ -357,13 +359,13 @@ def _name_for(connection: Connection) -> str:
 
 @cache
 def _host() -> str:
-    # What the server shows of a name is ASCII, and not long.
+    # The server shows names in ASCII, and with a limited length.
     return re.sub(r"[^!-~]", "?", socket.gethostname())[:40]
 
 
 @cache
 def _leave_locks_to_the_parent() -> None:
-    """Have every forked child close its copies: the server holds the locks for as long as any of them is open."""
+    """Close every forked child's copies: the server holds the locks as long as any of them is open."""
     os.register_at_fork(after_in_child=_leave_all)
 
 

@@ -7,14 +7,15 @@ from typing import Final
 from reenact.domain.shards import SHARDS
 
 EPOCH: Final = "epoch"
-"""What a writer whose epoch is past is told that it violates."""
+"""The constraint name in the error for a writer whose epoch is past."""
 
 # `nodes.lock` is the key of the advisory lock that a node's connection holds: the server lets go of it when that ends.
-# A lease that ends farther away than its length was written before the clock was set back.
+# `nodes.lock` is the key of the advisory lock that a node's connection holds: the server releases it when the
+# connection ends. A lease that ends further in the future than its length was written before the clock was set back.
 #
-# `check_epochs` is for the transaction that appends. It locks the rows of the shards, so a claim either is seen by it
-# or waits for its end. A renewal does not touch these rows. The owner is checked, too: a replica that is promoted may
-# not know of the last claims, and give an epoch a second time.
+# `check_epochs` is called in the transaction that appends. It locks the rows of the shards, so a concurrent claim is
+# either seen by it or waits for its end. Renewals of leases do not touch these rows. The owner is checked, too: a
+# replica that is promoted may lack the last claims, and assign an epoch a second time.
 OWNERSHIP_TABLES: Final = (
     """
     CREATE TABLE {schema}.nodes (
@@ -62,4 +63,4 @@ OWNERSHIP_TABLES: Final = (
     $$
     """,
 )
-"""What makes them, in the schema that is put in."""
+"""The statements that create them; `{schema}` is replaced by the schema."""

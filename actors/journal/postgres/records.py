@@ -1,4 +1,4 @@
-"""The same records of a log in PostgreSQL."""
+"""The records of a log in PostgreSQL."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _CELLS = ", ".join(Row.__struct_fields__)
 
 @contextmanager
 def open_postgres_records(url: str) -> Generator[tuple[str, Select, bool]]:
-    """Lend the name of the log that the URL names, what selects its records, and whether it has data keys."""
+    """Lend the name of the log that the URL names, a function that selects its records, and whether it has keys."""
     address = address_of(url)
     with translated(address.name):
         connection = connect(address)

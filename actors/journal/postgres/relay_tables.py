@@ -1,12 +1,12 @@
-"""The table of the relay: requests and replies that nodes have sent and their receivers have not taken yet."""
+"""The table of the relay: requests and replies that nodes have sent and their receivers have not yet taken."""
 
 from __future__ import annotations
 
 from typing import Final
 
-# A request names who is to have the reply, a reply names nobody. Each message stands here for milliseconds, so a crash
-# of the server may empty the table: it ends the connections, too, and whoever waits for a reply is told of that.
-# Most of the large ones are compressed already.
+# A request names the receiver of the reply, a reply does not. Each message is stored for milliseconds, so a crash of
+# the server may empty the table: it also ends the connections, and callers that wait for a reply get an error. Most
+# large messages are compressed already.
 RELAY_TABLES: Final = (
     """
     CREATE UNLOGGED TABLE {schema}.messages (
@@ -21,4 +21,4 @@ RELAY_TABLES: Final = (
     """,
     "ALTER TABLE {schema}.messages ALTER COLUMN body SET STORAGE EXTERNAL",
 )
-"""What makes it, in the schema that is put in."""
+"""The statements that create it; `{schema}` is replaced by the schema."""

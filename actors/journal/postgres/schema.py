@@ -1,4 +1,4 @@
-"""The tables of a log, the version of their format, and whether a schema holds a log."""
+"""The tables of a log in PostgreSQL, their format version, and the check whether a schema holds a log."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from reenact.actors.journal.seeking import Select
 from reenact.domain.errors import LogTooNewError, LogUnusableError
 
 TABLES = ("steps", "stored_snapshots", "tracking", "timers", "consumers", "requests")
-"""The tables of a log, beside the one that says what it is."""
+"""The tables of a log, except for the one that identifies it."""
 
 _APPLICATION = "reenact: a log"
 _BEFORE_RELEASE = {"reenact", "reenact log"}
 
-# `log` is one row: what is in here, where the log ends, and who wrote last. Whoever holds the lock of that row may
-# write; positions are given under it, so that they become visible in their order and without holes.
-# Names are compared byte by byte, wherever the database is at home.
+# `log` has one row: the kind of content, the end of the log, and the last writer. The transaction that holds the lock
+# of that row may write; positions are assigned under it, so that they become visible in order and without gaps. Names
+# are compared byte by byte, whatever the locale of the database is.
 _TABLES = (
     """
     CREATE TABLE log (
@@ -85,7 +85,7 @@ _TABLES = (
         PRIMARY KEY (topic, client_id)
     )
     """,
-    # No index by time: each request would pay for it, and what is old is looked for by a reader, once in a while.
+    # No index by time: every request would pay for it, and old ones are searched by a reader, once in a while.
     """
     CREATE TABLE requests (
         id text COLLATE "C" PRIMARY KEY,
@@ -116,11 +116,11 @@ _ONE_CREATOR = "SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))"
 
 
 def check_format(connection: Connection, address: Address) -> bool:
-    """Return whether the schema holds a log; False means that it is missing or empty and may come to hold one.
+    """Return whether the schema holds a log; False means that it is missing or empty and may become one.
 
     Raises:
         LogTooNewError: a later version of the tables was written there.
-        LogUnusableError: it belongs to something else, or was written before the first release.
+        LogUnusableError: the schema belongs to another program, or was written before the first release.
     """
     relations = relations_of(connection, address)
     if not relations:
@@ -140,17 +140,17 @@ def check_format(connection: Connection, address: Address) -> bool:
 
 
 def relations_of(connection: Connection, address: Address) -> set[str]:
-    """Return the names of the tables, and of what else is called like one, in the schema."""
+    """Return the names of the tables, and of other relations such as indexes, in the schema."""
     return {name for (name,) in connection.execute(_RELATIONS, (address.schema,)).fetchall()}
 
 
 def has_keys(select: Select) -> bool:
-    """Return whether the log has a table of keys, so that it is encrypted, or was once opened with a key ring."""
+    """Return whether the log has a table of keys: it is encrypted, or was once opened with a key ring."""
     return select(_HAS_KEYS, ()) == [(True,)]
 
 
 def create_keys(connection: Connection, address: Address) -> None:
-    """Make the table of keys, if there is none."""
+    """Create the table of keys, if it does not exist."""
     with connection.transaction():
         connection.execute(_ONE_CREATOR, (f"reenact {address.schema}",))
         if "keys" not in relations_of(connection, address):
@@ -159,11 +159,11 @@ def create_keys(connection: Connection, address: Address) -> None:
 
 
 def create_tables(connection: Connection, address: Address) -> None:
-    """Have the schema hold a log and what appends to it, entirely or not at all; whoever is second finds it there."""
+    """Create the log and its procedure in the schema, entirely or not at all; a concurrent second call finds them."""
     with connection.transaction():
         connection.execute(_ONE_CREATOR, (f"reenact {address.schema}",))
         if not check_format(connection, address):
-            # Whoever may not make schemas can be given an empty one.
+            # A user without the right to create schemas can be given an empty one.
             if connection.execute("SELECT to_regnamespace(%s)", (address.schema,)).fetchone() == (None,):
                 connection.execute(f"CREATE SCHEMA {address.schema}".encode())
             for statement in _TABLES:

@@ -1,7 +1,7 @@
-"""The tables in a PostgreSQL schema, as the writer uses them: beside the writers of other processes.
+"""The writer's store in a PostgreSQL schema, beside the writers of other processes.
 
-What is to be written is decided without any lock, by where the streams ended when they were last written or read here.
-One call then writes it, if they still end there; if not, the writer is told to decide again.
+Batches are decided without any lock, based on the stream ends that were last written or read here. One call then writes
+the batch, if the streams still end there; if not, the writer must decide it again.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from reenact.domain.chain import DataKey, End, Row
 from reenact.domain.errors import StorageError
 
 _TRIES = 100
-"""How often a batch is decided because others write the same streams at the same time, before it is refused."""
+"""How often a batch is decided, because others write the same streams at the same time, before it is refused."""
 _TRIES_FOR_LOCKS = 3
 _QUIET = 10
 
@@ -56,12 +56,12 @@ _DELETE_REQUESTS = "DELETE FROM requests WHERE id = ANY (?::text[]) AND at < ?"
 
 
 class PostgresStore:
-    """Keeps the promise of `store.Store` over one connection, which is made again when it was lost."""
+    """Implements `store.Store` with one connection, which is opened again after a loss."""
 
     foresees = True
 
     def __init__(self, address: Address, synchronous: Synchronous, locks: PostgresLocks) -> None:
-        """Write over a connection of its own for as long as the locks are held.
+        """Write with a connection of its own as long as the locks are held.
 
         Raises:
             psycopg.Error: the server cannot be reached.
@@ -79,16 +79,16 @@ class PostgresStore:
         self._key = 0
         self._losses = 0
         self._is_taken_over = False
-        # Where the log ended when that was last seen, and whether it was this one that left it so.
+        # The last known end of the log, and whether this store was the last to write.
         self._end = (0, 0)
         self._knows = False
-        # What the row of the log said when it was opened.
+        # The content of the log's row when it was opened.
         self._found: tuple[int, int, str] | None = None
         self._tries = 0
-        # How many batches have found the log where the last one had left it.
+        # How many batches have found the log as the last one left it.
         self._quiet = 0
         self._is_in_reach = True
-        # What the open batch follows from, and does, beside what `commit` is given.
+        # The basis and the effects of the open batch, in addition to the arguments of `commit`.
         self._read: Sequence[Row] = ()
         self._replaced: list[Replaced] = []
         self._tracked: dict[str, int | None] = {}
@@ -96,12 +96,12 @@ class PostgresStore:
 
     @property
     def name(self) -> str:
-        """What messages call the log."""
+        """The log's name, as error messages show it."""
         return self._address.name
 
     @property
     def writer(self) -> str:
-        """Who writes: another name for each store."""
+        """The unique name of this store as a writer."""
         return self._writer
 
     @property
@@ -109,7 +109,7 @@ class PostgresStore:
         """The open connection.
 
         Raises:
-            psycopg.Error: there was none, and none can be made.
+            psycopg.Error: there was none, and none can be opened.
         """
         if self._connection is None:
             connection = connect(self._address)
@@ -118,13 +118,13 @@ class PostgresStore:
         return self._connection
 
     def look(self) -> None:
-        """Wait for an append that began while somebody else had the locks, and see where the log ends."""
+        """Wait for an append that began under the locks of another process, and read the end of the log."""
         found: tuple[int, int, str] | None = self._execute(_LOOK).fetchone()
         if found is not None:
             self._found, self._end = found, (found[0], found[1])
 
     def begin(self) -> tuple[int, int, bool]:
-        """Begin a batch; nobody is kept out."""
+        """Begin a batch, without locking others out."""
         self._key, losses = self._locks.hold()
         self._replaced, self._read = [], ()
         self._tracked.clear()
@@ -135,22 +135,22 @@ class PostgresStore:
         return number, position, True
 
     def stream_ends(self, streams: Sequence[str]) -> list[tuple[str, End]]:
-        """Return streams with where they end."""
+        """Return the ends of the streams that have rows."""
         rows: list[tuple[str, int, int, bytes]] = self._execute(_ENDS, list(streams)).fetchall()
         return [(stream, (version, cursor, digest)) for stream, version, cursor, digest in rows]
 
     def has_snapshot(self, stream: str, version: int) -> bool:
-        """Return whether a snapshot of the stream stands at this version."""
+        """Return whether there is a snapshot of the stream at this version."""
         return self._execute(_SNAPSHOT, stream, version).fetchone() is not None
 
     def tracked(self, name: str) -> int | None:
-        """Return the position that a reader has seen."""
+        """Return the last position of a reader."""
         row: tuple[int] | None = self._execute(_TRACKING, name).fetchone()
         self._tracked[name] = row[0] if row else None
         return self._tracked[name]
 
     def remembered(self, request_ids: Sequence[str]) -> list[str]:
-        """Return those of the requests that have taken effect; none at first: the server looks when it writes."""
+        """Return the requests that have taken effect; on the first try none, since the server checks when it writes."""
         if not self._tries:
             self._assumes = True
             return []
@@ -160,44 +160,46 @@ class PostgresStore:
     def rows(self, stream: str, first_cursor: int, last_cursor: int) -> list[Row]:
         """Return the stream's rows between these cursors, and the one before."""
         if any(each.row.stream == stream for each in self._replaced):
-            # What the first one has made of the rows is not there yet: the writer takes them one by one.
+            # The result of the first replacement is not in the database yet: the writer then takes the requests one by
+            # one.
             raise StorageError(f"{self.name}: rows of {stream!r} are replaced twice at once")
         rows = self._execute(_ROWS, *rows_between(stream, first_cursor, last_cursor)).fetchall()
         self._read = [Row(*row) for row in rows]
         return list(self._read)
 
     def replace(self, gone: Sequence[Row], row: Row) -> None:
-        """Delete rows, and let the row say what it says now, when the batch is committed."""
+        """Delete the rows, and replace the row with the same number, when the batch is committed."""
         self._replaced.append(Replaced(row, gone, self._read))
 
     def write_marks(self, marks: Values) -> None:
-        """Let consumers have come as far as these say, at once."""
+        """Record the progress of consumers, at once."""
         if marks:
             self._execute(_UPSERT_MARKS, *(marks[column::4] for column in range(4)))
 
     def delete_marks(self, consumers: Sequence[tuple[str, str]], before: int) -> int:
-        """Delete the marks of these consumers that were last said before the time, at once."""
+        """Delete the marks of these consumers that were last updated before the time, at once."""
         topics, clients = [topic for topic, _ in consumers], [client for _, client in consumers]
         return self._execute(_DELETE_MARKS, topics, clients, before).rowcount
 
     def delete_requests(self, request_ids: Sequence[str], before: int) -> int:
         """Delete those of the requests that took effect before the time, at once."""
-        if self._assumes:  # it was not looked for those that come before
+        if self._assumes:  # earlier requests of the batch have not been looked up
             self._decide_again("requests are forgotten")
         return self._execute(_DELETE_REQUESTS, list(request_ids), before).rowcount
 
     def keep_key(self, key: DataKey) -> None:
-        """Put a key into the log at once, while there is no batch."""
+        """Write a key to the log at once, outside any batch."""
         self._execute(_INSERT_KEY, key.id, key.stream, key.wrapped)
 
     def commit(self, changes: Changes, meanwhile: Callable[[], None]) -> None:
-        """Call `meanwhile`, and write the changes, behind those of others if there are such."""
+        """Call `meanwhile`, and write the changes, after those of others if there are any."""
         before = {
             name: self._tracked[name] if name in self._tracked else self.tracked(name) for name in changes.tracking
         }
         meanwhile()
         knows, self._knows = self._knows, False
-        # Where others have not written for a while, they most likely have not: the ends are left out, and given if so.
+        # If others have not written for a while, they probably have not now: the ends are left out at first, and given
+        # on a retry.
         with_ends = not knows or (self._locks.is_shared and self._quiet < _QUIET)
         try:
             written = self._procedure.run(
@@ -233,7 +235,7 @@ class PostgresStore:
             self._knows, self._tries = True, 0
 
     def roll_back(self) -> bool:
-        """Forget the batch; over a connection that is lost, nobody knows what became of it."""
+        """Drop the batch; return False if the connection is lost, since the outcome is then unknown."""
         self._knows, self._tries = False, 0
         is_in_reach, self._is_in_reach = self._is_in_reach, True
         if self._is_lost():
@@ -244,32 +246,32 @@ class PostgresStore:
         return is_in_reach
 
     def was_taken_over(self) -> bool:
-        """Return whether others may have written any stream since the last commit, although they were locked out."""
+        """Return whether others may have written any stream since the last commit, although the locks excluded them."""
         was, self._is_taken_over = self._is_taken_over, False
         return was
 
     def fault(self, error: Exception) -> StorageError:
-        """Return our error for what was raised."""
+        """Return the library's error for an exception."""
         return fault(error, self._address.name)
 
     def close(self) -> None:
-        """Let go of the connection. Idempotent."""
+        """Close the connection. Idempotent."""
         if self._connection is not None:
             self._connection.close()
             self._connection = None
 
     def _see_what_became(self, losses: int) -> None:
-        """Find out whether somebody has written while the locks were lost."""
+        """Find out whether others have written while the locks were lost."""
         self._knows = False
         row: tuple[int, int, str] | None = self._execute(_LOOK).fetchone()
         self._losses = losses
-        # Who writes alone has missed nothing if the last one to write was this one.
+        # An exclusive writer has missed nothing if it was the last one to write.
         if self._locks.is_shared or row is None or not (row[2] == self._writer or row == self._found):
             self._is_taken_over = True
             raise StorageError(f"{self.name}: the locks were lost, and others may have written since")
 
     def _past(self, epochs: Epochs) -> frozenset[tuple[int, int]]:
-        """Return those of the shards, with their epochs, that this node does not own any more."""
+        """Return those of the shards, with their epochs, that this node no longer owns."""
         held = list(epochs.held), list(epochs.held.values())
         return frozenset(self._execute(_PAST, *held, epochs.owner).fetchall())
 
@@ -281,18 +283,18 @@ class PostgresStore:
         raise StorageError(f"{self.name} cannot be written now: {why}; try again")
 
     def _is_lost(self) -> bool:
-        """Return whether the connection is no more, and let go of what is left of it."""
+        """Return whether the connection is lost, and drop the rest of it."""
         if self._connection is None or self._connection.closed:
             self.close()
             return True
         return False
 
     def _ready(self) -> Connection:
-        """Return the connection, made again if it was lost while nothing was under way: that takes nothing with it."""
+        """Return the connection, opened again if it was lost while idle, when no transaction can be lost."""
         connection = self.connection
         poll = select.poll()
         poll.register(connection.fileno(), select.POLLIN)
-        # Nothing was asked for, so that what comes in is most likely the last thing over this connection.
+        # Nothing was requested, so incoming data is most likely the end of this connection.
         if poll.poll(0):
             try:
                 connection.execute("SELECT 1")
@@ -301,5 +303,5 @@ class PostgresStore:
         return self.connection
 
     def _execute(self, query: str, *parameters: object) -> psycopg.Cursor[tuple[Any, ...]]:
-        """Execute a statement that is a transaction of its own."""
+        """Execute a statement as a transaction of its own."""
         return self._ready().execute(spelled(query, self._address.schema), parameters, binary=True)
