@@ -1,1 +1,1 @@
-"""Sessions' events under their cursors: whoever follows one has every event once and in order, replayed or live."""
+"""The feed: session events with cursors, which each follower gets once and in order, replayed or live."""

@@ -1,4 +1,4 @@
-"""Puts `deltas_compacted` in the place of the deltas of finished turns, and few rows in the place of many."""
+"""Compacts feeds: replaces the deltas of finished turns by `deltas_compacted` events, and many rows by few."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from reenact.domain.stream.events import DeltasCompacted, InputJsonDelta, TextDe
 
 MOST_ENTRIES = 1000
 MOST_BYTES = 256 * 1024
-"""What a row that takes the place of others holds, about."""
+"""The approximate limits of a row that replaces others."""
 REMEMBERED = 10_000
-"""Of so many topics it is remembered how far they were looked at."""
+"""For how many topics the cursor reached by compaction is cached."""
 PAGE = 256
 
 _DELTAS = frozenset(kind.event_type for kind in (TextDelta, ThinkingDelta, InputJsonDelta))
@@ -27,10 +27,10 @@ _logger = logging.getLogger("reenact.feed")
 
 
 class Compaction:
-    """Compacts the feeds of a log, the oldest rows first.
+    """Compacts the feeds of a log, oldest rows first.
 
-    What stands behind something too young, in the order in which it was written, is too young as well, whatever a clock
-    said. One thread at a time may use it.
+    Rows written after a row that is too young count as too young as well, whatever their times say. Used by one thread
+    at a time.
     """
 
     def __init__(
@@ -40,9 +40,9 @@ class Compaction:
         replaced: Callable[[str], None] | None = None,
         is_here: Callable[[str], bool] | None = None,
     ) -> None:
-        """Compact until it is over; `replaced` is called with each topic that has changed.
+        """Compact until `is_over` returns True; `replaced` is called with each topic that has changed.
 
-        `is_here` tells which topics may be written, for the log has other nodes; None: all.
+        `is_here` returns whether this node may write a topic, since the log has other nodes; None: it may write all.
         """
         self._journal = journal
         self._replaced = replaced
@@ -54,15 +54,15 @@ class Compaction:
         self._unfinished: set[str] = set()
 
     def take_up(self) -> None:
-        """Hear, from any thread, that topics are here that were not: the next time all are looked for again."""
+        """Start again from the first row next time, since this node has taken over topics; called from any thread."""
         self._begins_anew = True
 
     def compact(self, *, before: int) -> int:
-        """Let go of the deltas of turns that ended before that time; return how many they were.
+        """Compact the deltas of turns that ended before that time; return how many deltas were removed.
 
         Raises:
             StorageError: the log cannot be read or written.
-            RuntimeClosedError: it is closed.
+            RuntimeClosedError: the log is closed.
         """
         count = 0
         if self._begins_anew:
@@ -87,17 +87,17 @@ class Compaction:
         return topics
 
     def _compact_here(self, topic: str, before: int) -> int:
-        """Compact the topic if it is here; else it is found again when it is taken up."""
+        """Compact the topic if this node may write it; otherwise it is found again when the node takes it over."""
         if self._is_here is None or self._is_here(topic):
             try:
                 return self._compact(topic, before)
             except ShardMovedError:
-                pass  # another node has taken it meanwhile
+                pass  # another node has taken it over meanwhile
         self._unfinished.discard(topic)
         return 0
 
     def _compact(self, topic: str, before: int) -> int:
-        """Compact what is old enough of a topic, as far as its turns are over."""
+        """Compact the old rows of a topic, as far as its turns are finished."""
         count = 0
         end = self._done.pop(topic, 0)
         merged = Merged()
@@ -121,7 +121,7 @@ class Compaction:
                     merged = Merged()
                 if not _is_compacted(finished):
                     merged.add(finished)
-                if finished.has_events:  # they stay in their row, and nothing behind it comes into it
+                if finished.has_events:  # events stay in their row, and no later entries may be moved into it
                     count += self._write(topic, merged)
                     merged = Merged()
             end = end_of(row, end)
@@ -153,7 +153,7 @@ class Compaction:
             return 0
         try:
             self._journal.replace_feed(topic, merged.first, merged.last, merged.segments())
-        except ValueError:  # another process that shares the log was quicker, or rows overlap
+        except ValueError:  # another process that shares the log was faster, or rows overlap
             return 0
         except LogUnusableError:
             _logger.exception("%s stays as it is: some of it is not as it was written", topic)
@@ -164,12 +164,12 @@ class Compaction:
 
 
 class Merged:
-    """Rows that follow each other, as one, without their deltas."""
+    """Consecutive rows merged into one, without their deltas."""
 
     def __init__(self) -> None:
         self.first = self.last = 0
         self.dropped = 0
-        """How many deltas it does without."""
+        """How many deltas have been removed."""
         self._contexts: list[dict[str, str]] = []
         self._entries: list[list[Entry]] = []
         self._count = 0
@@ -177,11 +177,11 @@ class Merged:
 
     @property
     def is_full(self) -> bool:
-        """Whether nothing more should be added."""
+        """Whether the merged row has reached its limits."""
         return self._count >= MOST_ENTRIES or self._bytes >= MOST_BYTES
 
     def add(self, row: FeedRow) -> None:
-        """Add a row behind the others; what is derived of its events stays as it is."""
+        """Add the next row; entries that are derived from its events stay as they are."""
         if not self._contexts:
             self.first = row.first_cursor
         self.last = end_of(row, row.first_cursor - 1)
@@ -204,7 +204,7 @@ class Merged:
             self._count += 1
 
     def segments(self) -> list[Segment]:
-        """Return what stands in the new row."""
+        """Return the segments of the new row."""
         return [
             Segment(context, tuple(entries)) for context, entries in zip(self._contexts, self._entries, strict=True)
         ]

@@ -1,4 +1,4 @@
-"""The clients that acknowledge events: how far each has come, durably, and which of them are subscribed."""
+"""The clients that acknowledge events: their durable progress, and which of them are subscribed."""
 
 from __future__ import annotations
 
@@ -27,16 +27,16 @@ class Consumers:
         self._lock = threading.Lock()
         self._here: dict[tuple[str, str], Consumer] = {}
         self._known: WeakValueDictionary[tuple[str, str], Consumer] = WeakValueDictionary()
-        """Besides those who are here, those who are not, but of whom something may be being recorded."""
+        """The subscribed consumers, and others for which a mark may still be pending."""
 
     def come(self, topic: str, client_id: str) -> Consumer:
-        """Return the client as a consumer of the topic; it is there until it has parted as often as it came.
+        """Subscribe the client to the topic and return its consumer; call `part` as often as this.
 
         Raises:
             StorageError: the log cannot be read.
-            RuntimeClosedError: it is closed.
+            RuntimeClosedError: the log is closed.
         """
-        with self._lock:  # first of all, so that it is not forgotten meanwhile
+        with self._lock:  # before anything else, so that it is not forgotten meanwhile
             consumer = self._known.get((topic, client_id))
             if consumer is None or not (consumer.times_here or consumer.said > consumer.acknowledged):
                 consumer = self._known[topic, client_id] = Consumer(topic, client_id, self._journal, self._now)
@@ -53,33 +53,33 @@ class Consumers:
         return consumer
 
     def seen(self, consumer: Consumer) -> None:
-        """Record that the client is there; a failure is only logged."""
+        """Record that the client is subscribed; a failure is only logged."""
         with contextlib.suppress(RuntimeClosedError, StorageError):
             consumer.send(consumer.acknowledged, _log_failure)
 
     def part(self, consumer: Consumer) -> None:
-        """Take note that one subscription of the client is gone. What it has acknowledged is kept."""
+        """Remove one subscription of the client. Its acknowledgements are kept."""
         with self._lock:
             consumer.times_here -= 1
             if not consumer.times_here:
                 del self._here[consumer.topic, consumer.client_id]
 
     def here(self) -> list[tuple[str, str]]:
-        """Return the topics and ids of those who are there."""
+        """Return the topics and ids of the subscribed clients."""
         with self._lock:
             return list(self._here)
 
     def forget(self, *, before: int) -> int:
-        """Forget the consumers that were last seen before that time and are not here; return how many they were.
+        """Delete the marks of consumers last seen before that time and not subscribed; return how many they were.
 
         Raises:
             StorageError: the log cannot be written.
-            RuntimeClosedError: it is closed.
+            RuntimeClosedError: the log is closed.
         """
         here = self.here()
         now = self._now()
         marks = [Mark(topic, client_id, 0, now) for topic, client_id in here]
-        if marks:  # who is here is seen, even if it acknowledges nothing for days
+        if marks:  # a subscribed client counts as seen, even if it acknowledges nothing for days
             self._journal.acknowledge(marks, _log_failure)
         return self._journal.forget_marks(before=before, keep=here)
 
@@ -90,33 +90,33 @@ def _log_failure(outcome: Outcome) -> None:
 
 
 def log_unacknowledged(outcome: Outcome) -> None:
-    """Log it if what was dealt with could not be acknowledged."""
+    """Log it if an acknowledgement could not be recorded."""
     if isinstance(outcome, Exception):
         _logger.warning("handled events could not be acknowledged: %s", outcome)
 
 
 class Consumer:
-    """How far one client has come in one topic, durably: the same for all its subscriptions."""
+    """The durable progress of one client in one topic, shared by all its subscriptions."""
 
     def __init__(self, topic: str, client_id: str, journal: FeedJournal, now: Callable[[], int]) -> None:
         self.topic = topic
         self.client_id = client_id
         self.acknowledged = 0
-        """All events up to this cursor are acknowledged, durably."""
+        """All events up to this cursor are durably acknowledged."""
         self.said = 0
-        """The same, with what is being recorded: whoever comes now goes on behind it."""
+        """The same, including pending acknowledgements: a new subscription begins after it."""
         self.times_here = 0
         self._journal = journal
         self._now = now
         self._lock = threading.Lock()
 
     def ack(self, cursor: object, handed_out: int) -> None:
-        """Record that all up to this cursor is dealt with, unless it is already; returns when that is durable.
+        """Acknowledge all events up to this cursor, unless they are already; returns when that is durable.
 
         Raises:
-            InvalidInputError: it is not a cursor, or that of an event that was not handed out.
+            InvalidInputError: it is not a cursor, or is that of an event that was not delivered.
             StorageError: the log cannot be written.
-            RuntimeClosedError: it is closed.
+            RuntimeClosedError: the log is closed.
         """
         checked = self._check(cursor, handed_out)
         if checked > self.acknowledged:
@@ -125,7 +125,7 @@ class Consumer:
             _check_recorded(outcomes.get())
 
     async def aack(self, cursor: object, handed_out: int, waker: LoopWaker) -> None:
-        """Do the same as `ack` without blocking the event loop, which the waker wakes."""
+        """Acknowledge like `ack` without blocking the event loop, which the waker wakes."""
         checked = self._check(cursor, handed_out)
         if checked > self.acknowledged:
             future: asyncio.Future[Outcome] = waker.loop.create_future()
@@ -133,14 +133,14 @@ class Consumer:
             _check_recorded(await future)
 
     def send(self, cursor: int, done: Done) -> None:
-        """Begin to record it; `done` is called with the outcome, on the thread that writes."""
+        """Start to record the cursor; `done` is called with the outcome, on the writing thread."""
         with self._lock:
             self.said = max(self.said, cursor)
         mark = Mark(self.topic, self.client_id, cursor, self._now())
         self._journal.acknowledge((mark,), partial(self._recorded, cursor, done))
 
     def reached(self, cursor: int) -> None:
-        """Take it as recorded."""
+        """Treat the cursor as durably recorded."""
         with self._lock:
             self.acknowledged = max(self.acknowledged, cursor)
             self.said = max(self.said, cursor)
@@ -148,7 +148,7 @@ class Consumer:
     def _recorded(self, cursor: int, done: Done, outcome: Outcome) -> None:
         if isinstance(outcome, Exception):
             with self._lock:
-                self.said = self.acknowledged  # so that it is said again
+                self.said = self.acknowledged  # so that it is recorded again
         else:
             self.reached(cursor)
         done(outcome)
@@ -168,7 +168,7 @@ def _check_recorded(outcome: Outcome) -> None:
 
 
 def named(consumer: Consumer | None, session_id: str) -> Consumer:
-    """Return the consumer, or raise `InvalidInputError` if there is none, since no client id was given."""
+    """Return the consumer, or raise `InvalidInputError` if there is none because no client id was given."""
     if consumer is None:
         message = f"nothing of {session_id!r} can be acknowledged without a client id; give one when you subscribe"
         raise InvalidInputError(message)
@@ -176,7 +176,7 @@ def named(consumer: Consumer | None, session_id: str) -> Consumer:
 
 
 def check_cursor(what: str, cursor: object) -> int:
-    """Return the cursor, or raise `InvalidInputError`."""
+    """Return the cursor if it is valid, or raise `InvalidInputError`."""
     if isinstance(cursor, bool) or not isinstance(cursor, int):
         raise InvalidInputError(f"{what} is a cursor, a whole number, not {type(cursor).__name__}")
     if cursor < 0:

@@ -1,4 +1,4 @@
-"""The events of a session and of its child sessions, as one stream over a subscription to each of them."""
+"""Merges the events of a session and its child sessions into one stream, over a subscription to each."""
 
 from __future__ import annotations
 
@@ -19,62 +19,61 @@ from reenact.domain.stream.events import ChildEnded, ChildStarted
 
 
 class Followed(Protocol):
-    """A subscription to one session, of a runtime or of one that is connected to."""
+    """A subscription to one session, of a local or a remote runtime."""
 
     @property
     def closed(self) -> bool:
-        """Whether nothing more comes."""
+        """Whether no more events will come."""
         ...
 
     def gather(self, limit: int, *, waits: bool) -> list[RuntimeEvent]:
-        """Return what there is, at most so many events; wait for it, or return what of it has come."""
+        """Return up to `limit` available events; with `waits`, wait for those on their way."""
         ...
 
     def when_more(self, waiter: Waiter) -> Callable[[], object]:
-        """Have the waiter called when there may be more, or nothing more comes; return what forgets it."""
+        """Call the waiter when there may be more events, or no more will come; return a function that cancels this."""
         ...
 
     def unsubscribe(self) -> None:
-        """End it."""
+        """End the subscription."""
         ...
 
 
 _NEVER: Final = 1 << 63
 Follow = Callable[[str, int], Followed]
-"""Follows a session from behind a cursor on, also a child session that has not begun yet; does not block."""
+"""Follows a session after a cursor, even a child session that does not exist yet; does not block."""
 
 
 class FamilyStream:
-    """The events of a session, of its children and of theirs, each once, and those of each session in order.
+    """The events of a session, its children and their children, each once, and in order for each session.
 
-    A child is followed from the `child_started` that its parent hears of it up to the cursor that its `child_ended`
-    names; over a connection, its last events can come behind that. `context.session_id` of an event says whose it is;
-    each session has cursors of its own. Iterate over it, with `for` or `async for`; or ask with `next` and `take`. It
-    ends with the subscription to the session at the top, or by `unsubscribe`, which leaving its `with` block does, too.
-    It is for one consumer.
+    A child is followed from the `child_started` event of its parent up to the cursor in its `child_ended` event; over a
+    connection, its last events may come after that event. `context.session_id` tells the session of an event; each
+    session has its own cursors. Iterate with `for` or `async for`, or call `next` and `take`. The stream ends with the
+    subscription to the top session, or by `unsubscribe`, which leaving its `with` block calls. It is for one consumer.
 
-    To go on later where this one has come to, hand in its `cursors`.
+    To continue later from the same place, pass its `cursors`.
     """
 
     def __init__(self, follow: Follow, session_id: str, after: Mapping[str, int]) -> None:
-        """Follow the session, and those children that `after` has a cursor for; see `cursors_of`."""
+        """Follow the session, and the children for which `after` has a cursor; see `cursors_of`."""
         self.topic: Final = session_id
-        """The id of the session at the top."""
+        """The id of the top session."""
         self.cursors: Final = dict(after)
-        """The sessions that are followed, each with the cursor of its last event that was handed out."""
+        """The followed sessions, each with the cursor of its last delivered event."""
         self._follow = follow
         self._members: dict[str, _Member] = {}
         self._ready: deque[RuntimeEvent] = deque()
-        """What was taken from the members, and not handed out."""
+        """Events taken from the members but not delivered yet."""
         self._ends: dict[str, int] = {}
-        """Where the children end that have not been handed out up to there."""
+        """The last cursors of ended children that are not fully delivered."""
         for id_, cursor in after.items():
             self._members[id_] = _Member(follow(id_, cursor), None, cursor)
         self._top = self._members[session_id]
 
     @property
     def closed(self) -> bool:
-        """Whether nothing more comes."""
+        """Whether no more events will come."""
         return not self._ready and self._top.is_over
 
     def __iter__(self) -> Self:
@@ -105,7 +104,7 @@ class FamilyStream:
         return self._hand_out()
 
     def next(self, timeout: float | None = None) -> RuntimeEvent | None:
-        """Return the next event; None if none has come within so many seconds, or none will. Raises as `take` does."""
+        """Return the next event; None if none comes within the timeout, or no more will. Raises as `take` does."""
         seconds = seconds_of(timeout)
         until = None if seconds is None else time.monotonic() + seconds
         while not self._ready and not self._gather():
@@ -121,19 +120,19 @@ class FamilyStream:
         return self._hand_out()
 
     def take(self, limit: int = 1000) -> list[RuntimeEvent]:
-        """Return what there is, at most so many events, without waiting for more; raises as subscriptions do."""
+        """Return up to `limit` available events without waiting for more; raises as subscriptions do."""
         check_count(limit)
         taken: list[RuntimeEvent] = []
         try:
             while len(taken) < limit and (self._ready or self._gather(waits=True)):
                 taken.append(self._hand_out())
         except ReenactError:
-            if not taken:  # who asks again hears of it
+            if not taken:  # the next call raises it again
                 raise
         return taken
 
     def unsubscribe(self) -> None:
-        """End it. Idempotent."""
+        """End all subscriptions. Idempotent."""
         self._ready.clear()
         for member in self._members.values():
             member.leave()
@@ -166,20 +165,20 @@ class FamilyStream:
         return envelope
 
     def _end(self, id_: str) -> None:
-        """Forget the cursor of a child that was handed out up to its end."""
+        """Remove the cursor of a child that has been delivered up to its end."""
         if self.cursors.get(id_, 0) >= self._ends.get(id_, _NEVER):
             del self.cursors[id_], self._ends[id_]
 
     def _gather(self, *, waits: bool = False) -> bool:
-        """Take what is there from the members, about so much at a time; return whether there was anything."""
+        """Take up to about `AT_ONCE` available events from the members; return whether there are any."""
         while len(self._ready) < AT_ONCE and (envelope := self._next(waits=waits)) is not None:
             self._ready.append(envelope)
         return bool(self._ready)
 
     def _next(self, *, waits: bool) -> RuntimeEvent | None:
-        """Take the next event, of the youngest session that has one, so that a child's come before its parent goes on.
+        """Take the next event of the youngest session that has one: a child's events come before its parent's next.
 
-        How a child has ended comes behind all that it has had until then, which is in the log already.
+        The `child_ended` event comes after all events that the child had until then, which are already in the log.
         """
         for id_, member in reversed(list(self._members.items())):
             if (envelope := self._next_of(id_, member, waits=waits)) is not None:
@@ -205,7 +204,7 @@ class FamilyStream:
         return envelope
 
     def _pass(self, id_: str, envelope: RuntimeEvent) -> None:
-        """Begin to follow a child that starts, and follow one no longer that has ended."""
+        """Start to follow a child on `child_started`, and set its end on `child_ended`."""
         match envelope.data:
             case ChildStarted() as started if started.child_id not in self._members:
                 self._members[started.child_id] = _Member(self._follow(started.child_id, 0), id_, 0)
@@ -218,7 +217,7 @@ class FamilyStream:
                 pass
 
     def _drop(self, id_: str) -> None:
-        """Let a child go that has ended, unless there are children of its own that have not."""
+        """Stop following a child that has ended, unless it has children that have not."""
         member = self._members[id_]
         if not any(one.parent == id_ for one in self._members.values()):
             del self._members[id_]
@@ -237,13 +236,13 @@ class FamilyStream:
 
 
 class _Member:
-    """A session that is followed; `cursor` is that of the last event that was taken."""
+    """A followed session; `cursor` is that of the last event taken from it."""
 
     def __init__(self, subscription: Followed, parent: str | None, cursor: int) -> None:
         self.parent = parent
         self.cursor = cursor
         self.until = _NEVER
-        """The cursor with which it ends."""
+        """The cursor of its last event."""
         self._subscription = subscription
         self._events: deque[RuntimeEvent] = deque()
 
@@ -256,7 +255,7 @@ class _Member:
         return not self._events and self._subscription.closed
 
     def look(self, *, waits: bool) -> RuntimeEvent | None:
-        """Return the next event, if it is there, and leave it."""
+        """Return the next event if it is available, without removing it."""
         if not self._events:
             self._events.extend(self._subscription.gather(AT_ONCE, waits=waits))
         return self._events[0] if self._events else None
@@ -273,10 +272,10 @@ class _Member:
 
 
 def cursors_of(session_id: str, after: object) -> dict[str, int]:
-    """Return the cursors of the sessions to follow: that of the session at the top, or those of several by their ids.
+    """Return the cursors of the sessions to follow, from that of the top session or from those of several by id.
 
     Raises:
-        InvalidInputError: one of them is not a cursor, or the session is not among them.
+        InvalidInputError: a value is not a cursor, or the top session is missing.
     """
     if not is_mapping(after):
         return {session_id: check_cursor("`after`", after)}

@@ -1,4 +1,4 @@
-"""Many subscriptions of one asyncio task, as encoded events: what a connection sends."""
+"""The subscriptions of one connection or asyncio task, which share an output of encoded events."""
 
 from __future__ import annotations
 
@@ -23,28 +23,28 @@ from reenact.domain.stream.events import SessionDeleted
 P = ParamSpec("P")
 R = TypeVar("R")
 SHARE = 8
-"""One subscription takes at most this part of a batch before the next has its turn; what is left is shared again."""
+"""A subscription may take this fraction of a batch before the next one's turn; what is left is shared again."""
 AT_ONCE = 64
-"""About how many of the events just published a subscription looks at when it has its turn."""
+"""About how many of the latest events a subscription takes in its turn."""
 PAGES = 8
-"""So many subscriptions of a group may hold, or wait for, a page of the log at a time; others wait for theirs."""
+"""How many subscriptions of a group may hold or load a page of the log at a time; others wait."""
 
 
 _LAST = SessionDeleted.event_type
 
 
 class Span(NamedTuple):
-    """What a subscription has before it when it begins: the events behind a cursor, up to another."""
+    """The events that a new subscription replays: after one cursor, up to another."""
 
     after: int
     end: int
 
 
 class Batch(msgspec.Struct, frozen=True, gc=False):
-    """Events of one subscription, in order, as JSON; and why there is nothing behind them, if so.
+    """Events of one subscription, in order, as JSON; and the reason if they are the last.
 
-    `ended` is `deleted` after the last event of a deleted session; `closed` when the runtime closes; `lagging` if a
-    listener has come too late for what no log keeps.
+    `ended` is `deleted` after the last event of a deleted session, `closed` when the runtime closes, and `lagging` if a
+    listener has missed events that are not in the log.
     """
 
     id: str
@@ -53,7 +53,7 @@ class Batch(msgspec.Struct, frozen=True, gc=False):
 
 
 class Follower:
-    """A subscription of a group to a session. All but `load` is called on the group's loop, and not while it loads."""
+    """A group's subscription to a session. All methods but `load` run on the group's loop, and not during `load`."""
 
     def __init__(self, position: FollowerPosition) -> None:
         self.position = position
@@ -74,7 +74,7 @@ class Follower:
             return []
         position = self.position
         newest = position.topic.newest
-        if newest is not None and newest.first == position.ahead + 1:  # as it is for all who keep up
+        if newest is not None and newest.first == position.ahead + 1:  # the case of all followers that keep up
             lines = newest.encoded()
             if newest.length <= room:
                 position.ahead = newest.end
@@ -91,7 +91,7 @@ class Follower:
 
     def load(self) -> None:
         page, start = self.position.pages.read(self.position.ahead)
-        page.encoded()  # here, and not on the loop
+        page.encoded()  # on this thread rather than on the loop
         self._page, self._given = page, start
 
     def wait(self, waker: Waker, waiter: Waiter) -> bool:
@@ -138,7 +138,7 @@ class Follower:
 
 
 class _Seat:
-    """A member, and how it is at present."""
+    """A member of the group with its current state."""
 
     def __init__(self, id: str, member: Follower | Listener, wake: Callable[[_Seat], None]) -> None:  # noqa: A002
         self.id = id
@@ -150,10 +150,10 @@ class _Seat:
 
 
 class Group:
-    """Subscriptions that share a way out. Used on one event loop, of which it never holds up the tasks.
+    """Subscriptions that share an output. Used on one event loop, whose tasks it never blocks.
 
-    One task takes; others of the loop may add, remove and acknowledge meanwhile. A subscription that is not taken from
-    holds no events: what it has not been given is in the log, or among the newest of its topic.
+    One task calls `take`; other tasks of the loop may add, remove and acknowledge meanwhile. A subscription that is not
+    read buffers no events: they are in the log, or among the latest events of its topic.
     """
 
     def __init__(self, feed: Feed, loop: asyncio.AbstractEventLoop) -> None:
@@ -171,7 +171,7 @@ class Group:
 
     @property
     def is_behind(self) -> bool:
-        """Whether a subscription is on its way through the log to what is published now."""
+        """Whether a subscription is still replaying the log."""
         return self._pages > 0 or bool(self._behind)
 
     async def add(
@@ -181,9 +181,10 @@ class Group:
         client_id: str | None = None,
         after: int | None = None,
     ) -> Span:
-        """Subscribe to the session `topic`; return the cursor that it begins behind, and that of the last event so far.
+        """Subscribe to the session `topic`; return the cursor after which it begins, and that of the last event so far.
 
-        Raises what `Feed.subscribe` raises, and `InvalidInputError` if the group has a subscription of this id.
+        Raises what `Feed.subscribe` raises, and `InvalidInputError` if the group already has a subscription with this
+        id.
         """
         self._must_be_free(id)
         follower = await self._in_thread(Follower.leave, self._follow, topic, client_id, after)
@@ -198,12 +199,13 @@ class Group:
         after: dict[str, int],
         sessions: tuple[str, ...] | None = None,
     ) -> None:
-        """Listen to the events of these types, or all, from now on: of these sessions, or of all and of none.
+        """Listen to events of these types, or all, from now on: of these sessions, or of everything.
 
-        Not to requests and responses. What the sessions in `after` have had behind these cursors comes first. One that
-        lags reads the log, too; one for which that does not help ends, `lagging`.
+        Requests and responses are excluded. The events of the sessions in `after` after these cursors come first. A
+        listener that lags reads the log, too; if that cannot help, it ends as `lagging`.
 
-        Raises what `Feed.subscribe` raises, and `InvalidInputError` if the group has a subscription of this id.
+        Raises what `Feed.subscribe` raises, and `InvalidInputError` if the group already has a subscription with this
+        id.
         """
         self._must_be_free(id)
         self._feed.check_open()
@@ -219,17 +221,17 @@ class Group:
             raise
 
     async def take(self, limit_bytes: int = 65536) -> list[Batch]:
-        """Wait until there is something, and return about so many bytes of it, from all subscriptions in turn.
+        """Wait for events, and return about `limit_bytes` bytes of them, from all subscriptions in turn.
 
-        Nothing after `close`.
+        Returns an empty list after `close`.
 
         Raises:
-            StorageError: the log cannot be read for one of them; ask again, nothing is lost.
+            StorageError: the log cannot be read for one of them; call again, nothing is lost.
             RuntimeClosedError: the runtime is closed, and all subscriptions have ended.
         """
-        await asyncio.sleep(0)  # one who always has something must not keep the loop from hearing of the others
+        await asyncio.sleep(0)  # a caller that always finds events must not starve the other tasks of the loop
         while True:
-            if self._error is not None:  # before anything more is read, which may go well
+            if self._error is not None:  # before more is read, which may succeed
                 error, self._error = self._error, None
                 raise error
             batches = self._gather(limit_bytes)
@@ -244,14 +246,14 @@ class Group:
                 self._taking = None
 
     async def ack(self, id: str, cursor: int) -> None:  # noqa: A002
-        """Acknowledge the events of a subscription up to this cursor; durable when it returns.
+        """Acknowledge the events of a subscription up to this cursor; durable when this returns.
 
-        A subscription that has ended can still acknowledge what it was given.
+        A subscription that has ended can still acknowledge the events it was given.
 
         Raises:
             InvalidInputError: there is no such subscription, it has no client id, or it was not given this cursor.
             StorageError: the log cannot be written.
-            RuntimeClosedError: it is closed.
+            RuntimeClosedError: the log is closed.
         """
         seat = self._seats.get(id)
         if seat is None or not isinstance(seat.member, Follower):
@@ -261,13 +263,13 @@ class Group:
         await named(position.consumer, position.session_id).aack(cursor, position.ahead, self._waker)
 
     def remove(self, id: str) -> None:  # noqa: A002
-        """End a subscription, whether it has ended already or not. Idempotent."""
+        """End a subscription, whether it has already ended or not. Idempotent."""
         seat = self._seats.pop(id, None)
         if seat is not None:
             self._end(seat)
 
     def close(self) -> None:
-        """End all subscriptions; whoever takes gets nothing more. Idempotent."""
+        """End all subscriptions; `take` returns nothing more. Idempotent."""
         self._closed = True
         self._feed.forget(self._waker, self._wake)
         for id_ in list(self._seats):
@@ -295,7 +297,7 @@ class Group:
     async def _in_thread(
         self, undo: Callable[[R], object], work: Callable[P, R], *given: P.args, **named: P.kwargs
     ) -> R:
-        """Return what the work returns, done on a thread; if nobody waits for it any more, undo it."""
+        """Run the work on a thread and return its result; if this task is cancelled meanwhile, undo the result."""
 
         def undone(done: Future[R]) -> None:
             if not done.cancelled() and done.exception() is None:
@@ -315,7 +317,7 @@ class Group:
         return dict(self._feed.span(session_id, cursor) for session_id, cursor in after.items())
 
     def _gather(self, room: int) -> list[Batch]:
-        """Give everybody who is ready a share, again and again, until there is no room or nobody has more."""
+        """Give every ready member a share, repeatedly, until there is no room or no member has more."""
         given: dict[str, list[bytes]] = {}
         ended: dict[str, str] = {}
         share = max(1, room // SHARE)
@@ -332,7 +334,7 @@ class Group:
                 room -= sum(map(len, lines))
             if seat.has_page:
                 self._release_page(seat)
-            if seat.member.wait(waker, seat.waiter):  # which is what most of them have to do now
+            if seat.member.wait(waker, seat.waiter):  # the usual case
                 seat.waits = True
             else:
                 self._place_again(seat, ended)
@@ -342,7 +344,7 @@ class Group:
 
     def _place_again(self, seat: _Seat, ended: dict[str, str]) -> None:
         match seat.member.need():
-            case Need.NOTHING | Need.NEWS:  # it did not wait, and there is nothing to be had: something came between
+            case Need.NOTHING | Need.NEWS:  # something was published in between
                 self._ready.append(seat)
             case Need.LOG:
                 self._behind.append(seat)
@@ -352,7 +354,7 @@ class Group:
                 self._end(seat)
 
     def _called(self, seat: _Seat) -> None:
-        """There is something for a member that waited."""
+        """Mark a waiting member as ready."""
         if seat.waits and not seat.is_gone:
             seat.waits = False
             self._ready.append(seat)

@@ -1,12 +1,12 @@
-"""Calls users' handlers with each published event, one event after the other.
+"""Calls users' handlers with published events, one event after the other.
 
-One thread makes the calls, all those of an event before those of the next, so that an effect is never handled anywhere
-before its cause. The calls come from one generator. A second thread stands by: when a handler has not returned within
-`GRACE`, it goes on with the same generator, without that handler. The first thread then calls that handler alone until
-it has caught up with what is published; from then on it is called with the others again.
+One thread makes the calls, all those for an event before those for the next, so that no handler gets an effect before
+its cause. The calls come from one generator. A second thread stands by: when a handler has not returned within `GRACE`,
+it continues with the same generator, without that handler. The first thread then calls only that handler, until it has
+caught up with what is published; from then on it is called with the others again.
 
-Handlers of asyncio callers run on their event loop: a coroutine there makes the calls that come one after the other on
-this loop, while the thread waits for it.
+Handlers of asyncio callers run on their event loop: a coroutine there makes consecutive calls on this loop, while the
+thread waits for it.
 """
 
 from __future__ import annotations
@@ -38,19 +38,19 @@ logger = logging.getLogger("reenact.events")
 T = TypeVar("T")
 Handler: TypeAlias = Callable[[Envelope[Any, Any]], object]
 GRACE = 0.25
-"""How long, in seconds, a handler may hold up the handlers of others."""
+"""Seconds that a handler may delay the other handlers."""
 PATIENCE = 5.0
-"""How long, in seconds, closing waits for handlers that do not return."""
+"""Seconds that closing waits for handlers that do not return."""
 REST = 1024
-"""After how many calls in a row an event loop is left to others for a moment."""
+"""Number of consecutive calls on an event loop after which other tasks get a turn."""
 LOOKS = 0.25
-"""Seconds after which a thread that waits for an event loop looks whether that is still there."""
+"""Seconds between checks, by a thread that waits for an event loop, whether the loop is still open."""
 
 _ALL = frozenset(CATALOGUE)
 
 
 class Registration:
-    """One registered handler. Call it, as often as you like, or leave its `with` block to end the registration."""
+    """A registered handler. Call it, any number of times, or leave its `with` block, to end the registration."""
 
     def __init__(
         self,
@@ -70,11 +70,11 @@ class Registration:
         self.session_id = session_id
         self.topic = None if session_id is None else stream_of(session_id)
         self.begin = begin
-        """The number of the first event that the handler is called with."""
+        """The number of the first event for which the handler is called."""
         self.end: float = math.inf
-        """The number of the first event that it is no longer called with."""
+        """The number of the first event for which it is no longer called."""
         self.alone = False
-        """Whether a thread calls this handler alone, because it has held up the others."""
+        """Whether a thread calls only this handler, because it has delayed the others."""
 
     def __call__(self) -> None:
         self.end = min(self.end, self._end(self))
@@ -87,28 +87,28 @@ class Registration:
 
     @property
     def active(self) -> bool:
-        """Whether nobody has ended it."""
+        """Whether the registration has not been ended."""
         return self.end == math.inf
 
 
 class _Handling(msgspec.Struct):
-    """A call of a handler: which event it is about; None when it is over."""
+    """A call of a handler, with the number of its event; None when the call is over."""
 
     source: object
     number: int | None
 
 
 _handling: ContextVar[_Handling | None] = ContextVar("_handling", default=None)
-"""The present call, also in the tasks and threads that a handler starts with a copy of its context."""
+"""The current call, also in tasks and threads that a handler starts with a copy of its context."""
 
 
 def handle(source: object, number: int, handler: Handler, envelope: Envelope) -> None:
-    """Call the handler with the event of this number of the source; what it raises is logged."""
+    """Call the handler with the event of this number in the source; log what it raises."""
     handling = _Handling(source, number)
     _handling.set(handling)
     try:
         handler(envelope)
-    except BaseException:  # a handler is a stranger's code: nothing that it raises may harm anybody else
+    except BaseException:  # a handler is foreign code: its exceptions must not affect anything else
         logger.exception(_RAISED, envelope.type, envelope.id)
     finally:
         handling.number = None
@@ -118,7 +118,7 @@ _RAISED = "a handler of %r raised; the event was %s"
 
 
 async def handle_on_loop(source: object, number: int, handler: Handler, envelope: Envelope) -> None:
-    """Do as `handle`, and await what the handler returns. Raises `CancelledError` if the task was cancelled."""
+    """Call the handler as `handle` does and await its result. Raises `CancelledError` if the task was cancelled."""
     handling = _Handling(source, number)
     _handling.set(handling)
     try:
@@ -127,7 +127,7 @@ async def handle_on_loop(source: object, number: int, handler: Handler, envelope
             await result
     except GeneratorExit:  # the loop is closed
         raise
-    except BaseException:  # as there
+    except BaseException:  # as in `handle`
         logger.exception(_RAISED, envelope.type, envelope.id)
         task = asyncio.current_task()
         if task is not None and task.cancelling():
@@ -137,7 +137,7 @@ async def handle_on_loop(source: object, number: int, handler: Handler, envelope
 
 
 def run_on(loop: asyncio.AbstractEventLoop, work: Coroutine[object, object, T]) -> T:
-    """Have the loop do the work, and block until it is done; raise `RuntimeError` if the loop is closed."""
+    """Run the coroutine on the loop, and block until it is done; raise `RuntimeError` if the loop is closed."""
     try:
         doing = asyncio.run_coroutine_threadsafe(work, loop)
     except RuntimeError:
@@ -145,7 +145,7 @@ def run_on(loop: asyncio.AbstractEventLoop, work: Coroutine[object, object, T]) 
         raise
     while not doing.done():
         wait((doing,), timeout=LOOKS)
-        if loop.is_closed() and not doing.done():  # it was closed before it came to that: it never will
+        if loop.is_closed() and not doing.done():  # it was closed before the coroutine could run
             doing.cancel()
             work.close()
             raise RuntimeError("the event loop was closed while a handler was to run on it")
@@ -153,25 +153,25 @@ def run_on(loop: asyncio.AbstractEventLoop, work: Coroutine[object, object, T]) 
 
 
 def handled(source: object) -> int | None:
-    """Return the number of the source's event that is being handled, if this is called in a handler."""
+    """Return the number of the source's event that is being handled, if called within a handler; else None."""
     handling = _handling.get()
     return handling.number if handling is not None and handling.source is source else None
 
 
 _Call: TypeAlias = tuple[Registration, Node, int]
-"""A handler that is to be called, and the publication and number of the event that it is called with."""
+"""A handler to call, with the publication and the number of the event."""
 _Calls: TypeAlias = Iterator[_Call | None]
 
 
 class _Present(msgspec.Struct):
-    """The number of a walk's present call on an event loop, and that call until it is made."""
+    """The number of the current call of a walk on an event loop, and the call itself until it is made."""
 
     number: int
     call: tuple[Registration, Node, int] | None
 
 
 class _ByType(dict[str, tuple[Registration, ...]]):
-    """Registrations by the type of events that they are for; each type is looked up once."""
+    """Registrations by event type, found once for each type."""
 
     def __init__(self, registrations: tuple[Registration, ...]) -> None:
         super().__init__()
@@ -183,20 +183,20 @@ class _ByType(dict[str, tuple[Registration, ...]]):
 
 
 class Handlers:
-    """Calls handlers with what is published. Thread-safe."""
+    """Calls handlers with published events. Thread-safe."""
 
     def __init__(self, log: PublicationLog) -> None:
         self._log = log
         self._served = _ByType(())
-        """Replaced as a whole, under the lock of the log; the thread that makes the calls reads it without a lock."""
+        """Replaced as a whole, under the lock of the log; the calling thread reads it without a lock."""
         self._threads: set[threading.Thread] = set()
         self._alarm = Alarm()
         self._made = 0
-        """How many calls were begun; the number of the last one."""
+        """The number of calls begun, which is the number of the last one."""
         self._under_way: dict[int, _Call] = {}
-        """The present call by its number. Whoever pops it goes on with the generator: popping is atomic."""
+        """The current call by its number. The thread that pops it continues with the generator: popping is atomic."""
         self._taking = threading.Lock()
-        """Held while a call is taken away from the thread that makes it."""
+        """Held while a call is taken over from the thread that makes it."""
         self._busy = threading.Event()
         self._done = threading.Event()
 
@@ -207,14 +207,14 @@ class Handlers:
         session_id: str | None = None,
         loop: asyncio.AbstractEventLoop | None = None,
     ) -> Registration:
-        """Call the handler with each event of the type (all, if None), of the session (any, if None), from now on.
+        """Call the handler with each event of the type (None: any) and of the session (None: any), from now on.
 
-        On an event loop it may be a coroutine function. What is added or ended inside a handler is so from the event
-        after the one being handled.
+        With an event loop, it may be a coroutine function. A registration added or ended within a handler takes effect
+        with the event after the current one.
 
         Raises:
             UnknownEventTypeError: the type is not in the catalogue.
-            InvalidInputError: the handler cannot be called, or no session can have this id.
+            InvalidInputError: the handler is not callable, or the session id is invalid.
             RuntimeClosedError: the runtime is closed.
         """
         if type is not None:
@@ -237,19 +237,19 @@ class Handlers:
         return registration
 
     def close(self) -> None:
-        """Wait until the handlers were called with all that was published; the log is closed. Idempotent."""
+        """Wait until the handlers have been called for everything published; the log is closed. Idempotent."""
         self._busy.set()
         if threading.current_thread() in self._threads or handled(self) is not None:
-            return  # in a handler: the other calls are made when it returns
+            return  # called within a handler: the other calls are made when it returns
         deadline = time.monotonic() + PATIENCE
-        while alive := [thread for thread in tuple(self._threads) if thread.is_alive()]:  # one may bring on another
+        while alive := [thread for thread in tuple(self._threads) if thread.is_alive()]:  # one thread may start another
             alive[0].join(max(0.0, deadline - time.monotonic()))
             if time.monotonic() >= deadline:
                 logger.warning("a handler has not returned within %s s; it is abandoned", PATIENCE)
                 return
 
     def _end(self, registration: Registration) -> int:
-        """Serve the registration no more; return the number of the first event that its handler is not called with."""
+        """Remove the registration; return the number of the first event for which its handler is no longer called."""
         with self._log.lock:
             self._serve(tuple(other for other in self._served.registrations if other is not registration))
         number = handled(self)
@@ -273,9 +273,9 @@ class Handlers:
         thread.start()
 
     def _calls(self, node: Node | None, index: int, alone: Registration | None = None) -> _Calls:
-        """Yield the calls from an event on, as events are published; those of one handler until it has caught up.
+        """Yield the calls from an event on, as events are published; with `alone`, its calls until it has caught up.
 
-        Yield None in between when the next call is on another loop, or has to be waited for.
+        Yields None in between if the next call is on another loop, or not available yet.
         """
         loop = None
         is_alone = alone is not None
@@ -300,7 +300,7 @@ class Handlers:
                 node = self._after(node)
 
     def _after(self, node: Node) -> Node | None:
-        """Wait for what comes next; None if nothing does."""
+        """Wait for the next publication; return None if there will be none."""
         self._log.reached = node.end
         self._busy.clear()
         while self._log.wait(ANY_THREAD, self._alarm.ring, node):
@@ -317,8 +317,8 @@ class Handlers:
             return node.next
 
     def _walk(self, calls: _Calls) -> None:
-        """Make the calls, until nothing more comes or a handler takes too long; then go on with that one alone."""
-        # What is done for each call is written out here and in `_walk_on`: there is a call for each delta.
+        """Make the calls, until no more come or a handler takes too long; then continue with that handler alone."""
+        # The code for each call is repeated here and in `_walk_on` for speed: there is a call for each delta.
         under_way = self._under_way
         for call in calls:
             if call is None:
@@ -334,7 +334,7 @@ class Handlers:
                 return
             handle(self, number, registration.handler, node.chunk.envelope(number - node.begin))
             if under_way.pop(made, None) is not None:
-                del call, node  # they would keep all that is published behind them
+                del call, node  # they would keep everything published after them in memory
                 continue
             missed = self._missed(call)
             del call, node
@@ -346,10 +346,10 @@ class Handlers:
         self._busy.set()
 
     def _hand_over(self, loop: asyncio.AbstractEventLoop, present: _Present, calls: _Calls) -> bool:
-        """Have calls made on the loop, and wait for that; return whether there may be others, to be made here."""
+        """Run calls on the loop and wait for that; return whether to continue here."""
         try:
             return run_on(loop, self._walk_on(present, calls))
-        except CancelledError:  # what the handler raised has been logged
+        except CancelledError:  # the handler's exception has been logged
             pass
         except RuntimeError:
             logger.exception("handlers whose event loop was closed are no longer called")
@@ -358,9 +358,9 @@ class Handlers:
         return self._under_way.pop(present.number, None) is not None
 
     async def _walk_on(self, present: _Present, calls: _Calls) -> bool:
-        """Do as `_walk` on a loop, until no other call is made there for now; return whether to go on behind it."""
+        """Run calls on the loop as `_walk` does, as long as the next is for it; return whether to continue after it."""
         under_way = self._under_way
-        call, present.call = present.call, None  # it would keep all that is published behind it
+        call, present.call = present.call, None  # it would keep everything published after it in memory
         made = present.number
         while call is not None:
             if made % REST == 0:
@@ -382,15 +382,15 @@ class Handlers:
         return True
 
     def _missed(self, call: _Call) -> Iterator[_Call]:
-        """Yield the calls that a handler has missed meanwhile, until it is called with the others again."""
+        """Yield the calls that a slow handler has missed, until it is called with the others again."""
         alone, node, number = call
-        with self._taking:  # until the handler is marked as alone
+        with self._taking:  # wait until the handler is marked as alone
             missed = self._calls(node, number + 1 - node.begin, alone)
         del call, node
         return (late for late in missed if late is not None)
 
     def _stand_by(self, calls: _Calls) -> None:
-        """Go on with the calls once one of them holds up the thread that makes them."""
+        """Take over the calls once one of them delays the thread that makes them."""
         seen, times = 0, 0
         while not (times > 1 and self._take(seen)):
             self._busy.wait()
@@ -401,7 +401,7 @@ class Handlers:
         self._walk(calls)
 
     def _take(self, number: int) -> bool:
-        """Take this call away from the thread that makes it, and leave the handler to that; False if it is over."""
+        """Take this call over from the thread that makes it, which keeps the handler; return False if it is over."""
         with self._taking:
             call = self._under_way.pop(number, None)
             if call is not None:
@@ -410,14 +410,14 @@ class Handlers:
 
 
 def check_type(type_: object) -> str:
-    """Return the name of a type of events, or raise `UnknownEventTypeError`."""
+    """Return the event type if it is known, or raise `UnknownEventTypeError`."""
     if isinstance(type_, str) and type_ in CATALOGUE:
         return type_
     raise UnknownEventTypeError(type_, CATALOGUE)
 
 
 def check_handler(handler: object) -> Handler:
-    """Return what can be called with events, on a thread, or raise `InvalidInputError`."""
+    """Return the handler if it can be called on a thread, or raise `InvalidInputError`."""
     if inspect.iscoroutinefunction(handler) or inspect.iscoroutinefunction(getattr(handler, "__call__", None)):  # noqa: B004 - which of both it is
         name = getattr(handler, "__qualname__", type(handler).__name__)
         raise InvalidInputError(
@@ -427,7 +427,7 @@ def check_handler(handler: object) -> Handler:
 
 
 def check_callable(handler: object) -> Handler:
-    """Return what can be called with events, and may have to be awaited then, or raise `InvalidInputError`."""
+    """Return the handler if it is callable, possibly as a coroutine function, or raise `InvalidInputError`."""
     if callable(handler):
         return handler
     msg = f"a handler is called with each event; {type(handler).__name__} cannot be called"
@@ -435,5 +435,5 @@ def check_callable(handler: object) -> Handler:
 
 
 def check_session(session_id: object) -> str | None:
-    """Return the id of the session whose events a handler is for, None for all; or raise `InvalidInputError`."""
+    """Return the id of a handler's session if it is valid, None for all; or raise `InvalidInputError`."""
     return None if session_id is None else check_text("the session's id", session_id)

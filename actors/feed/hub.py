@@ -1,4 +1,4 @@
-"""The feed: receives each commit from the thread that writes, or from a tail, and hands it to followed topics."""
+"""The feed: receives commits from the writing thread, or from a tail, and passes them to followed topics."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from reenact.domain.stream.events import EventData, SessionDeleted
 
 
 class Feed(Awaited):
-    """Sessions' events under their cursors, for whoever follows them. Thread-safe."""
+    """The events of sessions, with cursors, for followers. Thread-safe."""
 
     def __init__(self, journal: Log, *, new_id: Callable[[str], str], now: Callable[[], int]) -> None:
         super().__init__()
@@ -33,22 +33,22 @@ class Feed(Awaited):
         self.replay = Replay(journal)
         self._new_id = new_id
         self._topics: dict[str, Topic] = {}
-        """The topics that have followers. Under the lock."""
+        """The topics with followers. Protected by the lock."""
         self._abandoned: deque[FollowerPosition] = deque()
         self._budget = Budget()
 
     @property
     def topics(self) -> tuple[Topic, ...]:
-        """The topics that are followed."""
+        """The followed topics."""
         self.clear_away()
         with self.lock:
             return tuple(self._topics.values())
 
     def publish(self, publications: Iterable[Publication]) -> None:
-        """Publish this after all that was published before; commits come one after the other, once durable.
+        """Publish these publications after all earlier ones; commits come one after the other, once durable.
 
-        They come on the thread that writes; where several processes write, on any thread, under the lock of the tail.
-        What belongs to no topic, such as requests and their responses, may come between them, on any thread.
+        They come on the writing thread; if several processes write, on any thread, under the lock of the tail.
+        Publications without a topic, such as requests and responses, may come between them, on any thread.
         """
         if self._abandoned:
             self.clear_away()
@@ -70,24 +70,23 @@ class Feed(Awaited):
         wake(woken)
 
     def reaches(self, name: str, first: int, end: int) -> None:
-        """Let whoever follows the topic read these cursors from the log: they cannot be published."""
+        """Make the followers of the topic read these cursors from the log, since they cannot be published."""
         topic = self._topics.get(name)
         if topic is not None:
             wake(topic.reaches(first, end))
 
     @property
     def is_followed(self) -> bool:
-        """Whether anybody wants anything that is published.
+        """Whether there is a follower, listener or handler.
 
-        Whoever comes later needs nothing that is durable by now: it looks up where the log ends, or wants only what
-        is published from then on.
+        A later one needs nothing that is durable by now: it reads the end of the log, or gets only later publications.
         """
         if self._abandoned:
             self.clear_away()
         return bool(self._topics) or self.publications.is_followed
 
     def followed(self, most: int) -> Collection[str] | None:
-        """Return the topics that somebody wants something of; None if these are more, or somebody wants all."""
+        """Return the topics that are followed; None if they are more than `most`, or if all topics are followed."""
         topics = self.publications.topics
         if topics is None:
             return None
@@ -96,7 +95,7 @@ class Feed(Awaited):
         return wanted if len(wanted) <= most else None
 
     def say(self, at: int, data: EventData, context: Mapping[str, str]) -> Segment:
-        """Publish one event that no session's feed keeps; `at` is microseconds since 1970-01-01 UTC."""
+        """Publish one event that is not part of a session's feed; `at` is microseconds since 1970-01-01 UTC."""
         segment = Segment(dict(context), (Entry(data.event_type, at, data),))
         self.publish((Publication(None, None, segment),))
         return segment
@@ -104,18 +103,18 @@ class Feed(Awaited):
     def subscribe(
         self, topic: str, client_id: str | None = None, after: int | None = None, *, auto_ack: bool = False
     ) -> Subscription:
-        """Return the events of a session from behind a cursor on: `after`, or what the client has acknowledged, or 0.
+        """Return the events of a session after a cursor: `after`, or else the client's acknowledged cursor, or 0.
 
         Raises:
             SessionNotFoundError: there is no such session, and never was.
-            InvalidInputError: `after` is not a cursor of it; the client id is blank, or no text.
+            InvalidInputError: `after` is not a cursor of the session, or the client id is blank or not text.
             StorageError: the log cannot be read.
             RuntimeClosedError: the runtime is closed.
         """
         return Subscription(self.follow(topic, client_id, after), self.loops, auto_ack=auto_ack)
 
     def news(self, session_id: str) -> Subscription:
-        """Return the events of a session that are published from now on. Reads no log: the session must exist.
+        """Return the events of a session published from now on. Does not read the log: the session must exist.
 
         Raises:
             RuntimeClosedError: the runtime is closed.
@@ -126,9 +125,9 @@ class Feed(Awaited):
         return Subscription(position, self.loops)
 
     def follow(self, session_id: str, client_id: str | None, after: int | None) -> FollowerPosition:
-        """Return the position of a new follower, as `subscribe` does; it has to leave. Reads the log."""
+        """Return the position of a new follower, as for `subscribe`; the caller must `leave` it. Reads the log."""
         name = stream_of(session_id)
-        self.clear_away()  # it may have been the same client that let go of one before
+        self.clear_away()  # the same client may have abandoned an earlier subscription
         if client_id is not None:
             check_text("the client id", client_id)
         if after is not None:
@@ -136,7 +135,7 @@ class Feed(Awaited):
         position = self._enter(name, session_id)
         try:
             topic = position.topic
-            if not topic.known or topic.end < (after or 0):  # what is durable may not have been published yet
+            if not topic.known or topic.end < (after or 0):  # durable events may not have been published yet
                 topic.ends_at(self.journal.feed_end(name))
             end = topic.end
             _must_reach(session_id, after or 0, end)
@@ -152,7 +151,7 @@ class Feed(Awaited):
         return position
 
     def span(self, session_id: str, after: object) -> tuple[str, tuple[int, int]]:
-        """Return a session's topic, and between which cursors it has had something since; reads the log.
+        """Return a session's topic, with the cursors of its events after `after`; reads the log.
 
         Raises what `subscribe` raises.
         """
@@ -162,29 +161,29 @@ class Feed(Awaited):
         return name, (begin, end)
 
     def await_end(self, waker: Waker, waiter: Waiter) -> None:
-        """Have the waiter called when nothing more is published."""
+        """Call the waiter when nothing more will be published."""
         with self.lock:
             self._await(waker, waiter)
 
     def clear_away(self) -> None:
-        """Let the followers leave whose owners were collected as garbage; what these dealt with is acknowledged."""
+        """Remove the followers whose owners were garbage-collected; what those have handled is acknowledged."""
         while self._abandoned:
             try:
                 position = self._abandoned.popleft()
-            except IndexError:  # another thread is at it
+            except IndexError:  # another thread has taken it
                 return
             position.acknowledge()
             self._remove(position)
 
     def check_open(self) -> None:
-        """Raise `RuntimeClosedError` once the feed is closed."""
+        """Raise `RuntimeClosedError` if the feed is closed."""
         if self.closed:
             raise RuntimeClosedError(CLOSED)
 
     def close(self) -> None:
-        """Let all who follow end once they have had what was published; handlers are waited for. Idempotent.
+        """End all followers after the last published events, and wait for handlers. Idempotent.
 
-        What was dealt with until now is acknowledged; the journal is closed after this.
+        Everything handled so far is acknowledged; the journal is closed after this.
         """
         woken = self.finish()
         for topic in self.topics:
@@ -224,7 +223,7 @@ class Feed(Awaited):
 
 
 def _must_reach(session_id: str, after: int, end: int) -> None:
-    if end == 0 and not is_child(session_id):  # one that has started may begin a moment later
+    if end == 0 and not is_child(session_id):  # a started child session may get its first event a moment later
         raise SessionNotFoundError(session_id)
     if after > end:
         message = f"the last event of session {session_id!r} has the cursor {end}; nothing comes after {after}"

@@ -1,4 +1,4 @@
-"""Registers handlers of events by the type, so that a type checker knows what the data of each is."""
+"""Typed registration of event handlers: the type of an event determines the type of its data."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ On: TypeAlias = Callable[[Envelope[D_co, N_co]], object]
 
 
 class Observable(ABC, Generic[R_co]):
-    """Has handlers called with events."""
+    """Registers handlers to be called with events."""
 
     @overload
     def on(
@@ -392,15 +392,15 @@ class Observable(ABC, Generic[R_co]):
     def on(self, type: str, handler: Handler, *, session_id: Id = None) -> R_co:
         """Call the handler with each event of the type that is published from now on: of one session, or of all.
 
-        Events come in order, one at a time, and all handlers have had an event before any has the next. They run on a
-        thread that is neither the publisher's nor an actor's, and may call any facade. One that does not return
-        within 250 ms goes on at its own pace, on a thread of its own. What it raises is logged on `reenact.events`
-        and harms nobody. A handler that subscribes or unsubscribes changes what is heard from the next event on.
-        The session need not exist yet.
+        Events come in order, one at a time, and all handlers have been called with an event before the next. They run
+        on a thread that is neither the publisher's nor an actor's, and may call any facade. A handler that does not
+        return within 250 ms continues at its own pace, on its own thread. Its exceptions are logged on `reenact.events`
+        and affect nothing else. If a handler subscribes or unsubscribes, this takes effect with the next event. The
+        session need not exist yet.
 
         Raises:
             UnknownEventTypeError: the type is not in `reenact.events.CATALOGUE`.
-            InvalidInputError: the handler cannot be called, or no session can have this id.
+            InvalidInputError: the handler is not callable, or the session id is invalid.
         """
         return self.register(check_type(type), handler, session_id)
 
@@ -410,5 +410,5 @@ class Observable(ABC, Generic[R_co]):
 
     @abstractmethod
     def register(self, type: str | None, handler: Handler, session_id: str | None) -> R_co:
-        """Do as `on`, or as `on_all` if the type is None."""
+        """Register the handler as `on` does, or as `on_all` if the type is None."""
         ...

@@ -1,8 +1,8 @@
-"""The log of publications: what is published of all topics and of none, in one order, and its listeners.
+"""The log of publications: all that is published, in one order, with its listeners.
 
-A publication is appended on the thread that publishes it. Whoever follows holds a node and goes on to the next one, on
-a thread or an event loop of its own; nodes that all have passed are garbage. Handlers are given everything, however
-late they are. Listeners, which may be clients that read nothing, are moved on when they lag too far behind.
+A publication is appended on the thread that publishes it. A follower holds a node and moves on to the next one, on its
+own thread or event loop; nodes that all have passed are garbage. Handlers get everything, however late they are.
+Listeners, which may be clients that read nothing, are moved on when they lag too far behind.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from reenact.domain.operations.table import CATALOGUE
 
 MOST_EVENTS = 8192
 MOST_BYTES = 16 * 1024 * 1024
-"""What is kept at the most for listeners that lag."""
+"""The most that is kept for listeners that lag."""
 LISTENED_TO = frozenset(type_ for type_, kind in CATALOGUE.items() if kind.category != "command")
-"""What listeners may be given: commands are between a client and the server."""
+"""The events that listeners may get: all but commands, which are between a client and the server."""
 
 
 class Node:
-    """One publication, and the next. Events are numbered from 0 on, as they are published."""
+    """One publication, with a link to the next. Events are numbered from 0, in the order of publication."""
 
     __slots__ = ("begin", "chunk", "end", "next", "size")
 
@@ -33,50 +33,50 @@ class Node:
         self.begin = begin
         self.end = begin + len(chunk.types)
         self.size = size
-        """About how many bytes were published up to its end while somebody listened."""
+        """About how many bytes were published up to its end while there were listeners."""
         self.next: Node | None = None
 
 
 class PublicationLog(Awaited):
-    """Publications in one order, as far as somebody wants them. Thread-safe."""
+    """Publications in one order, as far as handlers or listeners need them. Thread-safe."""
 
     def __init__(self) -> None:
         super().__init__()
         self.tail = Node(Chunk(Publication(None, None, Segment({}, ())), str), 0, 0)
         self.handled: frozenset[str] = frozenset()
-        """The types of events that handlers want."""
+        """The types of events for which there are handlers."""
         self._handled_of: frozenset[str] | None = frozenset()
         self.reached = 0
-        """Up to which event handlers have had all."""
+        """The number of events that have been passed to all handlers."""
         self._listened_to: frozenset[str] = frozenset()
         self._listeners: tuple[Listener, ...] = ()
         self._turn = 0
 
     @property
     def is_followed(self) -> bool:
-        """Whether anybody wants anything."""
+        """Whether there are handlers or listeners."""
         return bool(self.handled or self._listened_to)
 
     @property
     def topics(self) -> frozenset[str] | None:
-        """The topics of which somebody wants something; None if somebody wants what is of all, and of none."""
+        """The topics with handlers or listeners; None if some are for all topics."""
         with self.lock:
             wanted = [self._handled_of, *(listener.topics for listener in self._listeners)]
         found = [topics for topics in wanted if topics is not None]
         return frozenset[str]().union(*found) if len(found) == len(wanted) else None
 
     def handle(self, types: frozenset[str], topics: frozenset[str] | None) -> None:
-        """Take note of the types of events that handlers want, and of which topics: None is all. Under the lock."""
+        """Set the event types and the topics that handlers need; None means all topics. Called under the lock."""
         self.handled, self._handled_of = types, topics
 
     def wants(self, chunk: Chunk) -> bool:
-        """Return whether anybody wants it, or may: a handler can ask for what comes behind its event."""
+        """Return whether the chunk is needed, or may be: a handler can register another for the following events."""
         if self.handled and self.reached < self.tail.end:
             return True
         return not (self.handled.isdisjoint(chunk.types) and self._listened_to.isdisjoint(chunk.types))
 
     def append(self, chunk: Chunk) -> Woken:
-        """Add a publication; return who is to be woken."""
+        """Add a publication; return the waiters to wake."""
         with self.lock:
             if self.closed:
                 return ()
@@ -89,19 +89,19 @@ class PublicationLog(Awaited):
             return self._wake()
 
     def join(self, listener: Listener) -> None:
-        """Let the listener have what is published from now on."""
+        """Give the listener everything published from now on."""
         with self.lock:
             listener.node = self.tail
             self._listen((*self._listeners, listener))
 
     def part(self, listener: Listener) -> None:
-        """Let it have nothing more. Idempotent."""
+        """Remove the listener. Idempotent."""
         with self.lock:
             listener.node = self.tail
             self._listen(tuple(other for other in self._listeners if other is not listener))
 
     def take(self, listener: Listener) -> Chunk | None:
-        """Return the next publication, which the listener has had then; None if there is none, or it is behind."""
+        """Return the next publication and move the listener past it; None if there is none, or it must catch up."""
         with self.lock:
             following = listener.node.next
             if following is None or listener.is_behind:
@@ -110,7 +110,7 @@ class PublicationLog(Awaited):
             return following.chunk
 
     def wait(self, waker: Waker, waiter: Waiter, node: Node) -> bool:
-        """Have the waiter called when something comes behind the node; False if something has, or nothing will."""
+        """Call the waiter when something follows the node; return False if something does already, or nothing will."""
         with self.lock:
             if node.next is not None or self.closed:
                 return False
@@ -122,7 +122,7 @@ class PublicationLog(Awaited):
         self._listened_to = frozenset[str]().union(*(listener.types for listener in listeners))
 
     def _push_on(self, listener: Listener) -> None:
-        """Let a listener that is too far behind miss the oldest; they are looked at in turns."""
+        """Move a listener that is too far behind past the oldest publications; one listener is checked each time."""
         tail = self.tail
         while tail.end - listener.node.end > MOST_EVENTS or tail.size - listener.node.size > MOST_BYTES:
             missed = listener.node.next
@@ -133,11 +133,11 @@ class PublicationLog(Awaited):
 
 
 class Listener:
-    """A subscription to everything: events of these types, or all, of these topics, or of all and of none.
+    """A subscription to everything: events of these types, or all, of these topics, or of everything.
 
-    If it lags so far behind that what it was to be given is kept no more, it reads the log: then each session's events
-    come in their order, but sessions no longer in the order between them. What belongs to no session is in no log; one
-    that has lost such an event is over, because it is `lagging`.
+    If it lags so far behind that its next events are no longer kept, it reads the log: then each session's events come
+    in order, but no longer in the order between sessions. Events of no session are not in the log; a listener that has
+    missed such an event ends, because it is `lagging`.
     """
 
     def __init__(
@@ -148,10 +148,10 @@ class Listener:
         topics: frozenset[str] | None = None,
     ) -> None:
         self.node = log.tail
-        """The last publication that it was given, or has missed. Under the lock of the log."""
+        """The last publication that it was given, or has missed. Protected by the lock of the log."""
         self.types = LISTENED_TO if types is None else LISTENED_TO & types
         self.topics = topics
-        """Of which it is given events; None if of all, and of none."""
+        """The topics of its events; None for everything."""
         self._log = log
         self._replay = replay
         self._lock = threading.Lock()
@@ -164,7 +164,7 @@ class Listener:
         self._given = 0
 
     def begin(self, behind: dict[str, tuple[int, int]]) -> None:
-        """Give first what these topics have between two cursors, the second included; it listens already."""
+        """First give the events of these topics between two cursors, the second included; it is already listening."""
         with self._lock:
             self._had = {topic: end for topic, (_, end) in behind.items()}
             for topic, (after, end) in behind.items():
@@ -175,7 +175,7 @@ class Listener:
                     self._behind[topic] = (after, max(end, until))
 
     def misses(self, chunk: Chunk) -> None:
-        """Take note that this will not be given: it has to be read from the log."""
+        """Record that this publication was missed, so that it must be read from the log."""
         topic = chunk.publication.topic
         if not self._follows(topic):
             return
@@ -190,7 +190,7 @@ class Listener:
 
     @property
     def is_behind(self) -> bool:
-        """Whether something has to be read from the log first, or is lost."""
+        """Whether something must be read from the log first, or is lost."""
         return bool(self._behind) or self._has_lost
 
     @property
@@ -264,7 +264,7 @@ class Listener:
         return given
 
     def _next_published(self) -> list[bytes] | None:
-        """Return what is wanted of the next publication, unless something comes before it that is in the log."""
+        """Return the wanted events of the next publication; None if there is none, or the log must be read first."""
         chunk = self._log.take(self)
         if chunk is None:
             return None

@@ -1,4 +1,4 @@
-"""The rows of a feed as events under their cursors, also of what was compacted."""
+"""Reads the rows of a feed as events with cursors, including compacted ones."""
 
 from __future__ import annotations
 
@@ -31,29 +31,29 @@ FIRST_ROWS = 16
 MOST_ROWS = 256
 ENOUGH_BYTES = 64 * 1024
 ENOUGH_EVENTS = 512
-"""How many rows make a page: at first, and at the most; what they ought to take in the log, and hold."""
+"""How many rows a page has: at first, and at most; and its intended size in the log, and number of events."""
 MOST_BYTES = 256 * 1024
-"""A page that holds as much takes no further row."""
+"""A page of this size gets no further row."""
 STEP = 32
-"""So many rows are read at a time: nobody knows before how much they hold."""
+"""How many rows are read at a time, since their size is not known in advance."""
 SHARED_BYTES = 1024 * 1024
 SHARED_PAGES = 16
-"""So many pages, those read last of all topics, are kept for others who come to the same place."""
+"""How much of the pages read last is kept, across all topics, for other followers at the same place."""
 SHARED_SECONDS = 1.0
-"""For so long: another process may have compacted or forgotten what they hold."""
+"""For how many seconds: another process may have compacted or forgotten their content."""
 AT_A_TIME = 16
-"""So many topics at the most are read at the same time."""
+"""How many topics are read at the same time at most."""
 
 _COMPACTED = DeltasCompacted.event_type
 _SHOW_RESPONSE: Final = {TextDelta.event_type: True, StepStarted.event_type: False, TurnStarted.event_type: False}
-"""Events of a turn that tell whether the text of an answer has begun by then."""
+"""Events of a turn that show whether the text of a response has begun by then."""
 _measure = msgspec.msgpack.Encoder().encode
 to_json = msgspec.json.Encoder().encode
-"""Encodes an envelope as it travels."""
+"""Encodes an envelope for transmission."""
 
 
 class Log(FeedJournal, Protocol):
-    """What is asked of the journal."""
+    """The journal, as needed for replay."""
 
     def read_feed(self, topic: str, *, after: int = 0, limit: int = 1000) -> list[FeedRow]:
         """See `Journal.read_feed`."""
@@ -65,10 +65,10 @@ class Log(FeedJournal, Protocol):
 
 
 def numbered(row: FeedRow) -> Iterator[tuple[int, Segment, Entry]]:
-    """Yield each entry of a row with its cursor and segment; what stands for a gap has the last cursor of that.
+    """Yield each entry of a row with its cursor and segment; an entry for a compacted gap has the gap's last cursor.
 
     Raises:
-        LogUnusableError: the gap is none.
+        LogUnusableError: the entry for the gap is invalid.
     """
     cursor = row.first_cursor
     for segment in row.segments:
@@ -81,13 +81,13 @@ def numbered(row: FeedRow) -> Iterator[tuple[int, Segment, Entry]]:
 
 
 def end_of(row: FeedRow, after: int) -> int:
-    """Return the last cursor of a row that is read behind a cursor.
+    """Return the last cursor of a row that follows the cursor `after`.
 
     Raises:
-        LogUnusableError: it does not come behind it.
+        LogUnusableError: the row does not follow it.
     """
     cursor = after
-    for cursor, _, _ in numbered(row):  # noqa: B007 - the last one is wanted
+    for cursor, _, _ in numbered(row):  # noqa: B007 - only the last one is needed
         pass
     if cursor <= after:
         message = f"the feed of {row.topic!r} goes back from event {after} to {cursor}; verify the log"
@@ -99,17 +99,17 @@ def last_of(row: FeedRow) -> Entry:
     """Return the last entry of a row.
 
     Raises:
-        LogUnusableError: it has none.
+        LogUnusableError: the row has no entries.
     """
     with reading(f"row {row.first_cursor} of the feed of {row.topic!r}"):
         return row.segments[-1].entries[-1]
 
 
 def opened(rows: Iterable[FeedRow], after: int) -> Iterator[Envelope]:
-    """Yield the events of rows that follow each other; the first holds what comes behind the cursor.
+    """Yield the events of consecutive rows; the first row holds the event after the cursor.
 
     Raises:
-        LogUnusableError: a row is missing, or holds what is not an event.
+        LogUnusableError: a row is missing, or an entry is not an event.
     """
     of: Segment | None = None
     context = Context()
@@ -127,7 +127,7 @@ def opened(rows: Iterable[FeedRow], after: int) -> Iterator[Envelope]:
 
 
 class Page:
-    """Events of a topic as they were read from the log, and their JSON once somebody wants it."""
+    """Events of a topic read from the log, with their JSON once it is needed."""
 
     __slots__ = ("_encoded", "envelopes", "first", "last", "read_at", "rows", "size", "topic")
 
@@ -142,11 +142,11 @@ class Page:
         self._encoded: list[bytes] | None = None
 
     def behind(self, cursor: int) -> int:
-        """Return the index of the first event behind the cursor."""
+        """Return the index of the first event after the cursor."""
         return bisect_right(self.envelopes, cursor, key=_cursor_of)
 
     def encoded(self) -> list[bytes]:
-        """Return all its envelopes as JSON."""
+        """Return the envelopes as JSON."""
         made = self._encoded
         if made is None:
             made = self._encoded = [to_json(envelope) for envelope in self.envelopes]
@@ -154,7 +154,7 @@ class Page:
 
 
 class Replay:
-    """Reads topics page by page. Thread-safe; what was read last serves all who come to the same place."""
+    """Reads topics page by page. Thread-safe; the last pages are shared by all followers at the same place."""
 
     def __init__(self, journal: Log) -> None:
         self._journal = journal
@@ -162,16 +162,16 @@ class Replay:
         self._reading = tuple(threading.Lock() for _ in range(AT_A_TIME))
 
     def read(self, topic: str, after: int, rows: int) -> tuple[Page, int]:
-        """Return a page that has the next event behind the cursor, which there must be, and its index there.
+        """Return a page that holds the next event after the cursor, which must exist, and its index there.
 
-        About so many rows are read, if any.
+        A page that must be read gets about `rows` rows.
 
         Raises:
             StorageError: the log cannot be read.
-            LogUnusableError: it lacks the next event.
+            LogUnusableError: the log lacks the next event.
             RuntimeClosedError: the log is closed.
         """
-        with self._reading[hash(topic) % AT_A_TIME]:  # who waits here finds what the other has read
+        with self._reading[hash(topic) % AT_A_TIME]:  # a thread that waited here finds the page that another has read
             page = self._found(topic, after)
             if page is None:
                 page = Page(self._rows(topic, after, rows), after)
@@ -180,15 +180,15 @@ class Replay:
         return page, page.behind(after)
 
     def forget(self, topic: str) -> None:
-        """Read the topic anew: the log says less of it than it did."""
+        """Drop the pages of the topic, whose rows in the log have changed."""
         with self._reading[hash(topic) % AT_A_TIME]:
             for page in [page for page in tuple(self._pages) if page.topic == topic]:
-                with contextlib.suppress(ValueError):  # it is gone already
+                with contextlib.suppress(ValueError):  # another thread has removed it
                     self._pages.remove(page)
 
     def _let_go(self) -> None:
-        """Keep no more pages than may be held, the newest in any case."""
-        with contextlib.suppress(IndexError):  # others let go, too
+        """Drop the oldest pages beyond the limit, but keep the newest one."""
+        with contextlib.suppress(IndexError):  # other threads may remove pages, too
             while len(self._pages) > 1 and sum(page.size for page in tuple(self._pages)) > SHARED_BYTES:
                 self._pages.popleft()
 
@@ -220,7 +220,7 @@ class Replay:
 
 
 class Pages:
-    """One follower's way through a topic: pages have as many rows as fit a size, by the page before."""
+    """One follower's progress through a topic: the number of rows per page adapts to the size of the previous page."""
 
     def __init__(self, replay: Replay, topic: str) -> None:
         self._replay = replay
@@ -228,7 +228,7 @@ class Pages:
         self._rows = FIRST_ROWS
 
     def read(self, after: int) -> tuple[Page, int]:
-        """Do as `Replay.read`."""
+        """Read the next page as `Replay.read` does."""
         page, index = self._replay.read(self._topic, after, self._rows)
         fitting = page.rows * min(ENOUGH_BYTES / page.size, ENOUGH_EVENTS / len(page.envelopes))
         self._rows = max(1, min(int(fitting), 2 * self._rows, MOST_ROWS))
@@ -236,7 +236,7 @@ class Pages:
 
 
 def fitting(lines: list[bytes], begin: int, room: int) -> list[bytes]:
-    """Return those from an index on, about so many bytes, but one at least."""
+    """Return the lines from an index on, about `room` bytes, but at least one."""
     end = begin
     while end < len(lines) and (room > 0 or end == begin):
         room -= len(lines[end])
@@ -245,10 +245,10 @@ def fitting(lines: list[bytes], begin: int, room: int) -> list[bytes]:
 
 
 def stream_of(session_id: str) -> str:
-    """Return the topic under which the log keeps a session's events.
+    """Return the topic under which the log stores a session's events.
 
     Raises:
-        SessionNotFoundError: no session can have this id.
+        SessionNotFoundError: the session id is invalid.
     """
     check_id("session_id", session_id)
     try:
@@ -259,7 +259,7 @@ def stream_of(session_id: str) -> str:
 
 
 def deleted_at(journal: Log, topic: str) -> int | None:
-    """Return the cursor of the topic's last event if that says that its session is no more."""
+    """Return the cursor of the topic's last event if it says that the session was deleted, else None."""
     for row in journal.read_feed_backwards(topic):
         if last_of(row).type == SessionDeleted.event_type:
             return max(cursor for cursor, _, _ in numbered(row))
@@ -268,7 +268,7 @@ def deleted_at(journal: Log, topic: str) -> int | None:
 
 
 def cursor_of_turn(journal: Log, topic: str, turn_id: str, first: str) -> int | None:
-    """Return the cursor of a turn's event of the type `first`, which is looked for from the end of the topic on."""
+    """Return the cursor of a turn's event of the type `first`, searching from the end of the topic, or None."""
     for row in journal.read_feed_backwards(topic):
         for cursor, segment, entry in numbered(row):
             if entry.type == first and segment.context.get("turn_id") == turn_id:
@@ -277,7 +277,7 @@ def cursor_of_turn(journal: Log, topic: str, turn_id: str, first: str) -> int | 
 
 
 def is_responding(journal: Log, topic: str, turn_id: str) -> bool:
-    """Return whether text of the turn's present answer is in the log; that is looked for from the end on."""
+    """Return whether the log has text of the turn's current response, searching from the end."""
     for row in journal.read_feed_backwards(topic):
         for _, segment, entry in reversed(list(numbered(row))):
             if segment.context.get("turn_id") != turn_id:

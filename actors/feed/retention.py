@@ -1,4 +1,4 @@
-"""What is not kept for ever: deltas of turns that are long over, consumers and requests that are long gone."""
+"""Retention: removes the deltas of old turns, and old consumers and requests."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ _MICROSECOND = timedelta(microseconds=1)
 
 
 class Retention(msgspec.Struct, metaclass=Spelled, frozen=True, kw_only=True):
-    """How long a runtime keeps what nobody may want any more. None: for ever.
+    """How long a runtime keeps data that is rarely needed later. None: for ever.
 
-    `deltas`: the pieces of text, thoughts and inputs of calls, of turns that are over; the whole messages are kept for
-    ever. In the place of the pieces stand `deltas_compacted` events, and all other events keep their cursors.
-    `consumers`: how far clients have come that have not subscribed or acknowledged anything since; who comes back
-    later begins anew. `requests`: that a request has been carried out, so that it is not if it is sent again.
-    `every`: how often that is looked after.
+    `deltas`: the pieces of text, thoughts and tool inputs, of finished turns; the complete messages are kept for ever.
+    The pieces are replaced by `deltas_compacted` events, and all other events keep their cursors. `consumers`: the
+    progress of clients that have not subscribed or acknowledged anything since; a client that returns later begins
+    anew. `requests`: the record that a request has been carried out, so that it is not when it is sent again. `every`:
+    how often the runtime removes old data.
 
     Raises:
-        ConfigurationError: a time is not a `timedelta`, or below zero; `every` is zero.
+        ConfigurationError: a time is not a `timedelta`, or is negative; `every` is zero.
     """
 
     deltas: timedelta | None = timedelta(hours=48)
@@ -46,7 +46,7 @@ class Retention(msgspec.Struct, metaclass=Spelled, frozen=True, kw_only=True):
 
 
 def retention_of(given: object) -> Retention:
-    """Return what is kept for how long; None says nothing of its own.
+    """Return the given retention, or the default one for None.
 
     Raises:
         ConfigurationError: it is not a `Retention`.
@@ -59,7 +59,7 @@ def retention_of(given: object) -> Retention:
 
 
 class Compacted(msgspec.Struct, frozen=True, kw_only=True):
-    """What was let go of: how many deltas, consumers and requests."""
+    """The number of removed deltas, consumers and requests."""
 
     deltas: int = 0
     consumers: int = 0
@@ -67,10 +67,10 @@ class Compacted(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Sweeper:
-    """Lets go, from time to time, of what is not to be kept. Thread-safe.
+    """Removes old data from time to time, as the retention says. Thread-safe.
 
-    Of several nodes on one log each compacts its own topics; consumers and requests are forgotten by whoever is first.
-    A consumer is seen by the node where it is, at each sweep: `consumers` is to be a good deal more than `every`.
+    If several nodes share a log, each compacts its own topics; consumers and requests are removed by the first node to
+    do so. A consumer is marked as seen by its node at each sweep: `consumers` should be much longer than `every`.
     """
 
     def __init__(
@@ -81,7 +81,7 @@ class Sweeper:
         now: Callable[[], int],
         is_here: Callable[[str], bool] | None = None,
     ) -> None:
-        """Sweep as `retention` says; `is_here` tells which topics this node may write. None: all."""
+        """Sweep as `retention` says; `is_here` returns whether this node may write a topic. None: it may write all."""
         self._feed = feed
         self._timetable = timetable
         self._retention = retention
@@ -95,15 +95,15 @@ class Sweeper:
             self._schedule()
 
     def take_up(self) -> None:
-        """Hear that topics are here that were not. From any thread."""
+        """Include topics that this node has taken over. Called from any thread."""
         self._compaction.take_up()
 
     def sweep(self) -> Compacted:
-        """Do it now.
+        """Remove old data now.
 
         Raises:
-            StorageError: the log cannot be read or written; what was let go of until then is gone.
-            RuntimeClosedError: it is closed.
+            StorageError: the log cannot be read or written; what was removed until then stays removed.
+            RuntimeClosedError: the log is closed.
         """
         retention, feed = self._retention, self._feed
         feed.clear_away()
@@ -118,7 +118,7 @@ class Sweeper:
         return Compacted(deltas=deltas, consumers=consumers, requests=requests)
 
     def close(self) -> None:
-        """Begin nothing any more, and stop soon what is being done. Idempotent."""
+        """Start no more sweeps, and soon stop one that is running. Idempotent."""
         with self._scheduling:
             self._closed = True
             if self._next is not None:
@@ -133,7 +133,7 @@ class Sweeper:
                 self._next = self._timetable.after(self._retention.every.total_seconds(), self._begin)
 
     def _begin(self) -> None:
-        with contextlib.suppress(RuntimeClosedError):  # the next runtime looks after it
+        with contextlib.suppress(RuntimeClosedError):  # the next runtime will do it
             self._feed.loops.in_thread(self._run)
 
     def _run(self) -> None:

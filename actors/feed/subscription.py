@@ -1,4 +1,4 @@
-"""A subscription to a session: its events one after the other, for threads and for asyncio, and acknowledgements."""
+"""A subscription to a session: its events in order, for threads and asyncio, with acknowledgements."""
 
 from __future__ import annotations
 
@@ -20,24 +20,24 @@ from reenact.domain.plain import seconds_of
 from reenact.domain.stream.events import Envelope, SessionDeleted
 
 GATHERED = 100
-"""So many events are acknowledged together, if that is done by itself; fewer when there is nothing else to do."""
+"""How many events are acknowledged together by automatic acknowledgement; fewer when there is nothing else to do."""
 AT_ONCE = 256
-"""About how many events of those just published a subscription takes at a time."""
+"""About how many published events a subscription takes at a time."""
 REST = 1024
-"""After so many events without a pause, one that is awaited lets other tasks of the loop go on."""
+"""After this many events without a pause, an awaited subscription lets other tasks of the loop run."""
 
 _LAST = SessionDeleted.event_type
 
 
 class Subscription:
-    """The events of one session, each once and in order, from behind a cursor on: those that were, then those to come.
+    """The events of one session after a cursor, each once and in order: the past ones, then new ones.
 
-    Iterate over it, with `for` or `async for`; or ask with `next` and `take`. It ends when the runtime closes and all
-    is handed out, after `session_deleted`, or by `unsubscribe`, which leaving its `with` block does, too. It is for one
-    consumer: of two threads that ask the same one, each gets other events.
+    Iterate with `for` or `async for`, or call `next` and `take`. The subscription ends when the runtime closes and all
+    events are delivered, after `session_deleted`, or by `unsubscribe`, which leaving its `with` block calls. It is for
+    one consumer: two threads that read it get different events.
 
-    Where the log cannot be read, asking raises `StorageError`; nothing is lost, and it can be asked again. If there is
-    more in the log when the runtime is closed, asking raises `RuntimeClosedError`.
+    If the log cannot be read, the call raises `StorageError`; nothing is lost, and it can be repeated. If there is more
+    in the log when the runtime is closed, the call raises `RuntimeClosedError`.
     """
 
     def __init__(self, position: FollowerPosition, loops: EventLoops, *, auto_ack: bool = False) -> None:
@@ -45,7 +45,7 @@ class Subscription:
         self.topic: Final = position.session_id
         """The session's id."""
         self.cursor = position.ahead
-        """The cursor of the last event that was handed out; at first the one it begins behind."""
+        """The cursor of the last delivered event; at first the one after which it begins."""
         self._position = position
         self._loops = loops
         self._lock = threading.Lock()
@@ -55,22 +55,22 @@ class Subscription:
         """Whether nothing more was published when the buffer was filled."""
         self._is_over = position.is_over
         self._loading: concurrent.futures.Future[None] | None = None
-        """The reading of a page on another thread; one who gave up may have begun it."""
+        """The reading of a page on another thread, possibly begun for a call that was cancelled."""
         self._waiters: dict[Waiter, Waker] = {}
-        """Who waits for the next event. Only single operations on it, which are atomic."""
+        """The waiters for the next event. Used only by single, atomic operations."""
         self._restless = 0
         self._auto_ack = auto_ack and position.consumer is not None
         self._begin = position.ahead
 
     @property
     def client_id(self) -> str | None:
-        """Under which name its acknowledgements are kept."""
+        """The client id under which acknowledgements are kept."""
         consumer = self._consumer
         return None if consumer is None else consumer.client_id
 
     @property
     def closed(self) -> bool:
-        """Whether nothing more comes."""
+        """Whether no more events will come."""
         with self._lock:
             return self._is_over or (self._index == len(self._buffer) and self._position.look(1)[0] is Need.OVER)
 
@@ -101,10 +101,10 @@ class Subscription:
         return envelope
 
     def next(self, timeout: float | None = None) -> RuntimeEvent | None:
-        """Return the next event; None if none has come within so many seconds, or none will.
+        """Return the next event; None if none comes within the timeout, or no more will.
 
         Raises:
-            StorageError: the log cannot be read; ask again.
+            StorageError: the log cannot be read; call again.
             RuntimeClosedError: the runtime is closed, and there is more in the log.
             InvalidInputError: the timeout is not a number.
         """
@@ -115,12 +115,12 @@ class Subscription:
         return self._come(deadline)
 
     def take(self, limit: int = 1000) -> list[RuntimeEvent]:
-        """Return what there is, at most so many events, without waiting for more.
+        """Return up to `limit` available events, without waiting for more.
 
         Raises:
-            StorageError: the log cannot be read; ask again.
+            StorageError: the log cannot be read; call again.
             RuntimeClosedError: the runtime is closed, and there is more in the log.
-            InvalidInputError: the limit is not a number above 0.
+            InvalidInputError: the limit is not a whole number above 0.
         """
         check_count(limit)
         if self._auto_ack:
@@ -140,37 +140,34 @@ class Subscription:
                 if need is Need.LOG:
                     self._load(after)
             except Exception:
-                if taken:  # who asks again hears of it
+                if taken:  # the next call raises it again
                     return taken
                 raise
 
     def gather(self, limit: int, *, waits: bool) -> list[RuntimeEvent]:
-        """Do as `take`: what there is is here, and need not be waited for."""
+        """Take events as `take` does; local events are available without waiting."""
         return self.take(limit)
 
     def ack(self, cursor: int | None = None) -> None:
-        """Acknowledge the events up to this cursor, by default up to the last that was handed out.
+        """Acknowledge the events up to this cursor, by default up to the last delivered one.
 
-        It is durable when this returns: a later subscription under the client id begins behind it. An older cursor than
-        one that is acknowledged already is ignored.
+        It is durable when this returns: a later subscription with the client id begins after it. A cursor below an
+        acknowledged one is ignored.
 
         Raises:
-            InvalidInputError: there is no client id, or no event of this cursor was handed out.
+            InvalidInputError: there is no client id, or no event with this cursor was delivered.
             StorageError: the log cannot be written.
-            RuntimeClosedError: it is closed.
+            RuntimeClosedError: the log is closed.
         """
         named(self._consumer, self.topic).ack(self.cursor if cursor is None else cursor, self.cursor)
 
     async def aack(self, cursor: int | None = None) -> None:
-        """Do the same as `ack` without blocking the event loop."""
+        """Acknowledge like `ack` without blocking the event loop."""
         waker = self._loops.waker(asyncio.get_running_loop())
         await named(self._consumer, self.topic).aack(self.cursor if cursor is None else cursor, self.cursor, waker)
 
     def when_more(self, waiter: Waiter) -> Callable[[], object]:
-        """Have the waiter called, on any thread, when there may be more, or nothing more comes; return what forgets it.
-
-        It must return at once, and is called at once if there is more.
-        """
+        """Call the waiter, on any thread, when there may be more events, or none will come; return a canceller."""
         need, after = self._look()
         if need is not Need.NEWS:
             waiter()
@@ -180,10 +177,10 @@ class Subscription:
         return partial(self._end_wait, waiter, ANY_THREAD)
 
     def unsubscribe(self) -> None:
-        """End it, and wake who waits for it. Idempotent.
+        """End the subscription and wake its waiters. Idempotent.
 
-        What it acknowledges by itself is durable when this returns. On an event loop, where nothing may wait, it
-        becomes so a moment later: the end of an `async with` block awaits it. What fails is logged.
+        Automatic acknowledgements are durable when this returns. On an event loop, which must not block, they become
+        durable a moment later: the end of an `async with` block awaits that. Failures are logged.
         """
         with self._leaving():
             if is_on_loop():
@@ -208,14 +205,14 @@ class Subscription:
 
     @contextlib.contextmanager
     def _leaving(self) -> Generator[None]:
-        """Hand out nothing more, and wake who waits; then, in the block, have acknowledged what is owed; and leave."""
+        """Deliver nothing more and wake the waiters; let the block acknowledge what is due; then leave."""
         with self._lock:
             self._is_over = True
             self._buffer, self._index = [], 0
         for waiter, waker in list(self._waiters.items()):
             waker.wake((waiter,))
         try:
-            with contextlib.suppress(RuntimeClosedError):  # what was dealt with before it closed is acknowledged
+            with contextlib.suppress(RuntimeClosedError):  # what was handled before it was closed has been acknowledged
                 yield
         except StorageError as error:
             log_unacknowledged(error)
@@ -223,7 +220,7 @@ class Subscription:
             self._position.leave()
 
     def _owing(self) -> Consumer | None:
-        """Return the consumer if not all that it has dealt with is acknowledged, durably."""
+        """Return the consumer if something that it has handled is not durably acknowledged yet."""
         consumer = self._consumer
         return None if consumer is None or self._position.dealt_with <= consumer.acknowledged else consumer
 
@@ -232,7 +229,7 @@ class Subscription:
         return self._position.consumer
 
     def _is_asked(self) -> None:
-        """Take what was handed out for dealt with; have it acknowledged when it is enough."""
+        """Treat the delivered events as handled; acknowledge them when they are enough."""
         consumer = self._consumer
         if consumer is not None and self.cursor > self._begin:
             self._position.dealt_with = self.cursor
@@ -240,7 +237,7 @@ class Subscription:
                 self._position.acknowledge()
 
     def _pop(self) -> RuntimeEvent | None:
-        """Hand out the next event that is at hand."""
+        """Return the next buffered event, if any."""
         with self._lock:
             index = self._index
             if index == len(self._buffer):
@@ -266,7 +263,7 @@ class Subscription:
         self._position.leave()
 
     def _look(self) -> tuple[Need, int]:
-        """Take what was published to hand; return what is needed to go on, and from behind which cursor."""
+        """Buffer published events; return what is needed to continue, and after which cursor."""
         with self._lock:
             return self._advance(), self._position.ahead
 
@@ -297,14 +294,14 @@ class Subscription:
             self._position.ahead = envelopes[-1].cursor or 0
 
     def _load(self, after: int) -> None:
-        """Take a page of the log to hand, unless somebody else has come further meanwhile."""
+        """Buffer a page of the log, unless another call has moved on meanwhile."""
         page, start = self._position.pages.read(after)
         with self._lock:
             if self._position.ahead == after and not self._is_over:
                 self._fill(page.envelopes, start)
 
     def _come(self, deadline: float | None) -> RuntimeEvent | None:
-        """Wait for the next event; None if none comes until the deadline, or none will."""
+        """Wait for the next event; return None if none comes before the deadline, or none will."""
         while True:
             envelope = self._pop()
             if envelope is not None:
@@ -334,7 +331,7 @@ class Subscription:
             self._end_wait(alarm.ring, ANY_THREAD)
 
     async def _arrive(self) -> RuntimeEvent | None:
-        """Do what `_come` does, and leave the loop to others meanwhile."""
+        """Wait for the next event as `_come` does, without blocking the event loop."""
         while True:
             envelope = self._pop()
             if envelope is not None:
@@ -369,7 +366,7 @@ class Subscription:
             self._end_wait(waiter, waker)
 
     async def _load_in_thread(self, after: int) -> None:
-        """Have the page read on another thread, unless that is under way; wait for it, or for the end."""
+        """Read the page on another thread, unless that has been started; wait for it, or for the end."""
         if self._loading is None or self._loading.done():
             self._loading = self._loops.in_thread(self._load, after)
         loading, loop = self._loading, asyncio.get_running_loop()
@@ -387,8 +384,8 @@ class Subscription:
             loading.result()
 
     def _begin_to_wait(self, waiter: Waiter, waker: Waker, after: int) -> bool:
-        """Have the waiter called when there may be more; False if there is, or nothing will be."""
-        self._waiters[waiter] = waker  # before it is looked whether it is over: `unsubscribe` does both the other way
+        """Call the waiter when there may be more events; return False if there are, or none will come."""
+        self._waiters[waiter] = waker  # before reading `_is_over`: `unsubscribe` does both in the opposite order
         return not self._is_over and self._position.topic.wait(waker, waiter, after)
 
     def _end_wait(self, waiter: Waiter, waker: Waker) -> None:
@@ -397,11 +394,11 @@ class Subscription:
 
 
 def _nothing() -> None:
-    """Forget nothing."""
+    """Do nothing: no waiter is registered."""
 
 
 def check_count(limit: object) -> None:
-    """Raise `InvalidInputError` unless so many events can be taken."""
+    """Raise `InvalidInputError` unless the limit is a whole number above 0."""
     if isinstance(limit, bool) or not isinstance(limit, int) or limit < 1:
         message = f"take() returns up to `limit` events, 1 or more, not {limit!r}"
         raise InvalidInputError(message)

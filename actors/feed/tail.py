@@ -1,12 +1,12 @@
-"""The tail of a log that several processes write: publishes what all of them write, in the order of the log.
+"""The tail of a log with several writing processes: publishes the commits of all, in the order of the log.
 
-The writer of this process hands its commits over, with the numbers of their rows. What follows the row published last
-is published at once, on the writer's thread. If others have written rows between, a thread of the tail reads these
-first, as far as somebody here wants them, and publishes what was handed over behind them. So a session may move
-between processes at any moment, and each row is published once, in its place: a row of this process, too, that was
-never handed over, since the answer to its commit was lost.
+This process's writer passes its commits on, with their row numbers. Rows that follow the last published one are
+published at once, on the writer's thread. If others have written rows in between, a thread of the tail reads these
+first, as far as there are followers for them, and then publishes the waiting commits. So a session may move between
+processes at any moment, and each row is published once, in its place: even a row of this process that was never passed
+on, because the response to its commit was lost.
 
-A row that takes the place of others, by compaction, before it was read here, is published with all that is in it.
+A row that has replaced others by compaction, before it was read here, is published with all its content.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ from reenact.domain.errors import LogUnusableError, RuntimeClosedError, reading
 from reenact.domain.stream.events import Context
 
 LOOK = 1.0
-"""Seconds after which it looks where the log ends, if nobody has told of a commit."""
+"""Seconds after which the tail reads the end of the log, if it gets no notification of a commit."""
 FIRST_PAUSE = 0.25
 LAST_PAUSE = 2.0
-"""Seconds until it reads again after a failure: the first time, and at most."""
+"""Seconds before reading again after a failure: the first time, and at most."""
 STEP = 128
-"""So many rows are read at a time."""
+"""How many rows are read at a time."""
 MOST_TOPICS = 1000
-"""If more than these are followed, the rows of all streams are read."""
+"""If more topics than this are followed, the rows of all streams are read."""
 MOST_EVENTS = 8192
-"""What was handed over and waits for rows of others is forgotten if it is more than this, and read from the log."""
+"""If more events than this wait for rows of others, they are dropped, and read from the log later."""
 PATIENCE = 5.0
 """Seconds that closing waits for the server, if the log is being read."""
 
@@ -43,7 +43,7 @@ _logger = logging.getLogger("reenact.feed")
 
 
 class SharedLog(Protocol):
-    """What is asked of the journal."""
+    """The journal, as needed by the tail."""
 
     def publish_by(self, publisher: Publisher) -> None:
         """See `PostgresJournal.publish_by`."""
@@ -77,23 +77,23 @@ class SharedLog(Protocol):
 class Tail:
     """Publishes the rows of a log that are written from now on. Thread-safe.
 
-    Without `start` it has no thread, and reads in `advance` alone.
+    Without `start` it has no thread, and reads only in `advance`.
     """
 
     def __init__(self, log: SharedLog, feed: Feed) -> None:
-        """Begin where the log ends now; nothing has been appended here since it was opened.
+        """Begin at the present end of the log; nothing has been appended here since it was opened.
 
         Raises:
             StorageError: the log cannot be read.
         """
         self._log = log
         self._feed = feed
-        # Held while a row is published, so that one comes after the other; never while the log is read.
+        # Held while a row is published, so that rows are published one by one; never while the log is read.
         self._lock = threading.Lock()
         self._position = log.last_row()
-        # Every row up to here is durable.
+        # All rows up to this number are durable.
         self._end = self._position
-        # Commits of this process behind the position, in their order.
+        # Commits of this process after the position, in order.
         self._handed_over: deque[tuple[range, Sequence[Publication]]] = deque()
         self._waiting_events = 0
         self._has_missed = True
@@ -107,20 +107,20 @@ class Tail:
         log.watch_rows(self._notice)
 
     def start(self) -> None:
-        """Read what others write, on a thread of its own, until this is closed."""
+        """Read what others write, on its own thread, until `close`."""
         self._thread = threading.Thread(target=self._run, name="reenact-tail", daemon=True)
         self._thread.start()
 
     @property
     def position(self) -> int:
-        """The number of the last row that is published, as far as somebody wanted it."""
+        """The number of the last row that is published, or was not needed."""
         return self._position
 
     def advance(self, *, looks: bool) -> None:
-        """Publish what is known to be durable, or all that is if it `looks` where the log ends.
+        """Publish the rows known to be durable, or, if it `looks`, all up to the end of the log.
 
         Raises:
-            StorageError: the log cannot be read; what was not published is next time.
+            StorageError: the log cannot be read; the remaining rows are published next time.
             RuntimeClosedError: the log is closed.
         """
         if looks:
@@ -134,7 +134,7 @@ class Tail:
                 self._reach(until if len(rows) < STEP else rows[-1].number)
 
     def close(self) -> None:
-        """Read nothing more; what was handed over is published, as is what is from now on. Idempotent."""
+        """Stop reading; waiting commits are published now, later ones as they come. Idempotent."""
         self._log.unwatch_rows(self._notice)
         self._ending.set()
         self._wake.set()
@@ -148,7 +148,7 @@ class Tail:
                     self._feed.publish(publications)
 
     def _hand_over(self, rows: range, publications: Sequence[Publication]) -> None:
-        """Publish a commit of this process, at once or when the rows before it are. On the thread that writes."""
+        """Publish a commit of this process, at once or after the rows before it. Called on the writing thread."""
         with self._lock:
             if not rows or self._closed:
                 self._feed.publish(publications)
@@ -164,7 +164,7 @@ class Tail:
             self._wake.set()
 
     def _notice(self, number: int) -> None:
-        """Hear that others have written up to this row, 0 if nobody knows how far. On the thread that listens."""
+        """Record that others have written up to this row; 0 if that is unknown. Called on the listening thread."""
         if not number:
             self._has_missed = True
         else:
@@ -200,13 +200,13 @@ class Tail:
         known = self._end
         end = self._log.last_row()
         with self._lock:
-            if end < known:  # a replica that took over lacks the last rows, and numbers others like them
+            if end < known:  # after a failover, the replica may lack the last rows, and assign their numbers again
                 self._end, self._position = end, min(end, self._position)
                 self._forget()
             self._end = max(self._end, end)
 
     def _next_gap(self) -> tuple[int, int, Collection[str] | None] | None:
-        """Publish what was handed over and is next; return which rows are to be read then, and of which topics."""
+        """Publish waiting commits that are next; return the range of rows to read then, and their topics."""
         with self._lock:
             while not self._ending.is_set():
                 rows, publications = self._first_handed_over()
@@ -217,14 +217,14 @@ class Tail:
                 until = min(self._end, rows[0] - 1) if rows else self._end
                 if until <= self._position:
                     return None
-                # Looked at after the end is known: whoever follows later needs nothing up to there.
+                # Checked after the end is known: a later follower needs no row up to there.
                 if not self._skip(until):
                     return self._position, until, self._feed.followed(MOST_TOPICS)
         return None
 
     def _first_handed_over(self) -> tuple[range, Sequence[Publication]]:
         waiting = self._handed_over
-        while waiting and waiting[0][0][0] <= self._position:  # it was read from the log, or nobody wanted it
+        while waiting and waiting[0][0][0] <= self._position:  # it was read from the log, or was not needed
             self._waiting_events -= _count(waiting.popleft()[1])
         return waiting[0] if waiting else (range(0), ())
 
@@ -239,7 +239,7 @@ class Tail:
         self._waiting_events = 0
 
     def _skip(self, until: int) -> bool:
-        """Go on to a row that is durable, without publishing any, if nobody wants anything."""
+        """Move on to a durable row without publishing, if there are no followers."""
         if self._feed.is_followed:
             return False
         self._reach(until)
@@ -274,10 +274,10 @@ class Tail:
 
 
 def _publications_of(row: WrittenRow) -> Iterator[Publication]:
-    """Yield what is published of a row, as its writer does.
+    """Yield the publications of a row, as its writer publishes them.
 
     Raises:
-        LogUnusableError: it cannot be read.
+        LogUnusableError: the row cannot be read.
     """
     if row.error is not None:
         raise row.error
@@ -289,7 +289,7 @@ def _publications_of(row: WrittenRow) -> Iterator[Publication]:
     if end_of(row.feed, row.first_cursor - 1) != end_of_row:
         message = f"row {row.first_cursor} of the feed of {row.stream!r} does not end at {end_of_row}"
         raise LogUnusableError(f"{message}; verify the log")
-    # Those of a segment are one publication, unless a gap that was compacted stands between them.
+    # The entries of a segment are one publication, unless a compacted gap lies between them.
     of: Segment | None = None
     first, entries = 0, list[Entry]()
     for cursor, segment, entry in numbered(row.feed):
@@ -305,7 +305,7 @@ def _publications_of(row: WrittenRow) -> Iterator[Publication]:
 
 
 def _typed(entry: Entry, segment: Segment, topic: str, cursor: int) -> Entry:
-    """Return the entry as its writer has it; whoever handles it finds nothing that cannot be read."""
+    """Return the entry with decoded data, as its writer publishes it, so that handlers find no unreadable data."""
     with reading(f"event {cursor} of the feed of {topic!r}"):
         envelope = enveloped(entry, Context(**segment.context), id_in_feed(topic, cursor), cursor)
     return Entry(entry.type, entry.at, envelope.data)

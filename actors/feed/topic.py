@@ -1,4 +1,4 @@
-"""A topic that is followed: its newest events, which all its followers share, and where each of them stands."""
+"""A followed topic: its latest events, shared by all its followers, and the followers' positions."""
 
 from __future__ import annotations
 
@@ -21,23 +21,23 @@ from reenact.domain.stream.events import Context, Envelope, SessionDeleted
 
 MOST_EVENTS = 2048
 MOST_BYTES = 2 * 1024 * 1024
-"""What of a topic is kept at the most; who is further behind reads the log."""
+"""The most that is kept of a topic; followers further behind read the log."""
 FEW_EVENTS = 128
 FEW_BYTES = 256 * 1024
-"""What of a topic may be kept although all who follow it have had it."""
+"""What may be kept of a topic although all its followers have had it."""
 ALL_BYTES = 64 * 1024 * 1024
-"""What of all topics together is kept, about, at the most; then the one that grows keeps only its newest."""
+"""About the most that is kept of all topics together; beyond that, a growing topic keeps only its latest events."""
 ENVELOPE = 1024
-"""Bytes that the envelope of an event and its JSON take, about, besides what it says."""
+"""The approximate size in bytes of an event's envelope and JSON, besides its data."""
 
 NOW = -1
-"""Stands for the cursor of one who follows a topic from now on, until something is published."""
+"""Stands for the cursor of a follower that begins now, until something is published."""
 
 _measure = msgspec.msgpack.Encoder().encode
 
 
 class Chunk:
-    """One publication. Its envelopes, and their JSON, are made when somebody first wants them, and then serve all."""
+    """One publication. Its envelopes and their JSON are created when first needed, and shared."""
 
     __slots__ = (
         "_context",
@@ -56,11 +56,11 @@ class Chunk:
     def __init__(self, publication: Publication, new_id: Callable[[str], str]) -> None:
         self.publication = publication
         self.types = [entry.type for entry in publication.segment.entries]
-        """Those of its events."""
+        """The types of its events."""
         self.first = publication.first_cursor or 0
         self.end = self.first + len(self.types) - 1
         self.length = 0
-        """How many bytes its JSON has, once it is made."""
+        """The size of its JSON in bytes, once it is created."""
         self._new_id = new_id
         self._size = 0
         self._context: Context | None = None
@@ -73,28 +73,28 @@ class Chunk:
 
     @property
     def size(self) -> int:
-        """About how much memory it takes, in bytes."""
+        """Its approximate memory use in bytes."""
         if not self._size:
             self._size = len(_measure(self.publication.segment)) + ENVELOPE * len(self)
         return self._size
 
     @property
     def is_last(self) -> bool:
-        """Whether nothing of its topic comes behind it."""
+        """Whether it is the last of its topic."""
         return self.types[-1] == SessionDeleted.event_type
 
     @property
     def session_id(self) -> str | None:
-        """The session that its events are of."""
+        """The session of its events."""
         return self.publication.segment.context.get("session_id")
 
     def envelope(self, index: int) -> Envelope:
-        """Return the envelope of one of its events: the same one to all."""
+        """Return the envelope of one of its events, the same object for all callers."""
         type_ = self.types[index]
         return (self._made.get(type_) or self._make(type_))[index]
 
     def _make(self, type_: str) -> dict[int, Envelope]:
-        """Make the envelopes of all its events of the type: whoever wants one wants the others."""
+        """Create the envelopes of all its events of the type: a caller that needs one usually needs the others."""
         segment, topic, first = self.publication.segment, self.publication.topic, self.first
         context = self._context
         if context is None:
@@ -106,7 +106,7 @@ class Chunk:
             for index, entry in enumerate(segment.entries)
             if entry.type == type_
         }
-        return self._made.setdefault(type_, made)  # two threads may come here at once
+        return self._made.setdefault(type_, made)  # two threads may get here at the same time
 
     def envelopes(self) -> list[Envelope]:
         """Return the envelopes of all its events."""
@@ -126,7 +126,7 @@ class Chunk:
 
 
 class Budget:
-    """What all topics keep together. Thread-safe."""
+    """The memory used by all topics together. Thread-safe."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -134,19 +134,19 @@ class Budget:
 
     @property
     def is_spent(self) -> bool:
-        """Whether it is more than may be."""
+        """Whether it exceeds the limit."""
         return self.bytes > ALL_BYTES
 
     def add(self, size: int) -> None:
-        """Count so many more, or fewer."""
+        """Add to the used bytes; negative to subtract."""
         with self._lock:
             self.bytes += size
 
 
 class Topic(Awaited):
-    """What those who follow a topic have in common. Thread-safe.
+    """The shared state of a topic's followers. Thread-safe.
 
-    Everything up to `end` is durable. What is kept is the end of that, without holes; all else is in the log.
+    Everything up to `end` is durable. The latest part of that is kept, without gaps; the rest is in the log.
     """
 
     def __init__(self, name: str, budget: Budget) -> None:
@@ -155,11 +155,11 @@ class Topic(Awaited):
         self._budget = budget
         self.end = 0
         self.known = False
-        """Whether `end` has been looked up."""
+        """Whether `end` has been read from the log."""
         self.newest: Chunk | None = None
-        """What was published last since the topic is followed."""
+        """The last publication since the topic has followers."""
         self.begun: int | None = None
-        """The cursor in front of what was first published since it is followed; None before that."""
+        """The cursor before the first publication since the topic has followers; None before that."""
         self._followers: set[FollowerPosition] = set()
         self._chunks: list[Chunk] = []
         self._firsts: list[int] = []
@@ -170,39 +170,39 @@ class Topic(Awaited):
 
     @property
     def kept(self) -> tuple[int, int]:
-        """How many events are kept, and how many bytes they take, about."""
+        """The number of kept events, and their approximate size in bytes."""
         return self._events, self._bytes
 
     @property
     def is_followed(self) -> bool:
-        """Whether anybody follows it."""
+        """Whether it has followers."""
         return bool(self._followers)
 
     def acknowledge(self) -> None:
-        """Have acknowledged what those who follow it have dealt with."""
+        """Acknowledge what its followers have handled."""
         with self.lock:
             followers = tuple(self._followers)
         for follower in followers:
             follower.acknowledge()
 
     def join(self, follower: FollowerPosition) -> None:
-        """Keep what the follower has yet to read, within bounds."""
+        """Add a follower, for which events are kept, within bounds."""
         with self.lock:
             self._followers.add(follower)
 
     def part(self, follower: FollowerPosition) -> None:
-        """Keep nothing for the follower. Idempotent."""
+        """Remove the follower. Idempotent."""
         with self.lock:
             self._followers.discard(follower)
 
     def ends_at(self, end: int) -> None:
-        """Take note that the log has the topic's events up to `end`."""
+        """Record that the log has the topic's events up to `end`."""
         with self.lock:
             self.end = max(self.end, end)
             self.known = True
 
     def reaches(self, first: int, end: int) -> Woken:
-        """Take note that these cursors can only be read from the log; return who is to be woken."""
+        """Record that these cursors can only be read from the log; return the waiters to wake."""
         with self.lock:
             if self.begun is None:
                 self.begun = first - 1
@@ -210,10 +210,10 @@ class Topic(Awaited):
             return self._wake()
 
     def append(self, chunk: Chunk) -> Woken:
-        """Add what was published; return who is to be woken."""
+        """Add a publication; return the waiters to wake."""
         with self.lock:
             if chunk.is_last or (self._chunks and chunk.first != self._chunks[-1].end + 1):
-                self._drop(len(self._chunks))  # another writer was here, or it was forgotten: the log knows
+                self._drop(len(self._chunks))  # another writer appended, or the session was forgotten: read the log
             self.newest = chunk
             if self.begun is None:
                 self.begun = chunk.first - 1
@@ -228,9 +228,9 @@ class Topic(Awaited):
             return self._wake()
 
     def since(self, cursor: int, at_once: int) -> list[Chunk] | None:
-        """Return what comes behind the cursor, beginning with the chunk that holds it: about so many events.
+        """Return about `at_once` events after the cursor, in chunks of which the first holds the next event.
 
-        Nothing if there is nothing yet; None if it has to be read from the log.
+        Returns an empty list if there are none yet, None if they must be read from the log.
         """
         with self.lock:
             if cursor >= self.end:
@@ -244,7 +244,7 @@ class Topic(Awaited):
             return chunks[start : bisect_right(self._firsts, cursor + at_once, lo=start + 1)]
 
     def wait(self, waker: Waker, waiter: Waiter, cursor: int) -> bool:
-        """Have the waiter called when there is something behind the cursor; False if there is, or nothing will be."""
+        """Call the waiter when there is something after the cursor; return False if there is, or nothing will be."""
         with self.lock:
             is_behind = self.begun is not None if cursor == NOW else self.end > cursor
             if is_behind or self.closed:
@@ -253,13 +253,13 @@ class Topic(Awaited):
             return True
 
     def clear(self) -> None:
-        """Keep nothing: nobody follows it."""
+        """Drop all events, since there are no followers."""
         with self.lock:
             self._drop(len(self._chunks))
             self.newest = None
 
     def _trim(self) -> None:
-        """Drop what all have had, and what is too much; look again when there is twice as much as is left."""
+        """Drop what all followers have had, and what exceeds the limits; check again when the rest has doubled."""
         chunks = self._chunks
         slowest = min((follower.ahead for follower in self._followers), default=self.end)
         gone = bisect_right(self._firsts, slowest)
@@ -288,7 +288,7 @@ class Topic(Awaited):
 
 
 class Need(Enum):
-    """What a follower needs to go on."""
+    """What a follower needs to continue."""
 
     NOTHING = auto()
     LOG = auto()
@@ -297,9 +297,10 @@ class Need(Enum):
 
 
 class FollowerPosition:
-    """The position of one follower of a topic. Not thread-safe but for `leave`.
+    """The position of one follower of a topic. Only `leave` is thread-safe.
 
-    The topic refers to it until it has left; its owner, to whom nobody else refers, leaves it when it is collected.
+    The topic refers to it until it has left. It leaves when its owner is garbage-collected; nothing else may refer to
+    the owner.
     """
 
     def __init__(
@@ -313,27 +314,27 @@ class FollowerPosition:
         self.topic = topic
         self.session_id = session_id
         self.pages = pages
-        """Read the topic's log."""
+        """Reads the topic from the log."""
         self.ahead = 0
         """The cursor of the last event that was taken."""
         self.consumer: Consumer | None = None
-        """Under whose name the events are acknowledged."""
+        """The consumer for which events are acknowledged."""
         self.dealt_with = 0
-        """The cursor up to which they are to be acknowledged without being asked for it; 0 if none are."""
+        """The cursor up to which events are to be acknowledged automatically; 0 for none."""
         self.is_over = False
-        """Whether nothing can come any more: the session was deleted, and that event was taken."""
+        """Whether nothing more can come: the session was deleted, and that event was taken."""
         self.has_left = False
         self._leave = leave
         self._abandon = abandon
 
     def belongs_to(self, owner: object) -> None:
-        """Leave, some time after the owner was collected as garbage."""
-        # Whoever collects garbage may hold any lock, so that nothing may be done there but to leave word.
+        """Leave some time after the owner is garbage-collected."""
+        # The garbage collector may run with any lock held, so nothing may be done here but to append a note.
         weakref.finalize(owner, self._abandon, self).atexit = False
 
     def look(self, at_once: int) -> tuple[Need, list[Chunk]]:
-        """Return what was published behind the cursor, about so many events, or else what it needs to go on."""
-        closed = self.topic.closed  # looked at first: what was published before it was closed still counts
+        """Return about `at_once` published events after the cursor, or else what is needed to continue."""
+        closed = self.topic.closed  # read first: what was published before closing still counts
         if self.ahead == NOW:
             if self.topic.begun is None:
                 return Need.OVER if closed else Need.NEWS, []
@@ -346,12 +347,12 @@ class FollowerPosition:
         return Need.OVER if closed or self.is_over else Need.NEWS, chunks
 
     def acknowledge(self) -> None:
-        """Have what was dealt with acknowledged, some time; what fails is acknowledged again later, or by `ack`."""
+        """Start to acknowledge what was handled; a failure is made up for later, or by `ack`."""
         consumer, cursor = self.consumer, self.dealt_with
         if consumer is not None and cursor > consumer.said:
-            with contextlib.suppress(RuntimeClosedError, StorageError):  # it is closed, or for reading only
+            with contextlib.suppress(RuntimeClosedError, StorageError):  # the log is closed, or open for reading only
                 consumer.send(cursor, log_unacknowledged)
 
     def leave(self) -> None:
-        """Follow the topic no more. Idempotent."""
+        """Stop following the topic. Idempotent."""
         self._leave(self)

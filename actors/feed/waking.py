@@ -1,4 +1,4 @@
-"""Wakes threads and event loops that wait for events: a loop once for all that wait on it, threads one by one."""
+"""Wakes threads and event loops that wait for events: a loop once for all its waiters, threads one by one."""
 
 from __future__ import annotations
 
@@ -16,27 +16,27 @@ from reenact.domain.errors import RuntimeClosedError
 P = ParamSpec("P")
 R = TypeVar("R")
 THREADS = 4
-"""How many threads read the log for those who wait on event loops."""
+"""How many threads read the log for waiters on event loops."""
 CLOSED = "the runtime is closed; open it again to follow its sessions"
 
 Waiter: TypeAlias = Callable[[], object]
-"""Called when there may be more, or nothing more comes; must return at once."""
+"""Called when there may be more, or nothing more will come; must return at once."""
 
 
 class Waker(Protocol):
     """Calls waiters on their thread or event loop."""
 
     def wake(self, waiters: Collection[Waiter]) -> None:
-        """Call each of them, soon. May be called on any thread; returns at once."""
+        """Call the waiters soon. May be called on any thread; returns at once."""
         ...
 
 
 Woken: TypeAlias = Iterable[tuple[Waker, Collection[Waiter]]]
-"""The waiters to be called once everything of a commit is published."""
+"""The waiters to call once everything of a commit is published."""
 
 
 class _Threads:
-    """Wakes threads: their waiters may be called anywhere."""
+    """Wakes threads: their waiters may be called on any thread."""
 
     def wake(self, waiters: Collection[Waiter]) -> None:
         for waiter in waiters:
@@ -47,11 +47,11 @@ ANY_THREAD: Final[Waker] = _Threads()
 
 
 _GLANCE = 1.0
-"""Seconds after which the main thread looks whether there was a signal."""
+"""Seconds after which the main thread checks for signals."""
 
 
 class Alarm:
-    """What one thread waits for. The wait of the main thread can be interrupted from the keyboard."""
+    """An event for which one thread waits. The main thread's wait can be interrupted from the keyboard."""
 
     __slots__ = ("_lock",)
 
@@ -60,19 +60,19 @@ class Alarm:
         self._lock.acquire()
 
     def wait(self, seconds: float | None) -> None:
-        """Return when it has rung, or after so many seconds."""
+        """Wait for `ring`, or for this many seconds."""
         until = math.inf if seconds is None else time.monotonic() + seconds
         longest = threading.TIMEOUT_MAX
         if threading.current_thread() is threading.main_thread():
-            # Python does not see a signal that comes right before it blocks, until it blocks no more.
+            # Python does not handle a signal that arrives right before it blocks until it no longer blocks.
             longest = _GLANCE
         while not self._lock.acquire(timeout=max(0.0, min(longest, until - time.monotonic()))):
             if time.monotonic() >= until:
                 return
 
     def ring(self) -> None:
-        """Let the thread go on. What rings twice, or too late, does no harm."""
-        with contextlib.suppress(RuntimeError):  # it rings already
+        """Wake the thread. Ringing twice, or too late, is harmless."""
+        with contextlib.suppress(RuntimeError):  # it is ringing already
             self._lock.release()
 
 
@@ -86,13 +86,13 @@ def wake(woken: Iterable[tuple[Waker, Collection[Waiter]]]) -> None:
 
 
 def set_result(future: asyncio.Future[R], result: R) -> None:
-    """Set the future's result, unless nobody waits for it any more."""
+    """Set the future's result, unless it is done or cancelled."""
     if not future.done():
         future.set_result(result)
 
 
 def is_on_loop() -> bool:
-    """Return whether the caller runs on an event loop, which must not be held up."""
+    """Return whether the caller runs on an event loop, which must not be blocked."""
     try:
         asyncio.get_running_loop()
     except RuntimeError:
@@ -101,7 +101,7 @@ def is_on_loop() -> bool:
 
 
 class LoopWaker:
-    """Calls waiters on an event loop, which is woken once however many they are; if it is closed, nothing is called."""
+    """Calls waiters on an event loop, waking it once for all; if the loop is closed, does nothing."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self.loop = loop
@@ -111,7 +111,7 @@ class LoopWaker:
     def wake(self, waiters: Collection[Waiter]) -> None:
         with self._lock:
             self._woken.append(waiters)
-            if len(self._woken) > 1:  # the loop is to call them, and has not yet
+            if len(self._woken) > 1:  # a call is already scheduled
                 return
         try:
             self.loop.call_soon_threadsafe(self._call)
@@ -128,7 +128,7 @@ class LoopWaker:
 
 
 class EventLoops:
-    """The event loops on which events are awaited: a waker for each, and threads that block in their stead.
+    """The event loops on which events are awaited: a waker for each, and threads that block in their place.
 
     Thread-safe.
     """
@@ -149,7 +149,7 @@ class EventLoops:
             return self._wakers.setdefault(loop, LoopWaker(loop))
 
     def in_thread(self, work: Callable[P, R], *given: P.args, **named: P.kwargs) -> Future[R]:
-        """Have one of the threads do it.
+        """Run the work on one of the threads.
 
         Raises:
             RuntimeClosedError: the feed is closed.
@@ -160,21 +160,21 @@ class EventLoops:
             raise RuntimeClosedError(CLOSED) from None
 
     def close(self) -> None:
-        """Begin nothing any more, and wait for what the threads do."""
+        """Accept no more work, and wait for the threads."""
         self._threads.shutdown()
 
 
 class Awaited:
-    """Something that can be waited for: until it goes on, or is closed. The lock protects who waits."""
+    """A base for something to wait for: until it changes or is closed. The lock protects the waiters."""
 
     def __init__(self) -> None:
         self.lock = threading.Lock()
         self.closed = False
-        """Whether nothing more comes."""
+        """Whether nothing more will come."""
         self._waiting: dict[Waker, set[Waiter]] = {}
 
     def forget(self, waker: Waker, waiter: Waiter) -> None:
-        """Do not call the waiter any more."""
+        """Remove the waiter."""
         with self.lock:
             waiters = self._waiting.get(waker)
             if waiters is not None:
@@ -183,13 +183,13 @@ class Awaited:
                     del self._waiting[waker]
 
     def finish(self) -> Woken:
-        """Let nothing more come; return who is to be woken."""
+        """Close it; return the waiters to wake."""
         with self.lock:
             self.closed = True
             return self._wake()
 
     def _await(self, waker: Waker, waiter: Waiter) -> None:
-        """Have the waiter called next time."""
+        """Call the waiter at the next change."""
         waiters = self._waiting.get(waker)
         if waiters is None:
             self._waiting[waker] = {waiter}
@@ -197,7 +197,7 @@ class Awaited:
             waiters.add(waiter)
 
     def _wake(self) -> Woken:
-        """Return those who are to be woken; they wait no more."""
+        """Return the waiters to wake, and remove them."""
         if not self._waiting:
             return ()
         waiting, self._waiting = self._waiting, {}
