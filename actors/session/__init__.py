@@ -1,1 +1,1 @@
-"""The session actor, and its side of the environment."""
+"""The session actor, and its connection to the agent's environment."""

@@ -1,4 +1,4 @@
-"""The session actor: records what is decided about a session and its agent, and drives the agent's environment."""
+"""The session actor: records decisions about a session and its agent, and drives the agent's environment."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ _ACTED_ON: Final = frozenset(
         *(heard_events.AgentStarted, heard_events.ImageChanged, heard_events.AgentStopped),
     }
 )
-"""The types of what is heard that the session acts on itself; the environment is told of all else as it is."""
+"""The event types on which the session itself acts; all others are passed to the environment unchanged."""
 _ENDS: Final = Interrupt, Stop, Delete
 LOST = Failure("storage_error", "the log could not be written; the rest of the answer is lost", retryable=True)
 Reply: TypeAlias = str | bool | SessionInfo | Schedule | Segment | ReportChild | None
@@ -106,7 +106,7 @@ def _check_passed(checked: Sequence[GuardChecked]) -> None:
 
 
 class SessionActor(EventSourcedActor[Session, SessionCommand, SessionEvent]):
-    """One session: decides, records, believes; then lets the environment act."""
+    """One session: decides, records and updates its state; then lets the environment act."""
 
     category = "session"  # the stream is also the topic of the session's feed
     initial = Session()
@@ -119,7 +119,7 @@ class SessionActor(EventSourcedActor[Session, SessionCommand, SessionEvent]):
     snapshot_type = msgspec.Raw
     to_snapshot = staticmethod(kept)
     from_snapshot = staticmethod(taken_from)
-    cause = staticmethod(cause_of)  # pyright: ignore[reportAssignmentType]  # it needs no actor
+    cause = staticmethod(cause_of)  # pyright: ignore[reportAssignmentType]  # it does not use the actor
 
     def __init__(self, context: ActorContext, ports: Ports) -> None:
         super().__init__(context)
@@ -129,10 +129,10 @@ class SessionActor(EventSourcedActor[Session, SessionCommand, SessionEvent]):
         self._recorded_at = 0
 
     def on_start(self) -> None:
-        """Have the session, before its log is read: from now on no other process changes it.
+        """Lock the session before its log is read: from now on no other process changes it.
 
         Raises:
-            SessionLockedError: another process has it.
+            SessionLockedError: another process has locked it.
         """
         locks = self._ports.locks
         if locks is not None and not locks.claim(self.context.stream):
@@ -140,11 +140,11 @@ class SessionActor(EventSourcedActor[Session, SessionCommand, SessionEvent]):
             raise SessionLockedError(self.context.id, owner.pid, owner.host)
 
     def on_restored(self, state: Session) -> Session:
-        """Have the conversation read when somebody asks for it."""
+        """Let the conversation be read from the log on demand."""
         return reading(state, self._conversation)
 
     def on_recovered(self) -> Sequence[SessionCommand]:
-        """Go on with the agent that the log says is live, or end it, as the runtime is configured."""
+        """Continue with the agent that is live in the log, or end it, depending on the runtime's `recovery`."""
         agent, turn = self.state.agent, self.state.turn
         self._ask_family()
         if agent is None:
@@ -153,12 +153,12 @@ class SessionActor(EventSourcedActor[Session, SessionCommand, SessionEvent]):
             return ()
         at = self._ports.now()
         published = SoFar() if turn is None else published_of(self._ports.journal, self.context.stream, turn.id)
-        if self._ports.agent_is_known(agent.id):  # the log failed under this very agent, and can be read again
+        if self._ports.agent_is_known(agent.id):  # the log failed while this agent was running, and can be read again
             if self._agent.revive(self.state, agent.id):
                 if turn is None:
                     return ()
                 ended = published.stop_reason is not None or published.failure is not None
-                if self.state.round is not None or not ended:  # the answer that began a round has had its end
+                if self.state.round is not None or not ended:  # the answer that began a round has already ended
                     published = msgspec.structs.replace(published, failure=LOST, untold=True)
                 return (Finish(turn_id=turn.id, so_far=published, at=at),)
         elif turn is None and self._comes_from_another_node() and self._agent.revive(self.state, agent.id):
@@ -182,7 +182,7 @@ class SessionActor(EventSourcedActor[Session, SessionCommand, SessionEvent]):
         return events.after if isinstance(events, Decided) else super().evolve_all(state, events)
 
     def prepare(self, command: SessionCommand) -> SessionCommand:
-        """Add what only the actor knows: the rules of the loop, and what has come in of the answer that would end."""
+        """Complete the command with what only the actor knows: the loop's rules, and the answer received so far."""
         match command:
             case Receive() | Finish() | Report():
                 pass
@@ -230,9 +230,9 @@ class SessionActor(EventSourcedActor[Session, SessionCommand, SessionEvent]):
         after: Session,
         recorded_at: int,
     ) -> tuple[Kept, tuple[Segment, ...]]:
-        """Return what the session's feed says, which is derived from the events whenever it is read, and the response.
+        """Return the session's feed entries, which are derived from the events when they are read, and the response.
 
-        That may not come later than what it brings about.
+        The response must not be published later than the effects of the command.
         """
         needs = announcing.needed(before, events)
         self._heard = announcing.announce(self.context.id, needs, events)
@@ -243,7 +243,7 @@ class SessionActor(EventSourcedActor[Session, SessionCommand, SessionEvent]):
     def remember(
         self, command: SessionCommand, events: tuple[SessionEvent, ...], after: Session, recorded_at: int
     ) -> Remembered | None:
-        """Return the request that the command carries out, with its answer."""
+        """Return the request that the command carries out, with its response."""
         if not isinstance(command, IdempotentCommand) or command.once is None:
             return None
         if isinstance(command, Receive) and refusal_in(command.checked) is not None:
@@ -259,7 +259,7 @@ class SessionActor(EventSourcedActor[Session, SessionCommand, SessionEvent]):
         return remembered(command, answer, recorded_at)
 
     def on_committed(self, command: SessionCommand, events: tuple[SessionEvent, ...]) -> None:
-        """Let the environment act on what is durable now."""
+        """Let the environment act on the durable events."""
         self._ports.log_works(self.context.id)
         heard, self._heard = self._heard, ()
         for context, data in heard:
@@ -268,13 +268,13 @@ class SessionActor(EventSourcedActor[Session, SessionCommand, SessionEvent]):
                 continue
             match data:
                 case heard_events.UserMessage():
-                    pass  # the environment hears it when its turn begins
+                    pass  # the environment gets it when its turn begins
                 case heard_events.TurnStarted() if _is_continued(data.turn_id, events):
                     self._agent.enter(data.turn_id, context)
                 case heard_events.TurnStarted() | heard_events.StepStarted():
                     self._agent.ask(self.state, context, data)
                 case heard_events.ToolStarted() if self.state.children and self._is_child(data.id):
-                    pass  # no tool runs
+                    pass  # the call runs a child session, not a tool
                 case heard_events.ToolStarted():
                     self._agent.run_tool(self.state, context, data)
                 case heard_events.AgentStarted():
@@ -296,7 +296,7 @@ class SessionActor(EventSourcedActor[Session, SessionCommand, SessionEvent]):
             self._tell_answer(command)
 
     def reply(self, command: SessionCommand, events: tuple[SessionEvent, ...]) -> Reply:
-        """Return the agent's id, the turn's id or the response that was published, or the session that was created.
+        """Return the agent's id, the turn's id, the published response, or the session, depending on the command.
 
         Raises:
             MessageRefusedError: a guard has refused the message.
@@ -306,10 +306,10 @@ class SessionActor(EventSourcedActor[Session, SessionCommand, SessionEvent]):
         return self._answer(command, events, self.state, self._recorded_at)
 
     def on_lost(self, error: Exception) -> None:
-        """The log could not be written: let go of the environment; the next incarnation finds out how things stand."""
+        """Dispose of the environment, as the log could not be written; the next incarnation reads the actual state."""
         self._agent.disconnect()
         agent = self.state.agent
-        if isinstance(error, ShardMovedError):  # the next incarnation is at another node
+        if isinstance(error, ShardMovedError):  # the next incarnation is on another node
             logger.info("session %s: %s", self.context.id, error)
             if agent is not None:
                 self._ports.agent_ends(agent.id)
@@ -319,31 +319,31 @@ class SessionActor(EventSourcedActor[Session, SessionCommand, SessionEvent]):
             self._ports.log_fails(self.context.id, error)
 
     def can_passivate(self) -> bool:
-        """A live agent stays: its environment may know more than the log."""
+        """Return False for a live agent: its environment may hold state that is not in the log."""
         return self.state.agent is None
 
     def can_leave(self) -> bool:
-        """Another node can go on with an agent that is at nothing, or waits for people."""
+        """Return whether no turn is running: another node can then continue with the agent."""
         return self.state.turn is None
 
     def on_stop(self) -> None:
-        """Let go of the environment, and of the session if no agent is live in it."""
+        """Dispose of the environment, and unlock the session if no agent is live in it."""
         self._agent.disconnect()
         agent, nodes = self.state.agent, self._ports.nodes
         if agent is not None and nodes is not None and not nodes.may_start(self.context.stream):
-            self._ports.agent_ends(agent.id)  # it lives on at another node
+            self._ports.agent_ends(agent.id)  # it stays live on another node
         if self._ports.locks is not None and self.state.agent is None:
             self._ports.locks.release(self.context.stream)
 
     def _make_child(self, command: BeginChild) -> None:
-        """Make the environment of a child that is to begin; if there is none to be had, its turn will say so."""
+        """Prepare the environment of a child session; if none is available, its turn fails with that error."""
         if self.state.id is None:
             of_image = command.container_id, command.image_id, command.image_revision
             created = SessionCreated(command.session_id, *of_image, command.parent, command.budget)
             self._agent.prepare_child(evolve(Session(), created), command.agent_id)
 
     def _tell_family(self, command: SessionCommand, events: tuple[SessionEvent, ...]) -> None:
-        """Tell children and parent what has become true for them."""
+        """Send children and parent the commands that follow from the events."""
         before, new_id, at = self.version - len(events), self._ports.new_id, self._ports.now()
         for letter in family.letters(self.state, events, before, new_id=new_id, mark=self._mark, at=at):
             self._ports.tell_kin(*letter)
@@ -351,7 +351,7 @@ class SessionActor(EventSourcedActor[Session, SessionCommand, SessionEvent]):
             self._ask_family()
 
     def _ask_family(self) -> None:
-        """Ask the children how they stand of which nobody has said how they ended; wake the parent, which asks, too."""
+        """Ask children that have not reported their end for their state, and wake the parent, which asks in turn."""
         new_id, at = self._ports.new_id, self._ports.now()
         for letter in family.questions(self.state, self._starts, new_id=new_id, mark=self._mark, at=at):
             self._ports.tell_kin(*letter)
@@ -375,12 +375,12 @@ class SessionActor(EventSourcedActor[Session, SessionCommand, SessionEvent]):
         return self.replay(journal.read(self.context.stream, after=-1), journal).conversation
 
     def _leave_to_others(self) -> None:
-        """Leave memory once nothing waits here, so that another process may have the session."""
+        """Leave memory once no message waits, so that another process can lock the session."""
         if self._ports.locks is not None:
             self.ask_to_leave()
 
     def _fired(self, command: FireSchedule) -> FireSchedule:
-        """Return the command with an agent if one is to be started, and can be; else the message waits for one."""
+        """Return the command with an agent if one must be started and can be; otherwise the message waits for one."""
         new_id, agent_id = self._ports.new_id, None
         if self.state.agent is None:
             agent_id = new_id("agt")
@@ -399,7 +399,7 @@ class SessionActor(EventSourcedActor[Session, SessionCommand, SessionEvent]):
         )
 
     def _ends_turn(self, command: Interrupt | Stop | Delete) -> bool:
-        """Return whether `decide` will end the turn under way, so that its answer must not grow any more."""
+        """Return whether `decide` will end the current turn, so that its answer must not grow any further."""
         if isinstance(command, Delete):
             return True
         return self.state.agent is not None and command.agent_id in (None, self.state.agent.id)
@@ -418,10 +418,10 @@ class SessionActor(EventSourcedActor[Session, SessionCommand, SessionEvent]):
                 return msgspec.structs.replace(command, rules=rules, results_id=self._ports.new_id("msg"))
 
     def _guarded(self, command: SessionCommand, guards: Guards) -> SessionCommand:
-        """Return the command as guards leave it.
+        """Apply the guards to the command.
 
         Raises:
-            Postponed: some are to be asked first.
+            Postponed: guards must be asked first.
         """
         if isinstance(command, Finish) and (passed := self._passing(command)) is not None:
             return passed
@@ -438,11 +438,11 @@ class SessionActor(EventSourcedActor[Session, SessionCommand, SessionEvent]):
         return command
 
     def _guarded_edit(self, command: BranchSession) -> BranchSession:
-        """Return the command if the guards of the branch's image let the message pass that it is to begin with.
+        """Return the command if the guards of the branch's image accept the branch's first message.
 
         Raises:
-            Postponed: they are to be asked first.
-            MessageRefusedError: one refuses it.
+            Postponed: guards must be asked first.
+            MessageRefusedError: a guard refuses it.
         """
         image, revision = command.image_id, command.image_revision
         branch = msgspec.structs.replace(self.state, image_id=image, image_revision=revision)
@@ -463,7 +463,7 @@ class SessionActor(EventSourcedActor[Session, SessionCommand, SessionEvent]):
         def then(checked: tuple[GuardChecked, ...]) -> None:
             at = self._ports.now()
             match command:
-                case Receive() if refusal_in(checked) is not None:  # the log has the verdict alone
+                case Receive() if refusal_in(checked) is not None:  # the log records only the verdict
                     again(msgspec.structs.replace(command, checked=(*command.checked, *checked), content=(), at=at))
                 case BranchSession() | Receive() | Finish() | Approve():
                     again(msgspec.structs.replace(command, checked=(*command.checked, *checked), at=at))
@@ -473,7 +473,7 @@ class SessionActor(EventSourcedActor[Session, SessionCommand, SessionEvent]):
         self._ports.ask_guards(asked, then, fail)
 
     def _passing(self, command: Finish) -> PassAnswer | None:
-        """Return what has an answer heard that was withheld, if its guards have let it pass."""
+        """Return the command that publishes a withheld answer, if its guards have accepted it."""
         of_answer, stream = of_point(command.checked, "answer"), self._agent.turn_stream
         if not of_answer or refusal_in(of_answer) is not None:
             return None
@@ -482,26 +482,26 @@ class SessionActor(EventSourcedActor[Session, SessionCommand, SessionEvent]):
         return PassAnswer(turn_id=command.turn_id, at=command.at, checked=of_answer)
 
     def _tell_answer(self, command: PassAnswer) -> None:
-        """Have the answer heard: what lets it pass is durable."""
+        """Publish the answer: the guards' acceptance is durable."""
         stream = self._agent.turn_stream
         so_far = None if stream is None else stream.publish(command.turn_id)
         if so_far is not None:
             self._agent.finish(command.turn_id, so_far)
 
     def _finished(self, command: Finish) -> Finish:
-        """Return the end of an answer of which nothing is withheld any more; one that is refused says nothing."""
+        """Return the end of an answer of which nothing is withheld any more; a refused answer is emptied."""
         so_far, stream = command.so_far, self._agent.turn_stream
         if refusal_in(of_point(command.checked, "answer")) is not None:
             if stream is not None and stream.withholds(command.turn_id):
                 so_far = stream.close(command.turn_id)
             so_far = msgspec.structs.replace(so_far, content=())
             return msgspec.structs.replace(command, so_far=so_far)
-        if stream is not None and is_blank(so_far.content):  # no guard is asked about nothing
+        if stream is not None and is_blank(so_far.content):  # no guard is asked about a blank answer
             stream.publish(command.turn_id)
         return command
 
     def _without_end(self, so_far: SoFar) -> SoFar:
-        """Return an answer that was complete, but no guard had let pass, as one that was cut short."""
+        """Return an answer that was complete but not accepted by the guards as one that was cut short."""
         passed = None if self.state.turn is None else self.state.turn.passed
         if so_far.stop_reason is None or so_far.message_id == passed or is_blank(so_far.content):
             return so_far
@@ -559,7 +559,7 @@ class SessionActor(EventSourcedActor[Session, SessionCommand, SessionEvent]):
         return segments_of([(context, response)], at)
 
     def _told(self, command: Receive, after: Session) -> tuple[Context, dict[str, str | None]]:
-        """Return what the response to a request that sends a message says, and of what."""
+        """Return the context and the result of the response to a request that sends a message."""
         result = {"turn_id": command.turn_id, "agent_id": command.agent_id, "session_id": after.id}
         request_id = command.request_id if command.once is None else command.once.id
         context = msgspec.structs.replace(announcing.about(after), turn_id=command.turn_id, correlation_id=request_id)

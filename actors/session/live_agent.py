@@ -1,4 +1,4 @@
-"""The agent that is live in a session: its environment, what that hears, and where it says its answers."""
+"""The live agent of a session: its environment, the events it gets, and the stream of its answers."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _logger = logging.getLogger("reenact.session")
 
 
 class LiveAgent:
-    """What the session's actor, and nobody else, has of its agent. What the environment says comes back as commands."""
+    """The session actor's access to its agent, used by that actor only. The environment's output comes as commands."""
 
     def __init__(self, context: ActorContext, ports: Ports) -> None:
         self._context = context
@@ -40,27 +40,27 @@ class LiveAgent:
         self._channel: Channel | None = None
         self._rules: tuple[Rules, Rules] | None = None
         self.published: tuple[str, SoFar] | None = None
-        """A turn, and its answer from before a crash."""
+        """A turn with the part of its answer that was published before a crash."""
 
     @property
     def turn_stream(self) -> TurnStream | None:
-        """Where its answers are published; None without an environment."""
+        """The stream on which its answers are published; None without an environment."""
         return None if self._channel is None else self._channel.turn_stream
 
     def rules(self, session: Session) -> Rules:
-        """Return what holds for the loop of the session's agent."""
+        """Return the rules of the loop of the session's agent."""
         if self._rules is None:
             rules = self._ports.rules(session)
             self._rules = rules, msgspec.structs.replace(rules, runs_tools=False)
         return self._rules[self._channel is not None and not self._channel.runs_tools]
 
     def prepare(self, session: Session, agent_id: str) -> None:
-        """Make an environment for an agent that is about to start, unless there is one; raises what that raises."""
+        """Create an environment for an agent about to start, unless there is one; exceptions are passed on."""
         if self._made is None:
             self._made = self._ports.make_environment(session, agent_id)
 
     def prepare_child(self, session: Session, agent_id: str) -> None:
-        """Do so for a child; if there is none to be had, its turn will say so."""
+        """Prepare the environment of a child session; if none is available, its turn fails with that error."""
         try:
             self.prepare(session, agent_id)
         except Exception as error:
@@ -68,7 +68,7 @@ class LiveAgent:
             self._unmade = Failure("environment_error", f"no environment could be made: {error}")
 
     def start(self, session: Session, agent_id: str) -> None:
-        """Connect the environment that was made for the agent, which has started; if that fails, it stops."""
+        """Connect the environment prepared for the agent, which has started; if that fails, stop the agent."""
         made, self._made = self._made, None
         failure, self._unmade = self._unmade, None
         if made is not None:
@@ -77,7 +77,7 @@ class LiveAgent:
             self._stop(agent_id, failure)
 
     def revive(self, session: Session, agent_id: str) -> bool:
-        """Give an agent that the log says is live an environment again; False if there is none to be had."""
+        """Create an environment for an agent that is live in the log; return False if that fails."""
         try:
             environment = self._ports.make_environment(session, agent_id)
         except Exception:
@@ -85,12 +85,12 @@ class LiveAgent:
             return False
         if self._connect(session, agent_id, environment) is not None:
             return False
-        if session.turn is not None:  # results of its calls may come in before the next answer does
+        if session.turn is not None:  # results of its calls may arrive before the next answer
             self.enter(session.turn.id, announcing.of_turn(session))
         return True
 
     def switch(self, session: Session) -> None:
-        """Give the agent an environment of the image that the session is on now, in the place of its own."""
+        """Replace the agent's environment by one of the session's current image."""
         self._rules = None
         self.disconnect()
         if session.agent is None:
@@ -115,18 +115,18 @@ class LiveAgent:
         self._environment = self._made = self._channel = None
 
     def check_tool(self, session: Session, call_id: str) -> None:
-        """Raise `ToolUnavailableError` if an approval would be used up by a call that cannot run."""
+        """Raise `ToolUnavailableError` if an approval would be consumed by a call that cannot run."""
         call = None if session.round is None else session.round.call(call_id)
         environment: object = self._environment
         if call is None or call.stage != "waiting" or call.question is not None:  # a question is not an approval
             return
-        if any(agent.name == call.name for agent in self.rules(session).agents):  # no function is behind it
+        if any(agent.name == call.name for agent in self.rules(session).agents):  # a child session needs no function
             return
         if isinstance(environment, ChecksTools):
             environment.check_tool(call.name)
 
     def so_far(self, session: Session, given: SoFar) -> SoFar:
-        """Return what has come in of the answer that is to end now, and let nothing more of it come in."""
+        """Return what has arrived of the answer that ends now, and accept no more of it."""
         turn = session.turn
         if turn is None or self._channel is None:
             return given
@@ -142,7 +142,7 @@ class LiveAgent:
         *,
         responding: bool = False,
     ) -> None:
-        """Let the environment answer a turn, or a step of it, that has started."""
+        """Let the environment answer a turn, or a step of a turn, that has started."""
         channel, turn = self._channel, session.turn
         if channel is None or turn is None or turn.id != started.turn_id:
             return
@@ -159,12 +159,12 @@ class LiveAgent:
         self.tell(context, started)
 
     def enter(self, turn_id: str, context: Context) -> None:
-        """Let results of the turn's calls come in; it is not the model's turn yet."""
+        """Accept results of the turn's calls; the model is not asked yet."""
         if self._channel is not None:
             self._channel.turn_stream.enter(turn_id, flat(context))
 
     def run_tool(self, session: Session, context: Context, started: heard_events.ToolStarted) -> None:
-        """Let the environment run a call; a call that asks for a hand-over is answered here."""
+        """Let the environment run a call; a call that requests a hand-over is answered here."""
         handover = self.rules(session).handovers.get(started.name)
         if handover is not None:
             self._answer_handover(context.turn_id or "", started.id, handover)
@@ -175,18 +175,18 @@ class LiveAgent:
         self.tell(context, started)
 
     def tell(self, context: Context, data: EventData) -> None:
-        """Let the environment hear an event, if it wants to."""
+        """Pass an event to the environment, if it subscribes to it."""
         channel = self._channel
         if channel is not None and channel.wants(data.event_type):
             entry = Entry(data.event_type, self._ports.now(), data)
             channel.hear(enveloped(entry, context, self._ports.new_id("evt")))
 
     def finish(self, turn_id: str, so_far: SoFar) -> None:
-        """Have the session record that the answer has ended."""
+        """Let the session record the end of the answer."""
         self._tell_session(Finish(turn_id=turn_id, so_far=so_far, at=self._ports.now()))
 
     def _connect(self, session: Session, agent_id: str, environment: Environment) -> Failure | None:
-        """Give the agent the environment; return why that failed, if it did."""
+        """Connect the environment to the agent; return the failure, if any."""
         guards = self.rules(session).guards
         turn_stream = TurnStream(
             self._context.stream,
@@ -196,7 +196,7 @@ class LiveAgent:
             finish=self.finish,
             report=self._report,
             compress=self._compress,
-            # Guards may be asked before the answer's end is recorded.
+            # With guards, something else may be appended before the end of the answer.
             append_last=self._context.system.append_with_next if guards is None else None,
             hold=guards is not None and guards.hold,
         )
@@ -217,7 +217,7 @@ class LiveAgent:
         self._tell_session(Stop(agent_id=agent_id, reason="crash", at=self._ports.now(), so_far=so_far))
 
     def _answer_handover(self, turn_id: str, call_id: str, to: Handover) -> None:
-        """Answer a call that asks for a hand-over; nothing outside takes part in that."""
+        """Answer a call that requests a hand-over, without the environment."""
         asked = None
         try:
             asked = HandoverRequested(to.image, self._ports.newest_revision(to.image), to.history, call_id)
@@ -250,7 +250,7 @@ class LiveAgent:
         self._tell_session(compress, then)
 
     def _tell_session(self, command: SessionCommand, then: Callable[[], None] | None = None) -> None:
-        """Send the session a command; call `then` when it has been dealt with, in whatever way."""
+        """Send the session a command; call `then` when it has been handled or has failed."""
         if then is None:
             self._me.tell(command, here_and_now=True)
         else:

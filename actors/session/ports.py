@@ -1,4 +1,4 @@
-"""What a session needs of the runtime that it lives in."""
+"""The interface of the runtime that a session needs."""
 
 from __future__ import annotations
 
@@ -20,30 +20,30 @@ Recovery: TypeAlias = Literal["close", "resume"]
 
 
 class Nodes(Protocol):
-    """Where sessions are when the log has several nodes."""
+    """Where sessions run if the log has several nodes."""
 
     def may_start(self, stream: str) -> bool:
-        """Return whether the session is to be on this node."""
+        """Return whether the session may run on this node."""
         ...
 
     def epoch_of(self, stream: str) -> int | None:
-        """Return the epoch that the session is to be written in; None if it is not this node's."""
+        """Return the epoch in which to write the session; None if it does not belong to this node."""
         ...
 
     def was_found(self, stream: str) -> bool:
-        """Return whether a crash has left the session behind before this node began."""
+        """Return whether a crash left the session unfinished before this node started."""
         ...
 
 
 class Ports(Protocol):
-    """What a session needs of the runtime it lives in."""
+    """The interface of the runtime that a session needs."""
 
     recovery: Recovery
     journal: Journal
     locks: StreamLocks | None
-    """Which sessions are this process's, if others write the log, too."""
+    """Locks on this process's sessions, if other processes write the log, too."""
     nodes: Nodes | None
-    """Which sessions are on this node, if the log has several."""
+    """Which sessions run on this node, if the log has several nodes."""
 
     def now(self) -> int:
         """Return the time in microseconds since 1970-01-01 UTC."""
@@ -58,7 +58,7 @@ class Ports(Protocol):
         ...
 
     def rules(self, session: Session) -> Rules:
-        """Return what holds for the loop of the session's agent, in an environment that runs tools."""
+        """Return the rules of the agent's loop, for an environment that runs tools."""
         ...
 
     def ask_guards(
@@ -67,7 +67,7 @@ class Ports(Protocol):
         then: Callable[[tuple[GuardChecked, ...]], None],
         fail: Callable[[Exception], None],
     ) -> None:
-        """Ask guards, on other threads, and tell what they have said; or `fail` if nobody will."""
+        """Ask guards on other threads, and call `then` with their verdicts; or `fail` if they cannot be asked."""
         ...
 
     def newest_revision(self, image_id: str) -> int:
@@ -79,7 +79,7 @@ class Ports(Protocol):
         ...
 
     def mark_of(self, session_id: str, version: int) -> tuple[int, int, str]:
-        """Return the version, the last cursor of the session's feed, and the digest of the record of its event."""
+        """Return the version, the last cursor of the session's feed, and the digest of the record with this version."""
         ...
 
     def request(self, type: str, data: Mapping[str, object], timeout: float) -> Envelope[Response]:  # noqa: A002
@@ -87,25 +87,25 @@ class Ports(Protocol):
         ...
 
     def spawn(self, work: Coroutine[object, object, None]) -> object:
-        """Run the coroutine on the outside loop."""
+        """Run the coroutine on the runtime's event loop for external work."""
         ...
 
     def agent_lives(self, agent_id: str, session_id: str, responding: Callable[[], str | None]) -> None:
-        """Take note that the agent is live; `responding` tells the turn in which its answer's text has begun."""
+        """Register a live agent; `responding` returns the turn in which the text of its answer has begun."""
         ...
 
     def agent_is_known(self, agent_id: str) -> bool:
-        """Return whether the agent was started by this runtime and has not been stopped since."""
+        """Return whether this runtime has started the agent and not stopped it since."""
         ...
 
     def log_fails(self, session_id: str, error: Exception) -> None:
-        """Take note that the session could not be recorded; wake it up again after a while."""
+        """Record that the session could not be recorded; wake it again after a delay."""
         ...
 
     def log_works(self, session_id: str) -> None:
-        """Take note that the session was recorded."""
+        """Record that the session was recorded."""
         ...
 
     def agent_ends(self, agent_id: str) -> None:
-        """Take note that the agent is live no more."""
+        """Remove the agent, which is no longer live."""
         ...

@@ -1,4 +1,4 @@
-"""What a session waits for, by the clock."""
+"""The timers of a session."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from reenact.domain.session.turns import BUDGET
 
 
 def timers(session: Session) -> tuple[Timer[SessionCommand], ...]:
-    """Return what a session waits for: messages that are to come, and what `_of_family` says."""
+    """Return the timers of a session: scheduled messages, and those of `_of_family`."""
     waits = _of_family(session)
     if not session.schedules:
         return waits
@@ -21,7 +21,7 @@ def timers(session: Session) -> tuple[Timer[SessionCommand], ...]:
 
 
 def _of_family(session: Session) -> tuple[Timer[SessionCommand], ...]:
-    """Return the end of children that were interrupted, or of the budget's seconds."""
+    """Return the timer for giving up interrupted children, or for the end of the budget's time."""
     if session.interrupted is not None:
         until = session.interrupted.at + family.patience(session)
         return (Timer(until, GiveUpChildren(at=until)),)

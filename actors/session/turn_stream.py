@@ -1,7 +1,8 @@
-"""An agent's side of its environment: the producer that the receptor emits to, the consumer that the effector hears.
+"""The connection of an agent to its environment: the producer for the receptor, and the consumer for the effector.
 
-Deltas do not pass through `decide`. What the receptor emits is made regular, handed to the journal as entries of the
-session's feed, and gathered into the answer; only when the answer is complete, or has failed, is the session told.
+Deltas do not pass through `decide`. The receptor's events are normalised, appended to the journal as entries of the
+session's feed, and assembled into the answer; the session gets a command only when the answer is complete or has
+failed.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ from reenact.domain.stream.events import (
 )
 
 _TOLD: Final[frozenset[type[StreamData]]] = frozenset({ToolResult, ContextCompressed})
-"""The types of stream events that are commands to the session, and no part of an answer."""
+"""The types of stream events that are commands to the session rather than part of an answer."""
 
 _CONTENT: Final[frozenset[type[EventData]]] = frozenset({TextDelta, ThinkingDelta, ToolCall, InputJsonDelta})
 """The types of stream events with content of an answer; the first of them is its first delta."""
@@ -53,7 +54,7 @@ logger = logging.getLogger("reenact.environment")
 
 
 class TurnStream:
-    """Takes in what the environment of one agent says: at most one turn is open at a time. Thread-safe."""
+    """Receives the events of one agent's environment: at most one turn is open at a time. Thread-safe."""
 
     def __init__(
         self,
@@ -68,9 +69,9 @@ class TurnStream:
         append_last: Callable[[Append, Done], None] | None = None,
         hold: bool = False,
     ) -> None:
-        """Append what comes in, by `append_last` what an answer ends with: `finish` appends something right behind it.
+        """Append entries with `append`, but an answer's last ones with `append_last`: `finish` appends right after.
 
-        With `hold`, nothing of an answer becomes durable, or is heard, before `publish`.
+        With `hold`, nothing of an answer becomes durable, or is published, before `publish`.
         """
         self._session_id = session_id
         self._append = append
@@ -81,28 +82,28 @@ class TurnStream:
         self._report = report
         self._compress = compress
         self._hold = hold
-        # `_lock` protects all that follows. The session's actor opens, enters and closes; threads and loops of the
-        # environment emit; whoever writes the journal says whether entries were kept. Nothing is sent to the session
-        # while it is held, for the actor may be waiting for it in `close`. Entries are handed to the journal under it,
-        # so that they stand in the log in the order in which they were let in.
+        # `_lock` protects all fields below. The session's actor opens, enters and closes; threads and event loops of
+        # the environment emit; the writing thread reports whether entries were recorded. Nothing is sent to the session
+        # under the lock, since the actor may be waiting for it in `close`. Entries are appended to the journal under
+        # it, so that their order in the log is that in which they were accepted.
         self._calls: set[str] = set()
-        self._held: list[StreamData] | None = None  # what waits until the session has recorded a summary
+        self._held: list[StreamData] | None = None  # events that wait until the session has recorded a summary
         self._withheld: list[Entry] = []
-        self._is_dropped = False  # whether what was withheld will never be heard
+        self._is_dropped = False  # whether withheld entries will never be published
         self._lock = threading.Lock()
         self._turn_id: str | None = None
         self._context: dict[str, str] = {}
         self._answer = Answer(self._new_message_id)
         self._responding = False
-        self._asked_at: int | None = None  # when the model was asked, until the first delta has come in
+        self._asked_at: int | None = None  # when the model was asked, until the first delta arrives
         self._first_delta: float | None = None
         self._failure: Failure | None = None
         self._open = False
         self.responding: str | None = None
-        """The turn in which the text of the answer has begun, durably."""
+        """The turn in which the text of the answer has begun and is durable."""
 
     def open(self, turn_id: str, context: dict[str, str], *, responding: bool = False) -> None:
-        """Let an answer of the turn in. `responding` if text of it was published before a crash."""
+        """Accept an answer of the turn. `responding` if some of its text was published before a crash."""
         with self._lock:
             self._enter(turn_id, context)
             self._responding = responding
@@ -111,12 +112,12 @@ class TurnStream:
             self.responding = turn_id if responding else None
 
     def enter(self, turn_id: str, context: dict[str, str]) -> None:
-        """Let in what is said of the turn's calls, but no answer."""
+        """Accept events about the turn's calls, but no answer."""
         with self._lock:
             self._enter(turn_id, context)
 
     def expect(self, call_id: str) -> None:
-        """Let the result of the call in, once."""
+        """Accept the result of the call, once."""
         with self._lock:
             self._calls.add(call_id)
 
@@ -135,7 +136,7 @@ class TurnStream:
         self.responding = None
 
     def close(self, turn_id: str) -> SoFar:
-        """Let nothing more of the turn in; return what came in and was heard. The same again when asked again."""
+        """Accept no more events of the turn; return the published part of the answer, again the same if repeated."""
         with self._lock:
             if self._turn_id != turn_id:
                 return SoFar()
@@ -145,12 +146,12 @@ class TurnStream:
             return self._heard_so_far()
 
     def withholds(self, turn_id: str) -> bool:
-        """Return whether something of the turn's answer waits for `publish`."""
+        """Return whether part of the turn's answer waits for `publish`."""
         with self._lock:
             return self._turn_id == turn_id and bool(self._withheld)
 
     def publish(self, turn_id: str) -> SoFar | None:
-        """Have heard what was withheld of the turn's answer; return all of the answer, None if nothing was."""
+        """Publish what was withheld of the turn's answer; return the whole answer, or None if nothing was withheld."""
         with self._lock:
             if self._turn_id != turn_id or not self._withheld:
                 return None
@@ -182,7 +183,7 @@ class TurnStream:
         return heard or bool(told)
 
     def _sort(self, said: Sequence[StreamData], told: Sequence[StreamData]) -> SoFar | None:
-        """Let in what is part of the answer; what follows a summary waits, so that it is heard after it."""
+        """Accept the parts of the answer; those after a summary wait, so that they are published after it."""
         so_far: SoFar | None = None
         for event in said:
             if all(event is not one for one in told):
@@ -192,7 +193,7 @@ class TurnStream:
         return so_far
 
     def _go_on(self, turn: str) -> None:
-        """Let in what waited for the summary."""
+        """Accept the events that waited for the summary."""
         with self._lock:
             so_far = self._release() if self._turn_id == turn else None
         if so_far is not None:
@@ -203,14 +204,14 @@ class TurnStream:
         return self._let_in(held) if held else None
 
     def _is_told(self, event: StreamData) -> bool:
-        """Return whether the session is told of the event, and decides what is heard of it."""
+        """Return whether the event goes to the session, which decides what to publish of it."""
         if isinstance(event, ToolResult) and event.id in self._calls:
             self._calls.remove(event.id)
             return True
         return isinstance(event, ContextCompressed) and (bool(self._calls) or self._open)
 
     def _let_in(self, said: Sequence[StreamData]) -> SoFar | None:
-        """Keep what belongs to the answer; return all of it once it has ended."""
+        """Add the events to the answer; return the answer once it has ended."""
         if not self._open:
             return None
         if self._held is not None:
@@ -272,7 +273,7 @@ class TurnStream:
         return so_far if self._failure is None else msgspec.structs.replace(so_far, untold=True)
 
     def _heard_so_far(self) -> SoFar:
-        """Return the answer without what is withheld, which nobody will hear any more."""
+        """Return the answer without its withheld part, which will not be published any more."""
         so_far = self._so_far()
         self._is_dropped = self._is_dropped or bool(self._withheld)
         self._withheld = []
@@ -291,7 +292,7 @@ class TurnStream:
 
 
 class Channel:
-    """What an agent and its environment have between them; also the consumer that the effector is connected to."""
+    """The data shared by an agent and its environment; also the consumer to which the effector is connected."""
 
     def __init__(
         self,
@@ -309,14 +310,14 @@ class Channel:
         self._wanted: frozenset[str | None] = frozenset()
         self._hearing = 0
         self.runs_tools = False
-        """Whether the environment runs tools, and goes on with their results."""
+        """Whether the environment runs tools and continues with their results."""
 
     def wants(self, type: str) -> bool:  # noqa: A002 - the word users know it by
-        """Return whether anybody hears events of the type."""
+        """Return whether a handler subscribes to events of the type."""
         return type in self._wanted or None in self._wanted
 
     def hear(self, envelope: Envelope) -> None:
-        """Tell the effector what is durable. A handler may be a coroutine function; what it raises ends the turn."""
+        """Call the effector's handlers, which may be coroutine functions; an exception of one ends the turn."""
         self._hearing = threading.get_ident()
         try:
             for type_, handler in self._handlers:
@@ -358,7 +359,7 @@ class Channel:
     def _call(self, handler: Handler, envelope: Envelope) -> None:
         try:
             work = handler(envelope)
-        except Exception as error:  # noqa: BLE001 - whatever it is, the turn has to end
+        except Exception as error:  # noqa: BLE001 - the turn must end, whatever it is
             self._failed(envelope, error)
         else:
             if inspect.iscoroutine(work):
@@ -367,11 +368,11 @@ class Channel:
     async def _finish(self, work: Coroutine[object, object, object], envelope: Envelope) -> None:
         try:
             await work
-        except Exception as error:  # noqa: BLE001 - whatever it is, the turn has to end
+        except Exception as error:  # noqa: BLE001 - the turn must end, whatever it is
             self._failed(envelope, error)
 
     def _failed(self, envelope: Envelope, error: Exception) -> None:
-        """Log it; and end the turn, or answer the call, that the effector should have acted on: nobody else will."""
+        """Log the error, and end the turn, or answer the call, on which the effector should have acted."""
         logger.error("an effector raised on %r", envelope.type, exc_info=error)
         with contextlib.suppress(ReenactError):
             self.turn_stream.emit(failure_on(envelope, error), turn_id=envelope.context.turn_id or "")
@@ -387,7 +388,7 @@ class Channel:
 
 
 class _Off:
-    """Ends a subscription of an effector."""
+    """Ends an effector's subscription."""
 
     def __init__(self, end: Callable[[], None]) -> None:
         self._end = end
@@ -409,7 +410,7 @@ def so_far_of(
     *,
     first_delta: float | None = None,
 ) -> SoFar:
-    """Return what has come in, as the session's decisions take it."""
+    """Return the answer so far, in the form used by the session's decisions."""
     return SoFar(
         message_id=answer.message_id,
         content=answer.blocks,
@@ -425,7 +426,7 @@ def so_far_of(
 
 
 def published_of(journal: Journal, session_id: str, turn_id: str) -> SoFar:
-    """Return what the feed holds of a turn whose answer is nowhere else: of one that a crash cut short."""
+    """Return what the feed holds of a turn's answer that was interrupted by a crash and is stored nowhere else."""
     published: list[StreamData] = []
     responding = False
     for row in journal.read_feed_backwards(session_id):
