@@ -1,1 +1,1 @@
-"""What callers are handed: facades, the operations behind them, and the command protocol."""
+"""The API for callers: facades, the operations behind them, and the command protocol."""

@@ -23,7 +23,7 @@ _Decision: TypeAlias = AgentApproveRequest | AgentRejectRequest | AgentRespondRe
 
 
 class ApprovalOperations:
-    """The operations on calls that wait for people, as those of `RuntimeOperations` are."""
+    """The operations on calls that wait for a person, like those of `RuntimeOperations`."""
 
     def __init__(self, operations: RuntimeOperations) -> None:
         self._do = operations
@@ -48,12 +48,12 @@ class ApprovalOperations:
     def _decide(
         self, request: _Decision, command: Callable[..., Approve | Reject | Respond], attempt: Attempt
     ) -> str | None:
-        """Have the actor of the call's session decide, after its agent was started if none is live."""
+        """Let the actor of the call's session decide, after starting its agent if none is live."""
         do = self._do
         turn_id, at = do.new_id("trn"), do.now()
         call = self._find(request)
         session_id, live = call.session_id, request.agent_id
-        if live is None or call.path:  # an agent that is named may be one above
+        if live is None or call.path:  # the named agent may be that of a session further up
             live = do.session_run(SessionRunRequest(session_id=session_id), Attempt(attempt.timeout))
         try:
             decided: str | None = attempt.ask(
@@ -64,7 +64,7 @@ class ApprovalOperations:
         return decided
 
     def _find(self, request: _Decision) -> PendingCall:
-        """Return the call that is meant, if it waits."""
+        """Return the pending call that is meant."""
         where, call_id = self._session_of(request), request.call_id
         found = [
             call

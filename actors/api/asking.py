@@ -1,4 +1,4 @@
-"""Asks agents: sends a message, follows the session until its turn has ended, and puts the answer together."""
+"""Asks agents: sends a message, follows the session until the turn has ended, and assembles the answer."""
 
 from __future__ import annotations
 
@@ -46,11 +46,11 @@ P = ParamSpec("P")
 R = TypeVar("R")
 T = TypeVar("T")
 DEFAULT_IMAGE = "chat"
-"""The image of a new session for which nobody has named another; made when it is needed."""
+"""The image of new sessions for which no other is given; created when needed."""
 
 
 class Following(Protocol):
-    """The events of a session, from behind a cursor on."""
+    """The events of a session after a cursor."""
 
     @property
     def closed(self) -> bool: ...
@@ -60,32 +60,32 @@ class Following(Protocol):
 
 
 class Streams(Protocol):
-    """What is needed of `runtime.events`."""
+    """The part of `runtime.events` that is needed here."""
 
     def stream(self, session_id: str, after: int = 0) -> Following: ...
 
 
 class Waiting:
-    """How an asker waits: by blocking its thread, so that it never pauses, and is `driven`; or in another way."""
+    """How an asker waits. This one blocks its thread, so its coroutines never suspend and can be `driven`."""
 
     def __init__(self, agents: Agents, events: Streams) -> None:
         self._agents = agents
         self._events = events
 
     async def call(self, method: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> R:
-        """Return what the method returns, which may block."""
+        """Call the method, which may block, and return its result."""
         return method(*args, **kwargs)
 
     async def receive(self, agent_id: str, message: Content, output: OutputSpec | None) -> str:
-        """Do as `Agents.receive`."""
+        """Send a message as `Agents.receive` does."""
         return self._agents.receive(agent_id, message, output=output)
 
     async def stream(self, session_id: str, after: int) -> Following:
-        """Do as `Events.stream`."""
+        """Follow a session as `Events.stream` does."""
         return self._events.stream(session_id, after)
 
     async def next(self, events: Following, timeout: float | None) -> Envelope | None:  # noqa: ASYNC109 - that of `next`
-        """Return the next event; None if none has come within so many seconds, or none will."""
+        """Return the next event; None if none comes within the timeout, or no more will."""
         return events.next(timeout)
 
     async def tell(self, handler: Handler, envelope: Envelope) -> None:
@@ -93,12 +93,12 @@ class Waiting:
         handler(envelope)
 
     async def within(self, timeout: float | None, turn_id: str, work: Coroutine[object, object, R]) -> R:  # noqa: ASYNC109 - `next` has it
-        """Return what the work returns; raise `TurnTimeoutError` if that takes longer than so many seconds."""
+        """Run the coroutine and return its result; raise `TurnTimeoutError` if that takes longer than the timeout."""
         return await work
 
 
 def driven(work: Coroutine[object, object, R]) -> R:
-    """Return what a coroutine returns that never pauses, for it waits by blocking."""
+    """Run a coroutine that never suspends, because it waits by blocking, and return its result."""
     try:
         work.send(None)
     except StopIteration as done:
@@ -108,16 +108,16 @@ def driven(work: Coroutine[object, object, R]) -> R:
 
 
 class AwaitedTurn:
-    """The events of one turn, as they are heard, and the answer that they add up to.
+    """The events of one turn as they arrive, and the answer they amount to.
 
-    With an `agent_id` the turn is awaited from this agent alone: if it stops before, there will be no answer.
+    With an `agent_id`, the turn is expected from this agent only: if the agent stops before it, there is no answer.
     """
 
     def __init__(self, location: TurnLocation, agent_id: str | None = None) -> None:
         self.turn_id = location.turn_id
         self.session_id = location.session_id
         self.after = location.cursor - 1
-        """The cursor in front of its first event."""
+        """The cursor before its first event."""
         self._agent_id = agent_id
         self._message: Message | None = None
         self._output: Json = None
@@ -126,7 +126,7 @@ class AwaitedTurn:
 
     @property
     def has_ended(self) -> bool:
-        """Whether its last event has been heard."""
+        """Whether its last event has arrived."""
         return self._end is not None
 
     @property
@@ -135,7 +135,7 @@ class AwaitedTurn:
         return self._end is not None and self._end.outcome == "waiting"
 
     def hear(self, envelope: Envelope) -> bool:
-        """Take the session's next event; return whether it is one of the turn.
+        """Take the session's next event; return whether it belongs to the turn.
 
         Raises:
             AgentStoppedError: the agent has stopped, and the turn has not begun.
@@ -159,7 +159,7 @@ class AwaitedTurn:
         return True
 
     def answer(self, pending: tuple[PendingCall, ...]) -> Answer[Json]:
-        """Return the answer; the turn has ended."""
+        """Return the answer of the turn, which has ended."""
         end, message = self._end, self._message
         assert end is not None
         return Answer(
@@ -178,12 +178,12 @@ class AwaitedTurn:
         )
 
     def over(self) -> RuntimeClosedError:
-        """Return the error for who is told nothing more although the turn has not ended."""
+        """Return the error for a caller that gets no more events although the turn has not ended."""
         return RuntimeClosedError(f"the runtime was closed before turn {self.turn_id!r} began; its message is queued")
 
 
 class Deadline:
-    """A time that is so many seconds away, or never comes."""
+    """A point in time that is a number of seconds away, or never comes."""
 
     def __init__(self, timeout: object) -> None:
         seconds = seconds_of(timeout)
@@ -191,18 +191,18 @@ class Deadline:
 
     @property
     def left(self) -> float | None:
-        """The seconds until then; None if it never comes."""
+        """The remaining seconds; None if there is no limit."""
         return None if self._at is None else max(0.0, self._at - time.monotonic())
 
 
 class Asker:
-    """Asks the agents of a runtime, however it is waited for: by a runtime and by its asyncio twin."""
+    """Asks the agents of a runtime, with any way of waiting: for a runtime and for its asyncio twin."""
 
     def __init__(self, runtime: Asking) -> None:
         self._of = runtime
 
     async def receive(self, agent_id: str, message: Content, output: OutputSpec | None) -> str | None:
-        """Do as `Agents.receive` on an event loop, which is never blocked; return None if that takes a thread."""
+        """Send a message as `Agents.receive` on an event loop without blocking; return None if that needs a thread."""
         return None
 
     async def ask(
@@ -221,7 +221,7 @@ class Asker:
         deadline = Deadline(timeout)
         wanted = None if output is None else output_of(output)
         of_image = output_of(image.output) if isinstance(image, Image) and image.output is not None else None
-        check_content(content)  # whatever is refused is refused before anything is created for it
+        check_content(content)  # refuse invalid input before anything is created for it
         if on_event is not None:
             check_callable(on_event)
         if session is not None and not (image is None and container is None):
@@ -246,9 +246,10 @@ class Asker:
     async def _begin(
         self, waiting: Waiting, session_id: str, content: Content, output: OutputSpec | None
     ) -> tuple[AwaitedTurn, Following | None]:
-        """Send the message to the session's agent, which is started if need be.
+        """Send the message to the session's agent, starting it if necessary.
 
-        Return its turn, and the events that those of the turn are among, unless they are to be read from its first on.
+        Return the turn, and the events that will include the turn's, or None if these must be read from the turn's
+        first on.
         """
         agent_id = await waiting.call(self._of.sessions.run, session_id)
         turn_id = await waiting.receive(agent_id, content, output)
@@ -284,7 +285,7 @@ class Asker:
 
 
 class LocalAsker(Asker):
-    """Asks agents in this process: what they say is followed from before the message is sent, and never read."""
+    """Asks agents in this process: it follows the session before it sends the message, so it need not read the log."""
 
     def __init__(self, runtime: Asking, operations: RuntimeOperations, requests: Requests, feed: Feed) -> None:
         super().__init__(runtime)
@@ -293,7 +294,7 @@ class LocalAsker(Asker):
         self._feed = feed
 
     async def receive(self, agent_id: str, message: Content, output: OutputSpec | None) -> str | None:
-        """Do as `Agents.receive` on an event loop; return None if the agent is not live."""
+        """Send a message as `Agents.receive` on an event loop; return None if the agent is not live."""
         sent = await self._requests.receive(
             made(MessageSendRequest, agent_id=agent_id, content=plain_content(message), output=output)
         )
@@ -314,7 +315,7 @@ class LocalAsker(Asker):
 
 
 class Turns:
-    """Turns: what agents do about messages. `runtime.turns`."""
+    """Turns: the agents' work on messages. `runtime.turns`."""
 
     def __init__(self, execute: Execute, asker: Asker, waiting: Waiting) -> None:
         self._do = execute
@@ -322,17 +323,17 @@ class Turns:
         self._waiting = waiting
 
     def locate(self, turn_id: str) -> TurnLocation | None:
-        """Return which session the turn is of, and the cursor of its first event; None if there is no such turn."""
+        """Return the session of the turn and the cursor of its first event; None if there is no such turn."""
         return self._do(TurnLocateRequest(turn_id=turn_id))
 
     def wait(self, turn_id: str, timeout: float | None = None) -> Answer:
         """Return the turn's answer once it has ended, which may be long ago. `timeout` is in seconds.
 
-        A turn whose message is queued is waited for too, also while the session has no live agent.
+        It also waits for a turn whose message is queued, even while the session has no live agent.
 
         Raises:
             TurnNotFoundError: there is no such turn.
-            TurnTimeoutError: it has not ended in time. It goes on.
+            TurnTimeoutError: the turn has not ended in time. It continues.
             RuntimeClosedError: the runtime is closed.
             StorageError: the log cannot be read.
         """
@@ -340,10 +341,10 @@ class Turns:
 
 
 class Asking:
-    """A runtime's facades, and the short way through them."""
+    """The facades of a runtime, and `ask`, which combines them."""
 
     default_image = DEFAULT_IMAGE
-    """The id of the image of those sessions for which `ask` is given no other."""
+    """The id of the image for sessions for which `ask` is given no other."""
 
     def __init__(self, execute: Execute, events: Streams, asker: Asker) -> None:
         self.containers = Containers(execute)
@@ -351,7 +352,7 @@ class Asking:
         self.sessions = Sessions(execute)
         self.agents = Agents(execute)
         self.asker = asker
-        """Asks for this runtime and for its asyncio twin."""
+        """Asks agents for this runtime and for its asyncio twin."""
         self._waiting = Waiting(self.agents, events)
         self.turns = Turns(execute, asker, self._waiting)
 
@@ -416,20 +417,20 @@ class Asking:
     ) -> Answer[object]:
         """Send a message, and return the answer once its own turn has ended, whatever other turns end meanwhile.
 
-        A turn that waits for people returns, too, with the calls under `pending`.
+        A turn that waits for people also returns, with the calls under `pending`.
 
         Args:
             content: text, or content blocks; see `Agents.receive`.
-            session: the id of the session that goes on; its agent is started if need be. None: a new session.
-            image: the new session's image, which is registered, or its id. None: that of the id `chat`, or the
+            session: the id of the session to continue; its agent is started if necessary. None: a new session.
+            image: the new session's image, which is registered, or its id. None: the image with the id `chat`, or the
                 runtime's default image.
             container: the id of the new session's container. None: `default`, which is created when needed.
-            timeout: seconds until `TurnTimeoutError`, which has the turn's id; the turn goes on. None: no limit.
+            timeout: seconds until `TurnTimeoutError`, which has the turn's id; the turn continues. None: no limit.
             on_event: called with each event of this turn, in order, before this returns. It runs on the caller's own
-                thread, and what it raises is raised here; the turn goes on.
+                thread, and its exceptions are raised here; the turn continues.
             output: what the answer must be: a msgspec Struct, a dataclass, a TypedDict, a pydantic model or another
-                type that JSON can have, or the JSON Schema of an object. `Answer.output` is that value. None: what the
-                image says; as JSON has it, if the image is not given here.
+                type that JSON can represent, or the JSON Schema of an object. `Answer.output` is that value. None: the
+                output of the image; as JSON, if the image is not given here.
 
         Raises:
             TurnTimeoutError: the turn has not ended in time.
@@ -437,9 +438,9 @@ class Asking:
             InvalidMessageError: the message cannot be accepted.
             InvalidInputError: a session is given together with an image or a container; `on_event` is not a plain
                 function.
-            ConfigurationError: no answer could be held to the output.
-            InvalidOutputError: the answer fits the schema of the type, but breaks a rule that only the type knows.
-            ReenactError: what the facades raise that create and run the session.
+            ConfigurationError: answers cannot be validated against the output.
+            InvalidOutputError: the answer fits the schema of the type, but violates a rule that only the type checks.
+            ReenactError: what the facades raise when they create and run the session.
         """
         if on_event is not None:
             check_handler(on_event)
@@ -458,7 +459,7 @@ class Asking:
 
 
 def _pending_of(turn: AwaitedTurn, agents: Agents) -> tuple[PendingCall, ...]:
-    """Return what waits for people in the turn's session; nothing if the session was deleted meanwhile."""
+    """Return the pending calls of the turn's session; none if the session was deleted meanwhile."""
     try:
         return tuple(agents.pending(session_id=turn.session_id))
     except SessionNotFoundError:
@@ -466,11 +467,11 @@ def _pending_of(turn: AwaitedTurn, agents: Agents) -> tuple[PendingCall, ...]:
 
 
 def _new_session(runtime: Asking, image: Image | str | None, container: str | None) -> str:
-    """Create a session for `ask`, with what it needs; return its id."""
+    """Create a session for `ask`, with its container and image if necessary; return its id."""
     if container is None:
         container = DEFAULT_CONTAINER
         if runtime.containers.get(container) is None:
-            with contextlib.suppress(AlreadyExistsError):  # somebody else was as quick
+            with contextlib.suppress(AlreadyExistsError):  # another caller was as fast
                 runtime.containers.create(container_id=container)
     if image is None:
         image = runtime.default_image

@@ -1,4 +1,4 @@
-"""Finds the record behind which a session branches off, in its own stream or in one that it goes on with."""
+"""Finds the record after which a session branches off, in its own stream or in one that it continues."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from reenact.domain.session.state import SessionBranched, SessionCreated, Sessio
 _NOW = sys.maxsize
 _ON_IMAGE = (SessionCreated, SessionBranched, ImageChanged)
 _TAIL = 64
-"""So many events are looked through first for the last message, and then more and more."""
+"""How many events are first searched for the last message; if it is not among them, more and more."""
 
 
 class ChainedLog(Journal, ChainedJournal, Protocol):
@@ -26,14 +26,14 @@ class ChainedLog(Journal, ChainedJournal, Protocol):
 
 
 class Point(msgspec.Struct, frozen=True):
-    """Where to branch off: the session whose stream it is in, and the record of the last event that is shared."""
+    """A branch point: the session whose stream contains it, and the link of the last shared event."""
 
     session_id: str
     link: Link
 
 
 def begun(log: ChainedJournal, session_id: str) -> SessionCreated | SessionBranched:
-    """Return how the session began, also if it is deleted.
+    """Return the first event of the session, even if it is deleted.
 
     Raises:
         SessionNotFoundError: there is no such session in the log.
@@ -50,13 +50,13 @@ def begun(log: ChainedJournal, session_id: str) -> SessionCreated | SessionBranc
 
 
 def point_at(log: ChainedLog, session_id: str, at: int | None) -> Point:
-    """Return where the session's history is at the position of the log, now if it is None.
+    """Return the branch point of the session at this log position, or at present if it is None.
 
-    Before a branch began, that is in the history which it shares.
+    Before the beginning of a branch, the point is in the history that it shares.
 
     Raises:
         SessionNotFoundError: there is no such session in the log.
-        InvalidInputError: the session begins behind the position, or the log ends before it.
+        InvalidInputError: the session begins after the position, or the log ends before it.
     """
     if at is not None and (head := log.head()) < at:
         raise InvalidInputError(f"there is no position {at}: the log ends at {head}")
@@ -77,7 +77,7 @@ def point_at(log: ChainedLog, session_id: str, at: int | None) -> Point:
 
 
 def image_at(log: ChainedJournal, point: Point) -> tuple[str, int]:
-    """Return the image, and its revision, that the session is on at the point; each stream begins on one."""
+    """Return the image of the session at this point, with its revision; each stream begins with one."""
     history = log.read_until(SessionActor.stream(point.session_id), point.link.version)
     on = (row.event for row in reversed(history) if isinstance(row.event, _ON_IMAGE))
     event = next(on)
@@ -85,11 +85,11 @@ def image_at(log: ChainedJournal, point: Point) -> tuple[str, int]:
 
 
 def point_before_last_message(log: ChainedLog, point: Point) -> Point:
-    """Return the point up to the given one behind which the last message of a user waits, and has not been taken up.
+    """Return the point at or before the given one after which the last user message is queued and not yet taken up.
 
     Raises:
-        InvalidInputError: no user has said anything up to there.
-        LogUnusableError: the log has lost what the session branches off from.
+        InvalidInputError: there is no user message up to there.
+        LogUnusableError: the log lacks the history from which the session branches off.
     """
     session_id, until, size = point.session_id, point.link.version, _TAIL
     while True:
@@ -111,7 +111,7 @@ def point_before_last_message(log: ChainedLog, point: Point) -> Point:
 
 
 def derived_id(image_id: str, revision: int, model: str | None, system_prompt: str | None) -> str:
-    """Return the id of the image that is this one but for its model and its system prompt: always the same."""
+    """Return the id of the image derived from this one with another model and system prompt; it is deterministic."""
     told = msgspec.json.encode([image_id, revision, model, system_prompt])
     return f"img_{hashlib.blake2b(told, digest_size=13).hexdigest()}"
 

@@ -1,4 +1,4 @@
-"""The facades: every method of a runtime that a program can call. They return frozen values, never actors or rows."""
+"""The facades: all methods of a runtime for programs. They return frozen values, never actors or rows."""
 
 from __future__ import annotations
 
@@ -34,10 +34,10 @@ R = TypeVar("R")
 
 
 class Execute(Protocol):
-    """Carries out operations: by the actors of this process, or by those of another, at the far end of a connection."""
+    """Carries out operations: with the actors of this process, or of another one over a connection."""
 
     def __call__(self, request: commands.Request[R], /) -> R:
-        """Return the result of the request, or raise why it is not carried out."""
+        """Carry out the request and return its result, or raise why it is not carried out."""
         ...
 
 
@@ -52,12 +52,12 @@ class Containers(_Facade):
     def create(self, name: str | None = None, *, container_id: str | None = None) -> ContainerInfo:
         """Create a container and return it.
 
-        A name, as an id, says something in a list and fits into any database: it has at least one character that is
-        not blank, at most 1,024 bytes in UTF-8, no NUL and no lone surrogate. Names need not be unique.
+        Names and ids must be meaningful in a list and fit into any database: at least one character that is not blank,
+        at most 1,024 bytes in UTF-8, no NUL and no lone surrogate. Names need not be unique.
 
         Raises:
             AlreadyExistsError: a container with the supplied id exists.
-            InvalidInputError: the name or the id is not like that.
+            InvalidInputError: the name or the id does not meet these rules.
         """
         return self._do(commands.ContainerCreateRequest(name=name, container_id=container_id))
 
@@ -66,7 +66,7 @@ class Containers(_Facade):
         return self._do(commands.ContainerGetRequest(container_id=container_id))
 
     def list(self) -> list[ContainerInfo]:
-        """Return all containers, the oldest first."""
+        """Return all containers, oldest first."""
         return self._do(commands.ContainerListRequest())
 
 
@@ -74,13 +74,13 @@ class Images(_Facade):
     """Images: definitions of agents. `runtime.images`."""
 
     def register(self, image: Image) -> ImageInfo:
-        """Register the image and return it in its newest revision.
+        """Register the image and return its newest revision.
 
-        The same content again changes nothing; other content under the same id is a new revision, and sessions keep
-        the one they were created with.
+        Registering the same content again changes nothing; other content under the same id is a new revision, and
+        sessions keep the one with which they were created.
 
         Raises:
-            ConfigurationError: the definition asks for something that cannot work.
+            ConfigurationError: the definition contains something that cannot work.
             InvalidInputError: a text in it is empty, too long or not valid Unicode.
         """
         return self._do(commands.ImageRegisterRequest(image=requested(with_spec(image))))
@@ -90,7 +90,7 @@ class Images(_Facade):
         return self._do(commands.ImageGetRequest(image_id=image_id))
 
     def list(self) -> list[ImageInfo]:
-        """Return the newest revision of every image, the oldest image first."""
+        """Return the newest revision of every image, oldest image first."""
         return self._do(commands.ImageListRequest())
 
 
@@ -120,18 +120,18 @@ class Sessions(_Facade):
         image_id: str | None = None,
         new_session_id: str | None = None,
     ) -> SessionInfo:
-        """Create a session that goes on with the history of another one, which stays as it is, and return it.
+        """Create a session that continues the history of another one, which stays unchanged, and return it.
 
-        Nothing is copied. A turn that was under way at that point ends in the branch as interrupted, and what its
-        calls do is not known there; calls that wait for people go on waiting, in both sessions; and messages that
-        wait there wait in the branch, too. The session may be a branch itself, and may be deleted.
+        Nothing is copied. A turn that was running at that point ends in the branch as interrupted, and the effects of
+        its calls are unknown there; calls that wait for people continue to wait, in both sessions; and queued messages
+        are queued in the branch, too. The session may be a branch itself, and may be deleted.
 
         Args:
             session_id: the session to branch off from.
             at: the position of the log up to which the history is shared, 1 or more. None: now.
-            edit: what the user says in the branch instead of the last message that was accepted up to `at`: the
-                history ends before that message was taken up, and this one waits for the next run.
-            model: another model than that of the session's image.
+            edit: a user message that replaces, in the branch, the last message accepted up to `at`: the history ends
+                before that message was taken up, and this one waits for the next run.
+            model: a model other than that of the session's image.
             system_prompt: another system prompt. With either, the branch runs on an image that is derived from the
                 session's, with the same tools.
             image_id: the branch runs on this image, in its newest revision.
@@ -142,9 +142,10 @@ class Sessions(_Facade):
             ImageNotFoundError: there is no such image.
             AlreadyExistsError: a session with the supplied id exists, or once existed.
             InvalidMessageError: the edited message cannot be accepted.
-            InvalidInputError: there is no such position, the session begins behind it, or there is no message to edit;
-                or the branch is to have both an image and a model or prompt of its own.
-            LogUnusableError: what the session itself branches off from is not in the log, or not what it was.
+            InvalidInputError: there is no such position, the session begins after it, or there is no message to edit;
+                or both an image and a model or prompt are given.
+            LogUnusableError: the history from which the session itself branches off is missing from the log, or has
+                changed.
         """
         return self._do(
             made(
@@ -160,23 +161,23 @@ class Sessions(_Facade):
         )
 
     def switch(self, session_id: str, image: str, history: History = "all") -> bool:
-        """Hand the session over to another image, in its newest revision; return whether it is there now.
+        """Hand the session over to another image, in its newest revision; return whether it has taken effect.
 
-        It stays the same session, with the same cursors; its agent goes on with the tools, the prompt, the model and
-        the policies of that image. If a turn is under way, or its calls wait for people, that happens at its end: False
-        is returned then, and the event `image_changed` tells when it has happened. A later hand-over takes the place of
-        one that has not happened yet. The way back is the same.
+        It stays the same session, with the same cursors; its agent continues with the tools, the prompt, the model and
+        the policies of that image. If a turn is running, or its calls wait for people, the hand-over takes effect at
+        its end: then False is returned, and the event `image_changed` is published when it has happened. A later
+        hand-over replaces one that has not taken effect yet. The session can be handed back in the same way.
 
         Args:
             session_id: the session.
-            image: the image that it goes over to, by its id.
-            history: what the agent is given of what was said before: "all", "none", or a "summary", which its model
-                makes before its first answer, if more than one message was said.
+            image: the id of the new image.
+            history: what the agent gets of the earlier messages: "all", "none", or a "summary", which its model makes
+                before its first answer, if there is more than one message.
 
         Raises:
             SessionNotFoundError: there is no such session.
             ImageNotFoundError: there is no such image.
-            InvalidInputError: there is no such history.
+            InvalidInputError: the history is none of these.
         """
         return self._do(made(commands.SessionSwitchRequest, session_id=session_id, image=image, history=history))
 
@@ -185,7 +186,7 @@ class Sessions(_Facade):
         return self._do(commands.SessionGetRequest(session_id=session_id))
 
     def list_by_container(self, container_id: str) -> list[SessionInfo]:
-        """Return the container's sessions, the oldest first.
+        """Return the container's sessions, oldest first.
 
         Raises:
             ContainerNotFoundError: there is no such container.
@@ -195,35 +196,35 @@ class Sessions(_Facade):
     def delete(self, session_id: str) -> bool:
         """Stop the session's agent and delete the session; False if there is no such session.
 
-        Its history stays in the log. Its id is never used again.
+        Its history stays in the log, and its id is never used again.
         """
         return self._do(commands.SessionDeleteRequest(session_id=session_id))
 
     def forget(self, session_id: str, *, by: str, why: str = "", family: bool = False) -> list[SessionInfo]:
-        """Destroy the key of the session, so that nobody can read what was said in it, in no copy made from then on.
+        """Destroy the key of the session, so that its content cannot be read any more, here or in any later copy.
 
-        Its agent is stopped, and the session deleted, first. That it was forgotten, when, by whom and why is an event
-        of its stream, and the chain of digests is whole as before. What is forgotten cannot be brought back.
+        First its agent is stopped, and the session deleted. An event in its stream records that it was forgotten, when,
+        by whom and why; the chain of digests stays intact. Forgetting cannot be undone.
 
         Args:
             session_id: the session, which may have been deleted.
-            by: who wants it; a name that may stand in the log for good, as `why`.
-            why: what for.
-            family: whether all that would miss it are forgotten with it, in one step: branches of it, the session that
+            by: who requests it; a name that may stay in the log for good, like `why`.
+            why: the reason.
+            family: whether to forget all sessions that depend on it in the same step: its branches, the session that
                 has called it, its children, and so on.
 
         Returns:
-            The sessions that were forgotten now; none if it had been.
+            The sessions that were forgotten by this call; none if it had been forgotten before.
 
         Raises:
             SessionNotFoundError: there never was such a session.
-            SessionInUseError: others would miss it; the error names them.
+            SessionInUseError: other sessions depend on it; the error names them.
             SessionNotEncryptedError: it was recorded without keys, at least in part.
         """
         return self._do(commands.SessionForgetRequest(session_id=session_id, by=by, why=why, family=family))
 
     def run(self, session_id: str) -> str:
-        """Start the session's agent, or find the one that is live, and return its id.
+        """Start the session's agent unless one is live, and return the agent's id.
 
         Raises:
             SessionNotFoundError: there is no such session.
@@ -240,7 +241,7 @@ class Sessions(_Facade):
         return self._do(commands.SessionMessagesRequest(session_id=session_id))
 
     def turns(self, session_id: str) -> list[TurnInfo]:
-        """Return the session's turns in the order of their questions, each followed by those that go on with it.
+        """Return the session's turns in the order of their questions, each followed by the turns that continue it.
 
         Raises:
             SessionNotFoundError: there is no such session.
@@ -248,9 +249,9 @@ class Sessions(_Facade):
         return self._do(commands.SessionTurnsRequest(session_id=session_id))
 
     def tool_calls(self, session_id: str) -> list[ToolCallInfo]:
-        """Return the calls of tools that answers have asked for, in that order, and what has become of each.
+        """Return the tool calls that answers have requested, in order, with the outcome of each.
 
-        Calls that the environment runs by itself are not among them.
+        Calls that the environment runs itself are not included.
 
         Raises:
             SessionNotFoundError: there is no such session.
@@ -258,7 +259,7 @@ class Sessions(_Facade):
         return self._do(commands.SessionToolCallsRequest(session_id=session_id))
 
     def usage(self, session_id: str) -> UsageInfo:
-        """Return what the session has used and what that cost, by model and by tool.
+        """Return the usage and the cost of the session, by model and by tool.
 
         Raises:
             SessionNotFoundError: there is no such session.
@@ -274,21 +275,21 @@ class Sessions(_Facade):
         limit: int = 100,
         parent: str | None = None,
     ) -> list[SessionInfo]:
-        """Return sessions, the newest first: a page of at most `limit`, 1 to 1000.
+        """Return sessions, newest first: a page of at most `limit`, 1 to 1000.
 
-        Child sessions are among them; their `parent` says who has called them.
+        Child sessions are included; their `parent` is the session that has called them.
 
         Args:
             container_id: only those of this container.
             waiting: only those with a call that waits for a person; if False, only those without one.
-            after: the id of the last session of the page before; also if that was deleted since.
-            limit: how many to return at the most.
+            after: the id of the last session of the previous page, even if it was deleted since.
+            limit: the maximum number to return.
             parent: only the children of this session.
 
         Raises:
             ContainerNotFoundError: there is no such container.
             SessionNotFoundError: there never was a session with the id `after`, or there is no such parent.
-            InvalidInputError: the limit is out of range, or both a container and a parent are named.
+            InvalidInputError: the limit is out of range, or both a container and a parent are given.
         """
         return self._do(
             commands.SessionPageRequest(
@@ -301,20 +302,20 @@ class Agents(_Facade):
     """Agents: live runs of sessions. `runtime.agents`."""
 
     def get(self, agent_id: str) -> AgentInfo | None:
-        """Return the agent; None unless it is live."""
+        """Return the agent, or None unless it is live."""
         return self._do(commands.AgentGetRequest(agent_id=agent_id))
 
     def pending(self, agent_id: str | None = None, *, session_id: str | None = None) -> list[PendingCall]:
-        """Return the calls that wait for a person, those first that were asked for first.
+        """Return the calls that wait for a person, in the order in which they were requested.
 
-        Those of all sessions, with a live agent or without, or of the one session that is named, or that the agent
-        runs, with those of its children and of theirs: `path` says from where a child was called. They wait for as long
-        as it takes, through restarts too.
+        They are those of all sessions, with a live agent or without, or of one session, given by its id or its agent's,
+        with its children and their children: `path` shows from where a child was called. Calls wait as long as
+        necessary, also through restarts.
 
         Raises:
             AgentNotFoundError: no live agent has this id.
             SessionNotFoundError: there is no such session.
-            InvalidInputError: both an agent and a session are named.
+            InvalidInputError: both an agent and a session are given.
         """
         return self._do(commands.AgentPendingRequest(agent_id=agent_id, session_id=session_id))
 
@@ -330,23 +331,23 @@ class Agents(_Facade):
     ) -> str | None:
         """Let a call run, and return the id of the turn in which it does.
 
-        A call that is given as `pending` told of it, or with its `digest`, runs only if it is still that call, under
-        the same policies. With `arguments`, which are a JSON object, it runs with these instead of its own, unless the
-        policies deny that; nothing runs then, and None is returned if other calls still wait. An agent is started
-        if the session has none. `by` says who approves, for the record.
+        A call that is given as returned by `pending`, or with its `digest`, runs only if it is still the same call,
+        under the same policies. With `arguments`, a JSON object, it runs with these instead of its own, unless the
+        policies deny that; then nothing runs, and None is returned if other calls still wait. An agent is started if
+        the session has none. `by` records who approves.
 
         Args:
-            call_id: the call, by its id or as `pending` told of it.
-            session_id: the session it is of, in case calls of several sessions have the same id.
-            agent_id: the same, by the live agent.
-            arguments: other arguments than the call's own.
-            digest: the `digest` of the `PendingCall` that was looked at.
+            call_id: the call, by its id or as returned by `pending`.
+            session_id: its session, needed if calls of several sessions have the same id.
+            agent_id: its session, by the live agent.
+            arguments: arguments that replace the call's own.
+            digest: the `digest` of the `PendingCall` that was reviewed.
             by: who approves.
 
         Raises:
-            CallNotPendingError: no such call waits for approval: it was decided already, say.
-            StaleApprovalError: the call, or the policies, are not those that the digest stands for.
-            ToolUnavailableError: the function behind the tool is not there; the call goes on waiting.
+            CallNotPendingError: no such call waits for approval, for example because it was already decided.
+            StaleApprovalError: the call, or the policies, have changed since the digest was made.
+            ToolUnavailableError: the tool's function is not available; the call continues to wait.
             InvalidInputError: calls of several sessions have this id, or the arguments are not a JSON object.
             SessionNotFoundError: there is no such session.
             AgentNotFoundError: no live agent has this id.
@@ -376,10 +377,10 @@ class Agents(_Facade):
         agent_id: str | None = None,
         by: str | None = None,
     ) -> str | None:
-        """Refuse a call, or to answer a question; the model is told so, with the reason, once no other call waits.
+        """Reject a call or a question; the model is told, with the reason, once no other call waits.
 
-        Return the id of the turn that goes on, or None if there is none: because other calls still wait, or because
-        `resume` is false, which gives up all calls of the answer and has the model not asked again.
+        Return the id of the turn that continues, or None if there is none: because other calls still wait, or because
+        `resume` is false, which gives up all calls of the answer without asking the model again.
 
         Raises:
             CallNotPendingError: no such call waits for a person.
@@ -404,14 +405,14 @@ class Agents(_Facade):
         agent_id: str | None = None,
         by: str | None = None,
     ) -> str | None:
-        """Answer the question that a call asks: with text, with one of its options, or with a list of them if `multi`.
+        """Answer the question of a call: with text, with one of its options, or with a list of them if `multi`.
 
-        Options are named by their values or labels. Return the id of the turn that goes on, or None while other calls
-        still wait.
+        Options are given by value or label. Return the id of the turn that continues, or None while other calls still
+        wait.
 
         Raises:
             CallNotPendingError: no such call asks a question.
-            InvalidAnswerError: the question does not take this answer.
+            InvalidAnswerError: the question does not accept this answer.
             InvalidInputError: calls of several sessions have this id, or the answer is not a JSON value.
             SessionNotFoundError: there is no such session.
             AgentNotFoundError: no live agent has this id.
@@ -431,18 +432,18 @@ class Agents(_Facade):
         every: float | None = None,
         until: datetime | None = None,
     ) -> Schedule:
-        """Have a message come to a session at a time, or again and again, and return the schedule.
+        """Schedule a message to a session, at a time or repeatedly, and return the schedule.
 
-        It is in the log when this returns, and survives restarts. When its time has come it is accepted as any message
-        is, and an agent is started if the session has none. Times that are missed while nothing runs come once, marked
-        as `late` in the event `schedule_fired`.
+        It is in the log when this returns, and survives restarts. When the time comes, the message is accepted like any
+        other, and an agent is started if the session has none. Times that are missed while no runtime is open result in
+        one message, marked as `late` in the event `schedule_fired`.
 
         Args:
             session_id: the session.
             content: the message: text or content blocks, as for `receive`.
-            at: when it comes, with a time zone; one that has passed comes at once.
-            every: seconds between two messages, 1 or more. The first comes `at`, or after so many seconds.
-            until: none comes after this time.
+            at: the time of the message, with a time zone; a past time means at once.
+            every: seconds between two messages, 1 or more. The first one comes `at`, or after this many seconds.
+            until: no message comes after this time.
 
         Raises:
             SessionNotFoundError: there is no such session.
@@ -461,7 +462,7 @@ class Agents(_Facade):
         )
 
     def schedules(self, session_id: str | None = None) -> list[Schedule]:
-        """Return the messages that are to come, those first that come first: to all sessions, or to one.
+        """Return the scheduled messages, in order of time: to all sessions, or to one.
 
         Raises:
             SessionNotFoundError: there is no such session.
@@ -469,7 +470,7 @@ class Agents(_Facade):
         return self._do(commands.AgentSchedulesRequest(session_id=session_id))
 
     def cancel_schedule(self, schedule_id: str) -> bool:
-        """Have no message of the schedule come any more; False if there is no such schedule, or none is to come."""
+        """Cancel the schedule; return False if there is no such schedule, or no more messages are due."""
         return self._do(commands.AgentCancelScheduleRequest(schedule_id=schedule_id))
 
     def list(self) -> list[AgentInfo]:
@@ -479,15 +480,15 @@ class Agents(_Facade):
     def receive(self, agent_id: str, message: Content, *, output: OutputType | None = None) -> str:
         """Accept a message for the agent and return the id of the turn that will answer it.
 
-        It is text, or a list of content blocks, such as `ImageBlock.from_bytes(…)`, or of their plain mappings.
-        The message is durable when this returns. A busy agent takes it up after those before it. `output` is what the
-        answer must be: a type, or the JSON Schema of an object; None: what the image says.
+        It is text, or a list of content blocks, such as `ImageBlock.from_bytes(…)`, or of their plain mappings. The
+        message is durable when this returns. A busy agent takes it up after earlier ones. `output` is what the answer
+        must be: a type, or the JSON Schema of an object; None: the output of the image.
 
         Raises:
             AgentNotFoundError: no live agent has this id.
-            ConfigurationError: no answer could be held to the output.
+            ConfigurationError: answers cannot be validated against the output.
             InvalidMessageError: the message is blank, larger than 10 MiB, not valid Unicode, or has a block that the
-                Messages API does not take from users.
+                Messages API does not accept from users.
         """
         return self._do(
             made(
@@ -499,7 +500,7 @@ class Agents(_Facade):
         ).turn_id
 
     def interrupt(self, agent_id: str) -> None:
-        """End the agent's turn, if there is one, as interrupted. The part of the answer that there is, is kept."""
+        """End the agent's running turn, if any, as interrupted. The part of the answer received so far is kept."""
         self._do(commands.AgentInterruptRequest(agent_id=agent_id))
 
     def destroy(self, agent_id: str) -> None:
@@ -507,7 +508,7 @@ class Agents(_Facade):
         self._do(commands.AgentDestroyRequest(agent_id=agent_id))
 
     def _named(self, call: object, session_id: str | None, agent_id: str | None) -> tuple[str, str | None]:
-        """Return the id of the call that is meant, and in which session it is, unless the agent tells that."""
+        """Return the id of the call, and of its session unless the agent determines it."""
         if isinstance(call, str):
             return call, session_id
         if not isinstance(call, PendingCall):
@@ -522,13 +523,13 @@ class Agents(_Facade):
         else:
             where = call.session_id
         if where not in (None, call.session_id):
-            self.pending(agent_id, session_id=session_id)  # or raise why there can be none
+            self.pending(agent_id, session_id=session_id)  # raises if there is no such session or agent
             raise InvalidInputError(f"call {call.id!r} belongs to session {call.session_id!r}, not to {where!r}")
         return call.id, call.session_id if agent_id is None else session_id
 
 
 class Events(Observable[Registration]):
-    """What happens, as it becomes durable. `runtime.events`."""
+    """Events, as they become durable. `runtime.events`."""
 
     def __init__(self, feed: Feed, sweep: Callable[[], Compacted], check: Callable[[], None]) -> None:
         self._feed = feed
@@ -537,7 +538,7 @@ class Events(Observable[Registration]):
 
     def register(
         self,
-        type: str | None,  # noqa: A002 - as there
+        type: str | None,  # noqa: A002 - as in the base class
         handler: Handler,
         session_id: str | None,
         loop: AbstractEventLoop | None = None,
@@ -549,15 +550,15 @@ class Events(Observable[Registration]):
     def subscribe(
         self, session_id: str, client_id: str, after: int | None = None, *, auto_ack: bool = False
     ) -> Following:
-        """Follow a session under a name: what it was told, then what it is told, each event once and in order.
+        """Follow a session under a client id: its past events, then new ones, each once and in order.
 
-        It begins behind the cursor `after`; without it behind what was acknowledged under this name, in this session;
-        or else with the first event. What is acknowledged is kept, also when the runtime is closed. With `auto_ack`,
-        events are acknowledged by themselves, many at a time, when one behind them is asked for.
+        It begins after the cursor `after`; without it, after the last cursor acknowledged under this client id in this
+        session, or else with the first event. Acknowledgements are durable. With `auto_ack`, events are acknowledged
+        automatically, many at a time, when later ones are requested.
 
         Raises:
-            SessionNotFoundError: no session has this id, or had it. One that was deleted can be followed to its end.
-            InvalidInputError: `after` is not a cursor of the session; the client id is blank, or no text.
+            SessionNotFoundError: no session has, or had, this id. A deleted one can be followed to its end.
+            InvalidInputError: `after` is not a cursor of the session; the client id is blank or not text.
             StorageError: the log cannot be read.
             RuntimeClosedError: the runtime is closed.
         """
@@ -573,10 +574,10 @@ class Events(Observable[Registration]):
     def stream(
         self, session_id: str, after: int | Mapping[str, int] = 0, *, children: bool = False
     ) -> Following | FamilyStream:
-        """Follow a session without a name: as `subscribe` does, from behind the cursor `after` on.
+        """Follow a session after the cursor `after` without a client id, otherwise as `subscribe` does.
 
-        With `children`, those of its child sessions come, too: of those that start behind `after`, and of those that
-        `after` names, as a mapping of ids of sessions to cursors, such as the `cursors` of an earlier stream.
+        With `children`, the events of its child sessions are included: of those that start after `after`, and of those
+        in `after`, if it is a mapping of session ids to cursors, such as the `cursors` of an earlier stream.
         """
         self._check()
         if children:
@@ -586,10 +587,10 @@ class Events(Observable[Registration]):
         return self._feed.subscribe(session_id, None, check_cursor("`after`", after))
 
     def compact(self) -> Compacted:
-        """Do now what is done from time to time: let go of what the runtime's `Retention` does not keep.
+        """Remove now what the runtime's `Retention` does not keep, as the runtime does from time to time.
 
         Raises:
-            StorageError: the log cannot be read or written; what was let go of until then is gone.
+            StorageError: the log cannot be read or written; what was removed until then stays removed.
             RuntimeClosedError: the runtime is closed.
         """
         self._check()

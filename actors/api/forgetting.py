@@ -1,4 +1,4 @@
-"""Forgets sessions: stops and deletes them, then destroys their keys together with the last event of each."""
+"""Forgets sessions: stops and deletes them, then records the last event of each and destroys their keys."""
 
 from __future__ import annotations
 
@@ -29,17 +29,17 @@ class ForgettingJournal(Protocol):
         ...
 
     def forget(self, steps: Sequence[Append], remembered: Remembered | None = None) -> int:
-        """Record the last steps of streams and destroy the data keys of these, together; returns the log's position."""
+        """Record the last steps of streams and destroy their data keys, together; return the log's position."""
         ...
 
 
 class Sessions(Protocol):
-    """What is needed of the runtime's operations."""
+    """The part of the runtime's operations that is needed here."""
 
     now: Callable[[], int]
 
     def read(self) -> ReadModel:
-        """Return the tables, once they have reached what the log holds now."""
+        """Return the read model, once it has caught up with the log."""
         ...
 
     def actor_of(self, session_id: str) -> Askable:
@@ -50,11 +50,11 @@ class Sessions(Protocol):
 def forget(
     sessions: Sessions, journal: ForgettingJournal, request: SessionForgetRequest, attempt: Attempt
 ) -> list[SessionInfo]:
-    """Forget a session, or all that belong together with it; return those that were forgotten now.
+    """Forget a session, or its whole family; return those that were forgotten by this call.
 
     Raises:
         SessionNotFoundError: there never was such a session.
-        SessionInUseError: others would miss it.
+        SessionInUseError: other sessions depend on it.
         SessionNotEncryptedError: one of them was recorded without keys, at least in part.
     """
     found = dict(_found(sessions.read(), request.session_id, family=request.family))
@@ -62,21 +62,21 @@ def forget(
         if not journal.is_encrypted(SessionActor.stream(id_)):
             raise SessionNotEncryptedError(id_)
         if known.deleted_at is None:
-            # Without the id of the request: what is carried out once is the whole, which does no harm twice.
+            # Without the request's id: the request as a whole is carried out once, and a repeated deletion is harmless.
             sessions.actor_of(id_).ask(Delete(session_id=id_, at=sessions.now()), attempt.timeout)
     if found.keys() != dict(_found(sessions.read(), request.session_id, family=request.family)).keys():
-        return forget(sessions, journal, request, attempt)  # one more came meanwhile
+        return forget(sessions, journal, request, attempt)  # another session was added meanwhile
     at = sessions.now()
     infos = [_info(id_, known, request, at) for id_, known in found.items()]
     if found:
         steps = [_last_step(id_, known, request, at) for id_, known in found.items()]
         journal.forget(steps, attempt.remembered(infos, at))
-        sessions.read()  # with it the tables have let go of what they held
+        sessions.read()  # afterwards the read model has dropped their content
     return infos
 
 
 def _found(model: ReadModel, session_id: str, *, family: bool) -> Iterator[tuple[str, KnownSession]]:
-    """Yield the sessions that are to be forgotten."""
+    """Yield the sessions to forget."""
     ids = [session_id]
     for id_ in ids:
         known = model.known_session(id_)

@@ -1,4 +1,4 @@
-"""The operations of a runtime, each once, on actors, log and read model: for the facades and the command protocol."""
+"""The operations of a runtime, on actors, log and read model: for the facades and the command protocol."""
 
 from __future__ import annotations
 
@@ -62,16 +62,16 @@ from reenact.domain.stream.events import TurnStarted, UserMessage
 
 Found = TypeVar("Found")
 PATIENCE = 60.0
-"""How long, in seconds, a get or list waits for the tables to reach what the log held when it was called."""
+"""Seconds that a get or list waits for the read model to reach the log's position at the time of the call."""
 DEFAULT_CONTAINER = "default"
-"""Where a message goes for which nobody has named a container; made when it is needed."""
+"""The container of messages for which no other is given; created when needed."""
 
 
 Kind: TypeAlias = type[EventSourcedActor[Any, Any, Any]]
 _SENDS = 3
-"""How often an agent is looked up, or started, for a message to a session before it is taken for gone."""
+"""How often an agent is looked up or started for a message to a session before the message is given up."""
 _TRIES = 64
-"""How many ids are looked at for one that is of a shard of this node: with a share of a tenth, one is found."""
+"""How many session ids are tried to find one of a shard of this node: even with a tenth of the shards, one is found."""
 
 
 class Log(Journal, FeedJournal, ChainedJournal, ForgettingJournal, Protocol):
@@ -82,7 +82,7 @@ class Nodes(Protocol):
     """The actors of all nodes that write the log."""
 
     def actor(self, kind: Kind, id_: str) -> Askable:
-        """Return the way to an actor, on whatever node it is."""
+        """Return a reference to an actor, on whatever node it is."""
         ...
 
     def is_here(self, stream: str) -> bool:
@@ -91,7 +91,7 @@ class Nodes(Protocol):
 
 
 class LiveAgents:
-    """The live agents of this runtime: in which session each is, and whether its answer has begun."""
+    """The live agents of this runtime: the session of each, and whether its answer has begun."""
 
     def __init__(self) -> None:
         self._sessions: dict[str, str] = {}
@@ -99,13 +99,13 @@ class LiveAgents:
         self._responding: dict[str, Callable[[], str | None]] = {}
 
     def add(self, agent_id: str, session_id: str, responding: Callable[[], str | None]) -> None:
-        """Take note of an agent."""
+        """Add an agent."""
         self._responding[agent_id] = responding
         self._sessions[agent_id] = session_id
         self._agents[session_id] = agent_id
 
     def remove(self, agent_id: str) -> None:
-        """Forget an agent."""
+        """Remove an agent."""
         session_id = self._sessions.pop(agent_id, None)
         if session_id is not None and self._agents.get(session_id) == agent_id:
             del self._agents[session_id]
@@ -120,7 +120,7 @@ class LiveAgents:
         return self._agents.get(session_id)
 
     def responding(self, agent_id: str) -> str | None:
-        """Return the turn in which the agent's answer has begun, or None."""
+        """Return the turn in which the text of the agent's answer has begun, or None."""
         tell = self._responding.get(agent_id)
         return None if tell is None else tell()
 
@@ -130,9 +130,9 @@ class LiveAgents:
 
 
 class RuntimeOperations:
-    """Every operation that is not for people who decide, by the name of its request, which has been checked.
+    """All operations except those on pending calls, named by their requests, which have been validated.
 
-    Those that change something are given the attempt that they are. `agents.receive` is `message_send`.
+    Those that change something get the attempt they belong to. `agents.receive` is `message_send`.
     """
 
     def __init__(
@@ -247,7 +247,7 @@ class RuntimeOperations:
         content = None if request.edit is None else check_content(request.edit)
         if content is not None:
             point = point_before_last_message(self._journal, point)
-        image, revision = "", 0  # the one that the session is on there
+        image, revision = "", 0  # the image of the session at that point
         if request.model is not None or request.system_prompt is not None:
             image, revision = image_at(self._journal, point)
             definition = derive(
@@ -315,7 +315,7 @@ class RuntimeOperations:
             return False
         try:
             attempt.ask(self.actor_of(session_id), Delete(session_id=session_id, at=self.now()))
-        except SessionNotFoundError:  # somebody else was quicker
+        except SessionNotFoundError:  # another caller was faster
             return False
         return True
 
@@ -327,12 +327,12 @@ class RuntimeOperations:
         """See `Sessions.run`."""
         session_id = request.session_id
         if not self._system.resident(SessionActor.stream(session_id)):
-            self.must_exist(session_id)  # so that nobody can fill the memory with actors of what is not there
+            self.must_exist(session_id)  # so that requests for missing sessions do not fill the memory with actors
         command = Run(session_id=session_id, agent_id=self.new_id("agt"), at=self.now())
         try:
             agent_id: str = attempt.ask(self.actor_of(session_id), command)
         except SessionNotFoundError:
-            self.must_exist(session_id)  # it says whether it was forgotten
+            self.must_exist(session_id)  # it tells whether the session was forgotten
             raise
         return agent_id
 
@@ -421,14 +421,14 @@ class RuntimeOperations:
             attempt.ask(self.actor_of(session_id), command)
 
     def message_send(self, request: commands.MessageSendRequest, attempt: Attempt) -> Sent:
-        """See `Agents.receive`; the agent of a session, or of an image's default session, is started if need be."""
+        """See `Agents.receive`; the agent of a session, or of an image's default session, is started if necessary."""
         sent, _ = self._send(request, attempt, None)
         return sent
 
     def answer(self, request: commands.MessageSendRequest, attempt: Attempt) -> Segment | Sent:
-        """Do the same, and return the response to the request, which is published with the message.
+        """Send like `message_send`, and return the response to the request, which is published with the message.
 
-        What is said to another node's agent is answered there without a response: then it is yet to be published.
+        For an agent on another node, `Sent` is returned: the response is still to be published.
         """
         sent, response = self._send(request, attempt, request.request_id)
         return response if isinstance(response, Segment) else sent
@@ -436,14 +436,14 @@ class RuntimeOperations:
     def _send(
         self, request: commands.MessageSendRequest, attempt: Attempt, request_id: str | None
     ) -> tuple[Sent, Segment | str]:
-        """Send the message to the agent that is named, or to the live one; return what its actor has replied, too."""
+        """Send the message to the given agent, or to the live one; return also the reply of its actor."""
         tries = itertools.count(1)
         while True:
             command = self._receive(request, attempt, request_id)
             try:
                 session_id = self.session_of(command.agent_id)
                 reply: Segment | str = attempt.ask(self.actor_of(session_id), command)
-            except AgentNotFoundError:  # it was live a moment ago: its node may have ended
+            except AgentNotFoundError:  # it was live a moment ago; its node may have ended
                 if request.agent_id is not None or next(tries) == _SENDS:
                     raise
             else:
@@ -451,7 +451,7 @@ class RuntimeOperations:
                 return Sent(agent_id=command.agent_id, session_id=session_id, turn_id=turn_id), reply
 
     async def receive(self, request: commands.MessageSendRequest) -> Sent | None:
-        """Do as `message_send` without blocking the event loop, or return None if the agent is not live."""
+        """Send like `message_send` without blocking the event loop, or return None if the agent is not live."""
         session_id = self._live.session_of(request.agent_id or "")
         if session_id is None:
             return None
@@ -486,11 +486,11 @@ class RuntimeOperations:
         else:
             container_id = DEFAULT_CONTAINER
             if self.read().container(container_id) is None:
-                with contextlib.suppress(AlreadyExistsError):  # somebody else was as quick
+                with contextlib.suppress(AlreadyExistsError):  # another caller was as fast
                     self.container_create(commands.ContainerCreateRequest(container_id=container_id), attempt)
         for number in itertools.count(1):
             session_id = _default_id(container_id, image_id, number)
-            with contextlib.suppress(AlreadyExistsError):  # created a moment ago by somebody else, or deleted once
+            with contextlib.suppress(AlreadyExistsError):  # another caller has just created it, or it once was deleted
                 if self.read().session(session_id) is None:
                     self.session_create(
                         commands.SessionCreateRequest(
@@ -499,13 +499,13 @@ class RuntimeOperations:
                         attempt,
                     )
             found = self.read().session(session_id)
-            # Perhaps it was handed over, or forgotten.
+            # It may have been handed over or forgotten.
             if found is not None and found.container_id == container_id and found.forgotten is None:
                 return session_id
         raise AssertionError  # there is always a next number
 
     def live_agent(self, session_id: str) -> str | None:
-        """Return the live agent of the session, if it has one."""
+        """Return the live agent of the session, or None."""
         return self._live.agent_of(session_id) if is_sayable(session_id) else None
 
     def session_of(self, agent_id: str) -> str:
@@ -520,7 +520,7 @@ class RuntimeOperations:
         return session_id
 
     def must_exist(self, session_id: str) -> None:
-        """Raise `SessionNotFoundError` unless there is such a session, `SessionForgottenError` if it was forgotten."""
+        """Raise `SessionNotFoundError` if the session does not exist, `SessionForgottenError` if it was forgotten."""
         found = self.read().session(session_id)
         if found is not None and found.forgotten is not None:
             raise SessionForgottenError(session_id)
@@ -531,19 +531,19 @@ class RuntimeOperations:
             )
 
     def remembered(self, request_id: str) -> Remembered | None:
-        """Return the request if it has been carried out, and is not forgotten."""
+        """Return the request if it has been carried out, and has not been forgotten."""
         return self._journal.remembered(request_id)
 
     def recover(self, has_come: Callable[[str], bool] = lambda _: True) -> None:
-        """End, or take up again, what is unfinished in these streams; each session's actor knows which."""
+        """Resume or end the unfinished work in these streams; the session actors decide which."""
         unfinished = [id_ for id_ in self.read().unfinished() if has_come(SessionActor.stream(id_))]
         recovering = [self._system.actor(SessionActor, id_).ask_future(WAKE) for id_ in unfinished]
         for future in recovering:
-            with contextlib.suppress(SessionLockedError, ShardMovedError):  # it goes on in another process
+            with contextlib.suppress(SessionLockedError, ShardMovedError):  # it continues in another process
                 future.get()
 
     def shut_down(self) -> None:
-        """Stop every agent, also one whose start was under way; running turns end as interrupted."""
+        """Stop every agent, including those being started; running turns end as interrupted."""
         tried: set[str] = set()
         while live := [(agent_id, session_id) for agent_id, session_id in self._live.items() if agent_id not in tried]:
             stopping = [
@@ -558,7 +558,7 @@ class RuntimeOperations:
                     future.get()
 
     def read(self) -> ReadModel:
-        """Return the tables, once they have reached what the log holds now."""
+        """Return the read model, once it has caught up with the log."""
         if self.closed:
             raise _closed()
         self._follower.wait_for(self._journal.head(), PATIENCE)
@@ -580,7 +580,7 @@ class RuntimeOperations:
         return session_id
 
     def _new_session_id(self) -> str:
-        """Return an id for a session, which is to be on this node if that can be had."""
+        """Return an id for a new session, of a shard of this node if possible."""
         id_, nodes = self.new_id("ses"), self._nodes
         for _ in range(_TRIES):
             if nodes is None or nodes.is_here(SessionActor.stream(id_)):
@@ -602,7 +602,7 @@ class RuntimeOperations:
         return revision
 
     def _saw_revision(self, image_id: str, revision: int) -> None:
-        with self._newest_lock:  # of two who register at once, the later revision is the newest, whoever comes last
+        with self._newest_lock:  # of concurrent registrations, the later revision counts, in any order
             self._newest[image_id] = max(revision, self._newest.get(image_id, 0))
 
     def _as_it_is(self, agent: AgentInfo) -> AgentInfo:
@@ -611,7 +611,7 @@ class RuntimeOperations:
         return agent
 
     def _is_responding(self, agent: AgentInfo, turn_id: str) -> bool:
-        """Return whether the text of the agent's answer has begun; of an agent elsewhere, the log has it."""
+        """Return whether the text of the agent's answer has begun; for an agent on another node, the log tells."""
         if self._nodes is not None and self._live.session_of(agent.id) is None:
             return is_responding(self._journal, stream_of(agent.session_id), turn_id)
         return turn_id == self._live.responding(agent.id)
@@ -628,6 +628,6 @@ def _found(value: Found | None, error: ReenactError) -> Found:
 
 
 def _default_id(container_id: str, image_id: str, number: int) -> str:
-    """Return the id of the `number`-th default session of the image in the container; a deleted one has a successor."""
+    """Return the id of the image's `number`-th default session in the container; a deleted one gets a successor."""
     both = f"{len(container_id)} {container_id} {image_id}"
     return f"ses_default_{hashlib.blake2b(both.encode(), digest_size=10).hexdigest()}_{number}"

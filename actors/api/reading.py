@@ -1,4 +1,4 @@
-"""Protocols of the read model, which is on the other side of the log, as the operations need it."""
+"""The interfaces of the read model, which is built from the log, as the operations need it."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from reenact.domain.session.told import ToolCallInfo, TurnInfo, UsageInfo
 
 
 class Follower(Protocol):
-    """Keeps the tables behind the log."""
+    """Keeps the tables of the read model up to date with the log."""
 
     @property
     def lag(self) -> int:
-        """How many events of the log are not in the tables yet, as far as was heard."""
+        """The number of events in the log that are known but not in the tables yet."""
         ...
 
     def wait_for(self, position: int, timeout: float) -> None:
-        """Return when everything up to the position can be read; raise if that takes longer than `timeout` seconds."""
+        """Wait until everything up to the position can be read; raise if that takes longer than `timeout` seconds."""
         ...
 
     def close(self) -> None:
@@ -32,14 +32,14 @@ class Follower(Protocol):
 
 
 class ReadModel(Protocol):
-    """Answers every get and list out of tables that follow the log."""
+    """Answers all gets and lists from tables that follow the log."""
 
     def container(self, container_id: str) -> ContainerInfo | None:
         """Return the container, or None."""
         ...
 
     def containers(self) -> list[ContainerInfo]:
-        """Return all containers, the oldest first."""
+        """Return all containers, oldest first."""
         ...
 
     def image(self, image_id: str) -> ImageInfo | None:
@@ -47,34 +47,34 @@ class ReadModel(Protocol):
         ...
 
     def images(self) -> list[ImageInfo]:
-        """Return the newest revision of every image, the oldest image first."""
+        """Return the newest revision of every image, oldest image first."""
         ...
 
     def schedules(self, session_id: str | None = None) -> list[Schedule]:
-        """Return the messages that are to come, those first that come first: to all sessions, or to one."""
+        """Return the scheduled messages, in order of time: to all sessions, or to one."""
         ...
 
     def image_revision(self, image_id: str, revision: int) -> Definition | None:
-        """Return that revision's content, or None."""
+        """Return the content of this revision, or None."""
         ...
 
     def session(self, session_id: str) -> SessionInfo | None:
-        """Return the session; None if it never was, or is deleted."""
+        """Return the session; None if it never existed, or is deleted."""
         ...
 
     def known_session(self, session_id: str) -> KnownSession | None:
-        """Return what every session is known by, also one that is deleted, or was forgotten; None if it never was."""
+        """Return the basic data of a session, even if it is deleted or forgotten; None if it never existed."""
         ...
 
     def kin(self, session_id: str) -> list[str]:
-        """Return the sessions that would miss this one and were not forgotten themselves.
+        """Return the sessions that depend on this one and were not forgotten themselves.
 
-        Branches of it, its children, and the one that has called it.
+        They are its branches, its children, and the session that has called it.
         """
         ...
 
     def sessions_of(self, container_id: str) -> list[SessionInfo]:
-        """Return the sessions of the container, the oldest first."""
+        """Return the sessions of the container, oldest first."""
         ...
 
     def sessions(
@@ -86,9 +86,9 @@ class ReadModel(Protocol):
         waiting: bool | None = None,
         parent: str | None = None,
     ) -> list[SessionInfo]:
-        """Return sessions, the newest first: of one container, or with or without a call that waits for a person.
+        """Return sessions, newest first: of one container, or with or without a call that waits for a person.
 
-        With a `parent`, they are its children, and no container is named.
+        With a `parent`, its children are returned, and no container may be given.
         """
         ...
 
@@ -97,34 +97,34 @@ class ReadModel(Protocol):
         ...
 
     def turns_of(self, session_id: str) -> list[TurnInfo]:
-        """Return the session's turns in the order of their questions, each followed by those that go on with it."""
+        """Return the session's turns in the order of their questions, each followed by the turns that continue it."""
         ...
 
     def turn_began(self, turn_id: str) -> tuple[str, bool] | None:
-        """Return the session of the turn, also of one that is deleted, and whether it began with a message, or None."""
+        """Return the turn's session, even if it is deleted, and whether the turn began with a message, or None."""
         ...
 
     def tool_calls(self, session_id: str) -> list[ToolCallInfo]:
-        """Return the calls of tools in the session, in the order in which the model asked for them."""
+        """Return the tool calls of the session, in the order in which the model requested them."""
         ...
 
     def usage(self, session_id: str) -> UsageInfo:
-        """Return what the session has used, by model and by tool."""
+        """Return the usage of the session, by model and by tool."""
         ...
 
     def pending(self, session_id: str | None = None) -> list[PendingCall]:
-        """Return the calls that wait for a person, those first that were asked for first.
+        """Return the calls that wait for a person, in the order in which they were requested.
 
-        Those of all sessions, or of one and of all below it.
+        They are those of all sessions, or of one session and its descendants.
         """
         ...
 
     def pending_of_id(self, call_id: str) -> list[PendingCall]:
-        """Return the calls of this id that wait for a person."""
+        """Return the calls with this id that wait for a person."""
         ...
 
     def agent(self, agent_id: str) -> AgentInfo | None:
-        """Return the agent; None unless it is live."""
+        """Return the agent, or None unless it is live."""
         ...
 
     def agents(self) -> list[AgentInfo]:
@@ -132,5 +132,5 @@ class ReadModel(Protocol):
         ...
 
     def unfinished(self) -> list[str]:
-        """Return the ids of the sessions that have a live agent or a turn under way."""
+        """Return the ids of the sessions that have a live agent or a running turn."""
         ...

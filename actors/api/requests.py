@@ -1,4 +1,4 @@
-"""Carries out requests: for a facade, or by the command protocol, which publishes a request and its response."""
+"""Carries out requests: for a facade, or for the command protocol, which publishes requests and responses."""
 
 from __future__ import annotations
 
@@ -35,11 +35,11 @@ _REMEMBERED: Final[Mapping[type[asked.Request[object]], object]] = {
     asked.ImageRegisterRequest: tuple[str, int],
     asked.MessageSendRequest: tuple[Context, dict[str, str]],
 }
-"""What is remembered of an answer, where it is not the result: an id and a revision; the context and the result."""
+"""What is stored of a response if it is not the result: an id and a revision, or the context and the result."""
 
 
 class Requests:
-    """Carries out requests, those that bear an id and change something once. Thread-safe."""
+    """Carries out requests; those that have an id and change something, only once. Thread-safe."""
 
     def __init__(self, do: RuntimeOperations, feed: Feed) -> None:
         self._do = do
@@ -52,12 +52,12 @@ class Requests:
         self._in_flight = InFlightRequests()
 
     def __call__(self, request: asked.Request[R], attempt: Attempt | None = None) -> R:
-        """Return the result of the request, or raise why it is not carried out. Nothing of it is published."""
+        """Carry out the request and return its result, or raise why it is not carried out. Nothing is published."""
         operation: Callable[..., R] = getattr(self._operations, request.event_type)
         return self._carry_out(request, attempt or Attempt(), operation)
 
     async def receive(self, request: asked.MessageSendRequest) -> asked.Sent | None:
-        """Do the same without blocking the event loop; return None if that takes a thread."""
+        """Send a message without blocking the event loop; return None if that needs a thread."""
         self._do.check_open()
         sent = checked(request)
         return None if sent is None else await self._do.receive(sent)
@@ -67,10 +67,10 @@ class Requests:
 
         Raises:
             UnknownCommandError: there is no such request.
-            InvalidInputError: the data does not fit it.
+            InvalidInputError: the data does not fit the request.
             RequestReusedError: the request's id was used for another request.
-            RequestTimeoutError: no answer within `timeout` seconds.
-            ReenactError: what the facade's method raises; a response that says so is published first.
+            RequestTimeoutError: no response within `timeout` seconds.
+            ReenactError: what the facade's method raises; a response with the error is published first.
         """
         self._do.check_open()
         request, timeout = _read(type, data), seconds_of(timeout)
@@ -94,10 +94,10 @@ class Requests:
         return operation(sound, attempt) if request.changes else operation(sound)
 
     def _respond(self, request: asked.Request[object], attempt: Attempt) -> Envelope[asked.Response]:
-        """Carry the request out, and answer it."""
+        """Carry the request out, and publish its response."""
         context = self._say(request)
         try:
-            if isinstance(request, asked.MessageSendRequest):  # answered together with what it brings about
+            if isinstance(request, asked.MessageSendRequest):  # the response is recorded together with the message
                 sent = self._carry_out(request, attempt, self._do.answer)
                 if isinstance(sent, Segment):
                     return self._open(sent)
@@ -107,7 +107,7 @@ class Requests:
                 result = self(request, attempt)
         except ReenactError as error:
             if isinstance(attempt, InFlightRequest) and not isinstance(error, RequestTimeoutError):
-                # It may have been carried out all the same, such as by another process on the same log.
+                # It may have been carried out all the same, for example by another process on the same log.
                 remembered = self._remembered(attempt.key)
                 if remembered is not None:
                     return self._respond_again(request, context, remembered)
@@ -116,7 +116,7 @@ class Requests:
         return self._answer(request, context, result)
 
     def _remembered(self, key: IdempotencyKey) -> Remembered | None:
-        """Return the request if it has been carried out, or raise `RequestReusedError` if its id was used already."""
+        """Return the request if it has been carried out, or raise `RequestReusedError` if its id belongs to another."""
         remembered = self._do.remembered(key.id)
         if remembered is not None and remembered.digest != key.digest:
             raise RequestReusedError(key.id)
@@ -125,7 +125,7 @@ class Requests:
     def _respond_again(
         self, request: asked.Request[object], context: Context, remembered: Remembered
     ) -> Envelope[asked.Response]:
-        """Answer the request as it was answered when it was carried out."""
+        """Publish the response that the request got when it was carried out."""
         try:
             kind = _REMEMBERED.get(type(request), request.result)
             result = msgspec.msgpack.decode(remembered.note, type=kind)
@@ -160,12 +160,12 @@ class Requests:
     def _open(self, published: Segment) -> Envelope[asked.Response]:
         (entry,) = published.entries
         response = enveloped(entry, Context(**published.context), passing_id(entry.data, self._do.new_id))
-        assert is_response(response)  # nothing else is published here
+        assert is_response(response)  # only responses are published here
         return response
 
 
 def context_of(data: Mapping[str, object] | asked.Request[object], request_id: str | None) -> Context:
-    """Return the context of a request that has this data, and of its response."""
+    """Return the context of a request with this data, and of its response."""
     names = ("container_id", "image_id", "session_id", "agent_id")
     about = {name: value for name in names if isinstance(value := data.get(name), str)}
     return Context(**about, correlation_id=request_id)
