@@ -1,1 +1,1 @@
-"""The agent loop for whoever keeps the state of a conversation in hand: `AgentRuntime` and its configuration."""
+"""The agent loop for callers that keep the conversation's state themselves: `AgentRuntime` and its configuration."""

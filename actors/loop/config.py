@@ -1,4 +1,4 @@
-"""What an `AgentRuntime` is given: an agent and a configuration, however they are written down."""
+"""The inputs of an `AgentRuntime`: an agent and a configuration, in any of their forms."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ OnToolError: TypeAlias = Literal["fail", "feedback"]
 
 
 class DescribedTool(Protocol):
-    """A tool that says more of itself than a function can."""
+    """A tool that describes itself in more detail than a function can."""
 
     @property
     def spec(self) -> ToolSpec: ...
-    def run(self, arguments: dict[str, object]) -> object: ...  # a result or what can be awaited for one
+    def run(self, arguments: dict[str, object]) -> object: ...  # a result, or an awaitable for one
 
 
 Function: TypeAlias = Callable[..., object]
@@ -39,26 +39,26 @@ Tool: TypeAlias = Function | DescribedTool
 
 
 def is_described(tool: object) -> TypeGuard[DescribedTool]:
-    """Return whether a tool says of itself what it is; stand-ins that have every attribute do not."""
+    """Return whether a tool describes itself; mock objects that have every attribute do not count."""
     return isinstance(getattr(getattr(tool, "spec", None), "name", None), str) and callable(getattr(tool, "run", None))
 
 
 def function_of(tool: Tool) -> Function:
-    """Return what is called with the decoded arguments."""
+    """Return the function to call with the decoded arguments."""
     if is_described(tool):
         return tool.run
-    assert callable(tool)  # the agent is checked
+    assert callable(tool)  # the agent has been checked
     return tool
 
 
 def tool_cost(tool: object) -> float | None:
-    """Return what a call of the tool costs, as its spec or it itself says, or None if neither does."""
+    """Return the cost of a call of the tool, from its spec or an attribute of its own, or None if neither has one."""
     cost = tool.spec.cost if is_described(tool) else getattr(tool, "cost", None)
     return cost if isinstance(cost, int | float) and not isinstance(cost, bool) else None
 
 
 def utc_now() -> datetime:
-    """Return what time it is."""
+    """Return the current time."""
     return datetime.now(UTC)
 
 
@@ -71,16 +71,16 @@ new_id = TimeOrderedIds(_microseconds)
 
 @dataclass(frozen=True)
 class AgentRuntimeConfig:
-    """How an `AgentRuntime` works.
+    """The configuration of an `AgentRuntime`.
 
-    `executors` go before the built-in ones; `model_runtime` is called if the agent has none. `policies` are given by
-    tool, as `Policy`, as a mode, or whole as `Policies`; `allow` and `deny` then are the lists that go with them.
-    `prices` are those of models, by name. `on_tool_error` says what becomes of a single call that fails: `"fail"` is
-    an error of the step, `"feedback"` an answer for the model. With `append_assistant_message` the answers of the
-    model become messages of the conversation. `clock` gives the time, with a time zone.
+    `executors` override the built-in ones; `model_runtime` is called if the agent has none. `policies` are given by
+    tool, as a `Policy` or a mode, or as a whole as `Policies`; `allow` and `deny` are the lists that belong to them.
+    `prices` are those of models, by name. `on_tool_error` determines what happens when a single call fails: `"fail"` is
+    an error of the step, `"feedback"` an answer for the model. With `append_assistant_message` the answers of the model
+    become messages of the conversation. `clock` returns the time, with a time zone.
 
     Raises:
-        ConfigurationError: an option has a value that it cannot have.
+        ConfigurationError: an option has an invalid value.
     """
 
     executors: Mapping[str, Function] = field(default_factory=dict[str, Function])
@@ -107,10 +107,10 @@ class AgentRuntimeConfig:
 
 
 def config_of(value: object) -> AgentRuntimeConfig:
-    """Return the configuration that a mapping stands for; its names may be the document's (`modelRuntime`) or ours.
+    """Return the configuration given as a mapping; names may be those of the specification (`modelRuntime`) or ours.
 
     Raises:
-        ConfigurationError: there is no such option, or it has a value that it cannot have.
+        ConfigurationError: an option is unknown or has an invalid value.
     """
     if isinstance(value, AgentRuntimeConfig):
         return value
@@ -124,15 +124,15 @@ def config_of(value: object) -> AgentRuntimeConfig:
     if unknown is not None:
         raise ConfigurationError(f"config has no option {unknown!r}; there are: {', '.join(known)}")
     made: Callable[..., AgentRuntimeConfig] = AgentRuntimeConfig
-    return made(**given)  # pyright: ignore[reportArgumentType]  # it checks them itself
+    return made(**given)  # pyright: ignore[reportArgumentType]  # the class checks them itself
 
 
 class AgentView:
-    """An agent, as an object or a mapping, looked at anew each time: what it has may change between two steps.
+    """Access to an agent, an object or a mapping, read again each time: it may change between two steps.
 
     Raises:
-        ConfigurationError: it has no `runner`, or has under one of its names what cannot stand there; or the
-            configuration has a policy that is none, or is for a tool that the agent does not have.
+        ConfigurationError: it has no `runner`, or one of its parts is invalid; or the configuration has an invalid
+            policy, or one for a tool that the agent does not have.
     """
 
     def __init__(self, agent: object, config: AgentRuntimeConfig) -> None:
@@ -143,13 +143,13 @@ class AgentView:
         self._given = self._policies = policies_of({"tools": given.tools, "allow": allow, "deny": deny})
         self._own: Mapping[str, object] = {}
         _ = self.runner, self.executors, self.model_runtime
-        if self.tools:  # an agent without any may have executors that run what they know
+        if self.tools:  # an agent without tools may have executors that run tools of their own
             check_names(self._given, self.tools)
         _ = self.policies
 
     @property
     def runner(self) -> Function:
-        """What decides what is done next."""
+        """The function that decides on the next instructions."""
         if callable(runner := self._part("runner")):
             return runner
         raise ConfigurationError(f"an agent has a `runner(context, state)`; {self._agent!r} has {runner!r}")
@@ -184,7 +184,7 @@ class AgentView:
 
     @property
     def policies(self) -> Policies:
-        """The policies that hold: the tools' own, and over them those of the configuration."""
+        """The policies in effect: the tools' own, overridden by those of the configuration."""
         own = {
             name: tool.spec.intervention
             for name, tool in self.tools.items()
@@ -222,9 +222,9 @@ def _function(name: str, value: object) -> Function | None:
 
 
 def here(rules: Rules, cwd: str | None = None) -> Rules:
-    """Return the rules as they hold in this process; relative paths go on from `cwd`, or its working directory."""
+    """Return the rules for this process; relative paths are resolved from `cwd`, or its working directory."""
     try:
         where = cwd or str(Path.cwd())
-    except OSError:  # somebody has removed it
+    except OSError:  # the directory has been removed
         where = None
     return msgspec.structs.replace(rules, cwd=where, home=os.environ.get("HOME"), resolve=os.path.realpath)

@@ -1,6 +1,6 @@
-"""The built-in executors: each does what its instruction asks for, and returns what has happened.
+"""The built-in executors: each carries out its instruction and returns the resulting events.
 
-Functions of users may be async or not; a tool that blocks gets a thread of its own.
+Functions of users may be async or not; a tool that blocks gets its own thread.
 """
 
 from __future__ import annotations
@@ -61,23 +61,22 @@ T = TypeVar("T")
 
 
 class AbortedError(ReenactError):
-    """A function of others has tried to end the process, or cancelled itself."""
+    """A user's function has tried to end the process, or has cancelled itself."""
 
     code = "aborted"
 
 
 async def call(function: Function, *arguments: object) -> object:
-    """Return what the function returns, awaited if it can be; it runs where the loop runs."""
+    """Call the function and return its result, awaiting it if possible; it runs on the thread of the loop."""
     returned = function(*arguments)
     return await returned if inspect.isawaitable(returned) else returned
 
 
 async def guarded(call: Awaitable[T]) -> T:
-    """Return what this comes to; only a cancellation of the task itself, and no other end of it, gets through.
+    """Await the call; only a cancellation of the task itself is passed on as such.
 
     Raises:
-        Exception: what was raised, also in the place of `SystemExit`: a function does not decide whether the process
-            goes on.
+        Exception: what was raised, with an error in place of `SystemExit`: a function must not end the process.
     """
     try:
         return await call
@@ -93,7 +92,7 @@ async def guarded(call: Awaitable[T]) -> T:
 
 
 async def chunks(answer: object) -> AsyncIterator[object]:
-    """Yield what a model yields, whether it is asked in an async way or not."""
+    """Yield the output of a model, whether it is async or not."""
     told: object = await answer if inspect.isawaitable(answer) else answer
     if _is_async(told):
         try:
@@ -111,7 +110,7 @@ async def chunks(answer: object) -> AsyncIterator[object]:
 
 
 def takes_context(runner: Function) -> bool:
-    """Return whether a runner takes `(context, state)`, and not `(state)` only."""
+    """Return whether a runner takes `(context, state)`, rather than only `(state)`."""
     try:
         parameters = list(inspect.signature(runner).parameters.values())
     except (TypeError, ValueError):
@@ -126,11 +125,11 @@ def takes_context(runner: Function) -> bool:
 
 
 Ran: TypeAlias = tuple[ToolResult, Exception | None]
-"""What the model is told of a call, and why it failed, if it did."""
+"""The result of a call for the model, and the error if it failed."""
 
 
 async def run(tools: Mapping[str, Tool], call: ToolCall) -> Ran:
-    """Return what the call came to; only a cancellation is raised."""
+    """Run the call and return its result; only a cancellation is raised."""
     tool = tools.get(call.name)
     if tool is None:
         failure: Exception = ToolNotFoundError(call.name)
@@ -149,7 +148,7 @@ def _is_async(value: object) -> TypeGuard[AsyncIterable[object]]:
 
 
 def _aborted(error: BaseException) -> Exception:
-    """Return the error for what would have ended the loop, or could not even be raised in it."""
+    """Return an error in place of one that would end the loop, or cannot be raised in it."""
     if isinstance(error, SystemExit):
         return AbortedError(f"it called for the end of the process, with {error.code!r}")
     return RuntimeError(f"the function raised {type(error).__name__}")
@@ -182,7 +181,7 @@ Happened: TypeAlias = list[LoopEvent]
 
 
 class UsedError(Exception):
-    """A failure after which something was used, and is to be paid: what failed, and what is recorded of it."""
+    """A failure after resources were used that must be paid: the cause, and the recorded usage."""
 
     def __init__(self, cause: BaseException, used: Mapping[str, object]) -> None:
         super().__init__(str(cause))
@@ -191,7 +190,7 @@ class UsedError(Exception):
 
 
 class ModelUse(TypedDict):
-    """Which model was used, for how much."""
+    """The model that was used, with usage and cost."""
 
     model: str
     usage: Frozen | None
@@ -200,7 +199,7 @@ class ModelUse(TypedDict):
 
 @dataclass(frozen=True)
 class Hands:
-    """What the built-in executors work with: the agent as it is now, the configuration, the rules that hold."""
+    """The context of the built-in executors: the current agent, the configuration and the rules."""
 
     agent: AgentView
     config: AgentRuntimeConfig
@@ -210,7 +209,7 @@ class Hands:
 
 
 async def execute(hands: Hands, instruction: Instruction, state: AgentState) -> Happened:
-    """Return what happens when a built-in executor does what the instruction asks for."""
+    """Carry out the instruction with a built-in executor and return the resulting events."""
     match instruction:
         case CallLLM():
             return await _call_llm(hands, instruction)
@@ -246,10 +245,10 @@ async def execute(hands: Hands, instruction: Instruction, state: AgentState) -> 
 
 
 async def run_approved(hands: Hands, call: ToolCall) -> Happened:
-    """Return what happens when a call runs that may run.
+    """Run a call that may run and return the resulting events.
 
     Raises:
-        UsedError: it failed, and a failure is an error of the step.
+        UsedError: the call failed, and a failure is an error of the step.
     """
     answer, failure = await run(hands.agent.tools, call)
     if failure is None or hands.config.on_tool_error == "feedback":
@@ -292,7 +291,7 @@ async def _compress_context(hands: Hands, instruction: CompressContext, state: A
 
 
 async def _answer(hands: Hands, payload: object, happened: Happened) -> tuple[Frozen, ModelUse]:
-    """Return the model's answer, and which model was used, for how much; add its chunks to what happened."""
+    """Return the model's answer, with the model used, its usage and cost; add its chunks to `happened`."""
     model_runtime = hands.agent.model_runtime or hands.config.model_runtime
     if model_runtime is None:
         raise NoModelError

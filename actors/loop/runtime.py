@@ -1,4 +1,4 @@
-"""`AgentRuntime`: one step of a conversation at a time, for whoever keeps its state in hand."""
+"""`AgentRuntime`: runs a conversation one step at a time, for callers that keep its state."""
 
 from __future__ import annotations
 
@@ -46,9 +46,9 @@ from reenact.domain.loop.values import FrozenList, frozen
 
 @dataclass(frozen=True)
 class StepResult:
-    """What a step has come to: its events, the state after it, and what the next runner is told, if one is next.
+    """The outcome of a step: its events, the new state, and the context for the next runner call, if there is one.
 
-    It can be awaited, and is then itself: what takes no time may be written like what does.
+    It can be awaited, and then returns itself: synchronous methods can be used like asynchronous ones.
     """
 
     events: FrozenList[LoopEvent]
@@ -61,7 +61,7 @@ class StepResult:
 
 
 class Step:
-    """Takes what happens, in order. `state` is what it leads to, without the step in its history."""
+    """Collects the events of a step, in order. `state` is the resulting state, without the step in its history."""
 
     def __init__(self, before: AgentState, number: int, now: Callable[[], datetime]) -> None:
         self.before = before
@@ -72,28 +72,28 @@ class Step:
         self._shown: AgentState | None = None
 
     def begin(self) -> None:
-        """Let the state be that of a conversation in a new step, in which nothing has happened yet."""
+        """Set the state to that of a conversation in a new step without events."""
         self.state = after(self.before, (self._stamp(StepCompleted()),))
 
     def shown(self) -> AgentState:
-        """Return the state as an executor of somebody's own, or the runner, is given it: with the whole history."""
+        """Return the state as a custom executor, or the runner, gets it: with the whole history."""
         self._shown = recorded(self.state, self.before, self.events)
         return self._shown
 
     def take(self, events: Iterable[LoopEvent]) -> None:
-        """Let the events happen."""
+        """Apply the events."""
         self._happen([self._stamp(event) for event in events])
 
     def adopt(self, returned: object) -> None:
-        """Let happen what an executor of somebody's own has returned, or raise `InvalidOutcomeError`."""
+        """Apply what a custom executor has returned, or raise `InvalidOutcomeError`."""
         self._happen(adopted(self.state, returned, self.number, self.now(), shown=self._shown))
 
     def put_first(self, events: Sequence[LoopEvent]) -> None:
-        """Let the events happen before all others of the step."""
+        """Apply the events before all others of the step."""
         self._happen_anew([*(self._stamp(event) for event in events), *self.events])
 
     def uncount(self) -> None:
-        """Let the step not count against `max_steps`."""
+        """Exclude the step from the count for `max_steps`."""
         last = self.events.pop() if self.events else self._stamp(StepCompleted())
         if isinstance(last, Done):
             last = msgspec.structs.replace(last, counted=False)
@@ -103,7 +103,7 @@ class Step:
         self._happen_anew([*self.events, last])
 
     def result(self) -> StepResult:
-        """Return what the step has come to. Calls that still wait when the conversation is done are answered so."""
+        """Return the outcome of the step. If the conversation is done, calls that still wait are answered as such."""
         if self.state.status == "done" and self.state.pending_tool_calls:
             waiting: tuple[Stage, ...] = ("waiting",)
             self.take(given_up(self.state.round, "it was not run, for the conversation is done", stages=waiting))
@@ -130,14 +130,14 @@ _OVER = frozenset({"waiting_for_human_input", "interrupted", "done", "error"})
 
 
 class AgentRuntime:
-    """Runs an agent step by step; the state of the conversation is the caller's, and no step changes it.
+    """Runs an agent step by step; the caller owns the state of the conversation, and no step modifies it.
 
     `agent` is an object or a mapping with `runner(context, state)` or `runner(state)`, which returns an instruction or
-    a list of them, and with `tools`, `executors` and a `model_runtime` if it wants. Functions may be async or not.
-    `config` is an `AgentRuntimeConfig` or a mapping.
+    a list of them, and optionally `tools`, `executors` and a `model_runtime`. Functions may be async or not. `config`
+    is an `AgentRuntimeConfig` or a mapping.
 
     Raises:
-        ConfigurationError: the agent or the configuration cannot work.
+        ConfigurationError: the agent or the configuration is invalid.
     """
 
     def __init__(self, agent: object, config: AgentRuntimeConfig | Mapping[str, object] | None = None) -> None:
@@ -156,13 +156,13 @@ class AgentRuntime:
         metadata: Mapping[str, object] | None = None,
         created_at: datetime | None = None,
     ) -> AgentState:
-        """Return the state of a conversation in which nothing has happened yet.
+        """Return the initial state of a conversation.
 
-        Without a `session_id` a new one is made. `max_steps` is None for any number. An amount as `cost_limit` is
-        `CostLimit(amount)`. `created_at` is now, if it is not given.
+        Without a `session_id` a new one is created. `max_steps` is None for no limit. An amount as `cost_limit` means
+        `CostLimit(amount)`. `created_at` is the current time by default.
 
         Raises:
-            InvalidInputError: a `ValueError`; one of these cannot be accepted.
+            InvalidInputError: a `ValueError`; an argument is invalid.
         """
         now = utc_now() if created_at is None else created_at
         return AgentState(new_id("ses") if session_id is None else session_id).replace(
@@ -176,15 +176,14 @@ class AgentRuntime:
 
     @property
     def executors(self) -> Mapping[str, Function]:
-        """The executors in effect, by the types of instructions: the agent's over the configuration's over ours."""
+        """The executors in effect, by instruction type: the agent's override the configuration's, and these ours."""
         return MappingProxyType({**self._built_in, **self.config.executors, **self._view.executors})
 
     async def step(self, state: AgentState, input: object = None) -> StepResult:  # noqa: A002 - the specification's
-        """Return what one more step comes to.
+        """Run one more step and return its outcome.
 
-        `input` is a call of a tool, which its giver thereby approves; a context to hand to the runner; a message, or
-        the text of one, that the user adds; or None. What goes wrong becomes an `error` event: nothing is raised but
-        the cancellation of the task.
+        `input` is a tool call, which the caller thereby approves; a context for the runner; a message, or its text,
+        that the user adds; or None. Errors become `error` events: nothing is raised but the cancellation of the task.
 
         Raises:
             InvalidStateError: `state` is not an `AgentState`.
@@ -193,8 +192,8 @@ class AgentRuntime:
         try:
             hands = self._hands(step)
             meaning = meaning_of(state, input, hands.rules)
-        except Exception as error:  # noqa: BLE001 - it may be anything that was given
-            # The state stays what it is if something else is waited for, or if nothing is to be done.
+        except Exception as error:  # noqa: BLE001 - the input may be anything
+            # The state stays unchanged if something else is awaited, or if there is nothing to do.
             if state.status in ("waiting_for_human_input", "interrupted") or isinstance(error, CallNotPendingError):
                 return _refused(step, error)
             step.begin()
@@ -206,12 +205,12 @@ class AgentRuntime:
                 await self._approve(step, hands, meaning)
             else:
                 await self._consult(step, hands, meaning)
-        except Exception as error:  # noqa: BLE001 - what others do and return may break any rule
+        except Exception as error:  # noqa: BLE001 - users' functions may raise or return anything
             _fail(step, error)
         return step.result()
 
     def run_step(self, state: AgentState, input: object = None) -> StepResult:  # noqa: A002 - the specification's
-        """Return what `step` returns, for callers that are not async.
+        """Run `step` for callers that are not async.
 
         Raises:
             DeadlockError: an event loop runs in this thread; await `step` instead.
@@ -223,15 +222,15 @@ class AgentRuntime:
         raise DeadlockError("run_step would block the event loop that runs in this thread; await step instead")
 
     async def approve_tool_call(self, state: AgentState, call: Mapping[str, object]) -> StepResult:
-        """Return what the step comes to in which the call runs, since a person has approved it."""
+        """Run the step of a call that a person has approved, and return its outcome."""
         return await self.step(state, call)
 
     def reject_tool_call(
         self, state: AgentState, call: Mapping[str, object] | str, reason: str = "", *, resume: bool = True
     ) -> StepResult:
-        """Return what follows when a person rejects a pending call, or the one of that id: it is answered as an error.
+        """Return the outcome when a person rejects a pending call, given by itself or its id: it ends as an error.
 
-        Then the conversation goes on, and the model sees the rejection; or, without `resume`, it is interrupted.
+        Then the conversation continues, and the model sees the rejection; without `resume`, it is interrupted.
         """
         return self._decide(
             state,
@@ -239,11 +238,11 @@ class AgentRuntime:
         )
 
     def respond(self, state: AgentState, value: object) -> StepResult:
-        """Return what follows when a person answers the question that waits: with text, an option, or several."""
+        """Return the outcome when a person answers the pending question: with text, an option, or several."""
         return self._decide(state, lambda: people.response(state, value))
 
     def interrupt(self, state: AgentState, reason: str = "", can_resume: bool = True) -> StepResult:  # noqa: FBT001, FBT002 - the specification's
-        """Return what follows when the conversation is interrupted: nothing, if it is done."""
+        """Return the outcome of interrupting the conversation: no events, if it is done."""
         return self._decide(state, lambda: people.interruption(state, reason, can_resume=can_resume))
 
     @overload
@@ -255,7 +254,7 @@ class AgentRuntime:
     def resume(
         self, state: AgentState, reason: str = "", context: AgentContext | Mapping[str, object] | None = None
     ) -> StepResult | Coroutine[object, object, StepResult]:
-        """Return what follows when an interrupted conversation goes on; with a context, await the step made with it.
+        """Return the outcome of resuming an interrupted conversation; with a context, await the step made with it.
 
         Raises:
             NotResumableError: it is not interrupted, or was interrupted for good.
@@ -324,7 +323,7 @@ class AgentRuntime:
         async def executor(
             instruction: object,
             state: AgentState,
-            context: AgentContext | None = None,  # noqa: ARG001 - every executor is given one
+            context: AgentContext | None = None,  # noqa: ARG001 - every executor gets one
         ) -> tuple[list[LoopEvent], AgentState]:
             step = Step(state, state.step_count + (state.status != "running"), self._now(state))
             hands = self._hands(step)
@@ -345,18 +344,18 @@ class AgentRuntime:
         step = Step(_checked(state), state.step_count, self._now(state))
         try:
             events = tuple(decide())
-        except Exception as error:  # noqa: BLE001 - it may be anything that was given
+        except Exception as error:  # noqa: BLE001 - the input may be anything
             return _refused(step, error)
         step.take(events)
         return step.result() if events else StepResult(FrozenList(), state, next_context(state))
 
     def _now(self, state: AgentState) -> Callable[[], datetime]:
-        """Return a clock that cannot fail: where the configured one does, no time has gone by."""
+        """Return a clock that cannot fail: if the configured one does, it returns the time of the last change."""
 
         def now() -> datetime:
             try:
                 return self.config.clock().astimezone(UTC)
-            except Exception as error:  # noqa: BLE001 - a clock may be anybody's
+            except Exception as error:  # noqa: BLE001 - a user's clock
                 _log.warning("the clock of the configuration failed: %s", info_of(error))
                 return state.last_modified
 
@@ -386,7 +385,7 @@ def _fail(step: Step, error: BaseException, *, refused: bool = False, call_id: s
 
 
 def _check_cost(step: Step) -> None:
-    """Let what the conversation has cost have its consequences: its end or interruption is told before all else."""
+    """Apply the cost limit: an end or interruption because of it comes before all other events of the step."""
     events = () if step.state.status == "done" else cost_exceeded(step.state)
     if any(isinstance(event, Warning) for event in events):
         step.take(events)
@@ -402,7 +401,7 @@ def _is_end(instruction: object) -> bool:
 
 
 def _regular(kind: str, instruction: object) -> object:
-    """Return what an executor of somebody's own is given: a built-in instruction as a value, if it can be one."""
+    """Return the instruction for a custom executor: a built-in one as a value, if it is valid."""
     if kind not in KINDS:
         return instruction
     try:
