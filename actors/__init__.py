@@ -1,1 +1,1 @@
-"""Who acts: the live, writing side. Nothing here is imported by name but what the shell puts together."""
+"""The live, writing side: actors and their runtime. Only the composing layer imports names from here."""

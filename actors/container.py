@@ -1,4 +1,4 @@
-"""The actors of containers and images: they record, and publish what they recorded."""
+"""The actors of containers and images, which record and publish their events."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ Event = TypeVar("Event")
 class _EntityActor(EventSourcedActor[State, Command, Event]):
     """One container or image."""
 
-    cause = staticmethod(cause_of)  # pyright: ignore[reportAssignmentType]  # it needs no actor
+    cause = staticmethod(cause_of)  # pyright: ignore[reportAssignmentType]  # it does not use the actor
 
     def announce(
         self, command: Command, before: State, events: tuple[Event, ...], after: State, recorded_at: int
     ) -> Announcement:
-        """Return what is heard of it; it belongs to no session, so no feed keeps it."""
+        """Return the published event; it belongs to no session, so no feed stores it."""
         told = self.told(after)
         segment = Segment({f"{self.category}_id": self.context.id}, (Entry(told.event_type, recorded_at, told),))
         return (), (segment,) * len(events)
 
     def told(self, after: State) -> heard.EventData:
-        """Return what is heard of the newest event."""
+        """Return the data of the published event for the newest recorded one."""
         raise NotImplementedError
 
 
@@ -55,16 +55,16 @@ class ContainerActor(_EntityActor[containers.Container, containers.CreateContain
         after: containers.Container,
         recorded_at: int,
     ) -> Remembered | None:
-        """Return the request that the command carries out, with the container as its answer."""
+        """Return the request that the command carries out, with the container as its response."""
         info = containers.ContainerInfo(id=command.container_id, name=after.name, created_at=instant(recorded_at))
         return remembered(command, info, recorded_at)
 
     def reply(self, command: containers.CreateContainer, events: tuple[containers.ContainerEvent, ...]) -> None:
-        """Reply nothing: the read model has the container."""
+        """Return None: the caller reads the container from the read model."""
 
 
 class ImageActor(_EntityActor[images.Images, images.RegisterImage, images.ImageEvent]):
-    """One image, in all its revisions."""
+    """One image, with all its revisions."""
 
     category = "image"
     initial = images.Images()
@@ -81,23 +81,23 @@ class ImageActor(_EntityActor[images.Images, images.RegisterImage, images.ImageE
         after: images.Images,
         recorded_at: int,
     ) -> Remembered | None:
-        """Return the request that the command carries out; its answer can be made of the image's id and revision."""
+        """Return the request that the command carries out; its response is built from the image's id and revision."""
         return remembered(command, (command.image_id, len(after.revisions)), recorded_at)
 
     def reply(self, command: images.RegisterImage, events: tuple[images.ImageEvent, ...]) -> int:
-        """Return the revision that the image has now."""
+        """Return the current revision of the image."""
         return len(self.state.revisions)
 
 
 CATEGORIES = (ContainerActor.category, ImageActor.category)
-"""Those of the streams here."""
+"""The categories of these actors' streams."""
 
 
 def heard_of(recorded: Recorded) -> Segment:
-    """Return what is heard of an event of a container or an image, as the actor that recorded it says it.
+    """Return the published form of an event of a container or an image, as the actor that recorded it publishes it.
 
     Raises:
-        LogUnusableError: it is the event of something else.
+        LogUnusableError: it is an event of another kind of stream.
     """
     told: heard.EventData
     match recorded.event:

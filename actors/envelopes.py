@@ -1,4 +1,4 @@
-"""Makes the envelopes of what is published, whoever receives them."""
+"""Builds the envelopes of published events for all receivers."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def enveloped(entry: Entry, context: Context, id_: str, cursor: int | None = Non
     """Return the envelope of an entry."""
     data = entry.data
     if not isinstance(data, EventData):
-        data = msgspec.convert(data, CATALOGUE[entry.type])  # builtins come out of the log
+        data = msgspec.convert(data, CATALOGUE[entry.type])  # entries from the log have builtins
     return Envelope(
         id=id_,
         type=entry.type,
@@ -36,17 +36,17 @@ def enveloped(entry: Entry, context: Context, id_: str, cursor: int | None = Non
 
 
 def is_response(envelope: Envelope) -> TypeGuard[Envelope[Response]]:
-    """Return whether it is the envelope of a response."""
+    """Return whether the envelope holds a response."""
     return isinstance(envelope.data, Response)
 
 
 def id_in_feed(topic: str, cursor: int) -> str:
-    """Return the id of an event that a feed keeps."""
+    """Return the id of an event that is stored in a feed."""
     return f"{topic}:{cursor}"
 
 
 def passing_id(data: object, new_id: Callable[[str], str]) -> str:
-    """Return the id of an event that no feed keeps: the same to all, wherever what it is about says which one it is."""
+    """Return the id of an event that is not in a feed; deterministic for all receivers where its data allows that."""
     match data:
         case Request(request_id=request_id, intent=intent) | Response(request_id=request_id, intent=intent):
             return f"{request_id}:{intent}"
@@ -59,13 +59,13 @@ def passing_id(data: object, new_id: Callable[[str], str]) -> str:
 
 
 def flat(context: Context) -> dict[str, str]:
-    """Return the context as a feed keeps it: only what is set."""
+    """Return the context as stored in a feed: only the fields that are set."""
     told: dict[str, str] = msgspec.to_builtins(context)
     return told
 
 
 def segments_of(heard: Iterable[tuple[Context, EventData]], at: int) -> tuple[Segment, ...]:
-    """Return what is heard at a time as a feed has it: what is about the same, and follows each other, together."""
+    """Return the events as segments of a feed, grouping consecutive ones with the same context."""
     return tuple(
         [
             Segment(flat(context), tuple([Entry(data.event_type, at, data) for _, data in run]))
@@ -75,10 +75,10 @@ def segments_of(heard: Iterable[tuple[Context, EventData]], at: int) -> tuple[Se
 
 
 def derived(part: FeedPart, stream: str, at: int, events: Sequence[object], row: str) -> tuple[Segment, ...]:
-    """Return what subscribers hear of the events of a session's step.
+    """Return the segments for subscribers that are derived from the events of a session's step.
 
     Raises:
-        LogTooNewError: an unknown version of `announce` has announced it; the message names the row.
+        LogTooNewError: an unknown version of `announce` is required; the message names the row.
     """
     version = version_of(part.version, row)
     return segments_of(version.announce(stream.partition("/")[2], version.read(part.needs), events), at)

@@ -1,4 +1,4 @@
-"""Idempotent requests: those that are in flight, and what is recorded of those that were carried out."""
+"""Idempotent requests: those in flight, and the records of those that were carried out."""
 
 from __future__ import annotations
 
@@ -18,36 +18,36 @@ from reenact.domain.idempotency import IdempotencyKey, IdempotentCommand
 
 
 class Askable(Protocol):
-    """The way to an actor, on this node or on another one."""
+    """A reference to an actor, on this node or on another one."""
 
-    def ask(self, command: Any, timeout: float | None = None) -> Any:  # noqa: ANN401 - the actor's to say
-        """Send the command, and return the reply; see `Reference.ask`."""
+    def ask(self, command: Any, timeout: float | None = None) -> Any:  # noqa: ANN401 - depends on the actor
+        """Send the command and return the reply; see `Reference.ask`."""
         ...
 
     def ask_future(self, command: Any) -> PooledFuture[Any]:  # noqa: ANN401 - likewise
-        """Send the command, and return the future of the reply."""
+        """Send the command and return the future of the reply."""
         ...
 
 
 class Attempt:
-    """One go at an operation, which takes at most `timeout` seconds; None is without limit."""
+    """One execution of an operation, which takes at most `timeout` seconds; None means no limit."""
 
     def __init__(self, timeout: float | None = None) -> None:
         self.timeout = timeout
 
-    def ask(self, actor: Askable, command: IdempotentCommand) -> Any:  # noqa: ANN401 - the actor's to say
-        """Send the command that carries the operation out, and return the reply. Raises as `Reference.ask` does."""
+    def ask(self, actor: Askable, command: IdempotentCommand) -> Any:  # noqa: ANN401 - depends on the actor
+        """Send the command that carries out the operation and return the reply. Raises as `Reference.ask` does."""
         return actor.ask(command, self.timeout)
 
     def remembered(self, answer: object, at: int) -> Remembered | None:
-        """Return what is recorded of a request whose operation no single actor carries out; None if it is not one."""
+        """Return the record of a request that is not carried out by a single actor; None if it is not a request."""
         return None
 
 
 class InFlightRequest(Attempt):
-    """The attempt of a request that is carried out once.
+    """The attempt of a request that must be carried out once.
 
-    Nobody else is at it until it has ended, which may be after its asker's time is up.
+    No other attempt of it runs until this one has ended, which may be after its caller's timeout.
     """
 
     def __init__(self, key: IdempotencyKey, timeout: float | None) -> None:
@@ -56,8 +56,8 @@ class InFlightRequest(Attempt):
         self.ended: PooledFuture[None] = PooledFuture()
         self._reply: PooledFuture[Any] | None = None
 
-    def ask(self, actor: Askable, command: IdempotentCommand) -> Any:  # noqa: ANN401 - the actor's to say
-        """Do the same; the command bears the request, so that what it leads to is recorded with the request's id."""
+    def ask(self, actor: Askable, command: IdempotentCommand) -> Any:  # noqa: ANN401 - depends on the actor
+        """Send the command with the request's key, so that the events are recorded together with the request's id."""
         reply = self._reply = actor.ask_future(msgspec.structs.replace(command, once=self.key))
         try:
             return reply.get(timeout=self.timeout)
@@ -67,11 +67,11 @@ class InFlightRequest(Attempt):
             raise RequestTimeoutError(f"{actor} has not replied within {self.timeout} seconds") from None
 
     def remembered(self, answer: object, at: int) -> Remembered | None:
-        """Return the request with its answer."""
+        """Return the record of the request with its response."""
         return _remembered(self.key, answer, at)
 
     def end(self, forget: Callable[[], object]) -> None:
-        """End it, at the latest when the command that was sent has been handled."""
+        """End the attempt, once the command that was sent, if any, has been handled."""
 
         def end(_: object) -> None:
             forget()
@@ -84,7 +84,7 @@ class InFlightRequest(Attempt):
 
 
 class InFlightRequests:
-    """The requests that are under way, by their ids. Thread-safe."""
+    """The requests in flight, by their ids. Thread-safe."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -92,13 +92,13 @@ class InFlightRequests:
 
     @contextmanager
     def attempt(self, key: IdempotencyKey, timeout: float | None) -> Generator[InFlightRequest]:
-        """Wait until the request is not under way, then let nobody else be at it.
+        """Wait until the request is not in flight, then exclude other attempts of it.
 
-        Yields the attempt, with what is left of the `timeout`, in seconds.
+        Yields the attempt, with the rest of the `timeout`, in seconds.
 
         Raises:
-            RequestReusedError: another request of this id is under way.
-            RequestTimeoutError: the same request was under way for all this time.
+            RequestReusedError: another request with this id is in flight.
+            RequestTimeoutError: the same request was in flight for all this time.
         """
         attempt = InFlightRequest(key, timeout)
         until = None if timeout is None else time.monotonic() + timeout
@@ -119,15 +119,15 @@ class InFlightRequests:
             if self._requests.get(key.id) is attempt:
                 attempt.end(lambda: self._requests.pop(key.id, None))
 
-    # Of two threads with the same id one is let on by `setdefault`; the other waits for its `ended`, and tries again:
-    # it may find a third one there, or the answer that is recorded meanwhile. Nobody waits while the lock is held.
+    # Of two threads with the same id, `setdefault` admits one; the other waits for its `ended` and tries again: it may
+    # find a third one there, or the response that was recorded meanwhile. No thread waits while it holds the lock.
     def _begin(self, attempt: InFlightRequest) -> InFlightRequest:
         with self._lock:
             return self._requests.setdefault(attempt.key.id, attempt)
 
 
 def remembered(command: IdempotentCommand, answer: object, at: int) -> Remembered | None:
-    """Return what is recorded of the request, if it is one, that the command carries out with this answer."""
+    """Return the record of the request, if any, that the command carries out with this response."""
     return None if command.once is None else _remembered(command.once, answer, at)
 
 

@@ -1,4 +1,4 @@
-"""Generates unique ids that sort by the time they were made; a test brings its own."""
+"""Generates unique ids that sort by time of creation; tests supply their own."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import secrets
 import threading
 from collections.abc import Callable
 
-_ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"  # Crockford's base 32: no letter is mistaken for another
+_ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"  # Crockford's base 32, without letters that are easily confused
 _PAIRS = [first + second for first in _ALPHABET for second in _ALPHABET]
 _BITS = 80
 _WORD = (1 << 40) - 1
@@ -25,14 +25,14 @@ def _word(bits: int) -> str:
 
 
 class TimeOrderedIds:
-    """Makes ids that sort by when they were made, also within one millisecond and when the clock steps back."""
+    """Generates ids that sort by creation, even within one millisecond and when the clock steps back."""
 
     def __init__(self, clock: Callable[[], int]) -> None:
         self._clock = clock
         self._lock = threading.Lock()
         self._milliseconds = -1
         self._entropy = 0
-        # Ids are to be unique, not secret; asking the system for each would cost more than all the rest.
+        # Ids must be unique, not secret; system randomness for each would cost more than everything else.
         self._random = random.Random(secrets.randbits(256))  # noqa: S311 - see above
 
     def __call__(self, prefix: str) -> str:
@@ -41,7 +41,7 @@ class TimeOrderedIds:
             now = self._clock() // 1000
             if now > self._milliseconds:
                 self._milliseconds = now
-                self._entropy = self._random.getrandbits(_BITS - 1)  # a bit is left free, to count up in
+                self._entropy = self._random.getrandbits(_BITS - 1)  # leaves a bit free for counting up
             else:
                 self._entropy += 1 + self._random.getrandbits(16)
             milliseconds, entropy = self._milliseconds, self._entropy

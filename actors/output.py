@@ -1,4 +1,4 @@
-"""What answers are asked to be: a type as a JSON Schema, and the value of that type that an answer is."""
+"""Structured output: the JSON Schema of the requested type, and the answer as a value of that type."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _NOT_AT_THE_TOP = ("anyOf", "oneOf", "allOf", "$ref")
 
 
 class Output(Generic[T_co]):
-    """What an answer is asked to be, and what reads it from JSON."""
+    """The requested output of an answer, with the function that reads it from JSON."""
 
     __slots__ = ("_read", "spec")
 
@@ -33,10 +33,10 @@ class Output(Generic[T_co]):
         self._read = read
 
     def value(self, output: Json, turn_id: str) -> T_co:
-        """Return the value, of which the runtime says that it fits the schema.
+        """Return the value of an output, which the runtime has validated against the schema.
 
         Raises:
-            InvalidOutputError: the type has rules of its own that no schema says, and it breaks one.
+            InvalidOutputError: it violates a rule of the type that the schema does not express.
         """
         try:
             return self._read(output)
@@ -45,10 +45,10 @@ class Output(Generic[T_co]):
 
 
 def output_of(kind: object) -> Output[object]:
-    """Return what an answer is asked to be by a type, by the JSON Schema of an object, or by one that has a name.
+    """Return the output for a type, for the JSON Schema of an object, or for an `OutputSpec`.
 
     Raises:
-        ConfigurationError: no answer could be held to it; the message says why.
+        ConfigurationError: answers cannot be validated against it; the message says why.
     """
     if isinstance(kind, OutputSpec):
         return Output(check_output(kind), _as_it_is)
@@ -57,18 +57,18 @@ def output_of(kind: object) -> Output[object]:
         return Output(spec, _as_it_is)
     try:
         return _of_type(kind)
-    except TypeError as error:  # it has no hash, so it is not a type
+    except TypeError as error:  # it is not hashable, so it is not a type
         raise ConfigurationError(f"output is a type, a JSON Schema or an OutputSpec, not {kind!r:.200}") from error
 
 
 def spec_of(output: OutputType | None) -> OutputSpec | None:
-    """Return the same without what reads it; None if nothing is asked."""
+    """Return only the spec of the output; None if no output is requested."""
     return None if output is None else output_of(output).spec
 
 
 def with_spec(image: Image) -> Image:
-    """Return the image with its output as a spec, which is what can be stored of it."""
-    output = getattr(image, "output", None)  # what is not an image is refused elsewhere
+    """Return the image with its output as a spec, which can be stored."""
+    output = getattr(image, "output", None)  # values that are not images are refused elsewhere
     return image if output is None else msgspec.structs.replace(image, output=spec_of(output))
 
 
@@ -87,7 +87,7 @@ def _of_type(kind: object) -> Output[object]:
 
 
 def _of_object(whole: JsonDict) -> tuple[JsonDict, bool]:
-    """Return the schema of the type, if it is that of an object, else that of an object with the value in it."""
+    """Return the schema of the type if it is an object's, or else that of an object that contains the value."""
     properties, definitions = whole["properties"], whole.get("$defs")
     assert isinstance(properties, dict)
     inner = properties[_VALUE]

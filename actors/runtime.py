@@ -1,4 +1,4 @@
-"""A runtime in this process: starts its parts in order and stops them in order."""
+"""A runtime in this process: starts its parts in order and stops them in reverse order."""
 
 from __future__ import annotations
 
@@ -64,46 +64,46 @@ if TYPE_CHECKING:  # it needs an extra
 logger = logging.getLogger("reenact.runtime")
 SHORTEST = 0.25
 LONGEST = 30.0
-"""Seconds after which a session that could not be recorded is tried again, the first time and at the most."""
+"""Seconds before a session that could not be recorded is tried again: the first time, and at most."""
 IDLE = 120.0
-"""Seconds after which a container, an image or a session without a live agent leaves memory."""
+"""Seconds after which an idle container, image or session without a live agent leaves memory."""
 MOST_LIVE = 10_000
-"""How many of them may be in memory, live agents too, before idle ones without an agent have to leave."""
+"""How many of them, including live agents, may be in memory before idle ones without an agent must leave."""
 
 
 class Failures:
-    """The sessions that could not be recorded, why, and how long to wait before they are tried again. Thread-safe."""
+    """The sessions that could not be recorded, with the errors and the delays before the next try. Thread-safe."""
 
     def __init__(self) -> None:
         self._errors: dict[str, tuple[Exception, int]] = {}
         self._lock = threading.Lock()
 
     def add(self, session_id: str, error: Exception) -> None:
-        """Take note of a failure."""
+        """Record a failure."""
         with self._lock:
             _, times = self._errors.pop(session_id, (error, 0))
             self._errors[session_id] = (error, times + 1)
 
     def error_of(self, session_id: str) -> Exception | None:
-        """Return why the session could not be recorded the last time, or None."""
+        """Return the last error of the session, or None."""
         with self._lock:
             error, _ = self._errors.get(session_id, (None, 0))
         return error
 
     def clear(self, session_id: str) -> None:
-        """Forget the failures of a session."""
+        """Remove the failures of a session."""
         if self._errors:
             with self._lock:
                 self._errors.pop(session_id, None)
 
     def delay(self, session_id: str) -> float:
-        """Return the seconds to wait: twice as long after each failure."""
+        """Return the seconds to wait, which double with each failure."""
         with self._lock:
             _, times = self._errors.get(session_id, (None, 1))
         return min(SHORTEST * 2.0 ** (times - 1), LONGEST)
 
     def newest(self) -> StorageError | None:
-        """Return an error that stands, or None."""
+        """Return the latest current error, or None."""
         with self._lock:
             errors = [error for error, _ in self._errors.values() if isinstance(error, StorageError)]
         return errors[-1] if errors else None
@@ -111,7 +111,7 @@ class Failures:
 
 @dataclass(frozen=True, kw_only=True)
 class Settings:
-    """How a runtime is opened; see `Runtime.open`."""
+    """The settings of a runtime; see `Runtime.open`."""
 
     environment: EnvironmentFactory | None
     llm: LLMConfig | None
@@ -126,7 +126,7 @@ class Settings:
 
 
 class _Ports:
-    """What the session actors need of the runtime."""
+    """The runtime's interface for session actors."""
 
     def __init__(self, settings: Settings, journal: Log, locks: StreamLocks | None, node: Node | None) -> None:
         self._policies = None if settings.policies is None else policies_of(settings.policies)
@@ -153,7 +153,7 @@ class _Ports:
             max_live=MOST_LIVE,
             event_loop=self.outside,
             may_start=None if node is None else node.region.may_start,
-            # A chat beside others is to do what its person wants, and nothing that waits in the other sessions.
+            # A chat beside other processes must work for its own user, not on whatever waits in other sessions.
             wakes=locks is None and settings.environment is not None,
         )
         self.operations: RuntimeOperations | None = None
@@ -233,10 +233,10 @@ class _Ports:
             try:
                 reply = future.get()
             except (RuntimeClosedError, SessionLockedError):
-                pass  # whoever has the session then, or opens the log next, asks again
+                pass  # the next process that locks the session or opens the log asks again
             except StorageError as error:
                 if isinstance(error, ShardMovedError) and not self._is_here(session_id):
-                    return  # likewise
+                    return  # as above
                 with contextlib.suppress(RuntimeClosedError):
                     self.outside.spawn(self._tell_again(session_id, command, back_to, delay))
             except Exception:
@@ -267,7 +267,7 @@ class _Ports:
 
     def agent_lives(self, agent_id: str, session_id: str, responding: Callable[[], str | None]) -> None:
         self.live.add(agent_id, session_id, responding)
-        if self.operations is not None and self.operations.closing:  # its start was under way
+        if self.operations is not None and self.operations.closing:  # it was being started
             stop = Stop(agent_id=agent_id, reason="shutdown", at=self.now())
             self.system.actor(SessionActor, session_id).tell(stop, here_and_now=True)
 
@@ -277,7 +277,7 @@ class _Ports:
     def log_fails(self, session_id: str, error: Exception) -> None:
         self.failures.add(session_id, error)
         delay = self.failures.delay(session_id)
-        with contextlib.suppress(RuntimeClosedError):  # the next start finds out how things stand
+        with contextlib.suppress(RuntimeClosedError):  # the next start reads the actual state
             self.outside.spawn(self._wake(session_id, delay))
 
     def log_works(self, session_id: str) -> None:
@@ -293,21 +293,21 @@ class _Ports:
         try:
             wait()
         except RuntimeClosedError:
-            pass  # the next start finds out how things stand
+            pass  # the next start reads the actual state
         except ShardMovedError as error:
             if not self._is_here(session_id):
-                self.failures.clear(session_id)  # the node that it has moved to finds out
-            else:  # it is this node's, which cannot renew its lease
+                self.failures.clear(session_id)  # the node to which it has moved handles it
+            else:  # it belongs to this node, which cannot renew its lease
                 self.log_fails(session_id, error)
         except Exception as error:  # noqa: BLE001 - whatever it is, it is tried again
-            # One that could be read, but not be recorded, has said so itself.
+            # A session that could be read but not recorded has reported that itself.
             if not isinstance(error, StorageError) or self.failures.error_of(session_id) is not error:
                 self.log_fails(session_id, error)
         else:
             self.failures.clear(session_id)
 
     def _is_here(self, session_id: str) -> bool:
-        """Return whether the session is this node's, perhaps one that cannot renew its lease."""
+        """Return whether the session belongs to this node, even if the node cannot renew its lease at present."""
         return self.nodes is not None and self.nodes.epoch_of(SessionActor.stream(session_id)) is not None
 
     def agent_ends(self, agent_id: str) -> None:
@@ -315,7 +315,7 @@ class _Ports:
 
 
 class LocalRuntime(Asking):
-    """A runtime in this process, of parts that are given. `Runtime.open` makes the parts."""
+    """A runtime in this process, built from given parts. `Runtime.open` creates the parts."""
 
     @opened("settings")
     def __init__(
@@ -334,7 +334,7 @@ class LocalRuntime(Asking):
         self._journal = journal
         self._follower = follower
         self.feed = feed
-        """The sessions' events under their cursors: what the server and `events` follow them by."""
+        """The sessions' events with cursors, as the server and `events` follow them."""
         self._environment = settings.environment
         self._let_go = let_go
         self._node = node
@@ -355,23 +355,23 @@ class LocalRuntime(Asking):
         ports.operations, ports.requests = self._do, self._requests
         self._system.register(ContainerActor, ContainerActor)
         self._system.register(ImageActor, ImageActor)
-        self._system.register(SessionActor, lambda context: SessionActor(context, ports))  # from here timers wake it
+        self._system.register(SessionActor, lambda context: SessionActor(context, ports))  # timers wake it from here on
         self._sweeper = Sweeper(
             feed, self._system.timetable, retention, ports.now, None if node is None else node.region.may_start
         )
         self._closing = threading.Lock()
         self._closed = False
-        self._at_exit = self._system._at_exit  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]  # not one for each
+        self._at_exit = self._system._at_exit  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]  # one for both
         self._at_exit.name, self._at_exit.close = "a runtime", self.close
         self.events = Events(feed, self._sweeper.sweep, self._do.check_open)
         super().__init__(self._requests, self.events, LocalAsker(self, self._do, self._requests, feed))
 
     @property
     def failure(self) -> StorageError | None:
-        """Why turns cannot be recorded at present; None when all is well.
+        """The error because of which turns cannot be recorded at present, or None.
 
-        A turn that cannot be recorded is not heard of. It is tried again, after a quarter of a second and then less and
-        less often, until it can be; then it ends as failed, and what waits is taken up.
+        A turn that cannot be recorded is not published. It is tried again, after a quarter of a second and then at
+        growing intervals, until it succeeds; then it ends as failed, and queued messages are taken up.
         """
         return self._ports.failures.newest()
 
@@ -382,16 +382,16 @@ class LocalRuntime(Asking):
 
     @property
     def lag(self) -> int:
-        """How many events the read model has yet to take in."""
+        """The number of events that the read model has not applied yet."""
         return self._follower.lag
 
     def check_ready(self, timeout: float) -> None:
-        """Return if turns can be recorded and, within `timeout` seconds, what is in the log be read.
+        """Return if turns can be recorded and, within `timeout` seconds, the read model catches up with the log.
 
         Raises:
             RuntimeClosedError: the runtime is closed.
-            StorageError: the log cannot be written, or read.
-            ReadModelError: the read model cannot be brought up to date, or not in this time.
+            StorageError: the log cannot be written or read.
+            ReadModelError: the read model cannot be brought up to date, or not within this time.
         """
         self._do.check_open()
         if self.failure is not None:
@@ -401,7 +401,7 @@ class LocalRuntime(Asking):
         self._follower.wait_for(self._journal.head(), timeout)
 
     def recover(self) -> None:
-        """End, or take up again, what is unfinished; on a node in its shards, now and whenever some come."""
+        """Resume or end unfinished work; on a node, in its shards, now and whenever it takes over more."""
         if self._node is None:
             self._do.recover()
         elif self._node.has_joined:
@@ -412,24 +412,24 @@ class LocalRuntime(Asking):
     def request(self, type: str, data: Mapping[str, object], timeout: float | None = 30) -> Envelope[Response]:  # noqa: A002
         """Carry out a request of the command protocol; return its response, which is published as well.
 
-        `data` has the parameters of the facade's method under their names; the result stands under `.data.result`.
-        `timeout` is in seconds. A request that bears a `request_id` of its own, and changes something, is carried out
-        once: sent again, it is answered as before.
+        `data` has the parameters of the facade's method by name; the result is in `.data.result`. `timeout` is in
+        seconds. A request that has its own `request_id` and changes something is carried out once: sent again, it gets
+        the same response.
 
         Raises:
             UnknownCommandError: there is no such request; see `reenact.events.REQUESTS`.
-            InvalidInputError: the data does not fit it.
+            InvalidInputError: the data does not fit the request.
             RequestReusedError: another request had its `request_id`.
-            RequestTimeoutError: no answer came in time; what was asked for may still happen.
+            RequestTimeoutError: no response came in time; the request may still take effect.
             ReenactError: what the facade's method raises.
         """
         return self._requests.request(type, data, timeout)
 
     def close(self, timeout: float | None = None) -> None:
-        """End running turns as interrupted, stop the agents, and let go of everything. Idempotent.
+        """End running turns as interrupted, stop the agents, and close all parts. Idempotent.
 
-        Messages that wait are kept; handlers hear all that happened before this returns. After `timeout` seconds it
-        returns in any case, and logs a warning that names what has not ended and is left behind.
+        Queued messages are kept; handlers are called with all events before this returns. After `timeout` seconds it
+        returns in any case, and logs a warning that names what has not ended and is abandoned.
         """
         if self._at_exit.is_the_parents:
             return
@@ -440,13 +440,13 @@ class LocalRuntime(Asking):
             if self._closed:
                 return
             self._closed = True
-            with contextlib.ExitStack() as parts:  # each is closed, whatever another raises; the last one first
+            with contextlib.ExitStack() as parts:  # each is closed, whatever another raises, in reverse order
                 parts.callback(self._let_go)
                 parts.callback(self._dispose_of_factory)
                 parts.callback(self._journal.close)
                 parts.callback(self._follower.close)
-                parts.callback(setattr, self._do, "closed", True)  # noqa: FBT003 - what it is set to
-                parts.callback(self.feed.close)  # nothing more is published; until they return, handlers may read
+                parts.callback(setattr, self._do, "closed", True)  # noqa: FBT003 - the value to set
+                parts.callback(self.feed.close)  # nothing is published after this; handlers may read until they return
                 if self._node is not None:
                     parts.callback(self._node.close)  # what is written until then is written as the owner
                 parts.callback(self._system.close)
