@@ -1,1 +1,1 @@
-"""Sharding: which actors are on this node, and how those of other nodes are reached."""
+"""Sharding: which actors are on this node, and how those on other nodes are reached."""

@@ -1,4 +1,4 @@
-"""A runtime as one of the nodes that write a log: takes its share of the shards, and gives it back."""
+"""A runtime as one of the nodes that write a log: takes its share of the shards, and gives it back at the end."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from reenact.actors.sharding.region import ShardRegion
 from reenact.domain.errors import NodeUnreadyError
 
 DRAIN = 20.0
-"""How many seconds a node that closes waits for turns to end, before it ends them."""
+"""Seconds that a closing node waits for turns to end before it ends them."""
 
 
 class Node:
-    """This process as one of the nodes of the log at a URL. It owns nothing until it joins."""
+    """This process as one of the nodes of the log at a URL. It owns no shards until it joins."""
 
     def __init__(self, url: str, *, timing: Timing | None = None) -> None:
         self.region = ShardRegion()
@@ -37,7 +37,7 @@ class Node:
         self._vault: Vault | None = None
 
     def follow(self, journal: Journal, feed: Feed) -> None:
-        """Publish what all nodes write, in the order of the log; before this one writes anything.
+        """Publish what all nodes write, in the order of the log; to be called before this node writes.
 
         Raises:
             StorageError: the log cannot be read.
@@ -48,15 +48,15 @@ class Node:
         self._tail.start()
 
     def actors_of(self, system: ActorSystem, journal: FeedJournal, new_id: Callable[[str], str]) -> ShardedActors:
-        """Return where actors are found: those of the system, if they are here."""
+        """Return the actors of all nodes; those of `system` are the ones on this node."""
         self._actors = ShardedActors(system, self.region, remembered=journal.remembered, new_id=new_id)
         return self._actors
 
     def join(self, system: ActorSystem, recover: Callable[[Callable[[str], bool]], None]) -> None:
-        """Take a share of the shards, and go on with what is unfinished there.
+        """Take a share of the shards, and resume unfinished work there.
 
         Raises:
-            StorageError: the database cannot be reached, or the log not be read.
+            StorageError: the database cannot be reached, or the log cannot be read.
         """
         actors = self._actors
         assert actors is not None
@@ -82,18 +82,18 @@ class Node:
         """Return if the node owns its share.
 
         Raises:
-            NodeUnreadyError: it does not yet, or has lost it.
+            NodeUnreadyError: it does not own it yet, or has lost it.
         """
         if not self.owns_share:
             raise NodeUnreadyError
 
     def drain(self) -> None:
-        """Give all shards to other nodes, if there are any, once turns under way have ended; agents move with them."""
+        """Give all shards to other nodes, if there are any, once running turns have ended; agents move with them."""
         if self._ownership is not None and self._ownership.node.has_peers:
             self._ownership.drain(DRAIN)
 
     def close(self) -> None:
-        """Leave the other nodes. Idempotent."""
+        """Stop taking part as a node. Idempotent."""
         for part in (self._actors, self._relay, self.region, self._ownership, self._tail):
             if part is not None:
                 part.close()

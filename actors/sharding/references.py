@@ -1,4 +1,4 @@
-"""References to actors on whatever node they are: here they are asked by their mailbox, elsewhere through the relay."""
+"""References to actors on any node: those on this node are asked through their mailbox, others through the relay."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ from reenact.domain.idempotency import IdempotencyKey, IdempotentCommand
 from reenact.domain.session.commands import Receive
 
 PATIENCE = 60.0
-"""How long, in seconds, a command waits for a node to take up the shard that it is for."""
+"""Seconds that a command waits for a node to take over its shard."""
 _KINDS: dict[str, Kind] = {kind.category: kind for kind in (SessionActor, ContainerActor, ImageActor)}
 
 _logger = logging.getLogger("reenact.nodes")
 
 
 class Delivery:
-    """A command on its way to its actor. Handed from thread to thread: one at a time has it."""
+    """A command on its way to its actor. Passed from thread to thread, and used by one at a time."""
 
     __slots__ = ("again", "command", "future", "id", "kind", "node", "stream", "until")
 
@@ -45,15 +45,16 @@ class Delivery:
         self.future: PooledFuture[object] = PooledFuture()
         self.until = time.monotonic() + PATIENCE
         self.node: str | None = None
-        """The node that was asked, and has not answered yet."""
+        """The node that was asked and has not replied yet."""
         self.again = False
-        """Whether it may have been carried out: a node that was asked has gone without an answer."""
+        """Whether it may have been carried out: a node that was asked has ended without replying."""
 
 
 class ShardedActors:
     """The actors of all nodes. Thread-safe.
 
-    A command that is passed on has an idempotency key, so it can be sent again to the next owner of its shard.
+    A command that is passed to another node has an idempotency key, so it can be sent again to the next owner of its
+    shard.
     """
 
     def __init__(
@@ -70,11 +71,11 @@ class ShardedActors:
         self._new_id = new_id
         self._relay: Relay | None = None
         self._lock = threading.Lock()
-        # Those that are tried again when the owners of shards may have changed. Under the lock.
+        # Deliveries to retry when the owners of shards may have changed. Protected by the lock.
         self._waiting: list[Delivery] = []
-        # Those that a node was asked. Under the lock.
+        # Deliveries sent to another node. Protected by the lock.
         self._asked: set[Delivery] = set()
-        # Those that were refused by one node, and may have been carried out by another before. Under the lock.
+        # Deliveries that one node refused after another may have carried them out. Protected by the lock.
         self._doubtful: list[tuple[Delivery, ReenactError]] = []
         self._is_closed = False
 
@@ -90,12 +91,12 @@ class ShardedActors:
         """Return a reference to the actor.
 
         Raises:
-            InvalidInputError: the id cannot be one.
+            InvalidInputError: the id is invalid.
         """
         return ShardedReference(self, kind, id_, self._here(kind, id_))
 
     def send(self, delivery: Delivery) -> None:
-        """Have the command carried out by the owner of its shard, as soon as there is one."""
+        """Let the owner of the command's shard carry it out, as soon as there is an owner."""
         try:
             if self.region.is_here(delivery.stream):
                 here = self._here(delivery.kind, delivery.id).ask_future(delivery.command)
@@ -104,11 +105,11 @@ class ShardedActors:
                 self._pass_on(delivery)
         except ShardMovedError:
             self._wait(delivery)
-        except ReenactError as error:  # such as a mailbox that is full
+        except ReenactError as error:  # such as a full mailbox
             delivery.future.fail(error)
 
     def look_again(self) -> None:
-        """Send what waits, and what was asked of a node that is not the owner any more. Reads the log."""
+        """Resend waiting deliveries, and those sent to a node that is no longer the owner. Reads the log."""
         with self._lock:
             waiting, self._waiting = self._waiting, []
             doubtful, self._doubtful = self._doubtful, []
@@ -128,7 +129,7 @@ class ShardedActors:
                 delivery.future.fail(ShardMovedError(delivery.stream))
 
     def serve(self, body: bytes, reply: Callable[[bytes], None]) -> None:
-        """Carry out a command of another node, if its actor is here; called on the relay's thread."""
+        """Carry out a command of another node, if its actor is on this node; called on the relay's thread."""
         try:
             passed = wire.read_passed(body)
             kind = _KINDS[passed.category]
@@ -139,11 +140,11 @@ class ShardedActors:
                 reply(wire.ELSEWHERE)
         except RuntimeClosedError:
             reply(wire.ELSEWHERE)
-        except Exception as error:  # noqa: BLE001 - whoever has asked is to know
+        except Exception as error:  # noqa: BLE001 - the asking node gets the error
             reply(wire.refusal_bytes(error))
 
     def close(self) -> None:
-        """Tell those that wait that nothing comes any more. Idempotent."""
+        """Fail all waiting deliveries, since no replies will come any more. Idempotent."""
         with self._lock:
             self._is_closed = True
             left = [*self._waiting, *self._asked, *(delivery for delivery, _ in self._doubtful)]
@@ -163,7 +164,7 @@ class ShardedActors:
         command = delivery.command
         if command.once is None:
             command = msgspec.structs.replace(command, once=IdempotencyKey(self._new_id("req"), b""))
-        if isinstance(command, Receive):  # its response is published here, where it was asked for
+        if isinstance(command, Receive):  # its response is published on the node where it was requested
             command = msgspec.structs.replace(command, request_id=None)
         delivery.command = command
         body = wire.passed_bytes(delivery.kind.category, delivery.id, delivery.command)
@@ -189,20 +190,20 @@ class ShardedActors:
         return owner is not None and owner.id == delivery.node
 
     def _heard(self, delivery: Delivery, here: PooledFuture[object]) -> None:
-        """Take up what the actor on this node has replied."""
+        """Handle the reply of the actor on this node."""
         try:
             reply = here.get()
         except ShardMovedError:
             self._wait(delivery)
         except ReenactError as error:
             self._refuse(delivery, error)
-        except Exception as error:  # noqa: BLE001 - the asker's to know
+        except Exception as error:  # noqa: BLE001 - the sender gets the error
             delivery.future.fail(error)
         else:
             delivery.future.set(reply)
 
     def _replied(self, delivery: Delivery, node: str, answer: bytes | Exception) -> None:
-        """Take up what another node has replied; nothing if the command has been sent to the next one."""
+        """Handle the reply of another node; ignore it if the command has been sent to the next one."""
         with self._lock:
             if delivery not in self._asked or delivery.node != node:
                 return
@@ -212,7 +213,7 @@ class ShardedActors:
             self._wait(delivery)
             return
         reply = wire.answer_of(delivery.command, answer)
-        if isinstance(reply, ShardMovedError):  # a node that closes says so, too, whatever it has done before
+        if isinstance(reply, ShardMovedError):  # a closing node also replies this, whatever it has done before
             delivery.again = True
             self._wait(delivery)
         elif isinstance(reply, ReenactError):
@@ -229,7 +230,7 @@ class ShardedActors:
             delivery.future.fail(error)
 
     def _settle(self, delivery: Delivery, error: ReenactError) -> None:
-        """Reply what the log remembers, if the command was carried out before it was refused."""
+        """Set the reply stored in the log if the command was carried out before it was refused, else the error."""
         key = delivery.command.once
         try:
             remembered = None if key is None else self._remembered(key.id)
@@ -237,12 +238,12 @@ class ShardedActors:
                 delivery.future.fail(error)
             else:
                 delivery.future.set(wire.reply_of(delivery.command, remembered.note))
-        except Exception as why:  # noqa: BLE001 - the asker's to know
+        except Exception as why:  # noqa: BLE001 - the sender gets the error
             delivery.future.fail(why)
 
 
 class ShardedReference:
-    """The way to the actor of a session, a container or an image, wherever it is."""
+    """A reference to the actor of a session, a container or an image, on any node."""
 
     def __init__(self, actors: ShardedActors, kind: Kind, id_: str, here: Askable) -> None:
         self._actors = actors
@@ -252,15 +253,15 @@ class ShardedReference:
         self._stream = kind.stream(id_)
 
     def ask(self, command: IdempotentCommand, timeout: float | None = None) -> object:
-        """Send the command, and return the reply, as `Reference.ask` does.
+        """Send the command and return the reply, as `Reference.ask` does.
 
         Raises:
-            ShardMovedError: no node has taken up its shard within a minute.
+            ShardMovedError: no node has taken over its shard within a minute.
             RequestTimeoutError: no reply came within `timeout` seconds; the command may still take effect.
-            ReenactError: the actor refused.
+            ReenactError: the actor refused the command.
         """
         if self._actors.region.is_here(self._stream):
-            with suppress(ShardMovedError):  # it has moved just now, and has done nothing
+            with suppress(ShardMovedError):  # it has just moved, and has done nothing
                 return self._here.ask(command, timeout)
         future = self.ask_future(command)
         try:
@@ -271,19 +272,19 @@ class ShardedReference:
             raise RequestTimeoutError(f"{self._here} has not replied within {timeout} seconds") from None
 
     def ask_future(self, command: IdempotentCommand) -> PooledFuture[object]:
-        """Send the command, and return the future of the reply, which may be awaited."""
+        """Send the command, and return the future of the reply, which can be awaited."""
         delivery = Delivery(self._kind, self._id, command)
         self._actors.send(delivery)
         return delivery.future
 
 
 def _outcome(future: PooledFuture[object]) -> bytes:
-    """Return what has come of a command, as it travels."""
+    """Return the encoded outcome of a command."""
     try:
         return wire.reply_bytes(future.get())
     except (ShardMovedError, RuntimeClosedError):
         return wire.ELSEWHERE
-    except Exception as error:  # noqa: BLE001 - whoever has asked is to know
+    except Exception as error:  # noqa: BLE001 - the asking node gets the error
         return wire.refusal_bytes(error)
 
 

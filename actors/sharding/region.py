@@ -1,4 +1,4 @@
-"""The shards that this node owns: which actors are here, and what happens when shards come and go."""
+"""The shards that this node owns: which actors are on it, and what happens when it gains or loses shards."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ _logger = logging.getLogger("reenact.nodes")
 
 
 class ShardRegion:
-    """The shards that this node owns, as the journal, the kernel and those who ask actors see them. Thread-safe.
+    """The shards that this node owns, as the journal, the kernel and callers of actors see them. Thread-safe.
 
-    It is made before the log is opened, and owns nothing until it joins. The ownership's thread calls it when shards
-    come and go; what that leads to is done on a thread of its own, since it reads the log.
+    It is created before the log is opened, and owns nothing until it joins. The ownership's thread calls it when shards
+    are gained or lost; the consequences run on a thread of its own, since they read the log.
     """
 
     def __init__(self) -> None:
@@ -29,9 +29,9 @@ class ShardRegion:
         self._count = SHARDS
         self._system: ActorSystem | None = None
         self._come: deque[Epochs] = deque()
-        # Shards that were left behind by nodes that had ended before this one began.
+        # Shards left by nodes that had ended before this one began.
         self._found: set[int] = set()
-        # Set when there is something to do for the thread.
+        # Set when there is work for the thread.
         self._wake = threading.Event()
         self._is_closed = False
         self._thread: threading.Thread | None = None
@@ -46,33 +46,33 @@ class ShardRegion:
         return shard_of(stream, count=self._count)
 
     def epoch_of(self, stream: str) -> int | None:
-        """Return the epoch to write the stream in; None if it is not this node's."""
+        """Return the epoch in which to write the stream; None if it does not belong to this node."""
         return None if self._node is None else self._node.epoch_of(self.shard_of(stream))
 
     def may_start(self, stream: str) -> bool:
-        """Return whether the actor of the stream is to be here if it is not in memory."""
+        """Return whether the actor of the stream may be started on this node."""
         return self._node is not None and self._node.takes_commands(self.shard_of(stream))
 
     def is_keeper(self) -> bool:
-        """Return whether this node does what one node does for all: it owns the first shard."""
+        """Return whether this node performs the tasks that one node does for all: the owner of the first shard does."""
         return self._node is not None and self._node.takes_commands(0)
 
     def is_here(self, stream: str) -> bool:
-        """Return whether commands for the stream are taken here: also for as long as its actor has yet to leave."""
+        """Return whether commands for the stream are handled here, also while its actor has yet to leave."""
         if self.may_start(stream):
             return True
         return self.epoch_of(stream) is not None and self._system is not None and self._system.resident(stream)
 
     def was_found(self, stream: str) -> bool:
-        """Return whether a crash has left the stream behind before this node began; else it comes from another node."""
+        """Return whether a crash left the stream before this node began; otherwise it comes from another live node."""
         return self.shard_of(stream) in self._found
 
     def owner_of(self, stream: str) -> Peer | None:
-        """Return who owned the stream when this node last looked; None if nobody did."""
+        """Return the owner of the stream when this node last read the owners; None if there was none."""
         return self._joined.owner_of(self.shard_of(stream))
 
     def has_ended(self, node_id: str) -> bool:
-        """Return whether the node of this id had ended when this node last looked."""
+        """Return whether the node with this id had ended when this node last read the owners."""
         return self._joined.has_ended(node_id)
 
     def join(
@@ -83,10 +83,10 @@ class ShardRegion:
         recover: Callable[[Callable[[str], bool]], None],
         changed: Callable[[], None],
     ) -> None:
-        """Take up what comes; return when this node has its share, or has waited for a lease: others may be at work.
+        """Take over shards; return when this node has its share, or after the time of a lease.
 
-        `recover` goes on with what is unfinished in the streams that the function names which it is given. `changed` is
-        called whenever the owners of shards may have changed. Both are called on the region's thread from then on.
+        `recover` resumes unfinished work in the streams for which its argument returns True. `changed` is called
+        whenever the owners of shards may have changed. From then on, both are called on the region's thread.
 
         Raises:
             StorageError: the log cannot be read.
@@ -104,32 +104,32 @@ class ShardRegion:
         self._thread.start()
 
     def close(self) -> None:
-        """Take up nothing any more. Idempotent."""
+        """Stop taking over shards. Idempotent."""
         self._is_closed = True
         self._wake.set()
         if self._thread is not None:
             self._thread.join()
 
     def looked(self) -> None:
-        """Hear that the ownership has looked; what it has claimed was said before."""
+        """Wake the thread after the ownership has read the owners; `claimed` has been called before."""
         self._wake.set()
 
     def claimed(self, epochs: Epochs, given_back: Collection[int]) -> None:
-        """Have what is unfinished in the shards taken up; see `nodes.protocol.Tenant`."""
+        """Schedule the recovery of the shards; see `nodes.protocol.Tenant`."""
         if self._thread is None:
             self._found = {*self._found, *epochs} - {*given_back}
         self._come.append(epochs)
         self._wake.set()
 
     def leaving(self, shards: Collection[int], left: Callable[[], None]) -> None:
-        """Let the actors leave memory as soon as they have done what they are at."""
+        """Let the actors leave memory as soon as their current work is done."""
         if self._system is None:
             left()
         else:
             self._system.hand_off(lambda stream: self.shard_of(stream) in shards, left)
 
     def lost(self, shards: Collection[int]) -> None:
-        """Drop the actors as they are."""
+        """Drop the actors at once."""
         if self._system is not None:
             self._system.drop(lambda stream: self.shard_of(stream) in shards)
 

@@ -1,4 +1,4 @@
-"""How commands, and what comes of them, go from node to node."""
+"""The encoding of commands and their outcomes between nodes."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from reenact.domain.session.state import SessionInfo
 from reenact.domain.stream.events import Context
 
 Reply: TypeAlias = str | int | SessionInfo | Schedule | None
-"""What the actor of an entity replies to a command that is passed on."""
+"""The reply of an entity's actor to a command from another node."""
 
 _FORMS: Final = {name: kind for name, (kind, _) in FORMS.items() if issubclass(kind, IdempotentCommand)}
 _NAMES: Final[dict[type[IdempotentCommand], str]] = {kind: name for name, kind in _FORMS.items()}
@@ -45,12 +45,12 @@ _REPLIES: Final[dict[type[IdempotentCommand], object]] = {
     Reject: str | None,
     Respond: str | None,
 }
-"""The types of replies; None to all other commands."""
+"""The types of the replies; all other commands get None."""
 _encode = msgspec.msgpack.Encoder().encode
 
 
 class Passed(msgspec.Struct, frozen=True, array_like=True):
-    """A command on its way to the actor of this id, whose streams are of the category."""
+    """A command for the actor with this id, whose streams have this category."""
 
     category: str
     id: str
@@ -59,16 +59,16 @@ class Passed(msgspec.Struct, frozen=True, array_like=True):
 
     @property
     def command(self) -> IdempotentCommand:
-        """The command.
+        """The decoded command.
 
         Raises:
-            KeyError, msgspec.ValidationError: a later version has sent one that is not known here.
+            KeyError, msgspec.ValidationError: it was sent by a later version and is unknown here.
         """
         return msgspec.msgpack.decode(self.fields, type=_FORMS[self.form])
 
 
 class Answer(msgspec.Struct, frozen=True, array_like=True):
-    """What came of it: the reply, or why it was refused; or that the actor is not on the node that was asked."""
+    """The outcome of a command: the reply, or the error; or that the actor is not on the node that was asked."""
 
     kind: Literal["reply", "refusal", "elsewhere"]
     content: msgspec.Raw = msgspec.Raw(b"\xc0")
@@ -81,28 +81,28 @@ ELSEWHERE: Final = _encode(Answer("elsewhere"))
 
 
 def passed_bytes(category: str, id_: str, command: IdempotentCommand) -> bytes:
-    """Return the command as it travels."""
+    """Return the encoded command."""
     return _encode((category, id_, _NAMES[type(command)], command))
 
 
 def read_passed(body: bytes) -> Passed:
-    """Return what travels as these bytes."""
+    """Decode a command."""
     return _passed.decode(body)
 
 
 def reply_bytes(reply: object) -> bytes:
-    """Return a reply as it travels."""
+    """Return the encoded reply."""
     return _encode(("reply", reply))
 
 
 def refusal_bytes(error: Exception) -> bytes:
-    """Return an error as it travels."""
+    """Return the encoded error."""
     told = refusal_of(error) if isinstance(error, ReenactError) else CommandError(code="internal", message=repr(error))
     return _encode(("refusal", told))
 
 
 def answer_of(command: IdempotentCommand, body: bytes) -> Reply | ReenactError:
-    """Return what came of the command; `ShardMovedError` says that the actor is not there, and has not seen it."""
+    """Decode the command's outcome; `ShardMovedError` means that the actor is not there and has not received it."""
     answer = _answer.decode(body)
     if answer.kind == "elsewhere":
         return ShardMovedError(answer.kind)
@@ -113,7 +113,7 @@ def answer_of(command: IdempotentCommand, body: bytes) -> Reply | ReenactError:
 
 
 def reply_of(command: IdempotentCommand, note: bytes) -> Reply:
-    """Return what was replied to the command when it was carried out: the log remembers this of it."""
+    """Return the reply to the command when it was carried out, from what the log stores of it."""
     match command:
         case Receive():
             _, told = msgspec.msgpack.decode(note, type=tuple[Context, dict[str, str]])
