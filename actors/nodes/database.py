@@ -1,4 +1,4 @@
-"""What nodes say to the database: each message is one statement, and so has its effect wholly or not at all."""
+"""Sends a node's messages to the database: each is one statement, so it takes effect completely or not at all."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from reenact.actors.nodes.protocol import Answer, Claim, GiveBack, Message, Peer
 
 RV = TypeVar("RV")
 
-# Every so many seconds it is looked whether an answer has been waited for too long.
+# Seconds between checks whether an answer has taken too long.
 _LOOK = 0.1
 
-# A machine that is cut off without a word lets go of its lock after four seconds.
+# The server releases the lock of a machine that is cut off after four seconds.
 _SUPERVISED = """
     SET tcp_keepalives_idle = 2; SET tcp_keepalives_interval = 1; SET tcp_keepalives_count = 2;
     SET tcp_user_timeout = 4000
@@ -27,7 +27,7 @@ _SUPERVISED = """
 _LIMITS = "SET statement_timeout = {limit}; SET lock_timeout = {limit}"
 _LOCK = "SELECT pg_advisory_lock(%s::bigint)"
 
-# In the same statement the lease is renewed and everything is read. The own row is read as it was before.
+# One statement renews the lease and reads everything. The node's own row is read as it was before.
 _RENEW = """
     WITH renewed AS (
         INSERT INTO {schema}.nodes AS node (id, address, lock, drains, lease, expires) VALUES (
@@ -39,7 +39,7 @@ _RENEW = """
     SELECT shard, epoch, owner, id, address, status, drains
     FROM {schema}.shards FULL JOIN {schema}.node_status ON owner = id
 """
-# Nobody is waited for: a shard that is locked by a writer or another claim has its turn with the next tick.
+# Does not wait for locks: a shard that is locked by a writer or another claim is tried again with the next tick.
 _CLAIM = """
     WITH free AS (
         SELECT shard FROM {schema}.shards
@@ -66,18 +66,18 @@ _COUNT = "SELECT count(*) FROM {schema}.shards"
 
 
 class ImpatientConnection(psycopg.Connection[tuple[Any, ...]]):
-    """A connection that gives up a server that is silent: a cut may be noticed by nobody else for minutes."""
+    """A connection that gives up a silent server: otherwise a cut connection may go unnoticed for minutes."""
 
     limit: float | None = None
-    """How many seconds an answer may take."""
+    """Seconds that an answer may take."""
 
     def wait(self, gen: PQGen[RV], interval: float = _LOOK, timeout: float | None = None) -> RV:
-        """Wait for what the generator waits for, as long as the limit allows; nobody here gives another one."""
+        """Wait for the generator, as long as the limit allows; no caller here passes a timeout."""
         return super().wait(gen if self.limit is None else _until(gen, time.monotonic() + self.limit), interval)
 
 
 def _until(gen: PQGen[RV], deadline: float) -> PQGen[RV]:
-    """Yield what the generator does; it is resumed again and again, even if nothing has come."""
+    """Yield what the generator yields, until the deadline; it is resumed at intervals even without data."""
     try:
         waiting = next(gen)
         while True:
@@ -90,18 +90,18 @@ def _until(gen: PQGen[RV], deadline: float) -> PQGen[RV]:
 
 
 class Database:
-    """A node's own connection; as long as it lasts, it holds an advisory lock that shows that the node lives."""
+    """A node's own connection; it holds an advisory lock, which shows that the node is alive."""
 
     def __init__(self, address: Address, node_id: str, node_address: str, timing: Timing) -> None:
-        """Connect, and take a lock that nobody has had yet.
+        """Connect, and take a new advisory lock.
 
         Raises:
-            psycopg.Error: the server cannot be reached, or lets nobody in.
+            psycopg.Error: the server cannot be reached, or refuses access.
         """
         self._node = {"id": node_id, "address": node_address, "lease": timing.lease}
         self._schema = address.schema
         self._lock = secrets.randbits(63)
-        # The server gives up a statement a little earlier, so that a busy one does not cost the connection.
+        # The server gives up a statement a little earlier, so that a busy server does not cost the connection.
         limit = timing.answer
         self._connection = ImpatientConnection.connect(
             address.conninfo, autocommit=True, connect_timeout=max(2, math.ceil(limit)), tcp_user_timeout=4000
@@ -116,23 +116,23 @@ class Database:
             raise
 
     def __enter__(self) -> Self:
-        """Return itself."""
+        """Return the database itself."""
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Close it."""
+        """Close the connection."""
         self.close()
 
     @property
     def is_open(self) -> bool:
-        """Whether the connection is one that can be used; a statement that fails does not end it."""
+        """Whether the connection can be used; a statement that fails does not close it."""
         return not self._connection.closed
 
     def send(self, message: Message) -> Answer:
-        """Carry out a message.
+        """Execute a message and return the answer.
 
         Raises:
-            psycopg.Error: it was not, or nobody knows.
+            psycopg.Error: it was not executed, or the outcome is unknown.
         """
         match message:
             case Renewal(drains=drains):
@@ -143,16 +143,16 @@ class Database:
                 return dict(self._execute(_GIVE_BACK, shards=list(held), epochs=list(held.values())))
 
     def count(self) -> int:
-        """Return how many shards the log has."""
+        """Return the number of shards of the log."""
         ((count,),) = self._execute(_COUNT)
         return int(count)
 
     def forget(self) -> None:
-        """Delete the node's row, and those of nodes that have ended without doing so."""
+        """Delete the node's row, and old rows of nodes that have ended without deleting theirs."""
         self._execute(_FORGET)
 
     def close(self) -> None:
-        """Let go of the connection, and so of the lock. Idempotent."""
+        """Close the connection, which releases the lock. Idempotent."""
         self._connection.close()
 
     def _execute(self, query: str, **parameters: object) -> list[tuple[Any, ...]]:

@@ -22,8 +22,8 @@ _logger = logging.getLogger("reenact.ownership")
 class Ownership:
     """Owns a share of the shards of a log in PostgreSQL, beside other nodes.
 
-    A thread of its own talks to the database and calls the tenant. It goes on until `close`, whatever the database
-    does: what fails is logged and done again.
+    Its own thread talks to the database and calls the tenant. It continues until `close`, whatever the database does:
+    failures are logged and retried.
     """
 
     def __init__(
@@ -35,19 +35,19 @@ class Ownership:
         timing: Timing | None = None,
         looked: Callable[[], object] | None = None,
     ) -> None:
-        """Begin to take part; `address` is what people know the node by.
+        """Start to take part; `address` identifies the node for people.
 
-        `looked` is called after each tick, on the thread that calls the tenant: owners may have changed.
+        `looked` is called after each tick, on the thread that calls the tenant, since owners may have changed.
 
         Raises:
-            ConfigurationError: the URL cannot be read.
-            StorageError: the server cannot be reached, lets nobody in, or holds no such log.
+            ConfigurationError: the URL is invalid.
+            StorageError: the server cannot be reached, refuses access, or does not hold such a log.
         """
         self.timing = timing or Timing()
         self._place = address_of(url)
         self._address = address
         self.node = Node(f"node_{uuid4().hex}", self.timing, tenant, time.monotonic)
-        """What is known of the shards, and of other nodes; its id is the owner that appends name."""
+        """What the node knows of the shards and of other nodes; its id is the owner in appends."""
         with translated(self._place.name):
             self._database: Database | None = self._connect()
             try:
@@ -64,13 +64,13 @@ class Ownership:
 
     @property
     def has_share(self) -> bool:
-        """Whether this node has its share of the shards, and its lease has not run out. From any thread."""
+        """Whether this node has its share of the shards, and its lease is still trusted. From any thread."""
         return self.node.has_share and self.node.is_trusted
 
     def drain(self, timeout: float) -> bool:
-        """Leave all shards and claim none any more; return whether all were given back in that time.
+        """Give up all shards and claim no more; return whether all were given back within the timeout.
 
-        What has not been left by then is lost when this is closed.
+        Shards that have not been given back by then are lost when this is closed.
         """
         self.node.drains = True
         return self._drained.wait(timeout)
@@ -87,7 +87,7 @@ class Ownership:
         self._end()
 
     def _advance(self) -> float:
-        """Do one tick, over a new connection if there is none; return in how many seconds the next one is due."""
+        """Run one tick, with a new connection if there is none; return the seconds until the next one."""
         had_connection = self._database is not None
         try:
             self._tick()
@@ -129,7 +129,7 @@ class Ownership:
             self.node.disconnected()
 
     def _end(self) -> None:
-        """Give back what is left over the connection there is; without one, others take it over by themselves."""
+        """Give back the remaining shards if there is a connection; without one, other nodes take them over."""
         self.node.drains = True
         try:
             self.node.lose_all()

@@ -1,8 +1,8 @@
-"""The protocol of ownership, without clock, thread or database: what a node sends, and what it makes of the answers.
+"""The protocol of ownership, without clock, thread or database: a node's messages, and its reaction to the answers.
 
-The thread in `ownership` and the simulation in the tests run this same code. Safety rests on none of it, but on the
-epoch fence: the database refuses the writes of whoever is not the owner in the present epoch. What is here keeps every
-shard with one live owner, and evenly spread.
+The thread in `ownership` and the simulation in the tests run this same code. Safety does not depend on it, but on the
+epoch fence: the database refuses the writes of a node that is not the owner in the current epoch. This module ensures
+that every shard has one live owner, and that shards are evenly distributed.
 """
 
 from __future__ import annotations
@@ -17,55 +17,56 @@ Epochs: TypeAlias = Mapping[int, int]
 """Shards with their epochs."""
 
 Status: TypeAlias = Literal["live", "late", "gone"]
-"""Of a node: it has renewed its lease; it has not, but is connected; it has lost its connection, or has ended."""
+"""A node that has renewed its lease; one that has not, but is connected; one that is disconnected or has ended."""
 
 NOTHING: Final[Epochs] = {}
 
 
 @dataclass(frozen=True)
 class Timing:
-    """How long things take, in seconds."""
+    """Durations of the protocol, in seconds."""
 
     lease: float = 3.0
     tick: float = 0.25
 
     @property
     def trusted(self) -> float:
-        """How long after a renewal a node takes commands: less than the lease, for clocks do not go alike."""
+        """How long after a renewal a node accepts commands: less than the lease, since clocks differ."""
         return self.lease * 2 / 3
 
     @property
     def answer(self) -> float:
-        """How long an answer of the database is waited for: another connection is in time to renew the lease."""
+        """How long a node waits for an answer of the database: with another connection it can still renew the lease."""
         return self.lease / 3
 
     @property
     def patience(self) -> float:
-        """How long a node must be late before its shards are taken.
+        """How long a node must be late before its shards are claimed.
 
-        When the database's clock jumps, all nodes are late at once; those that live have renewed until then.
+        When the database's clock jumps, all nodes are late at once; those that are alive have renewed their leases by
+        then.
         """
         return 2 * self.tick
 
     @property
     def grace(self) -> float:
-        """How long a node that has lost its connection and has another takes nothing from those that are gone.
+        """How long a node that has just reconnected claims nothing from nodes that are gone.
 
-        When the database has restarted, all nodes are gone, and one of them is the first to come back.
+        When the database has restarted, all nodes are gone, and one of them is the first to reconnect.
         """
         return self.lease / 2
 
 
 @dataclass(frozen=True)
 class Renewal:
-    """Renews the lease of the node, and asks for a `View`."""
+    """Renews the lease of the node, and requests a `View`."""
 
     drains: bool
 
 
 @dataclass(frozen=True)
 class GiveBack:
-    """Makes the node no longer the owner of the shards in these epochs, unless they are just written.
+    """Ends the node's ownership of the shards in these epochs, except for those being written.
 
     The answer is the shards that were given back, with their epochs.
     """
@@ -75,9 +76,9 @@ class GiveBack:
 
 @dataclass(frozen=True)
 class Claim:
-    """Makes the node the owner in the next epoch, of the shards that still are in these and have no live owner.
+    """Makes the node the owner, in the next epoch, of those shards that are in these epochs without a live owner.
 
-    The answer is the shards that it owns now, with their new epochs.
+    The answer is the shards that the node has claimed, with their new epochs.
     """
 
     seen: Epochs
@@ -98,7 +99,7 @@ class Peer:
 
 @dataclass(frozen=True)
 class View:
-    """What the database holds at one moment: nodes by id, and all shards with their epochs and owners."""
+    """The content of the database at one moment: nodes by id, and all shards with their epochs and owners."""
 
     nodes: Mapping[str, Peer]
     shards: Mapping[int, tuple[int, str | None]]
@@ -108,46 +109,46 @@ Answer: TypeAlias = View | Epochs
 
 
 class Tenant(Protocol):
-    """What lives in the shards of a node. One thread calls it, which renews the lease meanwhile: do not keep it."""
+    """What runs in the shards of a node. The thread that renews the lease calls it: its methods must return soon."""
 
     def claimed(self, epochs: Epochs, given_back: Collection[int]) -> None:
-        """Take commands for the shards from now on; all that past owners have written can be read by now.
+        """Accept commands for the shards from now on; everything that past owners have written can be read.
 
-        Those that were given back have been left in order, the others by a node that has ended, or is stopped or cut
-        off. If it raises, the shards are given back.
+        The shards in `given_back` were given back in order, the others belonged to a node that has ended, or is stopped
+        or cut off. If this raises, the shards are given back.
         """
         ...
 
     def leaving(self, shards: Collection[int], left: Callable[[], None]) -> None:
-        """Take no more commands for the shards, finish what is under way, and call `left` then, from any thread.
+        """Accept no more commands for the shards, finish current work, and then call `left`, from any thread.
 
-        If it raises, the shards are given back at once.
+        If this raises, the shards are given back at once.
         """
         ...
 
     def lost(self, shards: Collection[int]) -> None:
-        """Drop what is known of the shards: what was not acknowledged yet will be refused."""
+        """Drop all state of the shards: what is not acknowledged yet will be refused."""
         ...
 
 
 class Node:
-    """One node, as it knows itself. Times are those of its own monotonic clock.
+    """One node's knowledge of itself. Times are those of its own monotonic clock.
 
-    One thread calls its methods. Any thread may call `takes_commands`, `epoch_of`, `owner_of` and what `leaving` gets;
-    so what these read is replaced as a whole, and what they write is a deque. A shard that is left is found in
-    `leaving` before it is gone from `held`.
+    One thread calls its methods. Any thread may call `takes_commands`, `epoch_of`, `owner_of` and the callback of
+    `leaving`; so the fields that these read are replaced as a whole, and the callback writes to a deque. A shard that
+    is given up is added to `leaving` before it is removed from `held`.
     """
 
     def __init__(self, id_: str, timing: Timing, tenant: Tenant, clock: Callable[[], float]) -> None:
-        """Begin without shards; the id is no other node's, before or after."""
+        """Start without shards; the id must never have been another node's."""
         self.id = id_
-        """Another one for each process, and each time."""
+        """Unique for each process and each start."""
         self.drains = False
-        """Whether it leaves all shards and claims none."""
+        """Whether it gives up all shards and claims none."""
         self.held = NOTHING
-        """The shards it takes commands for."""
+        """The shards for which it accepts commands."""
         self.leaving = NOTHING
-        """Those it takes no more commands for, and has not given back."""
+        """The shards for which it accepts no more commands, and that it has not given back yet."""
         self.owns_nothing = True
         self.has_share = False
         """Whether it has owned as many shards as it should, and still owns some."""
@@ -162,25 +163,25 @@ class Node:
         self._left: deque[Epochs] = deque()
 
     def takes_commands(self, shard: int) -> bool:
-        """Return whether commands for the shard are to be taken now."""
+        """Return whether commands for the shard are accepted now."""
         return shard in self.held and self.is_trusted
 
     @property
     def is_trusted(self) -> bool:
-        """Whether it was not too long ago that the lease was renewed."""
+        """Whether the lease was renewed recently enough."""
         renewed_at = self._renewed_at
         return renewed_at is not None and self._clock() - renewed_at < self._timing.trusted
 
     def epoch_of(self, shard: int) -> int | None:
-        """Return the epoch to append with, also for what is under way in a shard that is left; None if it is lost.
+        """Return the epoch for appends, also in a shard that is being given up; None if the node does not own it.
 
-        Whether it still is the shard's, the append finds out.
+        The append finds out whether the epoch is still current.
         """
         epoch = self.held.get(shard)
         return self.leaving.get(shard) if epoch is None else epoch
 
     def owner_of(self, shard: int) -> Peer | None:
-        """Return who owned the shard when the database was asked last; None if nobody did."""
+        """Return the owner of the shard when the database was last asked; None if there was none."""
         view = self._view
         if view is None:
             return None
@@ -188,19 +189,19 @@ class Node:
         return None if owner is None else view.nodes.get(owner)
 
     def has_ended(self, node_id: str) -> bool:
-        """Return whether the node of this id had ended when the database was asked last."""
+        """Return whether the node with this id had ended when the database was last asked."""
         peer = None if self._view is None else self._view.nodes.get(node_id)
         return peer is None or peer.status == "gone"
 
     @property
     def has_peers(self) -> bool:
-        """Whether other nodes live that can take shards over, as far as the database was asked."""
+        """Whether there were other live nodes that can take over shards when the database was last asked."""
         view = self._view
         peers = () if view is None else view.nodes.values()
         return any(peer.id != self.id and peer.status == "live" and not peer.drains for peer in peers)
 
     def tick(self) -> Generator[Message, Answer, None]:
-        """Yield what to send to the database, one after the other, and take the answers; close it if one stays away."""
+        """Yield the messages to the database and receive the answers; close the generator if an answer is lost."""
         asked_at = self._clock()
         view = yield Renewal(self.drains)
         assert isinstance(view, View)
@@ -220,19 +221,19 @@ class Node:
             epochs = yield Claim(free)
             assert not isinstance(epochs, View)
             self._take(epochs)
-        # Who had its share goes on serving while it claims those of a node that has gone.
+        # A node that had its share keeps serving while it claims those of a node that has gone.
         self.has_share = not self.drains and (len(self.held) >= quota or (self.has_share and bool(self.held)))
 
     def disconnected(self) -> None:
-        """Take it that the connection is lost: what was sent last may have had its effect or not."""
+        """Record that the connection is lost: the last message may have taken effect or not."""
         self._is_cut_off = self._renewed_at is not None
 
     def lose_all(self) -> None:
-        """Own nothing any more."""
+        """Give up the ownership of all shards at once."""
         self._lose({*self.held, *self.leaving})
 
     def _see(self, view: View) -> None:
-        """Compare what is held with what the database says, and remember who is late."""
+        """Compare the held shards with the database's view, and record which nodes are late."""
         now = self._clock()
         own = _owned_by(self.id, view)
         self._lose({shard for shard, epoch in [*self.held.items(), *self.leaving.items()] if own.get(shard) != epoch})
@@ -243,7 +244,7 @@ class Node:
             self._grace_until = now + self._timing.grace
 
     def _quota(self, view: View) -> int:
-        """Return how many shards this node is to own: all live ones the same number, the rest goes to who has most."""
+        """Return how many shards this node should own: the same for all live nodes, the rest to those that own most."""
         if self.drains:
             return 0
         owned = Counter(owner for _, owner in view.shards.values())
@@ -266,7 +267,7 @@ class Node:
             raise
 
     def _to_give_back(self, view: View) -> Epochs:
-        """Return what is owned and not used: it was left, or claimed by a message whose answer was lost."""
+        """Return owned shards that are not used: given up, or claimed by a message whose answer was lost."""
         while self._left:
             epochs = self._left.popleft()
             self.leaving = {shard: epoch for shard, epoch in self.leaving.items() if epochs.get(shard) != epoch}
@@ -274,7 +275,7 @@ class Node:
         return {shard: epoch for shard, epoch in _owned_by(self.id, view).items() if shard not in used}
 
     def _free(self, view: View, quota: int) -> Epochs:
-        """Return shards to claim, with the epochs they are in: others begin elsewhere in the same list."""
+        """Return shards to claim, with their current epochs; each node starts at a different place in the same list."""
         wanted = quota - len(self.held)
         free = sorted(shard for shard, (_, owner) in view.shards.items() if self._is_free(view, owner))
         if wanted <= 0 or not free:

@@ -1,12 +1,12 @@
-"""Carries requests and replies between nodes, through a table of the database that all of them use.
+"""Carries requests and replies between nodes, through a table of the shared database.
 
-Each node has a thread and a connection for it. Whatever has been handed over and whatever has come in meanwhile is one
-statement, an *exchange*: it inserts the messages that go out, notifies their receivers, deletes those that the last
+Each node has a thread and a connection for it. All messages handed over and received meanwhile are handled by one
+statement, an *exchange*: it inserts the outgoing messages, notifies their receivers, deletes the messages that the last
 exchange brought, and reads the next ones. A message is deleted only by the exchange after the one that read it, so that
-none is lost when an answer of the database is: whoever reads it a second time knows it.
+none is lost when an answer of the database is; a receiver recognises a message that it reads a second time.
 
-A request is sent once. Its sender is told what became of it exactly once: the reply, or an error that says whether it
-can have been carried out.
+A request is sent once. Its sender is told the outcome exactly once: the reply, or an error that says whether the
+request can have been carried out.
 """
 
 from __future__ import annotations
@@ -34,24 +34,25 @@ from reenact.actors.journal.postgres.faults import translated
 from reenact.actors.journal.vault import LOG, Vault
 from reenact.actors.nodes.database import ImpatientConnection
 
-# How many seconds it waits before it connects again after an attempt that failed: the first time, and at most.
+# Seconds before reconnecting after a failed attempt: the first time, and at most.
 _FIRST_PAUSE = 0.25
 _LAST_PAUSE = 2.0
-# Every so many seconds it looks without being notified.
+# Seconds between exchanges without a notification.
 _LOOK = 1.0
-# How many seconds an answer of the database may take, and a new connection.
+# Seconds that an answer of the database may take, and a new connection.
 _PATIENCE = 10.0
 _CONNECT_TIMEOUT = 5
-# About how many bytes an exchange sends, and reads: one message is sent however large it is.
+# About how many bytes an exchange sends, and reads; a single message is sent however large it is.
 _BATCH = 16_000_000
 _ROWS = 1000
 
-# Seconds by the database's clock. A request that nobody has read for so long is given up by its sender, and one of a
-# sender that is no more by anybody, later. Whoever has not looked for `_ABSENCE` may have lost a reply by that.
+# Seconds by the database's clock. A request that was not read for `_GIVEN_UP` is given up by its sender; one whose
+# sender has ended is deleted by any node, after `_FORGOTTEN`. A node that has not exchanged for `_ABSENCE` may have
+# lost a reply in this way.
 _GIVEN_UP = 60
 _FORGOTTEN = 120
 _ABSENCE = 30.0
-# Every so many seconds each node looks for such messages.
+# Seconds between a node's searches for such messages.
 _SWEEP = 10.0
 
 _SETTINGS = {
@@ -64,15 +65,16 @@ _SETTINGS = {
     "lock_timeout": "0",
     "statement_timeout": "0",
     "idle_session_timeout": "0",
-    # What the statistics say of a table that fills and empties all the time is never so. Only a plain scan of the index
-    # remembers which of its entries are those of deleted messages.
+    # Statistics are always wrong for a table that fills and empties all the time. Only a plain index scan remembers
+    # which of its entries belong to deleted messages.
     "enable_seqscan": "off",
     "enable_bitmapscan": "off",
 }
 _KEEPALIVE = {"keepalives_idle": 2, "keepalives_interval": 1, "keepalives_count": 2, "tcp_user_timeout": 4000}
 
-# Nobody but the reader of a message has it in an exchange, so these wait for each other for no row. Numbers come into
-# sight a little out of order, and a crash of the server sets them back: the number alone does not tell a message.
+# Only the receiver of a message accesses it in an exchange, so exchanges do not wait for each other's rows. Numbers
+# become visible slightly out of order, and a crash of the server resets them: the number alone does not identify a
+# message.
 _EXCHANGE = """
     WITH sent AS (
         INSERT INTO {schema}.messages (recipient, request, reply_to, body)
@@ -100,7 +102,7 @@ _EXCHANGE = """
     SELECT extract(epoch FROM clock_timestamp())::float8, number, request, reply_to, body
     FROM notified LEFT JOIN waiting ON before < %(batch)s ORDER BY number
 """
-# Nobody is waited for: what somebody else just deletes is left to him.
+# Does not wait for locks: rows that another node is deleting are left to it.
 _DELETE = """
     DELETE FROM {schema}.messages WHERE ctid = ANY (ARRAY(
         SELECT ctid FROM {schema}.messages WHERE {condition} LIMIT 1000 FOR UPDATE SKIP LOCKED
@@ -120,7 +122,7 @@ _logger = logging.getLogger("reenact.relay")
 
 
 class RelayError(Exception):
-    """No reply came to a request."""
+    """A request got no reply."""
 
 
 class NotSentError(RelayError):
@@ -128,7 +130,7 @@ class NotSentError(RelayError):
 
 
 class OutcomeUnknownError(RelayError):
-    """The request may have been sent, and no reply is taken any more: nobody knows whether it was carried out."""
+    """The request may have been sent, and a reply is no longer accepted: it is unknown whether it was carried out."""
 
 
 Serve: TypeAlias = Callable[[bytes, Callable[[bytes], None]], None]
@@ -137,7 +139,7 @@ Done: TypeAlias = Callable[[bytes | RelayError], None]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Message:
-    """What is to be sent: a request with what to call when it is done, or a reply."""
+    """A message to send: a request with its callback, or a reply."""
 
     recipient: str
     request: int
@@ -148,41 +150,41 @@ class _Message:
 class Relay:
     """Sends requests to other nodes and serves theirs.
 
-    A thread of its own talks to the database, and calls `serve` and `done`. It goes on until `close`, whatever the
-    database does. When the connection is lost, the requests under way are done with an error. What is asked while none
-    can be had fails at once: whoever asks knows better how long to go on trying.
+    Its own thread talks to the database, and calls `serve` and `done`. It continues until `close`, whatever the
+    database does. When the connection is lost, pending requests fail with an error. Requests made while there is no
+    connection fail at once: the caller knows better how long to keep trying.
     """
 
     def __init__(self, url: str, node_id: str, serve: Serve, vault: Vault | None = None) -> None:
-        """Begin to send and to serve; `node_id` has been no other node's.
+        """Start to send and to serve; `node_id` must never have been another node's.
 
         `serve` is called for each request, with a function that sends the reply: once, from any thread. It must not
-        block. With a vault, what is sent is encrypted with the log's key.
+        block. With a vault, messages are encrypted with the log's key.
 
         Raises:
-            ConfigurationError: the URL cannot be read.
-            StorageError: the server cannot be reached, lets nobody in, or holds no such log.
+            ConfigurationError: the URL is invalid.
+            StorageError: the server cannot be reached, refuses access, or does not hold such a log.
         """
         self._address = address_of(url)
         self._id = node_id
         self._serve = serve
         self._vault = vault if vault is not None and vault.has_ring else None
-        # Held for as long as it takes to hand something over.
+        # Held only while something is handed over.
         self._gate = threading.Lock()
         self._outgoing: deque[_Message] = deque()
         self._gone: set[str] = set()
         self._is_open = True
-        # All below is the thread's. Requests that were sent and are not done, by their number and node.
+        # The fields below belong to the thread. Sent requests that are not done, by their number, with their node.
         self._asked: dict[int, tuple[str, Done]] = {}
-        # Messages that the last exchange brought: the number of each in the table, and of its request.
+        # Messages that the last exchange brought: each by its number in the table, and that of its request.
         self._known: list[tuple[int, int]] = []
         self._is_notified = False
         self._is_failing = False
-        # When the last exchange was, by the database's clock, and the last sweep, by one's own.
+        # The time of the last exchange, by the database's clock, and of the last sweep, by the local clock.
         self._looked_at: float | None = None
         self._swept_at = 0.0
-        # The highest number that was read, that up to the last sweep, and that up to the one before. Exchanges read on
-        # behind the latter, so as not to pass what was deleted long ago and is kept for an old transaction.
+        # The highest number read so far, up to the last sweep, and up to the one before. Exchanges read after the
+        # latter, to skip rows that were deleted long ago but are kept for an old transaction.
         self._read = self._read_before = self._floor = 0
         with translated(self._address.name):
             self._connection: ImpatientConnection | None = self._connect()
@@ -191,9 +193,9 @@ class Relay:
         self._thread.start()
 
     def ask(self, node_id: str, body: bytes, done: Done) -> None:
-        """Send a request, and call `done` once: with the reply, or with why there is none. From any thread.
+        """Send a request, and call `done` once: with the reply, or with an error. May be called from any thread.
 
-        It is called on the relay's thread and must not block; once this is closed, at once.
+        `done` is called on the relay's thread and must not block; if the relay is closed, it is called at once.
         """
         if len(body) > VALUE_LIMIT:
             done(NotSentError(f"a request of {len(body)} bytes is too large to be sent, {VALUE_LIMIT} are the most"))
@@ -201,14 +203,14 @@ class Relay:
             done(NotSentError(f"the request was not sent: {_CLOSED}"))
 
     def gone(self, node_ids: Collection[str]) -> None:
-        """Take it that these nodes have ended, and will read no request any more. From any thread."""
+        """Record that these nodes have ended, and will read no more requests. May be called from any thread."""
         with self._gate:
             if self._is_open:
                 self._gone.update(node_ids)
                 self._woken_there.send(b".")
 
     def close(self) -> None:
-        """Send the replies that were handed over, let the requests under way fail, and end. Idempotent."""
+        """Send the replies handed over so far, fail the pending requests, and end. Idempotent."""
         with self._gate:
             if self._is_open:
                 self._is_open = False
@@ -225,7 +227,7 @@ class Relay:
         return body if self._vault is None else self._vault.seal(LOG, body)
 
     def _hand_over(self, message: _Message) -> bool:
-        """Have the thread send the message; return False if this is closed."""
+        """Let the thread send the message; return False if the relay is closed."""
         with self._gate:
             if self._is_open:
                 if not self._outgoing:
@@ -233,7 +235,7 @@ class Relay:
                 self._outgoing.append(message)
             return self._is_open
 
-    # From here on, all of it is the thread's.
+    # All methods from here on run on the thread.
 
     def _run(self) -> None:
         with DefaultSelector() as selector:
@@ -242,17 +244,17 @@ class Relay:
             while self._is_open:
                 try:
                     self._work(selector)
-                except Exception as error:  # noqa: BLE001 - whatever it is, it is logged and tried again
-                    # The first time it connects again at once: a server that has restarted is back soon.
+                except Exception as error:  # noqa: BLE001 - whatever it is, it is logged and retried
+                    # The first time, reconnect at once: a server that has restarted is back soon.
                     pause = min(max(2 * pause, _FIRST_PAUSE), _LAST_PAUSE) if self._is_failing else 0.0
                     self._lose(error)
                     self._sit_out(selector, pause)
         self._end()
 
     def _work(self, selector: DefaultSelector) -> None:
-        """Exchange messages until this is closed; raise when the connection is lost."""
+        """Exchange messages until the relay is closed; raise when the connection is lost."""
         connection = self._connection = self._connection or self._connect()
-        # By its number: what is lost cannot be asked for it any more.
+        # Kept, since a lost connection no longer has a descriptor.
         descriptor = connection.fileno()
         selector.register(descriptor, EVENT_READ)
         try:
@@ -261,14 +263,14 @@ class Relay:
                 after = self._floor
                 if time.monotonic() - self._swept_at >= _SWEEP:
                     self._sweep(connection)
-                    # Once in a while from the beginning: for what has come into sight late.
+                    # Occasionally from the beginning, for messages that became visible late.
                     after = 0
                 self._is_notified = False
                 is_cut_short = self._exchange(connection, self._next_batch(), after)
                 self._hear(connection)
                 if not (is_cut_short or self._is_notified or self._outgoing or self._gone):
                     self._wait(selector, _LOOK)
-                    # Before anything is sent over it: one that is lost by now sends nothing.
+                    # Before anything is sent: a connection that is lost by now sends nothing.
                     self._hear(connection)
         finally:
             selector.unregister(descriptor)
@@ -278,7 +280,7 @@ class Relay:
             self._wakes_here.recv(4096)
 
     def _hear(self, connection: ImpatientConnection) -> None:
-        """Take the notices that have come in beside answers; raise when the connection is lost."""
+        """Receive notifications that came outside of answers; raise when the connection is lost."""
         connection.pgconn.consume_input()
         while connection.pgconn.notifies():
             self._is_notified = True
@@ -291,7 +293,8 @@ class Relay:
         try:
             connection.execute(SET, (list(_SETTINGS), list(_SETTINGS.values())))
             connection.execute(sql.SQL("LISTEN {}").format(sql.Identifier(self._id)))
-            # Whoever asked over the last connection was told that nobody knows: what nobody has read is taken back.
+            # Requests sent over the last connection were failed with an unknown outcome: those that were not read are
+            # deleted.
             self._delete(connection, _SENT)
         except BaseException:
             connection.close()
@@ -313,12 +316,12 @@ class Relay:
         return batch
 
     def _exchange(self, connection: ImpatientConnection, batch: list[_Message], after: int) -> bool:
-        """Send the messages, and take those that have come in, behind a number; return whether there may be more."""
+        """Send the messages, and receive those numbered above `after`; return whether there may be more."""
         self._asked |= {message.request: (message.recipient, message.done) for message in batch if message.done}
         try:
             now, messages = self._execute(connection, batch, after)
         except BaseException:
-            # A reply that comes twice is ignored the second time.
+            # A reply that arrives twice is ignored the second time.
             with self._gate:
                 self._outgoing.extendleft(message for message in reversed(batch) if message.done is None)
             raise
@@ -353,7 +356,7 @@ class Relay:
         }
         query = _EXCHANGE.format(schema=self._address.schema).encode()
         rows = connection.execute(query, parameters, prepare=True, binary=True).fetchall()
-        # There is a row for the time alone.
+        # One row may hold only the time.
         return rows[0][0], [row[1:] for row in rows if row[1] is not None]
 
     def _take(self, request: int, reply_to: str | None, body: bytes) -> None:
@@ -370,7 +373,7 @@ class Relay:
             _logger.exception("a message of another node could not be taken")
 
     def _fail(self, requests: Collection[int], why: str) -> None:
-        """Tell those who asked that nobody knows what became of it."""
+        """Fail the requests with an unknown outcome."""
         for request in requests:
             _, done = self._asked.pop(request, (None, None))
             if done is not None:
@@ -393,19 +396,19 @@ class Relay:
             self._delete(connection, _TO_THOSE, ids=list(gone))
 
     def _sweep(self, connection: ImpatientConnection) -> None:
-        """Delete what nobody has read for long."""
+        """Delete messages that have not been read for long."""
         self._swept_at = time.monotonic()
         self._floor, self._read_before = self._read_before, self._read
         self._fail(self._delete(connection, _OLD), "the other node has not read it, and may do so just now")
 
     def _delete(self, connection: ImpatientConnection, condition: str, **parameters: object) -> list[int]:
-        """Delete messages that nobody just deletes, and return the numbers of the requests among them."""
+        """Delete messages that no other node is deleting, and return the numbers of the requests among them."""
         query = _DELETE.format(schema=self._address.schema, condition=condition).encode()
         rows = connection.execute(query, {"id": self._id, **parameters}).fetchall()
         return [request for request, is_request in rows if is_request]
 
     def _lose(self, error: Exception) -> None:
-        """Take it that the connection is lost: what was sent last may have had its effect or not."""
+        """Handle the loss of the connection: the last messages may have taken effect or not."""
         why = " ".join(str(error).split())
         if not isinstance(error, psycopg.Error):
             _logger.error("%s: requests could not be sent to other nodes", self._address.name, exc_info=error)
@@ -433,7 +436,7 @@ class Relay:
                 while self._outgoing:
                     self._exchange(self._connection, self._next_batch(), self._floor)
                 self._delete(self._connection, _OWN)
-            except Exception as error:  # noqa: BLE001 - whatever it is, nobody is to wait for this any more
+            except Exception as error:  # noqa: BLE001 - whatever it is, closing must not be held up
                 _logger.warning("%s: the last replies may not have been sent: %s", self._address.name, error)
             self._disconnect()
         self._fail(list(self._asked), _CLOSED)
