@@ -1,9 +1,9 @@
-"""The log behind the interfaces of the `eventsourcing` library: PERSISTENCE_MODULE="reenact.actors.journal.recorder".
+"""Implements the `eventsourcing` library's interfaces: PERSISTENCE_MODULE="reenact.actors.journal.recorder".
 
-SQLITE_DBNAME names the file, SQLITE_SYNCHRONOUS how durable a commit is (FULL, NORMAL, OFF), ORIGINATOR_ID_TYPE
-whether ids are given as UUIDs (uuid) or as they are stored (text). If POSTGRES_DBNAME is set, the log is in PostgreSQL:
-POSTGRES_HOST, POSTGRES_PORT, POSTGRES_USER, POSTGRES_PASSWORD and POSTGRES_SCHEMA say where, as for the library's own
-recorders, and POSTGRES_SYNCHRONOUS how durable a commit is.
+SQLITE_DBNAME is the file, SQLITE_SYNCHRONOUS the durability of a commit (FULL, NORMAL, OFF), and ORIGINATOR_ID_TYPE says
+whether ids are returned as UUIDs (uuid) or as stored (text). If POSTGRES_DBNAME is set, the log is in PostgreSQL, at
+POSTGRES_HOST, POSTGRES_PORT, POSTGRES_USER, POSTGRES_PASSWORD and POSTGRES_SCHEMA, as for the library's own recorders,
+with POSTGRES_SYNCHRONOUS as the durability of a commit.
 """
 
 from __future__ import annotations

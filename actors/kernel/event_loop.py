@@ -133,8 +133,8 @@ class EventLoopThread:
 
         Raises:
             RuntimeClosedError: the loop is closed; the coroutine is closed, too.
-            OSError: there are no descriptors left for the loop; likewise.
-            RuntimeError: there can be no more threads; likewise.
+            OSError: the process has no file descriptors left for the loop; the coroutine is closed, too.
+            RuntimeError: no thread can be started; the coroutine is closed, too.
         """
         with self._lock:
             try:

@@ -9,7 +9,6 @@ from reenact.domain.shards import SHARDS
 EPOCH: Final = "epoch"
 """The constraint name in the error for a writer whose epoch is past."""
 
-# `nodes.lock` is the key of the advisory lock that a node's connection holds: the server lets go of it when that ends.
 # `nodes.lock` is the key of the advisory lock that a node's connection holds: the server releases it when the
 # connection ends. A lease that ends further in the future than its length was written before the clock was set back.
 #
