@@ -1,6 +1,6 @@
 """Implements the `eventsourcing` library's interfaces: PERSISTENCE_MODULE="reenact.actors.journal.recorder".
 
-SQLITE_DBNAME is the file, SQLITE_SYNCHRONOUS the durability of a commit (FULL, NORMAL, OFF), and ORIGINATOR_ID_TYPE says
+SQLITE_DBNAME is the file, SQLITE_SYNCHRONOUS the durability of a commit (FULL, NORMAL, OFF), and ORIGINATOR_ID_TYPE
 whether ids are returned as UUIDs (uuid) or as stored (text). If POSTGRES_DBNAME is set, the log is in PostgreSQL, at
 POSTGRES_HOST, POSTGRES_PORT, POSTGRES_USER, POSTGRES_PASSWORD and POSTGRES_SCHEMA, as for the library's own recorders,
 with POSTGRES_SYNCHRONOUS as the durability of a commit.
