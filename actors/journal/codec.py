@@ -55,7 +55,7 @@ class _Unchanging(msgspec.StructMeta):
 
 
 class Event(msgspec.Struct, metaclass=_Unchanging, frozen=True, array_like=True, gc=False):
-    """The base class of events: facts, named in the past tense, that hold plain data and no cyclic references.
+    """The base class of events: facts, named in the past tense, that hold plain data and do not refer to each other.
 
     An event is stored as the list of its fields, so fields may only be added at the end, with defaults; any other
     change needs a new version of its stored form.
