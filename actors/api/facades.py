@@ -338,8 +338,8 @@ class Agents(_Facade):
 
         Args:
             call_id: the call, by its id or as returned by `pending`.
-            session_id: its session, needed if calls of several sessions have the same id.
-            agent_id: its session, by the live agent.
+            session_id: the call's session, needed if calls of several sessions have the same id.
+            agent_id: the live agent of its session, in place of `session_id`.
             arguments: arguments that replace the call's own.
             digest: the `digest` of the `PendingCall` that was reviewed.
             by: who approves.

@@ -203,7 +203,7 @@ class EventCodec:
             raise type(error)(f"{error} (event {version} of {stream!r})") from error
 
     def readable(self, events: Iterable[Cells]) -> Iterator[Recorded]:
-        """Decode the events that were not forgotten; raises what `recorded` raises."""
+        """Yield the decoded events, without those that were forgotten; raises what `recorded` raises."""
         is_behind = False
         for cells in events:
             try:

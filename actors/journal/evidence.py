@@ -107,7 +107,7 @@ class Evidence:
             counts: the query for the counts.
             tables: the tables that the log should have, and whether they exist, without those that cannot be read.
             text: the type in which text is returned.
-            faults: returns the problems that the storage engine itself reports.
+            faults: returns what is wrong with the file or the database itself.
             shards: the number of shards, 0 if the log is not for several nodes.
         """
         self.shards = shards

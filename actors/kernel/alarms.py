@@ -92,7 +92,7 @@ class Alarms:
         self._plan(due)
 
     def later(self, stream: str) -> None:
-        """Wake the stream after a delay, because its last turn was interrupted."""
+        """Wake the stream after a delay, because a step of it could not be recorded."""
         self._wait(stream, RETRY)
 
     def _plan(self, due: int) -> None:
