@@ -1,8 +1,9 @@
-"""A tool that stands for the answer, for models without a mode of their own for answers that fit a schema.
+"""A tool that carries the answer, for models that cannot be held to a schema by their API.
 
-The model is told of it beside the other tools. Its call never becomes one: the arguments are reported as the text of
-the answer. So what is recorded, heard and sent back to models is the same for all of them, and there is no policy and
-no intent for it. Nobody is forced to call it, for models that think refuse that: words are JSON, or are rejected.
+The tool is offered to the model beside the other tools. Its call is not recorded as a tool call: the arguments are
+reported as the text of the answer. So what is recorded, published and sent back is the same for all models, and no
+policy and no intent applies to it. The model is not forced to call the tool, because models that think refuse a forced
+call: if the model answers with text instead, the text must be JSON, or the answer is rejected.
 """
 
 from __future__ import annotations
@@ -28,12 +29,15 @@ _END = "end_turn"
 
 
 class AnswerTool:
-    """The tool, and what hears of its calls in one answer."""
+    """The answer tool for one request: its definition, and the conversion of its calls to text."""
 
     def __init__(
         self, output: OutputSpec, others: Iterable[Mapping[str, object]], on_event: Callable[[StreamData], None]
     ) -> None:
-        """Take what the answer must be, the other tools, and who is told of the answer."""
+        """Create the tool for an answer that fits `output`; `on_event` receives the converted events.
+
+        The name differs from the names of all `others`.
+        """
         taken = {tool.get("name") for tool in others}
         names = (_NAME if number == 1 else f"{_NAME}_{number}" for number in count(1))
         self.name = next(name for name in names if name not in taken)
@@ -47,7 +51,10 @@ class AnswerTool:
         self._speaks = self._calls = self._has_answered = False
 
     def hear(self, reported: Reported) -> None:
-        """Report what the driver reports, the call of the tool as text; on a line of its own, where there is more."""
+        """Pass on an event of the driver; a call of the answer tool is passed on as text.
+
+        The text begins on a new line if the model has said something before.
+        """
         event = incoming(reported)
         if self._pieces is not None and not isinstance(event, InputJsonDelta):
             self._say("".join(self._pieces))

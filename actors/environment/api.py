@@ -1,4 +1,4 @@
-"""What an environment is: a pair of actors, and the two views of the bus that they are given."""
+"""The interfaces of environments: the pair of actors, the two views of the bus, factories, drivers and providers."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ OnEvent: TypeAlias = Callable[[StreamData | Mapping[str, object]], None]
 
 
 class Unsubscribe(Protocol):
-    """Ends a subscription: call it, as often as you like, or leave the `with` block."""
+    """Ends a subscription, when it is called or when its `with` block is left. Idempotent."""
 
     def __call__(self) -> None: ...
     def __enter__(self) -> Self: ...
@@ -33,12 +33,12 @@ class Unsubscribe(Protocol):
 
 
 class SystemBusProducer(Protocol):
-    """The view that can only emit."""
+    """A view of the bus that can only emit."""
 
     def emit(self, event: StreamData | Mapping[str, object], *, turn_id: str | None = None) -> bool | None:
-        """Say something in the agent's turn `turn_id`, or in its current one.
+        """Emit an event in the agent's turn `turn_id`, or in its current turn.
 
-        A mapping has `type` and `data`. What is said for a turn that is over is dropped; False is returned then.
+        A mapping has `type` and `data`. An event for a turn that is over is dropped, and False is returned.
 
         Raises:
             UnknownEventTypeError: the type is not a stream event.
@@ -49,12 +49,12 @@ class SystemBusProducer(Protocol):
     def emit_all(
         self, events: Iterable[StreamData | Mapping[str, object]], *, turn_id: str | None = None
     ) -> bool | None:
-        """Say several things at once, in order; cheaper than one after the other."""
+        """Emit several events at once, in order; this is cheaper than one call per event."""
         ...
 
 
 class SystemBusConsumer(Protocol):
-    """The view that can only subscribe and request; an agent's effector hears its agent's events only."""
+    """A view of the bus that can only subscribe and request; an effector receives only its agent's events."""
 
     def on(self, type: str, handler: Handler) -> Unsubscribe:  # noqa: A002 - the word users know it by
         """Call the handler with each event of the type, in order, once it is durable; it must return soon."""
@@ -69,21 +69,21 @@ class SystemBusConsumer(Protocol):
         ...
 
     def conversation(self) -> Sequence[Said]:
-        """Return what was said, up to and including what the model is asked next, or the calls that it has made."""
+        """Return the conversation, up to and including the next message to the model, or the calls it has made."""
         ...
 
     def must_compress(self) -> bool:
-        """Return whether the conversation is to be summarised, by a `context_compressed`, before the model is asked."""
+        """Return whether the conversation is to be summarised by a `context_compressed` before the model is asked."""
         ...
 
     def output(self) -> OutputSpec | None:
-        """Return what the answer that the model is asked for next must be: JSON that fits; None if it may be any."""
+        """Return the schema that the model's next answer must fit; None if it may be any text."""
         ...
 
 
 @runtime_checkable
 class Receptor(Protocol):
-    """The only way in: turns what the outside says into events."""
+    """The only way in: turns data from the outside world into events."""
 
     def connect(self, producer: SystemBusProducer) -> None:
         """Emit to this producer from now on."""
@@ -92,10 +92,10 @@ class Receptor(Protocol):
 
 @runtime_checkable
 class Effector(Protocol):
-    """The only way out: hears the bus and acts on the outside world."""
+    """The only way out: receives events of the bus and acts on the outside world."""
 
     def connect(self, consumer: SystemBusConsumer) -> None:
-        """Act on what this consumer hears: a `turn_started` begins, a `turn_completed` ends what is under way."""
+        """Act on the consumer's events: a `turn_started` begins a turn, a `turn_completed` ends the work for it."""
         ...
 
 
@@ -110,25 +110,25 @@ class Environment(Protocol):
 
     @property
     def receptor(self) -> Receptor:
-        """The way in."""
+        """The receptor, which emits the environment's events."""
         ...
 
     @property
     def effector(self) -> Effector:
-        """The way out."""
+        """The effector, which receives the agent's events."""
         ...
 
     def dispose(self) -> None:
-        """End what is under way and release everything. Idempotent."""
+        """End all running work and release all resources. Idempotent."""
         ...
 
 
 @runtime_checkable
 class ChecksTools(Protocol):
-    """An environment that knows, before a call is approved, whether it can run it. Environments need not."""
+    """An environment that can tell, before a call is approved, whether it can run it. Implementing this is optional."""
 
     def check_tool(self, name: str) -> None:
-        """Raise `ToolUnavailableError` if the function behind the tool is not there."""
+        """Raise `ToolUnavailableError` if the tool's function is not available."""
         ...
 
 
@@ -140,12 +140,13 @@ Thinking: TypeAlias = Literal["adaptive", "disabled"]
 class LLMConfig(msgspec.Struct, metaclass=Spelled, frozen=True, kw_only=True):
     """How to reach the model, and how it is to answer. Times are in seconds. The key is never logged and never stored.
 
-    `thinking_budget` lets the model think first, up to so many tokens of `max_tokens`; models that decide themselves
-    how much they think take `effort` instead, and may be told `thinking="adaptive"` or `"disabled"`. `cache` marks
-    what requests have in common, so that the API reads it at a tenth of the price within that time. `tool_choice` is
-    the API's. `betas` name features that are asked for by header. `context_window` is in tokens; None is the model's.
-    `extra` goes into each request as it is: `metadata`, `service_tier`, `mcp_servers` and the like; `temperature`, and
-    `top_p` and `top_k` in `extra`, only to models that take them, and to no Claude after 4.6.
+    `thinking_budget` is how many of the `max_tokens` the model may use to think before it answers; models that decide
+    themselves how much they think take `effort` instead, and accept `thinking="adaptive"` or `"disabled"`. `cache`
+    marks the beginning that requests have in common, so that the API reads it at a tenth of the price within that time.
+    `tool_choice` is the API's. `betas` are features to enable with a header. `context_window` is in tokens; None is the
+    model's. `extra` is added to each request unchanged: `metadata`, `service_tier`, `mcp_servers` and the like.
+    `temperature`, and `top_p` and `top_k` in `extra`, are sent only to models that take them, and to no Claude after
+    4.6.
 
     Raises:
         ConfigurationError: a value is out of its range, or excludes another.
@@ -169,7 +170,7 @@ class LLMConfig(msgspec.Struct, metaclass=Spelled, frozen=True, kw_only=True):
     extra: Mapping[str, object] = {}
 
     def __post_init__(self) -> None:
-        """Refuse what the API would refuse in every request."""
+        """Reject values that the API would refuse in every request."""
         for complaint in _complaints(self):
             raise ConfigurationError(complaint)
 
@@ -178,19 +179,19 @@ class LLMConfig(msgspec.Struct, metaclass=Spelled, frozen=True, kw_only=True):
         return f"LLMConfig({told})"
 
     def __rich_repr__(self) -> list[tuple[str, object]]:
-        """Return what may be shown: neither the key, nor what `extra` may hold."""
+        """Return the fields that may be shown: neither the key nor `extra`, which may hold secrets."""
         return [("base_url", self.base_url), ("model", self.model), ("max_tokens", self.max_tokens)]
 
 
 RESERVED = frozenset(
     {"model", "messages", "system", "tools", "stream", *(f for f in LLMConfig.__struct_fields__ if f != "extra")}
 )
-"""What `LLMConfig.extra` may not hold, for it comes from elsewhere or has a field of its own."""
+"""The names that `LLMConfig.extra` may not hold, because they are set elsewhere or have a field of their own."""
 _LEAST_BUDGET = 1024
 
 
 def _complaints(config: LLMConfig) -> Iterator[str]:
-    """Tell what is wrong with a configuration, by the names of its arguments."""
+    """Yield what is wrong with a configuration, by the names of its arguments."""
     if type(config.max_tokens) is not int or config.max_tokens < 1:
         yield f"max_tokens is {config.max_tokens!r}; give a number of 1 or more"
     if config.context_window is not None and config.context_window < 1:
@@ -223,11 +224,11 @@ def _are_texts(value: object) -> bool:
 
 
 class EnvironmentConfig(msgspec.Struct, frozen=True, kw_only=True):
-    """What a factory is told about the agent that the environment is for.
+    """What a factory gets to know about the agent that the environment is for.
 
-    `resume_session_id` and `on_session_id_captured` are for environments whose outside keeps conversations of its own:
-    a factory that makes such an environment out of another one gives them. The runtime does not, for it hands each
-    request the whole conversation, and there is nothing outside to resume.
+    `resume_session_id` and `on_session_id_captured` are for environments whose service stores conversations itself; a
+    factory that wraps another one and makes such environments sets them. The runtime does not set them: it sends the
+    whole conversation with each request, so there is nothing to resume at the service.
     """
 
     agent_id: str
@@ -235,7 +236,7 @@ class EnvironmentConfig(msgspec.Struct, frozen=True, kw_only=True):
     llm: LLMConfig
     system: ActorSystem
     outside: EventLoopThread
-    """The one asyncio loop on which everything that waits for the outside world runs."""
+    """The asyncio loop on which all work runs that waits for the outside world."""
     new_id: Callable[[str], str]
     model: str | None = None
     max_tokens: int | None = None
@@ -259,7 +260,7 @@ class EnvironmentFactory(Protocol):
 
 @runtime_checkable
 class LLMDriver(Protocol):
-    """Talks to one model; the standard environment stands around it."""
+    """Talks to one model; the standard environment is built around it."""
 
     def send_message(
         self,
@@ -271,28 +272,28 @@ class LLMDriver(Protocol):
         tools: Sequence[Mapping[str, object]],
         on_event: OnEvent,
     ) -> Awaitable[None] | None:
-        """Send the conversation, report what comes back through `on_event`, and return when it has ended.
+        """Send the conversation, report the answer through `on_event`, and return when the answer has ended.
 
-        May be a coroutine function, run on the outside loop, or a plain one, which has a thread to itself. What it
-        raises becomes an `error` event.
+        May be a coroutine function, which runs on the outside loop, or a plain function, which runs on a thread of its
+        own. An exception becomes an `error` event.
         """
         ...
 
     def interrupt(self) -> None:
-        """Stop what `send_message` is doing; called besides the cancellation of its task."""
+        """Stop `send_message`; called in addition to the cancellation of its task."""
         ...
 
 
 @runtime_checkable
 class OutputDriver(LLMDriver, Protocol):
-    """A driver whose model has a mode of its own for answers that fit a schema; others are given a tool for that.
+    """A driver whose model can be held to a schema by its API; for other drivers, an answer tool is used instead.
 
-    The answer is reported as text that is JSON, with the stop reason of any other answer. Whether it fits is for others
-    to check.
+    The answer is reported as text that is JSON, with the stop reason of any other answer. The driver does not check
+    that it fits.
     """
 
     def takes_output(self, output: OutputSpec, model: str | None) -> bool:
-        """Return whether the model, or the driver's own if it is None, has such a mode, and it takes the schema."""
+        """Return whether the API can hold the model, or the driver's own model if it is None, to this schema."""
         ...
 
     def send_message(
@@ -306,7 +307,7 @@ class OutputDriver(LLMDriver, Protocol):
         on_event: OnEvent,
         output: OutputSpec | None = None,
     ) -> Awaitable[None] | None:
-        """Do as `LLMDriver.send_message`; with an `output` that it takes, the answer is to fit that."""
+        """Do the same as `LLMDriver.send_message`; the answer is to fit `output`, which `takes_output` has accepted."""
         ...
 
 
@@ -316,7 +317,7 @@ class LLMProvider(Protocol):
 
     @property
     def name(self) -> str:
-        """What kind of model this is."""
+        """The kind of model, such as `openai` or `mock`."""
         ...
 
     def provide(self) -> LLMDriver | Awaitable[LLMDriver]:
@@ -326,16 +327,16 @@ class LLMProvider(Protocol):
 
 @runtime_checkable
 class ConfiguredProvider(LLMProvider, Protocol):
-    """A provider that knows its model: the runtime need not be told of it besides."""
+    """A provider that knows the settings of its model, so that the runtime needs no `LLMConfig` besides."""
 
     @property
     def llm(self) -> LLMConfig:
-        """What holds for agents where nothing else is said: the model's name, and how many tokens it takes."""
+        """The settings that apply where the runtime is given none: the model's name, and how many tokens it takes."""
         ...
 
 
 class Interruptible:
-    """A driver whose `send_message` does its work within `working`, and is stopped by `interrupt`."""
+    """A driver whose `send_message` does its work within a `working` block, which `interrupt` cancels."""
 
     _at_work: tuple[asyncio.AbstractEventLoop, asyncio.Task[object] | None] | None = None
 
@@ -363,7 +364,7 @@ def _cancel_once(task: asyncio.Task[object] | None) -> None:
 
 
 class EnvironmentProxy:
-    """Another environment, with these ways in and out in the place of its own."""
+    """Another environment with a different receptor and effector."""
 
     def __init__(self, environment: Environment, receptor: Receptor, effector: Effector) -> None:
         self._environment = environment
@@ -382,7 +383,7 @@ class EnvironmentProxy:
 
 
 class ConsumerProxy:
-    """Another consumer, whose handlers are those that `wrap` returns for them."""
+    """Another consumer with its handlers replaced: each handler is passed through `wrap` before it is subscribed."""
 
     def __init__(self, consumer: SystemBusConsumer, wrap: Callable[[Handler], Handler]) -> None:
         self._consumer = consumer
@@ -393,9 +394,9 @@ class ConsumerProxy:
         self.output = consumer.output
 
     def on(self, type: str, handler: Handler) -> Unsubscribe:  # noqa: A002 - the word users know it by
-        """Call the handler with each event of the type, as it is wrapped."""
+        """Call the wrapped handler with each event of the type."""
         return self._consumer.on(type, self._wrap(handler))
 
     def on_all(self, handler: Handler) -> Unsubscribe:
-        """Call the handler with every event, as it is wrapped."""
+        """Call the wrapped handler with every event."""
         return self._consumer.on_all(self._wrap(handler))

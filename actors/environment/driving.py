@@ -1,4 +1,4 @@
-"""A driver and its turns, on the outside loop: one after the other, each of which can be stopped."""
+"""Runs a driver's turns on the outside loop, one after the other; each turn can be stopped."""
 
 from __future__ import annotations
 
@@ -42,9 +42,10 @@ _log = logging.getLogger("reenact.environment")
 
 
 class Reports:
-    """What the driver says in one turn: the receptor is told that there is something, and takes what there is.
+    """The events that the driver reports in one turn.
 
-    `ended` is whether the driver has said that its message is complete, or has failed.
+    The receptor is notified once that there are events, and takes all that are pending. `ended` is whether the driver
+    has reported that its message is complete, or has failed.
     """
 
     __slots__ = ("_has_told", "_outside", "_pending", "_receive", "_tells", "ended", "turn_id")
@@ -59,37 +60,37 @@ class Reports:
         self._has_told = False
 
     def __call__(self, event: Reported) -> None:
-        """Hand over what the driver has to say; any thread may."""
+        """Add an event that the driver reports; may be called from any thread."""
         self._pending.append(event)
-        if type(event) not in DELTAS and _is_end(event):  # somebody waits for that, so it waits for no commit
+        if type(event) not in DELTAS and _is_end(event):  # subscribers wait for the end: send it at once
             self.ended = self._tells = True
             if not self._has_told:
                 self._tell()
         elif not self._tells:
             self._tells = True
-            try:  # noqa: SIM105 - this is done for each delta, and a context manager costs more than the call
+            try:  # noqa: SIM105 - runs for each delta, and a context manager costs more than the call
                 self._outside.call_between_commits(self._tell)
             except RuntimeClosedError:
-                pass  # nobody listens any more
+                pass  # the runtime was closed: no one receives the events
 
     def _tell(self) -> None:
         self._has_told = True
-        try:  # noqa: SIM105 - this is done for each of many, and a context manager costs more than the call
+        try:  # noqa: SIM105 - runs for each of many events, and a context manager costs more than the call
             self._receive(self)
         except pykka.ActorDeadError:
-            pass  # the environment was disposed of: nobody listens
+            pass  # the environment was disposed of: no one receives the events
 
     def take(self) -> list[Reported]:
-        """Return what was reported and not taken yet; what is reported from now on is told of again."""
+        """Return the pending events; the receptor is notified again of events that are reported from now on."""
         self._tells = self._has_told = False
         pending = self._pending
         taken = pending.copy()
-        del pending[: len(taken)]  # others go on reporting
+        del pending[: len(taken)]  # other threads may append meanwhile
         return taken
 
 
 class Driving:
-    """Lets a driver answer, one turn at a time. Everything here happens on the outside loop."""
+    """Lets a driver answer, one turn at a time. Everything here runs on the outside loop."""
 
     def __init__(self, config: EnvironmentConfig, provide: ProvideDriver) -> None:
         self._config = config
@@ -108,10 +109,10 @@ class Driving:
         too_long: bool = False,
         output: OutputSpec | None = None,
     ) -> None:
-        """Let the driver answer in a turn; what it raises becomes an `error`, so does an end without an end.
+        """Let the driver answer in a turn.
 
-        If the conversation is `too_long`, a summary takes the place of its older part first. `output` is what the
-        answer must be.
+        An exception of the driver becomes an `error` event, and so does an answer without an end. If the conversation
+        is `too_long`, its older part is first replaced by a summary. `output` is the schema that the answer must fit.
         """
         before = set(self._tasks.values())
         task = self._tasks[reports.turn_id] = _current()
@@ -140,7 +141,7 @@ class Driving:
                 del self._tasks[reports.turn_id]
 
     async def call(self, call: ToolStarted, reports: Reports) -> None:
-        """Run a tool and report its result; whatever goes wrong is a result too."""
+        """Run a tool and report its result; an error is reported as a result too."""
         task = _current()
         self._calls.setdefault(reports.turn_id, set()).add(task)
         context = ToolContext(
@@ -156,7 +157,7 @@ class Driving:
             if _current().cancelling():
                 raise
             reports(_failed(call, "it cancelled itself"))
-        except (Exception, SystemExit) as error:  # noqa: BLE001 - whatever it is, the model has to be told
+        except (Exception, SystemExit) as error:  # noqa: BLE001 - whatever it is, the model must get a result
             _log.exception("a tool could not be run")
             reports(_failed(call, repr(error)))
         else:
@@ -170,7 +171,7 @@ class Driving:
         return await self._config.tools.call(call.name, call.input, context)
 
     async def stop(self, turn_id: str) -> None:
-        """Stop what is still under way of the turn."""
+        """Stop the driver and the calls of this turn that are still running."""
         task = self._tasks.get(turn_id)
         if task is not None:
             self._interrupt()
@@ -179,17 +180,17 @@ class Driving:
             call.cancel()
 
     async def close(self) -> None:
-        """Stop what is under way and let go of the driver and the tools."""
+        """Stop everything that is running, and release the driver and the tools."""
         for turn_id in {*self._tasks, *self._calls}:
             await self.stop(turn_id)
         if self._config.tools is not None:
             await self._config.tools.aclose()
         if self._keeper is not None:
-            # Not at once: a task that is cancelled before its first step never gets to its clean-up.
+            # Not at once: a task that is cancelled before its first step never runs its clean-up.
             asyncio.get_running_loop().call_soon(self._keeper.cancel)
 
     async def _offered(self) -> tuple[Mapping[str, object], ...]:
-        """Return the tools as the Messages API is told of them."""
+        """Return the tools' definitions as the Messages API takes them."""
         toolbox = self._config.tools
         if toolbox is None:
             return self._config.api_tools
@@ -210,7 +211,7 @@ class Driving:
         if self._driver is not None:
             try:
                 self._driver.interrupt()
-            except Exception:  # noqa: BLE001 - it is logged, and the task is cancelled all the same
+            except Exception:  # noqa: BLE001 - it is logged, and the task is cancelled anyway
                 _log.exception("the driver could not be interrupted")
 
     async def _provided(self) -> LLMDriver:
@@ -221,7 +222,10 @@ class Driving:
         return self._driver
 
     async def _compressed(self, driver: LLMDriver, messages: Sequence[Said], reports: Reports) -> Sequence[Said]:
-        """Return the conversation with a summary of its older part, and report that; or as it is, if that fails."""
+        """Replace the older part of the conversation by a summary, report that, and return the new conversation.
+
+        If it cannot be summarised, the conversation is returned unchanged.
+        """
         cut = cut_of(messages)
         if not cut:
             return messages
@@ -295,13 +299,13 @@ def _current() -> asyncio.Task[None]:
 
 
 def _log_mistake(error: BaseException) -> None:
-    """Log where a driver, or whoever provides it, has a mistake; what an API or a network does is none."""
+    """Log an exception of a driver or its provider: mistakes as warnings, errors of an API or a network as debug."""
     level = logging.WARNING if is_mistake(error) else logging.DEBUG
     _log.log(level, "the driver has failed", exc_info=error)
 
 
 async def _finish(tasks: set[asyncio.Task[None]]) -> None:
-    """Give earlier turns a moment to clean up, for a driver answers one at a time; then cancel them."""
+    """Wait a moment for earlier turns to clean up, because a driver answers one turn at a time; then cancel them."""
     _, lingering = await asyncio.wait(tasks, timeout=_LINGER_SECONDS)
     for task in lingering:
         task.cancel()
@@ -310,7 +314,7 @@ async def _finish(tasks: set[asyncio.Task[None]]) -> None:
 
 
 async def _keep(driver: LLMDriver) -> None:
-    """Keep the driver until this task is cancelled, then close it if it can be closed."""
+    """Keep the driver until this task is cancelled, then close it if it has a close method."""
     try:
         await asyncio.get_running_loop().create_future()
     finally:

@@ -1,4 +1,4 @@
-"""What went wrong outside, as an `error` event, with the type that the Messages API has for it."""
+"""Makes `error` events of failures outside, with the error types of the Messages API."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ RETRYABLE = frozenset(
         "incomplete_stream",
     }
 )
-"""The types of failure that may be gone when the same message is sent again."""
+"""The error types of failures that may not occur again when the same message is sent again."""
 
 _TYPES = {
     400: "invalid_request_error",
@@ -44,9 +44,9 @@ def failure(error_type: str, message: str) -> StreamError:
 
 
 def type_of_refusal(said: str | None, status: int) -> str:
-    """Return the type of a refusal: that of the status, or what the body names if that is a type of the same kind.
+    """Return a refused request's error type: the body's if it is of the same kind as the status's, else that.
 
-    So who may not come in is not taken for a server that is down, whatever a gateway writes into the body.
+    So an invalid key is not mistaken for a server that is down, whatever a gateway writes into the body.
     """
     by_status = _TYPES.get(status, "api_error" if status >= _SERVER_ERROR else "invalid_request_error")
     return said if said in _KNOWN and _kind_of(said) == _kind_of(by_status) else by_status
@@ -59,17 +59,17 @@ def _kind_of(error_type: str) -> str:
 
 
 def failure_of(error: BaseException) -> StreamError:
-    """Return the `error` event for what a driver raised."""
+    """Return the `error` event for an exception of a driver."""
     return failure(type_of(error), f"{type(error).__name__}: {error}" if str(error) else type(error).__name__)
 
 
 def is_mistake(error: BaseException) -> bool:
-    """Return whether it is neither an error of an API or a network nor one that is ours, but one in a program."""
+    """Return whether this is a programming error: neither an error of an API or a network nor one of Reenact's own."""
     return not isinstance(error, ReenactError) and type_of(error) == "driver_error"
 
 
 def failure_on(heard: Envelope, error: Exception) -> StreamData:
-    """Return what is said for an effector that raised on what it heard: the turn fails, or the call does."""
+    """Return the event to emit when an effector raises: the tool call fails if it was for one, else the turn does."""
     message = f"the environment failed on {heard.type}: {error!r}".encode(errors="replace").decode()
     if isinstance(heard.data, ToolStarted):
         return ToolResult(id=heard.data.id, name=heard.data.name, result=message, is_error=True)
@@ -77,8 +77,8 @@ def failure_on(heard: Envelope, error: Exception) -> StreamData:
 
 
 def type_of(error: BaseException) -> str:
-    """Return the type of an error that came from an SDK, from its HTTP library, or from the system."""
-    # By their names: who has not loaded a library has raised none of its errors, and SDKs may change theirs for HTTP.
+    """Return the error type of an exception of an SDK, its HTTP library, or the system."""
+    # Compared by name: a library that is not loaded has raised nothing, and SDKs may change their HTTP library.
     kinds = {kind.__name__ for kind in type(error).__mro__ if kind.__module__.partition(".")[0] in _LIBRARIES}
     if "APIStatusError" in kinds:
         return type_of_refusal(getattr(error, "type", None), getattr(error, "status_code", _SERVER_ERROR))

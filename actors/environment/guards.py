@@ -1,4 +1,4 @@
-"""Guards by their names: functions of the user's own, and how they are asked."""
+"""Guards: the user's own functions that let things pass or refuse them, by their names."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ from reenact.domain.plain import is_sequence
 from reenact.domain.session.guarding import Question
 
 GuardFunction: TypeAlias = Callable[[GuardInput], str | None] | Callable[[GuardInput], Awaitable[str | None]]
-"""Returns None to let something pass, or the reason for which it refuses it."""
+"""Returns None to let its input pass, or the reason for which it refuses it."""
 TIMEOUT = 10.0
-"""Seconds that a guard has, unless it is given others."""
+"""Seconds that a guard may take, unless it has a timeout of its own."""
 LONGEST_REASON = 2000
 """Characters of a reason that are recorded."""
 _log = logging.getLogger("reenact.guards")
 
 
 class Guard:
-    """A function that lets things pass or refuses them, under the name by which images have it. Made by `guard`.
+    """A function that lets things pass or refuses them, with the name by which images refer to it. Made by `guard`.
 
-    Called like a function it is the function.
+    Calling it calls the function.
     """
 
     def __init__(self, function: GuardFunction, name: str, timeout: float) -> None:
@@ -48,10 +48,10 @@ class Guard:
         return f"<guard {self.name}>"
 
     async def refusal(self, about: GuardInput) -> str | None:
-        """Return why the guard refuses, None if it lets pass; whatever goes wrong refuses.
+        """Return the reason for which the guard refuses, or None if it lets pass; an error or a timeout refuses too.
 
-        A coroutine function runs on this loop, any other one has a thread to itself, which goes on unheard when its
-        time is over.
+        A coroutine function runs on this loop, any other function on a thread of its own. When the time is over, the
+        thread goes on, and its result is dropped.
         """
         try:
             said = await within(self.timeout, self._said(about))
@@ -82,11 +82,11 @@ def guard(
 ) -> Guard | Callable[[GuardFunction], Guard]:
     """Make a function a guard: `@guard`, `@guard(timeout=3)`, or `guard(function, name="polite")`.
 
-    It is given a `GuardInput`, and returns None to let it pass, or the reason for which it refuses. It has `timeout`
-    seconds; one that does not answer in time refuses, and so does one that raises.
+    The function receives a `GuardInput`, and returns None to let it pass, or the reason for which it refuses. It may
+    take `timeout` seconds; a guard that does not answer in time refuses, and so does one that raises.
 
     Raises:
-        ConfigurationError: it is not a function, or the name or the timeout cannot be one.
+        ConfigurationError: it is not a function, or the name or the timeout is not valid.
     """
     if function is None:
         return lambda function: _made(function, name, timeout)
@@ -94,17 +94,17 @@ def guard(
 
 
 def as_guard(one: object) -> Guard:
-    """Return the guard, or the function as one; raise `ConfigurationError` if it is neither."""
+    """Return the guard, or make the function one; raise `ConfigurationError` if it is neither."""
     if isinstance(one, Guard):
         return one
     return _made(one, None, TIMEOUT)
 
 
 class GuardRegistry:
-    """The guards that images may name."""
+    """The guards that images can refer to."""
 
     def __init__(self, guards: Sequence[object] = ()) -> None:
-        """Take guards, and functions, which are known by their names.
+        """Register guards and functions; functions are registered by their own names.
 
         Raises:
             ConfigurationError: one is not a guard, or two have the same name.
@@ -118,7 +118,7 @@ class GuardRegistry:
                 raise ConfigurationError(f"two guards are named {one.name!r}; give one another name: @guard(name=…)")
 
     async def ask(self, questions: Sequence[Question]) -> tuple[GuardChecked, ...]:
-        """Ask all of them at once, and return what each has said. Only cancellation is raised."""
+        """Ask all guards concurrently, and return their verdicts. Raises nothing but cancellation."""
         reasons = await asyncio.gather(*map(self._refusal, questions))
         return tuple(question.verdict(reason) for question, reason in zip(questions, reasons, strict=True))
 
@@ -143,5 +143,5 @@ def _is_function(one: object) -> TypeGuard[GuardFunction]:
 
 
 def _recordable(reason: str) -> str:
-    """Return the reason as a log can hold it, not too long."""
+    """Return the reason in text that a log can store, cut to the longest that is recorded."""
     return reason.encode("utf-8", "backslashreplace").decode()[:LONGEST_REASON].strip()

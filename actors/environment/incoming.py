@@ -1,4 +1,4 @@
-"""What drivers report, in each spelling that is accepted, as stream events that can be recorded."""
+"""Converts the events that drivers report, in each accepted form, to stream events that can be recorded."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from reenact.domain.stream.answer import Complete
 from reenact.domain.stream.events import InputJsonDelta, StreamData, StreamError, TextDelta, ThinkingDelta, stream_event
 
 Reported: TypeAlias = StreamData | Mapping[str, object]
-"""An event as a driver may report it: ready made, or as a mapping with `type` and `data`."""
+"""An event as a driver may report it: a stream event, or a mapping with `type` and `data`."""
 
 
 DELTAS: Final[frozenset[type]] = frozenset({TextDelta, ThinkingDelta, InputJsonDelta})
-"""The types of the many small events that an answer consists of."""
+"""The types of the many small events of an answer."""
 
 
 def emit_all(producer: SystemBusProducer, reported: Sequence[Reported], turn_id: str) -> None:
-    """Emit what was reported; in the place of what is invalid, an `error` event that says what is wrong with it."""
+    """Emit the reported events; an invalid one is replaced by an `error` event that says what is wrong with it."""
     try:
         producer.emit_all(reported, turn_id=turn_id)
     except InvalidInputError:  # the producer checks all events before it emits the first
@@ -31,7 +31,7 @@ def emit_all(producer: SystemBusProducer, reported: Sequence[Reported], turn_id:
 
 
 def incoming(reported: object) -> StreamData:
-    """Return the stream event that was reported, or an `error` event that says what is wrong with it."""
+    """Return the reported event as a stream event, or an `error` event that says what is wrong with it."""
     try:
         return checked(reported)
     except InvalidInputError as broken:
@@ -39,10 +39,10 @@ def incoming(reported: object) -> StreamData:
 
 
 def checked(reported: object) -> StreamData:
-    """Return the stream event that was reported.
+    """Return the reported event as a stream event.
 
     Raises:
-        UnknownEventTypeError: its type is none of a stream event.
+        UnknownEventTypeError: its type is not that of a stream event.
         InvalidInputError: its data does not fit the type, or cannot be recorded.
     """
     text: object
@@ -57,7 +57,7 @@ def checked(reported: object) -> StreamData:
         return _checked(reported)
     if not text.isascii():
         check_unicode("the text of a delta", text)
-    return delta  # one with text that can be encoded needs no closer look
+    return delta  # a delta whose text can be encoded needs no further check
 
 
 def _checked(reported: object) -> StreamData:
@@ -99,14 +99,14 @@ def _from_parts(kind: object, data: object) -> StreamData:
 
 
 def _complete_error(fields: dict[object, object]) -> None:
-    """Let a `code` stand for the type, the type for the message, and decide whether trying again may help."""
+    """Complete an error's fields: `code` is the default for the type, the type for the message; set `retryable`."""
     kind = fields.setdefault("type", fields.pop("code", None) or "api_error")
     fields.setdefault("message", kind)
     fields.setdefault("retryable", kind in RETRYABLE)
 
 
 def _check_encodable(event: StreamData) -> None:
-    """Raise for what no log can hold: lone surrogates, integers above 64 bits, keys that are not text, great depths."""
+    """Raise for data that no log can store: lone surrogates, integers above 64 bits, non-text keys, deep nesting."""
     check_depth(event.event_type, msgspec.to_builtins(event), 2 * DEEPEST)
     msgspec.json.encode(event)
     msgspec.msgpack.encode(event)

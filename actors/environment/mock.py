@@ -1,4 +1,4 @@
-"""An environment without an outside world: it answers from scripts."""
+"""An environment that answers from scripts, without the outside world."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ class MockEvent(msgspec.Struct, frozen=True):
     type: str
     delay: float = 0
     data: Mapping[str, object] | None = None
-    """That of a stream event. An `output` is said as text: its `value`, or one that fits what the answer must be."""
+    """The event's data. An `output` is emitted as text: its `value`, or an example that fits the expected schema."""
 
 
 class MockScenario(msgspec.Struct, frozen=True):
-    """A script: what the mock says to a message, whatever the message is."""
+    """A script: the events with which the mock answers any message."""
 
     name: str
     events: Sequence[MockEvent]
@@ -91,9 +91,9 @@ PREDEFINED_SCENARIOS: Final[Mapping[str, MockScenario]] = MappingProxyType(
         "long-response": _hundred_chunks("long-response"),
     }
 )
-"""The scenarios that every mock knows.
+"""The scenarios that every mock has.
 
-Documents that list no delays say that each event takes 10 ms. Where an `error` has only a `code`, that is its type.
+Documents that list no delays imply 10 ms for each event. Where an `error` has only a `code`, that is its type.
 """
 
 
@@ -101,9 +101,9 @@ _MILLISECONDS = 1000
 
 
 class MockScenarios:
-    """The scenarios that mocks can play, and which of them is chosen; shared by all mocks of a factory.
+    """The scenarios that mocks can play, and the chosen one; shared by all mocks of a factory.
 
-    Those that are given are there besides the predefined ones, or in their place.
+    Given scenarios are added to the predefined ones, and replace those of the same name.
     """
 
     def __init__(self, scenario: str = "default", scenarios: Mapping[str, Script] | None = None) -> None:
@@ -115,7 +115,7 @@ class MockScenarios:
 
     @property
     def scenario(self) -> str:
-        """The name of the scenario that the next message is answered with."""
+        """The name of the scenario that answers the next message."""
         return self._chosen
 
     def set_scenario(self, name: str) -> None:
@@ -127,14 +127,14 @@ class MockScenarios:
     def define_scenario(self, name: str, scenario: Script) -> None:
         """Add a scenario, or replace the one of this name.
 
-        It may be given as a scenario, as its events, or as a function from the conversation to its events.
+        It may be given as a scenario, as its events, or as a function that makes its events from the conversation.
         """
         if isinstance(scenario, MockScenario):
             scenario = scenario.events
         self._scripts[name] = scenario if callable(scenario) else _always(tuple(scenario))
 
     def events(self, messages: Sequence[Said]) -> Iterable[MockEvent]:
-        """Return what the chosen scenario says to this conversation."""
+        """Return the events with which the chosen scenario answers this conversation."""
         return self._scripts[self._chosen](messages)
 
 
@@ -150,10 +150,10 @@ def _always(events: tuple[MockEvent, ...]) -> Callable[[Sequence[Said]], Iterabl
 
 
 class _Scripted:
-    """Plays scenarios. Without `delays` it waits for nothing.
+    """Plays scenarios; without `delays`, as fast as possible.
 
     Raises:
-        UnknownScenarioError: nobody defined the scenario.
+        UnknownScenarioError: the scenario is not defined.
     """
 
     def __init__(
@@ -171,19 +171,19 @@ class _Scripted:
         self._scenarios.set_scenario(name)
 
     def define_scenario(self, name: str, scenario: Script) -> None:
-        """Add a scenario: a `MockScenario`, its events, or a function from the conversation to its events."""
+        """Add a scenario: a `MockScenario`, its events, or a function that makes its events from the conversation."""
         self._scenarios.define_scenario(name, scenario)
 
 
 class MockClaudeDriver(_Scripted, Interruptible):
-    """A driver that plays the chosen scenario. Without `delays` it waits for nothing.
+    """A driver that plays the chosen scenario; without `delays`, as fast as possible.
 
     Raises:
-        UnknownScenarioError: nobody defined the scenario.
+        UnknownScenarioError: the scenario is not defined.
     """
 
     def takes_output(self, output: OutputSpec, model: str | None) -> bool:
-        """Return True: a script says whatever it is to say."""
+        """Return True: a script may emit any answer."""
         return True
 
     async def send_message(
@@ -217,7 +217,7 @@ class MockLLMProvider(_Scripted):
 
 
 class MockReceptor(ModelReceptor):
-    """The way in of a mock: besides what the script says, it says what it is told to."""
+    """The receptor of a mock: emits the events of the script, and those passed to `emit`."""
 
     _producer: SystemBusProducer | None = None
 
@@ -227,13 +227,13 @@ class MockReceptor(ModelReceptor):
         super().connect(producer)
 
     def emit(self, event: StreamData | Mapping[str, object]) -> None:
-        """Say something in the agent's current turn; before it is connected, and between turns, nobody hears it."""
+        """Emit an event in the agent's current turn; it is dropped between turns and before `connect`."""
         if self._producer is not None:
             self._producer.emit(event)
 
 
 class MockEffector(ModelEffector):
-    """The way out of a mock: it hears of turns and has the chosen scenario played."""
+    """The effector of a mock: it receives the turns and plays the chosen scenario."""
 
     def __init__(self, actor: pykka.ActorRef[EffectorActor], scenarios: MockScenarios) -> None:
         super().__init__(actor)
@@ -244,15 +244,15 @@ class MockEffector(ModelEffector):
         self._scenarios.set_scenario(name)
 
     def dispose(self) -> None:
-        """Hear no more. Idempotent."""
+        """End the subscriptions. Idempotent."""
         self.disconnect()
 
 
 class MockEnvironment(_Scripted, ModelEnvironment):
-    """An environment for the agent of the configuration that answers from scripts.
+    """An environment for one agent that answers from scripts.
 
     Raises:
-        UnknownScenarioError: nobody defined the scenario.
+        UnknownScenarioError: the scenario is not defined.
     """
 
     def __init__(
@@ -272,20 +272,20 @@ class MockEnvironment(_Scripted, ModelEnvironment):
 
     @property
     def receptor(self) -> MockReceptor:
-        """The way in."""
+        """The receptor, which emits the mock's events."""
         return self._way_in
 
     @property
     def effector(self) -> MockEffector:
-        """The way out."""
+        """The effector, which receives the agent's turns."""
         return self._way_out
 
 
 class MockEnvironmentFactory(_Scripted):
-    """Makes mock environments; all of them, also those that live already, play the scenario that is chosen here.
+    """Makes mock environments; all of them, including existing ones, play the scenario that is chosen here.
 
     Raises:
-        UnknownScenarioError: nobody defined the scenario.
+        UnknownScenarioError: the scenario is not defined.
     """
 
     @cached_property
@@ -299,7 +299,7 @@ class MockEnvironmentFactory(_Scripted):
         return environment
 
     def dispose(self) -> None:
-        """Dispose of the environments that were made here. Idempotent; more can be made afterwards."""
+        """Dispose of the environments that this factory has made. Idempotent; it can make more afterwards."""
         for environment in tuple(self._live):
             environment.dispose()
         self._live.clear()

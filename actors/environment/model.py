@@ -54,14 +54,14 @@ _ToEffector: TypeAlias = _Ask | _Run | _End
 
 
 class ReceptorActor(EventLoopActor):
-    """Emits what the driver reports, in order, in the turn that it is said in."""
+    """Emits the events that the driver reports, in order, in the turn in which they are reported."""
 
     def __init__(self) -> None:
         super().__init__()
         self._producer: SystemBusProducer | None = None
 
     def on_receive(self, message: _ToReceptor) -> None:
-        """Take a producer to emit to, or reports to emit."""
+        """Connect a producer, or emit pending reports."""
         if isinstance(message, _Connect):
             self._producer = message.producer
         elif (reported := message.take()) and self._producer is not None:
@@ -70,7 +70,7 @@ class ReceptorActor(EventLoopActor):
     def _emit(self, producer: SystemBusProducer, reported: list[Reported], turn_id: str) -> None:
         try:
             emit_all(producer, reported, turn_id)
-        except ReenactError:  # the runtime was closed: nobody listens
+        except ReenactError:  # the runtime was closed: no one receives the events
             pass
         except Exception as error:  # noqa: BLE001 - whatever it is, the turn has to end
             _log.exception("what a driver reported could not be emitted")
@@ -79,7 +79,7 @@ class ReceptorActor(EventLoopActor):
 
 
 class EffectorActor(EventLoopActor):
-    """Lets the driver answer and the tools run, and stops what is still under way when the turn is over."""
+    """Runs the driver and the tools, and stops the ones that are still running when the turn is over."""
 
     def __init__(self, outside: EventLoopThread, driving: Driving, receptor: pykka.ActorRef[ReceptorActor]) -> None:
         super().__init__()
@@ -103,12 +103,12 @@ class EffectorActor(EventLoopActor):
                 self._turn_id = message.turn_id
                 self._run(message)
         except RuntimeClosedError:
-            pass  # whatever was under way has been cancelled
+            pass  # everything that was running has been cancelled
 
     def on_stop(self) -> None:
-        """Let go of the driver, the tools, and the turn that is under way."""
+        """Release the driver and the tools, and stop the current turn."""
         if self._answer is not None or self._calls:
-            with contextlib.suppress(RuntimeClosedError):  # the end of the loop has ended them already
+            with contextlib.suppress(RuntimeClosedError):  # the loop has ended, and has ended its tasks
                 self._outside.run(self._driving.close())
 
     def _ask(self, asked: _Ask) -> None:
@@ -142,7 +142,7 @@ class EffectorActor(EventLoopActor):
 
 
 class ModelReceptor:
-    """The way in: its actor emits what the driver reports."""
+    """The receptor: its actor emits the events that the driver reports."""
 
     def __init__(self, actor: pykka.ActorRef[ReceptorActor]) -> None:
         self._actor = actor
@@ -153,14 +153,14 @@ class ModelReceptor:
 
 
 class ModelEffector:
-    """The way out: its actor hears of turns and drives the driver."""
+    """The effector: its actor receives the turns and runs the driver."""
 
     def __init__(self, actor: pykka.ActorRef[EffectorActor]) -> None:
         self._actor = actor
         self._subscriptions: tuple[Unsubscribe, ...] = ()
 
     def connect(self, consumer: SystemBusConsumer) -> None:
-        """Answer the turns that this consumer hears of."""
+        """Answer the turns that this consumer delivers."""
         self.disconnect()
 
         def ask(event: Envelope) -> None:
@@ -180,22 +180,22 @@ class ModelEffector:
         )
 
     def disconnect(self) -> None:
-        """Hear no more."""
+        """End the subscriptions."""
         for unsubscribe in self._subscriptions:
             unsubscribe()
         self._subscriptions = ()
 
     def _tell(self, message: _ToEffector) -> None:
-        with contextlib.suppress(pykka.ActorDeadError):  # it was disposed of while the event was on its way
+        with contextlib.suppress(pykka.ActorDeadError):  # it was disposed of after the event was sent
             self._actor.tell(message)
 
 
 class ModelEnvironment:
-    """An environment around the driver that `provide` returns, at once or asynchronously, before the first turn."""
+    """An environment around the driver that `provide` returns, directly or as an awaitable, before the first turn."""
 
     def __init__(self, name: str, config: EnvironmentConfig, provide: ProvideDriver) -> None:
         self.name = name
-        """What kind of environment this is."""
+        """The kind of environment."""
         self._tools = config.tools
         self._receptor_actor = config.system.start(ReceptorActor)
         self._effector_actor = config.system.start(
@@ -207,21 +207,21 @@ class ModelEnvironment:
 
     @property
     def receptor(self) -> ModelReceptor:
-        """The way in."""
+        """The receptor, which emits the driver's events."""
         return self._receptor
 
     @property
     def effector(self) -> ModelEffector:
-        """The way out."""
+        """The effector, which receives the agent's turns."""
         return self._effector
 
     def check_tool(self, name: str) -> None:
-        """Raise `ToolUnavailableError` if the function behind the tool is not there."""
+        """Raise `ToolUnavailableError` if the tool's function is not available."""
         if self._tools is not None:
             self._tools.check_tool(name)
 
     def dispose(self) -> None:
-        """End what is under way, let go of the driver and stop both actors; waits for nothing. Idempotent."""
+        """End all running work, release the driver and stop both actors, without waiting for it. Idempotent."""
         if self._disposed:
             return
         self._disposed = True

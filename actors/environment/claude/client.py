@@ -32,12 +32,13 @@ _SAMPLING_VERSION = {"anthropic-version": "2023-06-01"}
 
 
 class ClaudeClient(ApiClient["AsyncAnthropic"]):
-    """Makes an `AsyncAnthropic` for the loop that asks for it, and closes it when it is disposed of or the loop ends.
+    """Makes an `AsyncAnthropic` for each loop that needs one, and closes it when it is disposed of or the loop ends.
 
     Raises:
         MissingExtraError: the extra `claude` is not installed.
-        ConfigurationError: there is no API key, or it can be none; nothing can be at the address, or no proxy where a
-            variable says; the certificates that a variable names cannot be read.
+        ConfigurationError: there is no API key, or it is not a valid one; the address is not valid, or that of a proxy
+            in
+        an environment variable; the certificates that a variable names cannot be read.
     """
 
     _kind = "a Messages API"
@@ -52,7 +53,7 @@ class ClaudeClient(ApiClient["AsyncAnthropic"]):
         """Return how many input tokens a request has.
 
         Raises:
-            Fault: there is no answer, or none that can be read.
+            Fault: there is no answer, or it cannot be read.
         """
         client = self._connected()
         with self._faults():
@@ -113,10 +114,10 @@ def _options(request: Mapping[str, object]) -> RequestOptions:
 
 
 class ClaudeReader:
-    """Has a message take in an answer."""
+    """Passes the events of an answer to a message decoder."""
 
     has_ended = False
-    """Nothing may be missing behind the reason for the end."""
+    """False: nothing may be missing after the stop reason."""
 
     def __init__(self, message: MessageDecoder) -> None:
         self._message = message
@@ -130,7 +131,7 @@ class ClaudeReader:
         """Take in the next event.
 
         Raises:
-            Fault: it says that something went wrong.
+            Fault: it reports an error.
             MalformedEventError: it cannot be read.
         """
         event = wire_event(name, data)
@@ -161,6 +162,6 @@ def _fault_of(error: object) -> Fault:
 
 
 def _type_of(error: object) -> str | None:
-    """Return the type of an error as the API names it; gateways may say something else there, or words alone."""
+    """Return the type of an error as the API names it, if it does; gateways may send other values, or only text."""
     kind = error.get("type") if is_json_object(error) else None
     return kind if isinstance(kind, str) else None

@@ -1,4 +1,4 @@
-"""Claude: a driver for the Messages API, its environment, and the factory that shares one HTTP client among them."""
+"""The driver for Claude's Messages API, its environment, and the factory, which shares one HTTP client among them."""
 
 from __future__ import annotations
 
@@ -28,16 +28,16 @@ from reenact.domain.output import OutputSpec
 from reenact.domain.plain import is_sequence
 
 MAX_CONTINUATIONS = 16
-"""How often a message that the API pauses is continued."""
+"""How often at most a message that the API has paused is continued."""
 
 _log = logging.getLogger(__name__)
 
 
 class ClaudeDriver(StreamingDriver):
-    """Lets Claude answer, streaming; sends a request again while nothing of its answer has been reported.
+    """Streams an answer of Claude; sends a request again as long as nothing of its answer has been reported.
 
-    `sleep` is what waits before another attempt, `chance` draws how long, from 0 to 1, and `now` tells the time.
-    Without a `client` to share the driver has one of its own.
+    `sleep` waits before another attempt, `chance` returns a random number from 0 to 1, which varies that wait, and
+    `now` returns the time. Without a shared `client` the driver makes one of its own.
 
     Raises:
         ConfigurationError: there is no API key.
@@ -59,7 +59,7 @@ class ClaudeDriver(StreamingDriver):
         self._warned = False
 
     def takes_output(self, output: OutputSpec, model: str | None) -> bool:
-        """Return whether the API has the model's answer fit this schema."""
+        """Return whether the API can hold the model's answer to this schema."""
         return takes_output_format(model or self._config.model or DEFAULT_MODEL) and is_format(output.schema)
 
     async def count_tokens(
@@ -85,7 +85,7 @@ class ClaudeDriver(StreamingDriver):
             raise LLMError(told.type, told.message, retryable=told.retryable) from None
 
     def warn(self, question: Question) -> None:
-        """Log once what of the configuration is not sent."""
+        """Log once which settings are not sent."""
         names = left_out(question, self._config)
         if names and not self._warned:
             self._warned = True
@@ -94,7 +94,7 @@ class ClaudeDriver(StreamingDriver):
             _log.warning("not sent, because %s does not take them: %s; remove them from LLMConfig", model, what)
 
     async def converse(self, question: Question, message: MessageDecoder, *, thoughts: bool) -> None:
-        """Send the question, and as long as the API pauses, what it has said so far for it to go on."""
+        """Send the question; while the API pauses its answer, send the partial answer back for it to continue."""
         request = message_request(question, self._config, now=self._now(), thoughts=thoughts)
         asked = request["messages"]
         assert is_sequence(asked)  # as `message_request` makes it
@@ -111,7 +111,7 @@ class ClaudeDriver(StreamingDriver):
         message.end(PAUSED)
 
     def is_about_thoughts(self, fault: Fault) -> bool:
-        """Return whether it is the thoughts in the conversation that the API does not accept."""
+        """Return whether the API has refused the request because of the thoughts in the conversation."""
         return fault.error_type == "invalid_request_error" and "`thinking`" in fault.message
 
 
@@ -124,14 +124,14 @@ class ClaudeEnvironment(ModelEnvironment):
         self._own_client = None if client else shared
 
     def dispose(self) -> None:
-        """End what is under way and release everything. Idempotent."""
+        """End all running work and release all resources. Idempotent."""
         super().dispose()
         if self._own_client is not None:
             self._own_client.dispose()
 
 
 class ClaudeEnvironmentFactory:
-    """Makes environments in which Claude answers, with the HTTP connections shared among them.
+    """Makes environments in which Claude answers; they share the HTTP connections.
 
     Raises:
         ConfigurationError: there is no API key.
@@ -142,8 +142,8 @@ class ClaudeEnvironmentFactory:
         self._client = ClaudeClient(llm)
 
     def create(self, config: EnvironmentConfig) -> ClaudeEnvironment:
-        """Return a new environment, not yet connected; what the factory was told about the model holds in it."""
-        importlib.import_module("anthropic")  # now, since a turn that is timed should not have to wait for it
+        """Return a new environment, not yet connected; it uses the factory's `LLMConfig`."""
+        importlib.import_module("anthropic")  # # now, so that no turn with a time limit waits for the import
         return ClaudeEnvironment(msgspec.structs.replace(config, llm=self._llm), client=self._client)
 
     def dispose(self) -> None:

@@ -1,8 +1,8 @@
-"""Answers that the Messages API itself holds to a schema: which schemas it takes, and what is sent of them.
+"""Answers that the Messages API holds to a schema: which schemas it takes, and what part of them is sent.
 
-It takes objects whose members are all known, and checks types, enumerations and some formats. What else a schema says
-is told to the model as a description, and is checked when the answer has come.
-(platform.claude.com: "Structured outputs".)
+The API takes objects whose members are all known, and checks types, enumerations and some formats. Other rules of a
+schema are sent to the model as a description, and are checked when the answer has arrived. (platform.claude.com:
+"Structured outputs".)
 """
 
 from __future__ import annotations
@@ -15,19 +15,19 @@ _NOT_TAKEN = frozenset(
     {"patternProperties", "propertyNames", "prefixItems", "not", "if", "oneOf", "allOf", "contains", "definitions"}
     | {"dependentRequired", "dependentSchemas"}
 )
-"""Keywords that say more than a description can, so that the API would make the model give something else."""
+"""Keywords that a description cannot replace: without them the API would enforce a different schema."""
 _KINDS = ("type", "enum", "const", "anyOf", "$ref")
 
 
 def is_format(schema: JsonObject) -> bool:
-    """Return whether the API takes the schema and an answer that fits what is sent of it can fit the schema, too."""
+    """Return whether the API takes the schema, and answers that fit what is sent of it can fit all of it."""
     definitions = schema.get("$defs")
     named = definitions if is_plain_object(definitions) else {}
     return _is_taken(schema) and all(map(_is_taken, named.values())) and not _is_recursive(named)
 
 
 def output_format(output: OutputSpec) -> dict[str, object]:
-    """Return the format as the request has it."""
+    """Return the format as it stands in the request."""
     from anthropic import transform_schema  # noqa: PLC0415 - half a second that only those pay who talk to Claude
 
     return {"type": "json_schema", "schema": transform_schema(_plain(output.schema))}

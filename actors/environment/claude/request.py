@@ -1,4 +1,4 @@
-"""Requests to the Messages API: what is asked, how the configuration wants it answered, and what may be cached."""
+"""Requests to the Messages API: the question, the settings of the configuration, and the marks for the prompt cache."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from reenact.actors.environment.wire.stream import is_json_object
 from reenact.domain.messages import Said
 
 SAMPLING = ("temperature", "top_p", "top_k")
-"""What the API takes up to version 2023-06-01, for models up to 4.6."""
+"""Settings that the API takes up to version 2023-06-01, for models up to 4.6."""
 MOST_MARKS = 4
-"""How many marks of the prompt cache the API takes in a request."""
+"""How many cache marks the API takes in one request."""
 _MARKABLE = frozenset({"text", "image", "document", "tool_result", "search_result", "container_upload"})
 _MARK = "cache_control"
 _COUNTED = ("model", "messages", "system", "tools", "tool_choice", "thinking", "output_config", "mcp_servers")
@@ -32,7 +32,7 @@ _MARGIN = timedelta(seconds=10)
 def message_request(
     question: Question, config: LLMConfig, *, now: datetime, thoughts: bool = True
 ) -> dict[str, object]:
-    """Return the body of the request that lets the model answer, streaming; without `thoughts` none are sent."""
+    """Return the body of the request that streams an answer; without `thoughts`, none are sent."""
     model = question.model or config.model or DEFAULT_MODEL
     max_tokens = question.max_tokens or config.max_tokens
     container = _live_container(question.messages, now) if question.tools else None
@@ -85,7 +85,7 @@ def _output_config(question: Question, config: LLMConfig) -> dict[str, object]:
 
 
 def left_out(question: Question, config: LLMConfig) -> tuple[str, ...]:
-    """Return what the configuration says of sampling and the model does not take, so that it is not sent."""
+    """Return the names of the configured sampling settings that are not sent, as the model does not take them."""
     if takes_sampling(question.model or config.model or DEFAULT_MODEL):
         return ()
     given = {*config.extra, *(("temperature",) if config.temperature is not None else ())}
@@ -99,7 +99,7 @@ def count_request(question: Question, config: LLMConfig, *, now: datetime) -> di
 
 
 def _live_container(conversation: Sequence[Said], now: datetime) -> str | None:
-    """Return the id of the container in which the API ran code last, unless it has expired."""
+    """Return the id of the container in which the API last ran code, unless it has expired."""
     container = container_of(conversation) or {}
     try:
         expires_at = datetime.fromisoformat(str(container.get("expires_at")))
@@ -114,10 +114,10 @@ def _thinks(config: LLMConfig) -> bool:
 
 
 def _thinking(config: LLMConfig, model: str, max_tokens: int, messages: list[ApiMessage]) -> dict[str, object] | None:
-    """Return how the model is to think.
+    """Return the request's `thinking` field.
 
-    A budget that leaves no room for an answer is made smaller, or left out, and so is one that comes in the middle of
-    a turn that was begun without: the API would refuse the request.
+    A budget that leaves no room for an answer is reduced, or left out. It is also left out in the middle of a turn that
+    began without thoughts. The API would refuse the request otherwise.
     """
     if config.thinking is not None:
         return {"type": config.thinking}
@@ -133,7 +133,7 @@ def _thinking(config: LLMConfig, model: str, max_tokens: int, messages: list[Api
 
 
 def _was_begun_without_thought(messages: list[ApiMessage]) -> bool:
-    """Return whether the last turn of the model, if it called tools to its end, did not begin with a thought."""
+    """Return whether the model's last turn is in the middle of tool calls and did not begin with a thought."""
     first: ApiBlock | None = None
     for message in reversed(messages):
         if message["role"] == "user" and all(block.get("type") != "tool_result" for block in message["content"]):
@@ -144,7 +144,7 @@ def _was_begun_without_thought(messages: list[ApiMessage]) -> bool:
 
 
 def _tools_in(messages: list[ApiMessage]) -> list[ApiBlock]:
-    """Return definitions of the tools that were called: the API wants some if there were calls."""
+    """Return definitions of the tools that were called: the API wants definitions if the conversation has calls."""
     blocks = (block for message in messages for block in message["content"])
     names = dict.fromkeys(block["name"] for block in blocks if block.get("type") == "tool_use")
     return [{"name": name, "input_schema": {"type": "object"}} for name in names]
@@ -157,11 +157,12 @@ def _mark(
     system: list[ApiBlock],
     tools: list[ApiBlock],
 ) -> None:
-    """Put marks for the prompt cache into the parts of the request; those that are in it already count, and stay.
+    """Add marks for the prompt cache to parts of the request; marks that are already in it stay, and count.
 
-    A mark says that all up to it may be cached, or read from the cache. Requests of one conversation have their
-    beginning in common. So the last question is marked, which is the last but one of the next request, and besides the
-    system prompt and the tools, for requests that have only these in common. (platform.claude.com: "Prompt caching".)
+    A mark says that everything up to it may be cached, or read from the cache. Requests of one conversation have their
+    beginning in common. So the last question is marked, and the last but one, which was the last of the previous
+    request, and besides these the system prompt and the tools, for requests that have only these in common.
+    (platform.claude.com: "Prompt caching".)
     """
     mark: dict[str, object] = {"type": "ephemeral"} if life == "5m" else {"type": "ephemeral", "ttl": life}
     questions = _questions(messages)
@@ -176,7 +177,7 @@ def _mark(
 
 
 def _questions(messages: list[ApiMessage]) -> Iterator[tuple[list[ApiBlock], int]]:
-    """Yield the last block that may be marked of each message of the user, the last message first."""
+    """Yield the last block that may be marked of each user message, the last message first."""
     for message in reversed(messages):
         blocks = message["content"]
         places = [place for place, block in enumerate(blocks) if block.get("type") in _MARKABLE]

@@ -1,4 +1,4 @@
-"""An answer of either API, told as the Messages API would tell it; what servers leave out or say oddly is made good."""
+"""Reports an answer of either API as the Messages API would stream it; repairs what servers omit or get wrong."""
 
 from __future__ import annotations
 
@@ -26,19 +26,19 @@ from reenact.domain.plain import Json, JsonDict, check_depth
 from reenact.domain.stream.events import InputJsonDelta
 
 FILTERED = "content_filter"
-"""What Azure, and others after it, call an answer, or a question, that a filter refuses."""
+"""The error code with which Azure, and others after it, mark an answer or a question that a content filter refused."""
 _TYPES = {
     FILTERED: FILTERED,
     "server_error": "api_error",
     "insufficient_quota": "billing_error",
     "rate_limit_exceeded": "rate_limit_error",
 }
-"""What OpenAI calls a failure in a field of the answer, and the Messages API by its status."""
+"""Error codes in an answer's fields, with the error types by which the Messages API reports them."""
 _NO_COUNT = 1 << 53
 
 
 class Telling:
-    """Tells a message block by block. Ids of calls that are missing, or were used before, are replaced by new ones."""
+    """Builds a message block by block. Ids of calls that are missing, or were used before, are replaced by new ones."""
 
     def __init__(self, message: MessageDecoder, conversation: Iterable[Said]) -> None:
         self._message = message
@@ -50,37 +50,37 @@ class Telling:
         self.is_refused = False
 
     def begin(self, model: object) -> None:
-        """Say which model answers. Ids of messages are not taken over: some servers draw them from a few hundred."""
+        """Begin the message with the model's name. Message ids are dropped: some servers choose from a few hundred."""
         if not self._begun:
             self._begun = True
             self._take(WireEvent("message_start", message=Started(model=model if isinstance(model, str) else None)))
 
     def say(self, text: object) -> None:
-        """Go on with the text of the answer."""
+        """Add text to the answer."""
         if isinstance(text, str) and text:
             self._go_on("text", {"type": "text"})
             self._take(WireEvent("content_block_delta", index=self._blocks, delta=Delta(text=text)))
 
     def think(self, text: object, origin: str | None = None) -> None:
-        """Go on with a thought; `origin` says how it goes back to the API, if that is known already."""
+        """Add text to a thought; `origin` says how it is sent back to the API, if that is known already."""
         if isinstance(text, str) and text:
             self._go_on("thinking", _thought(origin))
             self._take(WireEvent("content_block_delta", index=self._blocks, delta=Delta(thinking=text)))
 
     def end_thought(self, origin: str) -> None:
-        """End a thought, also one that was not shown, and say how it goes back to the API."""
+        """End a thought, even one whose text was not sent, and note how it is sent back to the API."""
         self._go_on("thinking", _thought(None))
         self._take(WireEvent("content_block_delta", index=self._blocks, delta=Delta(signature=f"{FOREIGN}{origin}")))
         self.end_block()
 
     def end_block(self) -> None:
-        """End the text or the thought that is open, if one is."""
+        """End the open text or thought, if there is one."""
         if self._open is not None:
             self._take(WireEvent("content_block_stop", index=self._blocks))
             self._open = None
 
     def call_id(self, given: object) -> str:
-        """Return the id of a call that begins."""
+        """Return the id of a call that begins: the given one, or a new one if that is missing or taken."""
         call_id = given.strip() if isinstance(given, str) else ""
         while not call_id or call_id in self._ids:
             call_id = f"call_{secrets.token_hex(12)}"
@@ -88,13 +88,13 @@ class Telling:
         return call_id
 
     def write(self, call_id: str, piece: str) -> None:
-        """Go on with the arguments of a call; several calls may be under way."""
+        """Add a piece of the arguments of a call; several calls may be open at the same time."""
         if piece:
             self.end_block()
             self._message.say(InputJsonDelta(id=call_id, partial_json=piece))
 
     def keep(self, kind: str, fields: JsonDict) -> None:
-        """Keep what only the API understands, and takes back: it stands in the whole message."""
+        """Keep a block that only this API understands, and takes back, in the whole message."""
         self.end_block()
         self._blocks += 1
         block: JsonDict = {**fields, "type": f"{FOREIGN}{kind}"}
@@ -102,7 +102,7 @@ class Telling:
         self._take(WireEvent("content_block_stop", index=self._blocks))
 
     def call(self, call_id: str, name: str, arguments: str, kept: JsonDict | None = None) -> None:
-        """Say a call that is whole; `kept` is what only an API understands, by its name, and goes back to it."""
+        """Add a complete call; `kept` holds fields that only an API understands and takes back, by the API's name."""
         self.end_block()
         self.has_calls = True
         self._blocks += 1
@@ -112,13 +112,13 @@ class Telling:
         self._take(WireEvent("content_block_stop", index=self._blocks))
 
     def used(self, usage: Usage) -> None:
-        """Say what was used so far."""
+        """Report the usage so far."""
         self._take(WireEvent("message_delta", usage=dict(usage)))
 
     def end(
         self, stop_reason: str, usage: Usage, *, category: str | None = None, explanation: str | None = None
     ) -> None:
-        """End the message; `category` says why the API cut it off, `explanation` in words."""
+        """End the message; `category` says why the API cut it off, and `explanation` describes that."""
         self.end_block()
         if self.is_refused:
             stop_reason = "refusal"
@@ -143,7 +143,7 @@ def _thought(origin: str | None) -> JsonDict:
 
 
 def arguments_of(text: str) -> JsonDict:
-    """Return the arguments of a call, which some models write with line ends in texts, or as a text in a text."""
+    """Return the arguments of a call. Some models write line ends within strings, or encode the JSON twice."""
     if text.strip() in {"", "null"}:
         return {}
     try:
@@ -157,17 +157,17 @@ def arguments_of(text: str) -> JsonDict:
 
 
 def written(arguments: Json) -> str:
-    """Return arguments, or a piece of them, as they are written; some servers send them as an object."""
+    """Return arguments, or a piece of them, as JSON text; some servers send them as an object."""
     if arguments is None or isinstance(arguments, str):
         return arguments or ""
     return msgspec.json.encode(arguments).decode()
 
 
 def json_object(data: bytes) -> JsonDict:
-    """Return the object that an event holds.
+    """Return the JSON object of an event.
 
     Raises:
-        MalformedEventError: it holds something else.
+        MalformedEventError: it is not a JSON object.
     """
     try:
         value = unlisted(lenient_json(data))
@@ -179,7 +179,7 @@ def json_object(data: bytes) -> JsonDict:
 
 
 def object_in(value: JsonDict, name: str) -> JsonDict:
-    """Return the object that stands under the name; an empty one if none does."""
+    """Return the object under the name, or an empty one if there is none."""
     found = value.get(name)
     return found if is_json_object(found) else {}
 
@@ -191,10 +191,10 @@ def objects_in(value: JsonDict, name: str) -> list[JsonDict]:
 
 
 def usage_of(told: JsonDict) -> Usage:
-    """Return what was used under the names of the Messages API, where tokens from the cache are counted apart.
+    """Return the usage under the names of the Messages API, which counts tokens from the cache separately.
 
-    Both APIs count them among those of the input, and differ in the names. What is not a count is left out. Servers
-    that count tokens apart, or twice as read and as written, do not make them more.
+    Both APIs include them in the input tokens, and differ in the names. Values that are not counts are left out.
+    Servers that count cached tokens separately, or count them as both read and written, do not inflate the total.
     """
     asked = _count(told, "prompt_tokens", "input_tokens")
     answered = _count(told, "completion_tokens", "output_tokens")
@@ -204,7 +204,7 @@ def usage_of(told: JsonDict) -> Usage:
     thought = _count(of_answered, "reasoning_tokens")
     usage: JsonDict = {}
     if asked is not None:
-        if read <= asked:  # else they are not counted among those of the input
+        if read <= asked:  # otherwise they are not included in the input tokens
             written = min(written, asked - read)
             asked -= read + written
         usage["input_tokens"] = asked
@@ -225,7 +225,7 @@ def _count(told: JsonDict, *names: str) -> int | None:
 
 
 def fault_in(data: bytes) -> Fault:
-    """Return the fault that an event named `error` tells, as an object, as one within another, or in words."""
+    """Return the fault of an event named `error`: an object, an object within another, or plain text."""
     try:
         value = lenient_json(data)
     except (ValueError, RecursionError):
@@ -234,7 +234,7 @@ def fault_in(data: bytes) -> Fault:
 
 
 def fault_of(error: object) -> Fault:
-    """Return the fault that an answer tells in the place of an answer: an object with a message, or a text."""
+    """Return the fault that was sent instead of an answer: an object with a message, or plain text."""
     told = error if is_json_object(error) else {}
     code, kind = told.get("code"), told.get("type")
     names = [name for name in (code, kind) if isinstance(name, str)]

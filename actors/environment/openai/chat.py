@@ -1,7 +1,8 @@
-"""Chat Completions, in the dialects that servers speak: requests, and the reading of answers.
+"""Chat Completions in the dialects of various servers: requests, and the parsing of answers.
 
-Ollama gives all calls of an answer the index 0, or none, and whole; others send a call in pieces, several at a time,
-with the name in each piece, without an id, or with the arguments as an object. Some say `stop` where there are calls.
+Ollama gives all calls of an answer the index 0, or none, and sends them whole; others send a call in pieces, several
+calls at a time, with the name in each piece, without an id, or with the arguments as an object. Some send the finish
+reason `stop` although there are calls.
 """
 
 from __future__ import annotations
@@ -41,17 +42,17 @@ DONE = b"[DONE]"
 THOUGHTS = ("reasoning_content", "reasoning")
 """The fields in which servers send thoughts, and take them back; some send both, with the same text."""
 DETAILS = "reasoning_details"
-"""The field in which OpenRouter says how a thought is sealed, and takes that back."""
+"""The field in which OpenRouter sends the signature data of a thought, and takes it back."""
 SEAL = "data"
 EXTRA = "extra_content"
-"""The field of a call in which Gemini gives the signature of the thought that led to it, and takes that back."""
+"""The field of a call in which Gemini sends the signature of the thought that led to it, and takes it back."""
 _PIECES = frozenset({"text", "summary"})
 _REASONS = {"length": "max_tokens", "model_length": "max_tokens", "content_filter": "refusal"}
 _BROKEN = frozenset({"error", "insufficient_system_resource"})
 
 
 class _Call:
-    """A call on its way."""
+    """A call that is being received."""
 
     def __init__(self, index: object, given: object, call_id: str) -> None:
         self.index = index
@@ -71,7 +72,7 @@ class _Call:
 
 
 class ChatReader:
-    """Reads the chunks of one answer, and tells it to the message. `has_ended` is whether the rest may be missing."""
+    """Parses the chunks of one answer and reports it as a message. `has_ended` is whether the rest may be missing."""
 
     def __init__(self, message: MessageDecoder, conversation: Iterable[Said]) -> None:
         self._telling = Telling(message, conversation)
@@ -85,14 +86,14 @@ class ChatReader:
 
     @property
     def has_ended(self) -> bool:
-        """Whether it is known why the answer ends; what follows is what was used for it."""
+        """Whether the finish reason has arrived; only the usage may follow."""
         return self._reason is not None
 
     def take(self, name: str, data: bytes) -> None:
         """Take in the next event.
 
         Raises:
-            Fault: it says that something went wrong.
+            Fault: it reports an error.
             MalformedEventError: it cannot be read.
         """
         if data.strip() == DONE:
@@ -112,20 +113,20 @@ class ChatReader:
         self._end_whole()
 
     def refuse(self, explanation: str) -> None:
-        """Say that the server has refused to answer, or to go on."""
+        """End the message as refused: the server has refused to answer, or to go on."""
         self.is_complete = True
         self._telling.begin(None)
         self._telling.end("refusal", self._usage, category=FILTERED, explanation=explanation)
 
     def break_off(self) -> None:
-        """Say what was used of an answer that will not be complete."""
+        """Report the usage of an answer that will not be complete."""
         self._telling.used(self._usage)
 
     def end(self) -> None:
-        """Say the calls, and that the message is complete: the stream is over.
+        """Report the calls and the end of the message, at the end of the stream.
 
         Raises:
-            Fault: it broke off before the end of the answer.
+            Fault: the stream ended before the end of the answer.
         """
         if self.is_complete:
             return
@@ -136,14 +137,14 @@ class ChatReader:
         reason = _REASONS.get(self._reason)
         if any(SEAL in one or one.get("signature") for one in self._details):
             self._telling.keep(f"chat:{DETAILS}", {DETAILS: [*self._details]})
-        for call in self._calls[:-1] if reason else self._calls:  # what is cut, is cut at its end
+        for call in self._calls[:-1] if reason else self._calls:  # if cut, the last call may be partial
             self._telling.call(call.id, call.name, call.written, {"chat": call.sealed} if call.sealed else None)
         self.is_complete = True
         reason = reason or ("tool_use" if self._telling.has_calls else "end_turn")
         self._telling.end(reason, self._usage, category=FILTERED if reason == "refusal" else None)
 
     def _end_whole(self) -> None:
-        """End the answer, of which the server has said that it is whole; some give no reason then."""
+        """End an answer that the server has marked as complete; some servers send no finish reason then."""
         if self._has_answered and self._reason is None:
             self._reason = "stop"
         self.end()
@@ -156,7 +157,7 @@ class ChatReader:
             raise fault_of(chunk["error"])
         self._telling.begin(chunk.get("model"))
         for choice in objects_in(chunk, "choices"):
-            if not choice.get("index"):  # one answer is asked for
+            if not choice.get("index"):  # only one answer was requested
                 self._has_answered = True
                 whole, piece = object_in(choice, "message"), object_in(choice, "delta")
                 self._go_on(whole or piece if self._is_whole else piece or whole)
@@ -177,7 +178,7 @@ class ChatReader:
             self._call(entry)
 
     def _say(self, content: Json) -> None:
-        """Say what is text in the content, which some servers cut into parts, also of thoughts (Mistral)."""
+        """Report the text of the content, which some servers split into parts; Mistral also sends thoughts as parts."""
         for part in content if isinstance(content, list) else (content,):
             if not is_json_object(part):
                 self._telling.say(part)
@@ -190,7 +191,7 @@ class ChatReader:
                 self._telling.say(part.get("text"))
 
     def _detail(self, detail: JsonDict) -> None:
-        """Keep what OpenRouter says of a thought; its text comes in pieces, and its seal with the last one or alone."""
+        """Keep OpenRouter's details of a thought: text comes in pieces, signature data with the last one or alone."""
         last = self._details[-1] if self._details else {}
         if SEAL in detail or any(last.get(name) != detail.get(name) for name in ("type", "index")):
             self._details.append({**detail})
@@ -220,9 +221,10 @@ class ChatReader:
 
 
 def _is_another(call: _Call, name: Json, given: Json, written: str) -> bool:
-    """Return whether a named piece under the index of a call begins another one; all have the name in some dialects.
+    """Return whether a named piece under a call's index begins another call; in some dialects every piece has the name.
 
-    Another id is another call's, and so is another name behind arguments. Arguments that are whole are not continued.
+    A different id means another call, and so does a different name after arguments. Complete arguments are not
+    continued.
     """
     if given and call.given and given != call.given:
         return True
@@ -255,7 +257,7 @@ def chat_tool(tool: Mapping[str, object]) -> dict[str, object]:
 
 
 def _answer(blocks: Sequence[ApiBlock]) -> dict[str, object]:
-    """Return a message of the model; its thoughts go back in the field that they came in."""
+    """Return a message of the model; its thoughts are sent back in the field in which they came."""
     message: dict[str, object] = {"role": "assistant", "content": text_in(blocks) or None}
     for block in blocks:
         field = text_at(block, "signature")
@@ -283,7 +285,7 @@ def _list_at(block: ApiBlock, name: str) -> Sequence[object]:
 
 
 def _asked(blocks: Sequence[ApiBlock], *, is_last: bool) -> Iterator[dict[str, object]]:
-    """Yield the results of tools, which are texts, and after them what the user says, and what tools have shown."""
+    """Yield tool results, which must be text, and then the user's message, with the images that tools returned."""
     shown: list[Part] = []
     for block in blocks:
         if block.get("type") == "tool_result":

@@ -24,7 +24,7 @@ OPENAI = Api(
     url_variable="OPENAI_BASE_URL",
 )
 PATH = "/v1"
-"""Where the API is at an address that has no path."""
+"""The path of the API at an address that has none."""
 _UNSENT = (
     "X-Stainless-Lang",
     "X-Stainless-Package-Version",
@@ -38,18 +38,19 @@ _UNSENT = (
     "OpenAI-Organization",
     "OpenAI-Project",
 )
-"""What the SDK would tell servers of the machine that it runs on, and of its environment variables."""
+"""Headers in which the SDK would send details of the machine and of its environment variables."""
 
 
 class OpenAIClient(ApiClient["AsyncOpenAI"]):
-    """Makes an `AsyncOpenAI` for the loop that asks for it, and closes it when it is disposed of or the loop ends.
+    """Makes an `AsyncOpenAI` for each loop that needs one, and closes it when it is disposed of or the loop ends.
 
     A server of one's own needs no key; then none is sent.
 
     Raises:
         MissingExtraError: the extra `openai` is not installed.
-        ConfigurationError: there is no API key for OpenAI, or it can be none; nothing can be at the address, or no
-            proxy where a variable says; the certificates that a variable names cannot be read.
+        ConfigurationError: there is no API key for OpenAI, or it is not a valid one; the address is not valid, or that
+            of a
+        proxy in an environment variable; the certificates that a variable names cannot be read.
     """
 
     def __init__(self, base_url: str | None, api_key: str | None, timeout: float) -> None:
@@ -61,7 +62,7 @@ class OpenAIClient(ApiClient["AsyncOpenAI"]):
 
     @property
     def is_openai(self) -> bool:
-        """Whether it is OpenAI's own server, or its models at Azure, which know the newer names of some fields."""
+        """Whether this is OpenAI's own server, or its models at Azure, which know the newer names of some fields."""
         host = urlsplit(self._url).hostname or ""
         return host.endswith((".openai.com", ".azure.com"))
 

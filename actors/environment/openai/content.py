@@ -1,4 +1,4 @@
-"""A conversation as both APIs take it in: the blocks that they have words for, and what stands for the others."""
+"""A conversation as both APIs take it: their counterparts of blocks, and text in place of the other blocks."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ Dialect: TypeAlias = Literal["chat", "responses"]
 _OF_OPENAI = "file-"
 _KINDS = {"image": "image", "document": "file"}
 _KEPT = frozenset({"search_result", "container_upload"})
-"""Blocks of a user that have a type of their own nowhere, and are told in words."""
+"""Blocks of a user that have no counterpart in either API and are sent as text."""
 
 
 class Part(msgspec.Struct, frozen=True):
-    """A part of what a user says: text, or an image or a file, which is at an address or among those of the API."""
+    """A part of a user's message: text, or an image or a file, given by its URL or by the id of a file at the API."""
 
     kind: str
     text: str = ""
@@ -32,14 +32,14 @@ class Part(msgspec.Struct, frozen=True):
     file_id: str | None = None
     name: str = "document.pdf"
     wrong: str = ""
-    """Why it cannot be sent, and what to do."""
+    """Why the part cannot be sent, and what to do."""
 
 
 def messages_for(dialect: Dialect, conversation: Sequence[Said], *, thoughts: bool) -> list[ApiMessage]:
-    """Return what was said as messages of the Messages API that have nothing in them that is Claude's alone.
+    """Return the conversation as messages of the Messages API, without blocks that only Claude understands.
 
-    Thoughts are those that were had behind this API; their signature says how they go back. What only this API
-    understands goes back with them.
+    The thoughts in it are those of this API; their signatures say how they are sent back. Other blocks that only this
+    API understands are sent back with them.
     """
     return api_messages([_own(said, dialect, thoughts=thoughts) for said in conversation], limits=LIMITS)
 
@@ -69,13 +69,13 @@ def _own_block(block: Block, origin: str, *, thoughts: bool) -> Block | None:
 
 
 def text_at(block: Mapping[str, object], name: str) -> str:
-    """Return the text under the name; an empty one if none is there."""
+    """Return the text under the name, or an empty string if there is none."""
     value = block.get(name)
     return value if isinstance(value, str) else ""
 
 
 def text_in(blocks: Sequence[ApiBlock]) -> str:
-    """Return the text of the model, joined."""
+    """Return the texts of the blocks, joined."""
     return "".join(text_at(block, "text") for block in blocks if block.get("type") == "text")
 
 
@@ -85,10 +85,10 @@ def arguments_in(call: ApiBlock) -> str:
 
 
 def question_parts(dialect: Dialect, blocks: Sequence[ApiBlock], *, is_last: bool) -> list[Part]:
-    """Return what the user says in a message. What cannot be sent is refused in the last one, and named in others.
+    """Return the parts of a user's message; a part that cannot be sent is named in text, except in the last message.
 
     Raises:
-        Fault: a part cannot be sent.
+        Fault: a part of the last message cannot be sent.
     """
     said = [part for block in blocks if block.get("type") != "tool_result" for part in _parts(dialect, block)]
     for part in said:
@@ -98,7 +98,7 @@ def question_parts(dialect: Dialect, blocks: Sequence[ApiBlock], *, is_last: boo
 
 
 def result_parts(dialect: Dialect, result: ApiBlock) -> list[Part]:
-    """Return what a tool has returned; a failure begins with the word."""
+    """Return the parts of a tool's result; a failure begins with "Error:"."""
     content = result.get("content")
     parts = [Part("text", content)] if isinstance(content, str) else []
     if is_sequence(content):
@@ -170,7 +170,7 @@ def _source(block: ApiBlock) -> ApiBlock:
 
 
 def _attached(dialect: Dialect, what: str, block: ApiBlock) -> Part:
-    """Return an image or a document as a part; Chat Completions takes no address of one, and no id of the other."""
+    """Return an image or a document as a part; Chat Completions takes no document by URL, and no image by file id."""
     source = _source(block)
     kind, name = _KINDS[what], f"{text_at(block, 'title').removesuffix('.pdf') or 'document'}.pdf"
     match source.get("type"):

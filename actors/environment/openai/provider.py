@@ -1,4 +1,4 @@
-"""Models behind OpenAI's APIs: a provider, and the drivers that it gives to agents."""
+"""Models behind OpenAI's APIs: the provider, and the drivers that it makes for agents."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ from reenact.domain.output import OutputSpec, is_plain_object
 from reenact.domain.tools import is_array
 
 RESERVED = frozenset({"model", "messages", "input", "instructions", "stream", "tools"})
-"""What `extra` may not hold, for it comes from elsewhere."""
+"""The names that `extra` may not hold, because they are set elsewhere."""
 _SEALED = "reasoning.encrypted_content"
-"""What older servers send only to who asks for it, and refuse to send for models that do not think."""
+"""A value of `include` that older servers need to send encrypted thoughts, and refuse for models that do not think."""
 CONTEXT_WINDOW = 200_000
-"""How many tokens a model takes of which nobody says it."""
+"""The context window, in tokens, that is assumed if none is given."""
 _TOKENS = 8192
-"""What is asked for in an answer if nobody says how many tokens, as of Claude."""
+"""The tokens that are asked for in an answer if no limit is given, as with Claude."""
 _PATHS = {"chat": "/chat/completions", "responses": "/responses"}
 
 _STRICT = frozenset(
@@ -39,23 +39,24 @@ _STRICT = frozenset(
     | {"required", "title", "type", "exclusiveMaximum", "exclusiveMinimum", "format", "maximum", "maxItems", "minimum"}
     | {"minItems", "multipleOf", "pattern"}
 )
-"""Keywords of schemas that OpenAI holds strictly to: their objects say all of their members."""
+"""Keywords of schemas that OpenAI enforces strictly; the objects of such a schema must list all of their members."""
 _log = logging.getLogger(__name__)
 
 
 class OpenAIProvider:
-    """Models of OpenAI, and of each server that speaks one of its APIs, such as Ollama, llama-server, vLLM, LM Studio.
+    """Models of OpenAI, and of servers that speak one of its APIs, such as Ollama, llama-server, vLLM, LM Studio.
 
-    `base_url` is where the server is, OpenAI by default; one without a path gets `/v1`. A server of one's own may need
-    no `api_key`. `model` answers where the image names none. `api` is `"chat"` for Chat Completions, which nearly all
-    servers speak, or `"responses"`. `max_tokens` is the most that is asked for in an answer, where the image or the
-    runtime would allow more. `context_window` is how many tokens the model takes, 200,000 by default: with most of them
-    used, the conversation is summarised. `effort` is how much the model thinks, as the server names it. `timeout` is
-    in seconds, and holds for each silence. `extra` goes into each request as it is; what is None there is left out.
+    `base_url` is the server's address, OpenAI's by default; one without a path gets `/v1`. A server of one's own may
+    need no `api_key`. `model` answers where the image names none. `api` is `"chat"` for Chat Completions, which nearly
+    all servers speak, or `"responses"`. `max_tokens` is the most that is asked for in an answer, even where the image
+    or the runtime allows more. `context_window` is how many tokens the model takes, 200,000 by default: when most of
+    them are used, the conversation is summarised. `effort` is how much the model thinks, as the server names it.
+    `timeout` is in seconds, and limits each time in which nothing arrives. `extra` is added to each request unchanged;
+    a field that is None there is left out.
 
     Raises:
         MissingExtraError: the extra `openai` is not installed.
-        ConfigurationError: there is no API key for OpenAI; nothing can be at the address; a value is out of its range.
+        ConfigurationError: there is no API key for OpenAI; the address is not valid; a value is out of its range.
     """
 
     def __init__(
@@ -102,24 +103,24 @@ class OpenAIProvider:
 
     @property
     def name(self) -> str:
-        """What kind of model this is."""
+        """The kind of model: `openai`."""
         return "openai"
 
     @property
     def llm(self) -> LLMConfig:
-        """What holds where the runtime is given no `LLMConfig`."""
+        """The settings that apply where the runtime is given no `LLMConfig`."""
         return self._llm
 
     async def provide(self) -> OpenAIDriver:
-        """Return a driver; the first one waits until the SDK is loaded, beside the event loop."""
+        """Return a driver; the first call imports the SDK on another thread, so that the event loop is not blocked."""
         await asyncio.to_thread(importlib.import_module, "openai")
         return OpenAIDriver(self, self._client, Patience(self._max_retries))
 
     def request(self, question: Question, *, thoughts: bool = True) -> dict[str, object]:
-        """Return the body of the request that lets the model answer, streaming.
+        """Return the body of the request that streams an answer.
 
         Raises:
-            Fault: there is no model to ask, or something in the question cannot be sent.
+            Fault: no model is named, or something in the question cannot be sent.
         """
         model = question.model or self._model
         if not model:
@@ -133,13 +134,13 @@ class OpenAIProvider:
         return {name: value for name, value in request.items() if value is not None}
 
     def reader(self, message: MessageDecoder, question: Question) -> ChatReader | ResponsesReader:
-        """Return what reads the answer."""
+        """Return a reader that parses the answer."""
         reader = ChatReader if self._api == "chat" else ResponsesReader
         return reader(message, question.messages)
 
     @property
     def path(self) -> str:
-        """Where requests are sent, below the address."""
+        """The path, below the base address, to which requests are sent."""
         return _PATHS[self._api]
 
     def warn(self, question: Question) -> None:
@@ -150,7 +151,7 @@ class OpenAIProvider:
             _log.warning("not sent, because they are tools of the Messages API: %s", ", ".join(names))
 
     def _format(self, output: OutputSpec | None) -> dict[str, object]:
-        """Return what the request says of a schema that the answer is to fit."""
+        """Return the fields of the request that ask for an answer that fits a schema."""
         if output is None:
             return {}
         if self._api == "chat":
@@ -180,7 +181,7 @@ class OpenAIProvider:
 
 
 class OpenAIDriver(StreamingDriver):
-    """Lets a model answer, streaming; sends a request again while nothing of its answer has been reported."""
+    """Streams an answer of a model; sends a request again as long as nothing of its answer has been reported."""
 
     def __init__(self, provider: OpenAIProvider, client: OpenAIClient, patience: Patience) -> None:
         super().__init__(client, patience, shares_client=True)
@@ -188,11 +189,11 @@ class OpenAIDriver(StreamingDriver):
         self._client = client
 
     def takes_output(self, output: OutputSpec, model: str | None) -> bool:
-        """Return True: servers take schemas, or leave them alone; the answer is checked when it has come."""
+        """Return True: servers enforce a schema or ignore it, and the answer is checked when it has arrived."""
         return True
 
     def asked(self, question: Question, on_event: OnEvent) -> tuple[Question, OnEvent]:
-        """Let a tool stand for an answer that is to fit a schema, where the server would never call another one then.
+        """Replace the schema by an answer tool, where the server would not call the other tools with a schema in force.
 
         Servers other than OpenAI's hold each answer to the schema, or refuse the request, if there are tools besides.
         """
@@ -203,11 +204,11 @@ class OpenAIDriver(StreamingDriver):
         return msgspec.structs.replace(question, tools=tools, output=None), tool.hear
 
     def warn(self, question: Question) -> None:
-        """Log once what is not sent."""
+        """Log once which tools are not sent."""
         self._provider.warn(question)
 
     async def converse(self, question: Question, message: MessageDecoder, *, thoughts: bool) -> None:
-        """Send the question and let the message take in the answer."""
+        """Send the question and pass the answer to the message."""
         request = self._provider.request(question, thoughts=thoughts)
 
         async def send() -> None:
@@ -223,22 +224,22 @@ class OpenAIDriver(StreamingDriver):
         await self._patience.retried(send, message)
 
     def is_about_thoughts(self, fault: Fault) -> bool:
-        """Return whether it is the thoughts in the conversation that the server does not accept."""
+        """Return whether the server has refused the request because of the thoughts in the conversation."""
         words = ("reasoning", "encrypted", "thinking", EXTRA, PHASE)
         return fault.error_type == "invalid_request_error" and any(word in fault.message for word in words)
 
 
 def _schema_format(output: OutputSpec) -> dict[str, object]:
-    """Return the name and the schema, and whether the server is asked to hold to it strictly.
+    """Return the schema's name, the schema, and whether the server is asked to enforce it strictly.
 
-    To other schemas models keep as well as they can; the answer is checked when it has come.
+    Models follow a schema that is not strict as well as they can; the answer is checked when it has arrived.
     (platform.openai.com: "Structured model outputs".)
     """
     return {"name": output.name, "schema": output.schema, "strict": is_strict(output.schema)}
 
 
 def is_strict(node: object) -> bool:
-    """Return whether the server can hold an answer to this schema, and to those in it."""
+    """Return whether the server can enforce this schema and the schemas in it."""
     if not is_plain_object(node) or not node.keys() <= _STRICT:
         return False
     properties, definitions = node.get("properties", {}), node.get("$defs", {})

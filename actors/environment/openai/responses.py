@@ -1,4 +1,4 @@
-"""The Responses API: requests, and the reading of answers: items one after the other, each with its pieces."""
+"""The Responses API: requests, and the parsing of answers, which consist of items that arrive in pieces."""
 
 from __future__ import annotations
 
@@ -41,16 +41,16 @@ _CUT = {"max_output_tokens": "max_tokens", "content_filter": "refusal"}
 
 
 class ResponsesReader:
-    """Reads the events of one answer, and tells it to the message."""
+    """Parses the events of one answer and reports it as a message."""
 
     has_ended = False
-    """Nothing may be missing behind the reason for the end: it comes with what was used."""
+    """False: nothing may be missing after the reason for the end, because it arrives together with the usage."""
 
     def __init__(self, message: MessageDecoder, conversation: Iterable[Said]) -> None:
         self._telling = Telling(message, conversation)
         self._calls: dict[_Place, str] = {}
         self._told: set[_Place] = set()
-        """The items of which pieces have come."""
+        """The items of which pieces have arrived."""
         self._done: set[_Place] = set()
         self._phased: set[_Place] = set()
         self._usage: Usage = {}
@@ -75,7 +75,7 @@ class ResponsesReader:
         """Take in the next event.
 
         Raises:
-            Fault: it says that something went wrong.
+            Fault: it reports an error.
             MalformedEventError: it cannot be read.
         """
         if data.strip() == DONE or self.is_complete:
@@ -94,17 +94,17 @@ class ResponsesReader:
         self._end({"response": answer} if answer.get("object") == "response" else answer)
 
     def refuse(self, explanation: str) -> None:
-        """Say that the server has refused to answer, or to go on."""
+        """End the message as refused: the server has refused to answer, or to go on."""
         self.is_complete = True
         self._telling.begin(None)
         self._telling.end("refusal", {}, category=FILTERED, explanation=explanation)
 
     def break_off(self) -> None:
-        """Say what was used of an answer that will not be complete."""
+        """Report the usage of an answer that will not be complete."""
         self._telling.used(self._usage)
 
     def end(self) -> None:
-        """Raise `Fault` if the stream broke off before the end of the answer."""
+        """Raise `Fault` if the stream ended before the end of the answer."""
         if not self.is_complete:
             raise Fault("incomplete_stream", "the stream ended before the answer was complete", again=True)
 
@@ -138,7 +138,7 @@ class ResponsesReader:
             self._telling.write(call_id, written(event.get("delta")))
 
     def _end_item(self, place: _Place, item: JsonDict) -> None:
-        """End an item, which is whole here; what was not told of it in pieces is told now."""
+        """End an item, which is complete in this event; report what has not been reported in pieces."""
         self._done.add(place)
         match item.get("type"):
             case "message":
@@ -152,7 +152,7 @@ class ResponsesReader:
                 pass
 
     def _begin_message(self, place: _Place, item: JsonDict) -> None:
-        """Keep what kind of message comes, such as `commentary`: it stands before the text."""
+        """Keep the phase of a message, such as `commentary`, before its text."""
         phase = item.get(PHASE)
         if phase and place not in self._phased:
             self._phased.add(place)
@@ -190,7 +190,7 @@ class ResponsesReader:
         for place, item in enumerate(objects_in(response, "output")):
             places = {place, str(item.get("id")), None}
             is_told = self._told & places and item.get("type") != "function_call"
-            if not is_told and not self._done & places:  # some servers do not end the items that they send
+            if not is_told and not self._done & places:  # some servers never end the items that they send
                 self._end_item(place, item)
         self.is_complete = True
         why = str(object_in(response, "incomplete_details").get("reason"))
@@ -203,7 +203,7 @@ class ResponsesReader:
 
 
 def _place(event: JsonDict) -> _Place:
-    """Return where the item of an event stands in the answer."""
+    """Return the place of an event's item in the answer: its index, or else its id."""
     index, item_id = event.get("output_index"), event.get("item_id") or object_in(event, "item").get("id")
     return index if isinstance(index, int) else item_id if isinstance(item_id, str) else None
 
@@ -228,7 +228,7 @@ def input_items(question: Question, *, thoughts: bool) -> list[dict[str, object]
 
 
 def function_tool(tool: Mapping[str, object]) -> dict[str, object]:
-    """Return the definition of a tool. Its schema is not changed to a strict one, which knows no optional arguments."""
+    """Return the definition of a tool. It is not made strict, since a strict schema has no optional arguments."""
     told = {"name": tool.get("name"), "description": text_at(tool, "description"), "strict": False}
     return {"type": "function", **told, "parameters": tool.get("input_schema")}
 

@@ -1,1 +1,1 @@
-"""Recordings: what an agent's environment was asked and what it said, kept in a file and played back."""
+"""Recordings: the requests to an agent's environment and its answers, stored in a file and replayed."""

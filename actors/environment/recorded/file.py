@@ -1,4 +1,4 @@
-"""The file of a recording: whole JSON after each entry that is written, and read up to where a crash has torn it."""
+"""The file of a recording: complete JSON after each entry; a file that a crash has cut off is read up to that place."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _TAIL = b"\n]}\n"
 _LAST_LINES = frozenset({b"", b"]", b"]}"})
 _UNREADABLE = (msgspec.MsgspecError, InvalidInputError, ValueError, RecursionError, OverflowError, MemoryError)
 _ENDS = frozenset({MessageStop.event_type, StreamError.event_type})
-"""The events that end an answer: without one its turn would wait for ever."""
+"""The events that end an answer; a turn whose answer has none of them would wait for ever."""
 _STRUCTS = (Exchange, ToolRun, Cut, Setting, Spoken, ToldTool, Digest)
 _FIELDS = frozenset({"kind", *(name for one in _STRUCTS for name in one.__struct_fields__)})
 _log = logging.getLogger("reenact.environment")
@@ -53,13 +53,13 @@ class _Whole(_Head):
 
 
 def read(path: str) -> tuple[Entry, ...]:
-    """Return the entries of the recording, in the order in which they stand.
+    """Return the entries of the recording, in the order of the file.
 
     Raises:
-        RecordingError: it cannot be read, is not a recording, is one of another version, or is damaged.
+        RecordingError: it cannot be read, is not a recording, is of another version, or is damaged.
     """
     try:
-        found = os.stat(path)  # noqa: PTH116 - of a path that may be no file at all
+        found = os.stat(path)  # noqa: PTH116 - the path may not be that of a file
         if not stat.S_ISREG(found.st_mode):
             raise RecordingError(f"{path} is not a file, so it is not a recording")
         if found.st_size > LARGEST:
@@ -71,10 +71,10 @@ def read(path: str) -> tuple[Entry, ...]:
 
 
 def entries_in(path: str, data: bytes) -> tuple[Entry, ...]:
-    """Return the entries of a recording of these bytes, in the order in which they stand.
+    """Return the entries in the bytes of a recording, in the order of the file.
 
     Raises:
-        RecordingError: it is not a recording, is one of another version, or is damaged.
+        RecordingError: it is not a recording, is of another version, or is damaged.
     """
     try:
         head = msgspec.json.decode(data, type=_Head)
@@ -99,7 +99,7 @@ def _check(path: str, head: _Head) -> None:
 
 
 def _torn(path: str, data: bytes) -> tuple[Entry, ...]:
-    """Return the entries before the place where the file was torn off."""
+    """Return the entries before the place where the file is cut off."""
     first, *lines = data.split(b"\n")
     try:
         _check(path, msgspec.json.decode(first + b"]}", type=_Head))
@@ -119,7 +119,7 @@ def _torn(path: str, data: bytes) -> tuple[Entry, ...]:
 
 
 def _damages(entries: Iterable[Entry]) -> Iterator[str]:
-    """Say which entries name others that are not there, hold events that are none, or never end."""
+    """Yield the errors in the entries: references to missing entries, malformed events, answers without an end."""
     seen: dict[int, Exchange | ToolRun] = {}
     endless: set[int] = set()
     for entry in entries:
@@ -152,15 +152,14 @@ def _damages(entries: Iterable[Entry]) -> Iterator[str]:
 class RecordingFile:
     """The file of a recording. It is created, or replaces an older one, with the first entry.
 
-    `entries` are those that it begins with. What cannot be written is kept, and written with what comes next.
-    Thread-safe.
+    The file begins with `entries`. An entry that cannot be written is kept, and written with the next one. Thread-safe.
     """
 
     def __init__(self, path: str, entries: Iterable[Entry] = ()) -> None:
-        """Take the path.
+        """Set the path; nothing is written yet.
 
         Raises:
-            RecordingError: there can be no file of this path.
+            RecordingError: a file of this path cannot be made.
         """
         self.path = path
         self._directory = Path(path).absolute().parent
@@ -178,18 +177,18 @@ class RecordingFile:
         self._failed = False
 
     def number(self) -> int:
-        """Return the number of the next entry that begins."""
+        """Return a new entry number."""
         with self._lock:
             self._number += 1
             return self._number
 
     def hide(self, secret: str | None) -> None:
-        """Write `***` wherever an entry holds this text; one of a few characters is taken for no secret."""
+        """Write `***` wherever an entry holds this text; a text of a few characters is not treated as a secret."""
         with self._lock:
             self._redactor.learn(secret)
 
     def add(self, entry: Entry) -> None:
-        """Write the entry. If that fails it is logged, and tried again with the next one and at the end."""
+        """Write the entry. If that fails, the error is logged, and the next `add` or `close` writes the entry."""
         with self._lock:
             self._unwritten.append(self._line(entry))
             try:
@@ -202,10 +201,10 @@ class RecordingFile:
                 self._failed = False
 
     def close(self) -> None:
-        """Write what could not be written before, and close the file. Idempotent; it is opened again by `add`.
+        """Write the entries that could not be written before, and close the file. Idempotent; `add` opens it again.
 
         Raises:
-            RecordingError: something still cannot be written; it is kept.
+            RecordingError: an entry still cannot be written; it is kept.
         """
         with self._lock:
             try:
@@ -231,7 +230,7 @@ class RecordingFile:
         self._unwritten = []
 
     def _begin(self, lines: Sequence[bytes]) -> None:
-        """Write a whole new file, which takes the path in one step."""
+        """Write a new file, and rename it to the path, so that it appears there in one step."""
         body = _HEAD + b"\n" + b",\n".join(lines)
         file, temporary = tempfile.mkstemp(dir=self._directory, prefix=".recording-")
         try:
@@ -242,7 +241,7 @@ class RecordingFile:
             with contextlib.suppress(OSError):
                 Path(temporary).unlink()
             raise
-        with contextlib.suppress(OSError):  # not every system lets a directory be opened
+        with contextlib.suppress(OSError):  # not every system can open a directory
             opened = os.open(self._directory, os.O_RDONLY)
             try:
                 os.fsync(opened)
@@ -251,7 +250,7 @@ class RecordingFile:
         self._file, self._end, self._first = file, len(body), []
 
     def _append(self, lines: Sequence[bytes]) -> None:
-        """Write over the end of the object, and end it again."""
+        """Overwrite the end of the JSON object with the lines and a new end."""
         if self._file is None:
             self._file = os.open(self.path, os.O_WRONLY)
         body = b"".join(b",\n" + line for line in lines)

@@ -1,12 +1,12 @@
-"""The format of a recording, version 1, and the API keys that are hidden in it.
+"""The format of a recording, version 1, and the redaction of API keys.
 
 A recording is one JSON object. Its first line holds `format` and `version`; each line after that is one of the
-`entries`, and the last line closes the object. An entry is what the environment was asked and what it said to that
-(`exchange`), a call of a tool and its result (`tool`), or the note that one of these was cut short while it was being
-written (`cut`). Entries are numbered in the order in which they began, and stand in the order in which they ended.
+`entries`, and the last line closes the object. An entry is a request to the environment and its answer (`exchange`), a
+call of a tool and its result (`tool`), or a note that one of these was cut short while it was being written (`cut`).
+Entries are numbered in the order in which they began, and stand in the order in which they ended.
 
 A runtime that replays may not know the key that the recording was made with. So the file holds a digest of each key
-that was part of a request: when the same is asked again, the text with this digest is the key.
+that was part of a request: when the same request is made again, the text with this digest is the key.
 """
 
 from __future__ import annotations
@@ -43,18 +43,18 @@ VERSION = 1
 _Number: TypeAlias = Annotated[int, msgspec.Meta(ge=1)]
 _Seconds: TypeAlias = Annotated[float, msgspec.Meta(ge=0)]
 SHORTEST_DIGESTED = 16
-"""Characters of the shortest key of which there is a digest: less could be guessed from it."""
+"""Characters of the shortest key for which a digest is stored: a shorter one could be guessed from its digest."""
 
 
 class Digest(msgspec.Struct, frozen=True):
-    """How long a key was, and its SHA-256 in hexadecimal digits."""
+    """The length of a key, and its SHA-256 in hexadecimal digits."""
 
     length: Annotated[int, msgspec.Meta(ge=SHORTEST_DIGESTED)]
     sha256: str
 
 
 class ToldTool(msgspec.Struct, frozen=True):
-    """A tool as the model is told of it."""
+    """A tool's definition as the model gets it."""
 
     name: str
     description: str
@@ -62,7 +62,7 @@ class ToldTool(msgspec.Struct, frozen=True):
 
 
 class Setting(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What a request holds besides the conversation. Of MCP servers only the names: what reaches them may be secret."""
+    """A request's settings besides the conversation; of MCP servers only names, as their addresses may hold secrets."""
 
     system: str | None = None
     model: str | None = None
@@ -73,7 +73,7 @@ class Setting(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Spoken(msgspec.Struct, frozen=True):
-    """An event that the environment emitted, `at` seconds after it was asked."""
+    """An event that the environment emitted, `at` seconds after the request."""
 
     at: _Seconds
     type: str
@@ -85,7 +85,7 @@ class Spoken(msgspec.Struct, frozen=True):
 
         Raises:
             UnknownEventTypeError: there is no stream event of the type.
-            msgspec.ValidationError: the data does not fit it.
+            msgspec.ValidationError: the data does not fit the type.
         """
         if self.type == MessageStop.event_type and "content" in self.data:
             return msgspec.convert(self.data, Complete)
@@ -93,11 +93,11 @@ class Spoken(msgspec.Struct, frozen=True):
 
 
 class Exchange(msgspec.Struct, frozen=True, tag_field="kind", tag="exchange", kw_only=True, omit_defaults=True):
-    """What the environment was asked, and what it said to that.
+    """A request to the environment, and its answer.
 
-    The conversation is that of the exchange which this one `follows`, and then `messages`; without a `setting`, that
-    is the same too. One that is not `complete` was cut short, by an interrupt for instance, and never came to its end.
-    `hidden` are the keys that stood in the setting or the messages.
+    The conversation is that of the exchange which this one `follows`, and then `messages`; without a `setting`, the
+    setting is that of the followed exchange too. An exchange that is not `complete` was cut short, by an interrupt for
+    instance. `hidden` holds digests of the keys in the setting or the messages.
     """
 
     number: _Number
@@ -113,14 +113,14 @@ class Exchange(msgspec.Struct, frozen=True, tag_field="kind", tag="exchange", kw
 
     @property
     def answer(self) -> Said:
-        """What the events add up to, as it goes into the conversation."""
+        """The events combined to one message, as it stands in the conversation."""
         return Said("assistant", gather(spoken.event for spoken in self.events).blocks)
 
 
 class ToolRun(msgspec.Struct, frozen=True, tag_field="kind", tag="tool", kw_only=True, omit_defaults=True):
-    """A call that was run, of the exchange that asked for it, and the result that came `seconds` later.
+    """A tool call that was run, the exchange that asked for it, and its result, which came `seconds` later.
 
-    One that was run after a restart names no exchange.
+    A call that was run after a restart names no exchange.
     """
 
     number: _Number
@@ -135,7 +135,7 @@ class ToolRun(msgspec.Struct, frozen=True, tag_field="kind", tag="tool", kw_only
 
 
 class Cut(msgspec.Struct, frozen=True, tag_field="kind", tag="cut", omit_defaults=True):
-    """The entry of this number was cut short: nobody heard more of it than its first `events`."""
+    """The entry of this number was cut short: only its first `events` reached a subscriber."""
 
     number: _Number
     events: Annotated[int, msgspec.Meta(ge=0)] = 0
@@ -145,7 +145,7 @@ Entry: TypeAlias = Exchange | ToolRun | Cut
 
 
 def spoken(event: StreamData, at: float) -> Spoken:
-    """Return the event as it is recorded: without ids that are the runtime's, and without what is not there."""
+    """Return the event as it is recorded: without ids that the runtime chose, and without fields that are None."""
     if isinstance(event, MessageStart):
         event = MessageStart(model=event.model)
     fields: dict[str, object] = msgspec.to_builtins(event)
@@ -153,9 +153,9 @@ def spoken(event: StreamData, at: float) -> Spoken:
 
 
 def setting_of(config: EnvironmentConfig) -> Setting:
-    """Return what an agent's requests hold besides the conversation.
+    """Return the settings of an agent's requests besides the conversation.
 
-    The tools of MCP servers are not there yet when an environment is made, and are not waited for.
+    The tools of MCP servers are not included: they are not known when the environment is made.
     """
     told = () if config.tools is None else config.tools.specs()
     return Setting(
@@ -171,31 +171,31 @@ def setting_of(config: EnvironmentConfig) -> Setting:
 T = TypeVar("T")
 
 HIDDEN = "***"
-"""Replaces a key."""
+"""The text that replaces a key."""
 _SHORTEST = 6
-"""Characters of the shortest key: less would be found in ordinary words."""
+"""Characters of the shortest key that is hidden: a shorter one could occur in ordinary words."""
 _WORD = re.compile(r"(?<!\S)\S{1,1024}(?!\S)")
-"""A word in which a key is looked for; longer ones are data."""
+"""A word in which a key is looked for; a longer word is data."""
 _DELTAS = {
     TextDelta.event_type: "text",
     ThinkingDelta.event_type: "text",
     InputJsonDelta.event_type: "partial_json",
 }
-"""The events that each hold a part of a text, and the field that holds it."""
+"""The events that each hold a part of a text, and the field with that part."""
 _BOUNDARIES = frozenset(
     {MessageStart.event_type, ThinkingStart.event_type, ThinkingEnd.event_type, ToolCall.event_type}
 )
-"""The events that end every text before them."""
+"""The events that end all texts before them."""
 
 
 class Redactor:
     """Replaces known API keys in values. Not thread-safe.
 
-    `secrets` is another object whenever one more is known.
+    `secrets` is replaced by a new object when a key is added.
     """
 
     def __init__(self, digests: Iterable[Digest] = (), *, names: frozenset[str] = frozenset()) -> None:
-        """Take the digests of keys to recognise, and the `names` of fields that stay whatever the keys are."""
+        """Set the digests of keys to recognise, and the `names` of fields that are never changed."""
         self.secrets: tuple[str, ...] = ()
         self._wanted = set(digests)
         self._names = names
@@ -203,22 +203,22 @@ class Redactor:
         self._pattern = re.compile("(?!)")
 
     def learn(self, secret: str | None) -> None:
-        """Hide this text from now on; one of a few characters is taken for no key."""
+        """Hide this text from now on; a text of a few characters is not treated as a key."""
         if secret is None or len(secret) < _SHORTEST or secret in self.secrets:
             return
         self._wanted.discard(_digest(secret))
-        escaped = _quoted(secret).decode()  # as it stands in JSON that is itself a text
+        escaped = _quoted(secret).decode()  # as it stands in JSON within a JSON string
         self.secrets = tuple(sorted({*self.secrets, secret, escaped}, key=lambda one: (-len(one), one)))
         self._encoded = tuple(map(_quoted, self.secrets))
         self._pattern = re.compile("|".join(map(re.escape, self.secrets)))
 
     def search(self, value: object) -> None:
-        """Learn the keys in what can be encoded as JSON that have one of the digests."""
+        """Find the keys in a JSON-encodable value whose digests are known, and hide them from now on."""
         if self._wanted:
             _with_texts(msgspec.json.decode(msgspec.json.encode(value)), self._recognised)
 
     def digests(self, value: object) -> tuple[Digest, ...]:
-        """Return the digests of the known keys in what can be encoded as JSON."""
+        """Return the digests of the known keys in a JSON-encodable value."""
         line = msgspec.json.encode(value)
         return tuple(
             _digest(secret)
@@ -227,14 +227,14 @@ class Redactor:
         )
 
     def line(self, value: object) -> bytes:
-        """Return the value as JSON without the keys."""
+        """Return the value as JSON, without the keys."""
         line = msgspec.json.encode(value)
         if not any(encoded in line for encoded in self._encoded):
             return line
         return msgspec.json.encode(_with_texts(msgspec.json.decode(line), self.text, self._names))
 
     def copy(self, value: T) -> T:
-        """Return the struct without the keys."""
+        """Return a copy of the struct without the keys."""
         return msgspec.json.decode(self.line(value), type=type(value)) if self.secrets else value
 
     def text(self, text: str) -> str:
@@ -242,7 +242,7 @@ class Redactor:
         return self._pattern.sub(HIDDEN, text)
 
     def parts(self, parts: Sequence[str]) -> list[str]:
-        """Return as many parts of the same text without the keys, also those that go over several parts."""
+        """Return the parts of a text without the keys, even those that span several parts; their number stays."""
         whole = "".join(parts)
         characters = list(whole)
         for found in self._pattern.finditer(whole):
@@ -252,9 +252,9 @@ class Redactor:
         return ["".join(islice(rest, len(part))) for part in parts]
 
     def exchange(self, exchange: Exchange) -> Exchange:
-        """Return the exchange without the keys that go over several events, and with digests of those in its request.
+        """Return the exchange without keys that span several events, and with digests of the keys in its request.
 
-        There are as many events as before; one that held nothing but a part of a key has no text.
+        The number of events stays the same; an event that held nothing but a part of a key has an empty text.
         """
         if not self.secrets:
             return exchange
@@ -275,7 +275,7 @@ class Redactor:
         return msgspec.structs.replace(exchange, events=tuple(events), hidden=tuple(hidden))
 
     def _recognised(self, text: str) -> str:
-        """Learn the keys in the text that have one of the digests, and return it."""
+        """Learn the keys in the text that have one of the digests, and return the text."""
         for word in _WORD.findall(text):
             for length in {one.length for one in self._wanted}:
                 for start in range(len(word) - length + 1):

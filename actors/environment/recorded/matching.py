@@ -1,4 +1,4 @@
-"""Compares requests: ids, times and sessions do not count, all else does."""
+"""Compares requests with recorded ones; ids, times and sessions are ignored."""
 
 from __future__ import annotations
 
@@ -12,23 +12,23 @@ from reenact.actors.environment.recorded.format import Redactor, Setting
 from reenact.domain.messages import Block, Said, TextBlock, ToolResultBlock, ToolUseBlock
 
 NOTHING = b""
-"""The digest of a conversation in which nothing was said."""
+"""The digest of an empty conversation."""
 _SHOWN = 80
-"""Characters of what differs that a message shows."""
+"""How many characters of a difference a message shows."""
 _BEFORE = 20
-"""How many of them are before the difference."""
+"""How many of them stand before the difference."""
 _encode = msgspec.json.Encoder(order="deterministic").encode
 
 
 def normal(said: Said, before: Said | None) -> Said:
-    """Return the message with its calls, and those of the message before that it answers, named by their places."""
+    """Return the message with the ids of its calls, and of the calls that it answers, replaced by their positions."""
     own = _places(said)
     asked = {} if before is None else _places(before)
     return msgspec.structs.replace(said, content=tuple(_normal(block, own, asked) for block in said.content))
 
 
 def digests_after(digest: bytes, messages: Sequence[Said], before: Said | None) -> list[bytes]:
-    """Return the digest of a conversation, and those of the same as it goes on, after each of the messages."""
+    """Return the digest of a conversation, and its digests after each further message."""
     digests = [digest]
     for said in messages:
         digests.append(hashlib.sha256(digests[-1] + _encode(normal(said, before))).digest())
@@ -37,20 +37,20 @@ def digests_after(digest: bytes, messages: Sequence[Said], before: Said | None) 
 
 
 def key_of(digest: bytes, setting: Setting) -> bytes:
-    """Return what requests have in common that may have the same answer; their models are compared separately."""
+    """Return the key of requests that may have the same answer; their models are compared separately."""
     told = msgspec.structs.replace(setting, model=None, max_tokens=None)
     return hashlib.sha256(digest + _encode(told)).digest()
 
 
 def models_agree(asked: str | None, recorded: str | None) -> bool:
-    """Return whether an answer of the one may stand for one of the other; where none is named, any may."""
+    """Return whether an answer of one model may stand for one of the other; a model that is not named matches any."""
     return asked is None or recorded is None or asked == recorded
 
 
 class Request:
-    """What one agent asks, as it is compared: without keys, and with what it had in common with its last request.
+    """An agent's request as it is compared: without keys, and sharing the digests of the agent's last request.
 
-    `digests` has the digest of each beginning of the conversation: of none of it first, of all of it last.
+    `digests` holds the digest of each beginning of the conversation: of the empty one first, of the whole last.
     """
 
     def __init__(self, setting: Setting) -> None:
@@ -62,7 +62,7 @@ class Request:
         self.digests: list[bytes] = [NOTHING]
 
     def ask(self, messages: Sequence[Said], redactor: Redactor) -> bytes:
-        """Take this for the conversation, and return its digest; keys in it that can be recognised are known then."""
+        """Set the conversation, and return its digest; keys in it that can be recognised are hidden from then on."""
         same = common(messages, self._raw)
         if self._secrets is None:
             redactor.search(self._given)
@@ -78,18 +78,18 @@ class Request:
 
 
 def common(these: Iterable[Said], those: Iterable[Said]) -> int:
-    """Return how many messages the conversations have in common, from the first on, ids and all."""
+    """Return how many messages, from the first on, are equal in both conversations, including ids."""
     same = takewhile(lambda pair: pair[0] is pair[1] or pair[0] == pair[1], zip(these, those, strict=False))
     return sum(1 for _ in same)
 
 
 def alike(these: Sequence[Said], those: Sequence[Said]) -> int:
-    """Return how many messages the conversations have in common, from the first on, whatever the ids."""
+    """Return how many messages, from the first on, are equal in both conversations, ignoring ids."""
     return common(_normals(these), _normals(those))
 
 
 def difference(asked: Sequence[Said], setting: Setting, recorded: Sequence[Said], recorded_setting: Setting) -> str:
-    """Say where a request differs first from a recorded one, and how."""
+    """Return a description of the first difference between a request and a recorded one."""
     for name in ("system", "tools", "mcp_servers", "api_tools"):
         one, other = getattr(setting, name), getattr(recorded_setting, name)
         if one != other:
@@ -106,7 +106,7 @@ def difference(asked: Sequence[Said], setting: Setting, recorded: Sequence[Said]
 
 
 def told(said: Said) -> str:
-    """Return who says what, in a few words."""
+    """Return the role and an excerpt of a message."""
     texts = "".join(block.text if isinstance(block, TextBlock) else f"({_kind(block)})" for block in said.content)
     return f"{said.role}: {_excerpt(texts, 0)}"
 
@@ -127,7 +127,7 @@ def _shown_block(one: Block | None, other: Block | None) -> str:
 
 
 def _shown(one: object, other: object) -> str:
-    """Return what the first place looks like at which the one is not as the other."""
+    """Return an excerpt of the one around the first place where it differs from the other."""
     text, against = (value if isinstance(value, str) else _encode(value).decode() for value in (one, other))
     pairs = zip_longest(text, against)
     place = next((number for number, (own, its) in enumerate(pairs) if own != its), 0)

@@ -1,4 +1,4 @@
-"""Recording: an environment around another one, which goes on as if it were alone; and the choice to replay it."""
+"""Records the requests and answers of an environment by wrapping it; and the choice between recording and replay."""
 
 from __future__ import annotations
 
@@ -50,21 +50,21 @@ from reenact.domain.stream.events import (
 )
 
 _QUESTIONS = (UserMessage.event_type, TurnStarted.event_type)
-"""What may begin a turn: an environment may act on either."""
+"""The events that may begin a turn: an environment may act on either."""
 _OF_LOOP = frozenset({StepStarted.event_type, ToolStarted.event_type})
-"""What only environments hear that run tools; who hears it besides would make one of any."""
+"""Events that only environments with tools subscribe to; subscribing for another would make it look like one."""
 
 
 class RecordingFactory:
-    """Makes the environments `of` another factory, and records what they are asked and say in one file.
+    """Makes the environments `of` another factory, and records their requests and answers in one file.
 
-    `of` may also be a provider of drivers, or how to reach Claude. The file is there, whole, after the first answer
-    and after each further one; `existing` says whether one that is there already is then replaced, or continued.
-    No API key and no header is written. The other environments do all they do without it.
+    `of` may also be a provider of drivers, or how to reach Claude. The file is complete after the first answer and
+    after each further one; `existing` says whether a file that exists already is replaced or continued. No API key and
+    no header is written. The other environments work as they do without recording.
 
     Raises:
-        RecordingError: there can be no file of this path; or it is to be continued, and is not a recording.
-        ConfigurationError: this is nothing that could be recorded.
+        RecordingError: a file of this path cannot be made; or it is to be continued, and is not a recording.
+        ConfigurationError: `of` cannot be recorded.
     """
 
     def __init__(
@@ -90,7 +90,7 @@ class RecordingFactory:
         return RecordingEnvironment(self._factory.create(config), recorder)
 
     def dispose(self) -> None:
-        """Dispose of the other factory, if it can be, and close the file. Idempotent."""
+        """Dispose of the other factory, if it has a `dispose`, and close the file. Idempotent."""
         dispose = getattr(self._factory, "dispose", None)
         try:
             if callable(dispose):
@@ -112,14 +112,14 @@ def _factory_of(of: object) -> EnvironmentFactory:
 
 
 class RecordedEnvironment:
-    """Keeps in a JSON file what agents asked of their environment and what it said, and says it again without it."""
+    """Records the requests to environments and their answers in a JSON file, and replays them from it."""
 
     record = RecordingFactory
     replay = ReplayFactory
 
 
 class RecordingEnvironment(EnvironmentProxy):
-    """The other environment, recorded on its way in and on its way out."""
+    """Another environment, whose receptor and effector are recorded."""
 
     def __init__(self, environment: Environment, recorder: Recorder) -> None:
         self._recorder = recorder
@@ -127,7 +127,7 @@ class RecordingEnvironment(EnvironmentProxy):
         super().__init__(environment, _RecordedReceptor(environment.receptor, recorder), self._recorded)
 
     def dispose(self) -> None:
-        """Dispose of the other environment; what is under way is recorded as far as it has come. Idempotent."""
+        """Dispose of the other environment; unfinished work is recorded as far as it has come. Idempotent."""
         self._recorded.disconnect()
         self._recorder.finish()
         super().dispose()
@@ -143,7 +143,7 @@ class _RecordedReceptor:
 
 
 class _RecordedProducer:
-    """Records what is emitted before it is passed on, and takes it back if nobody heard it."""
+    """Records events before it passes them on, and takes the record back if the runtime dropped them."""
 
     def __init__(self, producer: SystemBusProducer, recorder: Recorder) -> None:
         self._producer = producer
@@ -185,14 +185,14 @@ class _RecordedEffector:
 
 
 class _RecordedConsumer(ConsumerProxy):
-    """Records what the effector is asked, before it hears it."""
+    """Records the events of the effector before it receives them."""
 
     def __init__(self, consumer: SystemBusConsumer, recorder: Recorder) -> None:
         super().__init__(consumer, self._recording)
         self._recorder = recorder
 
     def record(self, envelope: Envelope) -> None:
-        """Record what the event begins or ends; once, however many hear it."""
+        """Record what the event begins or ends; only once, however many handlers receive it."""
         turn_id = envelope.context.turn_id or ""
         match envelope.data:
             case UserMessage() | TurnStarted():
@@ -227,13 +227,13 @@ class _RecordedConsumer(ConsumerProxy):
             raise
 
     def _failed(self, envelope: Envelope, error: Exception) -> None:
-        """Record what the runtime is going to say for an effector that raised."""
+        """Record the event that the runtime is going to emit for an effector that raised."""
         self._recorder.say((failure_on(envelope, error),), envelope.context.turn_id)
 
 
 @dataclass(eq=False)
 class _OpenExchange:
-    """A request that has been made, and what was said to it so far."""
+    """A request that has been made, and its answer so far."""
 
     entry: Exchange
     began: float
@@ -252,7 +252,7 @@ class _OpenRun:
 
 @dataclass(frozen=True, eq=False)
 class Recorded:
-    """What was recorded at once: the events of an exchange from `start` on, and the results of calls."""
+    """What one call of `say` recorded: events of an exchange from `start` on, and results of calls."""
 
     exchange: _OpenExchange | None
     start: int
@@ -260,7 +260,7 @@ class Recorded:
 
 
 class Recorder:
-    """Records what one environment is asked and says. Thread-safe."""
+    """Records the requests and answers of one environment. Thread-safe."""
 
     def __init__(self, file: RecordingFile, session_id: str, setting: Setting) -> None:
         self._file = file
@@ -272,7 +272,7 @@ class Recorder:
         self._runs: dict[str, _OpenRun] = {}
 
     def ask(self, turn_id: str, step: int, messages: Sequence[Said]) -> None:
-        """Begin an exchange, unless this one has begun already."""
+        """Begin an exchange, unless it has begun already."""
         with self._lock:
             last = None if self._exchange is None else self._exchange.entry
             if last is not None and (last.turn, last.step) == (turn_id, step):
@@ -292,7 +292,7 @@ class Recorder:
             self._exchange, self._asked = _OpenExchange(entry, time.perf_counter()), messages
 
     def call(self, turn_id: str, call: ToolStarted) -> None:
-        """Begin a call."""
+        """Begin a call, unless it has begun already."""
         with self._lock:
             if call.id not in self._runs:
                 asked_by = None if self._exchange is None else self._exchange.entry.number
@@ -301,7 +301,7 @@ class Recorder:
                 self._runs[call.id] = _OpenRun(entry, turn_id, time.perf_counter())
 
     def say(self, events: Sequence[StreamData], turn_id: str | None) -> Recorded:
-        """Record what was said; what ends an exchange or a call is on the disk when this returns."""
+        """Record emitted events; an exchange or a call that they end is on disk when this returns."""
         with self._lock:
             exchange, runs = self._open_in(turn_id), list[int]()
             start = 0 if exchange is None else len(exchange.events)
@@ -317,7 +317,7 @@ class Recorder:
             return Recorded(exchange, start, tuple(runs))
 
     def take_back(self, recorded: Recorded) -> None:
-        """Record that nobody heard this, because its turn was over."""
+        """Record that these events were dropped because their turn was over."""
         with self._lock:
             for number in recorded.runs:
                 self._file.add(Cut(number))
@@ -329,7 +329,7 @@ class Recorder:
                 del recorded.exchange.events[recorded.start :]
 
     def finish(self, turn_id: str | None = None) -> None:
-        """Record that the turn is over, or all is: what is under way of it goes no further."""
+        """Record that the turn, or all turns, are over: unfinished exchanges and calls are written as incomplete."""
         with self._lock:
             if self._exchange is not None and turn_id in (None, self._exchange.entry.turn):
                 self._end(complete=False)

@@ -1,4 +1,4 @@
-"""Replaying: an environment that answers from a recording."""
+"""An environment that answers from a recording."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class RecordedAnswer:
         self._ended: dict[int, asyncio.Event] = defaultdict(asyncio.Event)
 
     def take(self, call_id: str, name: str, arguments: Mapping[str, object]) -> ToolRun | None:
-        """Return the run of the call, which is being made now; each run is returned once."""
+        """Return the run of a call that is now being made; each run is returned once."""
         run = _run_of(self._left, call_id, name, arguments)
         if run is not None:
             self._left.remove(run)
@@ -55,12 +55,12 @@ class RecordedAnswer:
         return run
 
     def end(self, run: ToolRun) -> None:
-        """Note that the result of the run is returned."""
+        """Note that the result of the run is being returned."""
         self._ended[run.number].set()
 
     async def wait_for_earlier(self, run: ToolRun, seconds: float) -> None:
-        """Wait for the calls that ended before this one; only so many seconds for each that is not even made."""
-        if self.exchange is None or run.exchange is None:  # the others may be of any turn
+        """Wait for the calls that ended before this one; at most `seconds` for each that has not even started."""
+        if self.exchange is None or run.exchange is None:  # a run without an exchange may be of any turn
             return
         for earlier in takewhile(lambda one: one is not run, self._runs):
             try:
@@ -72,7 +72,7 @@ class RecordedAnswer:
 
 
 class RecordingIndex:
-    """The exchanges of a recording; each answers one request, or, with `repeat`, the last of alike ones any number.
+    """The exchanges of a recording. Each answers one request; with `repeat`, the last of equal ones answers any number.
 
     Thread-safe.
     """
@@ -94,20 +94,20 @@ class RecordingIndex:
             return len(self._exchanges) - len(self._used)
 
     def hide(self, key: str | None) -> None:
-        """Compare without this key from now on, on both sides, and show it in no message."""
+        """Compare without this key from now on, in requests and recording, and show it in no message."""
         with self._lock:
             self._redactor.learn(key)
 
     def shown(self, text: str) -> str:
-        """Return the text without the keys that are known."""
+        """Return the text without the known keys."""
         with self._lock:
             return self._redactor.text(text)
 
     def answer(self, request: Request, messages: Sequence[Said], *, session: str | None) -> RecordedAnswer:
-        """Return what answers the request: of several alike, the first that is left, of that recorded session if any.
+        """Return the answer to the request: of equal requests, the first unused one, with `session` preferred.
 
         Raises:
-            RecordingError: nothing does; the message says what comes nearest, and where it differs.
+            RecordingError: no request matches; the message describes the nearest one, and where it differs.
         """
         with self._lock:
             digest = self._ask(request, messages)
@@ -130,7 +130,7 @@ class RecordingIndex:
             return self._answer_of(chosen)
 
     def answer_at_end(self, request: Request, conversation: Sequence[Said]) -> RecordedAnswer:
-        """Return the exchange whose answer this conversation ends with, as after a restart; or all calls there are."""
+        """Return the exchange whose answer ends this conversation, as after a restart; if there is none, all calls."""
         if conversation:
             with self._lock:
                 self._ask(request, conversation)
@@ -142,7 +142,7 @@ class RecordingIndex:
         return RecordedAnswer(None, self._runs)
 
     def run_without_exchange(self, call_id: str, name: str, arguments: Mapping[str, object]) -> ToolRun | None:
-        """Return a run of the call that was recorded after a restart, when no exchange was known; each of them once."""
+        """Return a run of the call that was recorded after a restart without an exchange; each is returned once."""
         with self._lock:
             found = _run_of(self._without_exchange, call_id, name, arguments)
             if found is not None and not self._repeat:
@@ -159,7 +159,7 @@ class RecordingIndex:
         return RecordedAnswer(exchange, (run for run in self._runs if run.exchange == exchange.number))
 
     def _build(self) -> None:
-        """Build the index anew, without the keys that are known by now."""
+        """Rebuild the index without the keys that are known by now."""
         self._secrets = self._redactor.secrets
         self._messages: dict[int, tuple[Said, ...]] = {}
         self._settings: dict[int, Setting] = {}
@@ -186,7 +186,7 @@ class RecordingIndex:
         return messages
 
     def _in_common(self, request: Request) -> dict[int | None, int]:
-        """Return with how many messages of each exchange's conversation the request begins, whatever the ids."""
+        """Return how many messages the request has in common with each exchange's conversation, from the first on."""
         places = {digest: place for place, digest in enumerate(request.digests)}
         counts: dict[int | None, int] = {None: 0}
         for exchange in self._exchanges.values():
@@ -225,7 +225,7 @@ def _described(asked: Sequence[Said]) -> str:
 
 
 def _as_heard(entries: Sequence[Entry]) -> tuple[dict[int, Exchange], tuple[ToolRun, ...]]:
-    """Return the exchanges in the order in which they were asked, and the calls in the order in which they ended."""
+    """Return the exchanges in the order of the requests, and the calls in the order in which they ended."""
     exchanges: dict[int, Exchange] = {}
     runs: dict[int, ToolRun] = {}
     for entry in entries:
@@ -258,13 +258,14 @@ _GRACE = 1.0
 class ReplayFactory:
     """Makes environments that answer from the file of a recording.
 
-    A request is answered by the recorded one with the same conversation, system prompt, tools and, where both name
-    one, model; alike ones in the order in which they were recorded. One that is not there fails its turn with an
-    `error` of the type `recording_mismatch`, as does one more than there are, unless with `repeat` the last answer
-    is given again. What was cut short by an interrupt waits for one at the same place.
+    A request is answered by the recorded one with the same conversation, system prompt, tools and, where both name one,
+    model; equal ones in the order in which they were recorded. A request that is not in the recording fails its turn
+    with an `error` of the type `recording_mismatch`; so does one that is made more often than it was recorded, unless
+    `repeat` is set, which gives the last answer again. A recorded answer that was cut short by an interrupt waits for
+    an interrupt at the same place.
 
-    `delays` is False for none, True for those of the recorded run, or a factor of these. No tool is run: calls have
-    their recorded results, unless `run_tools`.
+    `delays` is False for none, True for those of the recorded run, or a factor of these. No tool is run: calls return
+    their recorded results, unless `run_tools` is set.
 
     Raises:
         RecordingError: the file cannot be read, is not a recording, is of another version, or is damaged.
@@ -298,7 +299,7 @@ class ReplayFactory:
 
 
 class ReplayEnvironment(ModelEnvironment):
-    """An environment for one agent that says what the recording holds."""
+    """An environment for one agent that replays the recording."""
 
     def __init__(self, config: EnvironmentConfig, player: Player, *, run_tools: bool) -> None:
         replayed = config if run_tools else msgspec.structs.replace(config, tools=player)
@@ -307,19 +308,19 @@ class ReplayEnvironment(ModelEnvironment):
 
     @property
     def effector(self) -> ReplayEffector:
-        """The way out, which leads to a file."""
+        """The effector, which plays from a file."""
         return self._replaying
 
 
 class ReplayEffector(ModelEffector):
-    """Lets the player hear the turns of its agent."""
+    """Gives the player access to its agent's conversation."""
 
     def __init__(self, actor: pykka.ActorRef[EffectorActor], player: Player) -> None:
         super().__init__(actor)
         self._player = player
 
     def connect(self, consumer: SystemBusConsumer) -> None:
-        """Answer the turns that this consumer hears of."""
+        """Answer the turns that this consumer delivers."""
         self._player.consumer = consumer
         replayed = ConsumerProxy(consumer, lambda handler: handler)
         replayed.must_compress = lambda: False  # a summary is in the recording, like every other event
@@ -327,7 +328,7 @@ class ReplayEffector(ModelEffector):
 
 
 class Player(Toolbox):
-    """Replays answers as a driver, and the results of calls as a toolbox. Everything here runs on the outside loop."""
+    """Replays answers as a driver, and results of calls as a toolbox. Everything here runs on the outside loop."""
 
     def __init__(self, config: EnvironmentConfig, index: RecordingIndex, factor: float) -> None:
         super().__init__()
@@ -339,7 +340,7 @@ class Player(Toolbox):
         self._answer: RecordedAnswer | None = None
 
     async def send_message(self, *, messages: Sequence[Said], on_event: OnEvent, **_: object) -> None:
-        """Report what answers the conversation, or an `error` that says why nothing does."""
+        """Report the recorded answer, or an `error` that says why there is none."""
         began = asyncio.get_running_loop().time()
         try:
             self._answer = answer = self._index.answer(self._request, messages, session=self._session)
@@ -351,7 +352,7 @@ class Player(Toolbox):
             await self._say(answer.exchange, on_event, began)
 
     def interrupt(self) -> None:
-        """Do nothing: the cancellation of the task is enough."""
+        """Do nothing: the cancellation of the task stops the replay."""
 
     async def call(
         self,
@@ -361,7 +362,7 @@ class Player(Toolbox):
         *,
         timeout: float | None = None,  # noqa: ASYNC109 - as in a toolbox
     ) -> ToolOutcome:
-        """Return the recorded outcome of the call, once those that came before it have been returned."""
+        """Return the recorded outcome of the call, after the calls that ended before it have returned."""
         if self._answer is None:
             conversation = () if self.consumer is None else self.consumer.conversation()
             self._answer = self._index.answer_at_end(self._request, conversation)
@@ -394,5 +395,5 @@ def _is_factor(value: object) -> bool:
 
 
 async def _for_ever() -> None:
-    """Wait until this is cancelled: what was cut short in the recorded run goes on until it is cut short here."""
+    """Wait until this task is cancelled: work that was cut short in the recorded run is cut short here too."""
     await asyncio.get_running_loop().create_future()

@@ -22,10 +22,10 @@ from reenact.domain.tools import InvalidArgumentsError, is_array, is_json, is_pr
 
 
 class ToolContext(msgspec.Struct, frozen=True, kw_only=True):
-    """Whose call is being run: a tool that has a parameter of this type is given it, and the model knows nothing of it.
+    """The call that is being run. A tool receives it in a parameter of this type, which the model does not see.
 
-    `idempotency_key` is the same when the call is run again after a crash: hand it to services that take one, and the
-    effect happens once. Outside of an agent all of it is empty.
+    `idempotency_key` is the same when the call is run again after a crash: pass it to services that take one, so that
+    the effect happens only once. Outside of an agent all fields are empty.
     """
 
     session_id: str = ""
@@ -66,14 +66,14 @@ _SPHINX = re.compile(
 )
 _SPHINX_ENTRY = re.compile(r"^:\w+[ \t]+(?:[^:\n]*[ \t])?\*{0,2}(\w+)[ \t]*:(.*(?:\n.*)*)")
 _STYLES = ((_GOOGLE, _GOOGLE_ENTRY), (_NUMPY, _NUMPY_ENTRY), (_SPHINX, _SPHINX_ENTRY))
-"""For each style what finds a section about parameters, and the names and the text of an entry in it."""
+"""For each docstring style, a pattern for a section about parameters, and one for an entry in it."""
 
 
 class Parameters:
-    """What a function takes. `types` has the arguments that the model gives, by name, in the order of the signature.
+    """The parameters of a function. `types` maps the arguments that the model gives to their types, in signature order.
 
-    `schema` describes them; `required` ones have no default. `context` names the parameter that is given the
-    `ToolContext`, if there is one.
+    `schema` describes them; `required` ones have no default. `context` names the parameter that receives the
+    `ToolContext`, or is empty.
     """
 
     __slots__ = ("_struct", "context", "required", "schema", "types")
@@ -94,10 +94,10 @@ class Parameters:
             self.schema = schema_of(self._struct, texts, defaults, _model_schema)
         except (TypeError, NameError) as error:
             raise _unsupported(tool, types, error) from error
-        msgspec.msgpack.Decoder(self._struct)  # msgspec learns it before several threads convert to it
+        msgspec.msgpack.Decoder(self._struct)  # msgspec prepares the type here, before several threads convert to it
 
     def read(self, arguments: Mapping[str, object]) -> dict[str, object]:
-        """Return the arguments as the function takes them; those that are not given are left to its defaults.
+        """Return the arguments as the function takes them; missing ones are left to its defaults.
 
         Raises:
             msgspec.ValidationError: they do not fit.
@@ -108,7 +108,7 @@ class Parameters:
 
 
 def parameters_of(tool: str, function: AnyFunction, docs: Mapping[str, str], names: Mapping[str, object]) -> Parameters:
-    """Return what the function takes; `docs` describes parameters, `names` are those known where the tool is made.
+    """Return a function's parameters; `docs` holds their descriptions, `names` the names that annotations may use.
 
     Raises:
         ConfigurationError: a model could not give the function its arguments; the message names the parameter.
@@ -129,7 +129,7 @@ def parameters_of(tool: str, function: AnyFunction, docs: Mapping[str, str], nam
 
 
 def read_docstring(docstring: str | None) -> tuple[str, dict[str, str]]:
-    """Return the docstring without what it says of parameters, and that by the parameters' names."""
+    """Return the docstring without its sections about parameters, and the descriptions of parameters by name."""
     text = f"{inspect.cleandoc(docstring or '')}\n"
     parameters: dict[str, str] = {}
     for section, entry in _STYLES:
@@ -160,10 +160,11 @@ def _is_model(kind: object) -> TypeGuard[_Model]:
 def model_argument(kind: object, value: object) -> object:
     """Return the pydantic model of this type that the JSON value describes.
 
-    Models are known by their methods, so that nothing is imported for them; types without a schema were refused before.
+    Models are recognised by their methods, so that pydantic is not imported; types without a schema were refused
+    before.
 
     Raises:
-        ValueError: the value does not describe one; the message says for each place why.
+        ValueError: the value does not fit the model; the message says why for each place.
     """
     try:
         assert _is_model(kind)
@@ -181,7 +182,7 @@ def _told(error: _Complaint) -> str:
 
 
 def _model_schema(kind: object) -> JsonDict:
-    """Return the JSON Schema of a pydantic model; what it defines stands in its `$defs`.
+    """Return the JSON Schema of a pydantic model, with its definitions in `$defs`.
 
     Raises:
         NotImplementedError: the type is not a model.
@@ -203,7 +204,7 @@ def _signature(tool: str, function: AnyFunction) -> Iterator[inspect.Parameter]:
 
 
 def _checked(tool: str, function: AnyFunction, parameter: inspect.Parameter, names: Mapping[str, object]) -> object:
-    """Return the type of a parameter that a model can give, or is given by us."""
+    """Return the type of a parameter, checked to be one that a model can give or that is the `ToolContext`."""
     name = parameter.name
     if parameter.kind in _NOT_BY_NAME:
         raise _refused(tool, name, _NOT_BY_NAME[parameter.kind])
@@ -218,7 +219,7 @@ def _checked(tool: str, function: AnyFunction, parameter: inspect.Parameter, nam
 
 
 def _resolved(function: AnyFunction, parameter: inspect.Parameter, names: Mapping[str, object]) -> object:
-    """Return the type of a parameter; what it names is looked for in `names`, then in the function's module."""
+    """Return a parameter's type; names in its annotation are looked up in `names`, then in the function's module."""
 
     def annotated() -> None: ...
 
@@ -229,7 +230,7 @@ def _resolved(function: AnyFunction, parameter: inspect.Parameter, names: Mappin
 
 
 def _description(hint: object) -> str:
-    """Return the text in `Annotated[…, "text"]`, or the `description` of what stands there; empty if there is none."""
+    """Return the text in `Annotated[…, "text"]`, or the `description` of an object there; empty if there is none."""
     if get_origin(hint) is not Annotated:
         return ""
     texts = (text if isinstance(text, str) else getattr(text, "description", None) for text in get_args(hint)[1:])
@@ -237,7 +238,7 @@ def _description(hint: object) -> str:
 
 
 def _with_formats(hint: object) -> object:
-    """Return the type with the format of each time in it, which msgspec leaves out of a schema."""
+    """Return the type with a format added to each datetime in it, which msgspec leaves out of the schema."""
     origin = get_origin(hint)
     inner = get_args(hint)
     if hint is datetime:
@@ -245,7 +246,7 @@ def _with_formats(hint: object) -> object:
     if origin is Annotated:
         return Annotated[(_with_formats(inner[0]), *inner[1:])]
     if origin in _UNIONS:
-        return typing.Union[tuple(map(_with_formats, inner))]  # noqa: UP007 - its members are not known before
+        return typing.Union[tuple(map(_with_formats, inner))]  # noqa: UP007 - its members are only known at run time
     if origin in _COLLECTIONS:
         return types.GenericAlias(origin, tuple(map(_with_formats, inner)))
     return hint
@@ -257,7 +258,7 @@ def _struct(types: Mapping[str, object], required: frozenset[str]) -> type[msgsp
 
 
 def _unsupported(tool: str, types: Mapping[str, object], error: Exception) -> ConfigurationError:
-    """Return an error that names the first parameter whose type has no schema, if one alone is at fault."""
+    """Return an error that names the first parameter whose type has no schema, if one parameter alone is the cause."""
     for name, hint in types.items():
         try:
             schema_of(_struct({name: hint}, frozenset({name})), {}, {}, _model_schema)
@@ -284,8 +285,8 @@ def schema_of(
 ) -> JsonDict:
     """Return the schema of the struct, with descriptions and defaults of its fields.
 
-    A reference is replaced by what it refers to, except where that refers to itself. `hook` gives the schemas of types
-    that msgspec does not know, or raises `NotImplementedError`.
+    A reference is replaced by its definition, unless that refers to itself. `hook` returns the schemas of types that
+    msgspec does not know, or raises `NotImplementedError`.
 
     Raises:
         TypeError, NameError: a type of the struct has no schema.
@@ -310,7 +311,7 @@ def schema_of(
 
 
 def schema_of_type(name: str, kind: object) -> JsonDict:
-    """Return the schema of an object with a value of this type under the name, and nothing else.
+    """Return the schema of an object with one member of this type and name.
 
     Raises:
         TypeError, NameError: the type has no schema.
@@ -319,7 +320,7 @@ def schema_of_type(name: str, kind: object) -> JsonDict:
 
 
 def _complete(field: JsonDict, text: str | None, default: object) -> None:
-    """Add what the signature and the docstring say of a field."""
+    """Add the description and the default to a field's schema."""
     if text:
         field["description"] = text
     try:
@@ -331,7 +332,7 @@ def _complete(field: JsonDict, text: str | None, default: object) -> None:
 
 
 def _inner_definitions(node: Json) -> Iterator[tuple[str, JsonDict]]:
-    """Yield the definitions in a schema, and those in these."""
+    """Yield the definitions in a schema, and the definitions in these."""
     if isinstance(node, dict) and isinstance(inner := node.get("$defs"), dict):
         yield from ((name, of) for name, of in inner.items() if isinstance(of, dict))
     for part in node.values() if isinstance(node, dict) else node if isinstance(node, list) else ():
@@ -339,10 +340,10 @@ def _inner_definitions(node: Json) -> Iterator[tuple[str, JsonDict]]:
 
 
 def _inlined(node: JsonDict, inline: Mapping[str, JsonDict]) -> JsonDict:
-    """Return the schema with the references to these definitions replaced by them."""
+    """Return the schema with references to these definitions replaced by the definitions."""
     if (name := _referred(node)) in inline:
         return _inlined({**inline[name], **{key: value for key, value in node.items() if key != "$ref"}}, inline)
-    # The discriminator of alternatives is OpenAPI's: it refers to definitions that replace the references to them.
+    # The discriminator of alternatives is OpenAPI's: it refers to definitions, which are inlined here.
     left_out = {"$defs"} if _ALTERNATIVES.isdisjoint(node) else {"$defs", "discriminator"}
     return {key: _inlined_part(value, inline) for key, value in node.items() if key not in left_out}
 
@@ -365,7 +366,7 @@ def _references(schema: JsonDict) -> set[str]:
 
 
 def _reachable(names: Iterable[str], definitions: Mapping[str, JsonDict]) -> set[str]:
-    """Return the names, and those of the definitions that they refer to, directly or through others."""
+    """Return the names, and the names of the definitions that these refer to, directly or through others."""
     found: set[str] = set()
     left = set(names)
     while left:
@@ -375,7 +376,7 @@ def _reachable(names: Iterable[str], definitions: Mapping[str, JsonDict]) -> set
 
 
 Step: TypeAlias = str | int | None
-"""From a value to one inside: a field, an index, or something inside that is not told."""
+"""A step from a value to one inside it: a field, an index, or None where the error message does not say."""
 
 _WHERE = re.compile(r"(?s)(.*) - at (?:`?key`? in )?`\$(.*)`")
 _STEP = re.compile(r"\.(\w+)|\[(\d+)\]|\[\.\.\.\]")
@@ -390,7 +391,7 @@ def read_arguments(tool: str, parameters: Parameters, arguments: object) -> dict
     """Return the arguments as the tool's function takes them.
 
     Raises:
-        InvalidArgumentsError: they do not fit; it names the tool, each argument, what came and what was expected.
+        InvalidArgumentsError: they do not fit; it names the tool, each argument, its value and what was expected.
     """
     if not is_mapping(arguments):
         raise InvalidArgumentsError(tool, [f"its arguments must be a JSON object; got {_shown(arguments)}"])
@@ -407,7 +408,7 @@ def read_arguments(tool: str, parameters: Parameters, arguments: object) -> dict
 
 
 def with_whole_numbers(value: object) -> object:
-    """Return the value with `5.0` as `5`: to JSON Schema both are integers."""
+    """Return the value with `5.0` replaced by `5`: JSON Schema regards both as integers."""
     if isinstance(value, float) and value.is_integer():
         return int(value)
     if is_mapping(value):
@@ -461,7 +462,7 @@ def _rule(what: str, steps: Sequence[Step], schema: JsonDict) -> str:
 
 
 def _got(value: object, steps: Sequence[Step]) -> str:
-    """Return what stands at the place that is wrong, if that can be told."""
+    """Return the value at the place that is wrong, for the error message; empty if the place is not known."""
     for step in steps:
         parts = parts_of(value) or {}
         if step not in parts:
@@ -481,7 +482,7 @@ def _shown(value: object) -> str:
 
 
 def _schemas_at(steps: Sequence[Step], node: Json, whole: JsonDict) -> Iterator[JsonDict]:
-    """Yield the parts of the whole schema that describe what is at the end of the steps from the node."""
+    """Yield the subschemas that describe the value at the end of the steps from the node."""
     if not isinstance(node, dict):
         return
     if name := _referred(node):

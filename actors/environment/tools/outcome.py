@@ -1,4 +1,4 @@
-"""What becomes of a call: what a tool returned or raised, as the model is given it and as it is recorded."""
+"""The outcome of a call: a tool's result or error, as it is sent to the model and as it is recorded."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from reenact.domain.plain import Json, JsonDict, check_depth
 from reenact.domain.tools import is_array, is_object
 
 MAX_OUTPUT = 1_000_000
-"""Bytes of text, in UTF-8, that a model is given of one result; more is cut."""
+"""Bytes of text, in UTF-8, of one result that are sent to the model; the rest is cut off."""
 MAX_BLOCK = 10_000_000
 """Bytes, as JSON, of an image or a document in a result; a larger one is left out."""
 
@@ -30,9 +30,9 @@ _BEYOND_64_BITS = re.compile(r"\d{19}")
 class ToolOutcome(msgspec.Struct, frozen=True):
     """How a call ended.
 
-    `content` goes back to the model: text, or content blocks of the Messages API. `result` is the JSON value that is
-    recorded, from which `content` can be told again. `duration` is in seconds. A tool may return one itself, to report
-    a failure in its own words.
+    `content` is sent back to the model: text, or content blocks of the Messages API. `result` is the JSON value that is
+    recorded, from which `content` can be made again. `duration` is in seconds. A tool may return an outcome itself, to
+    report a failure in its own words.
     """
 
     content: Content = ""
@@ -42,14 +42,15 @@ class ToolOutcome(msgspec.Struct, frozen=True):
 
 
 class _UnfitError(Exception):
-    """A result holds what JSON does not have."""
+    """A result holds a value that JSON cannot represent."""
 
 
 def outcome_of(result: object, *, tool: str = "the tool", limit: int = MAX_OUTPUT) -> ToolOutcome:
-    """Return the outcome of a call that returned this.
+    """Return the outcome of a call that returned this result.
 
-    Text stays text, None is empty, a list of content blocks is handed on, all else becomes JSON. What cannot, such as
-    bytes or NaN, makes an error outcome. `limit` is in bytes of text; a longer one is cut, and says so.
+    Text stays text, None is empty, a list of content blocks is passed on, any other value becomes JSON. A value that
+    JSON cannot represent, such as bytes or NaN, makes an error outcome. `limit` is in bytes of text; a longer text is
+    cut, and says so.
     """
     try:
         if isinstance(result, ToolOutcome):
@@ -63,17 +64,17 @@ def outcome_of(result: object, *, tool: str = "the tool", limit: int = MAX_OUTPU
 
 
 def failure(why: str, *, limit: int = MAX_OUTPUT) -> ToolOutcome:
-    """Return the outcome of a call that failed, with what the model is told of it."""
+    """Return the outcome of a call that failed, with this text for the model."""
     text = _cut(why.encode("utf-8", "backslashreplace").decode(), limit)
     return ToolOutcome(text, is_error=True, result=text)
 
 
 def told(error: BaseException) -> str:
-    """Return what a model is told of an exception: its type and its message."""
+    """Return the text by which a model is told of an exception: its type and its message."""
     kind = type(error).__name__
     try:
         message = str(error)
-    except Exception:  # noqa: BLE001 - an exception that cannot say what it is still has a type
+    except Exception:  # noqa: BLE001 - an exception whose text cannot be made still has a type
         message = ""
     return f"{kind}: {message}" if message else kind
 
@@ -82,7 +83,7 @@ def _outcome(value: Json, limit: int) -> ToolOutcome:
     found = [one for one in value if _is_block(one)] if isinstance(value, list) else []
     if found and found == value:
         blocks = tuple(_cut_blocks(found, limit))
-        check_result_content(blocks)  # or else the API would refuse the rest of the conversation for ever
+        check_result_content(blocks)  # otherwise the API would refuse every later request of the conversation
         return ToolOutcome(blocks, result=list(blocks)) if blocks else ToolOutcome()
     text = value if isinstance(value, str) else json_text(value)
     content = _cut(text, limit)
@@ -91,10 +92,10 @@ def _outcome(value: Json, limit: int) -> ToolOutcome:
 
 
 def _as_json(result: object) -> Json:
-    """Return the result as JSON has it, in copies of its own.
+    """Return the result as a JSON value, copied.
 
     Raises:
-        _UnfitError: JSON does not have it.
+        _UnfitError: JSON cannot represent it.
     """
     try:
         if isinstance(result, str):
@@ -114,12 +115,12 @@ def _as_json(result: object) -> Json:
 def _dumped(result: object) -> str:
     try:
         return _strictly(result)
-    except TypeError:  # keys that are not text, such as dates; msgspec knows more of them
+    except TypeError:  # keys that are not text, such as dates, of which msgspec knows more
         return _strictly(msgspec.to_builtins(result, builtin_types=_BYTES, str_keys=True, enc_hook=_inside))
 
 
 def _plain(value: object) -> object:
-    """Return what stands for a value that `json` does not know."""
+    """Return the replacement for a value that `json` does not know."""
     replaced = _replaced(value)
     if replaced is not value:
         return replaced
@@ -127,7 +128,7 @@ def _plain(value: object) -> object:
 
 
 def _inside(value: object) -> object:
-    """Return what stands for a value that msgspec does not know."""
+    """Return the replacement for a value that msgspec does not know."""
     replaced = _replaced(value)
     if replaced is value:
         raise _UnfitError(
@@ -154,7 +155,7 @@ def _replaced(value: object) -> object:
 
 
 def _sorted(values: Collection[str]) -> list[str]:
-    """Return the values, whatever they are, in an order that is the same in every process, if they have one."""
+    """Return the values in an order that is the same in every process, if they can be sorted."""
     try:
         return sorted(values)
     except TypeError:
@@ -174,7 +175,7 @@ def _looks_like_blocks(value: object) -> bool:
 
 
 def _is_block(value: object) -> TypeGuard[JsonDict]:
-    """Return whether the Messages API takes the value as a part of a result."""
+    """Return whether the Messages API accepts the value as a block of a result."""
     if not is_object(value):
         return False
     match value.get("type"):
@@ -190,7 +191,7 @@ def _is_block(value: object) -> TypeGuard[JsonDict]:
 
 
 def _cut_blocks(blocks: Sequence[JsonDict], limit: int) -> Iterator[JsonDict]:
-    """Yield the blocks, without those of blank text, which the API refuses, and with no more text than may be."""
+    """Yield the blocks, without blank texts, which the API refuses, and with no more text than the limit."""
     left = limit
     for block in blocks:
         if block["type"] == "text" and isinstance(text := block["text"], str):

@@ -1,4 +1,4 @@
-"""Running what may take long, block, or not end at all, without holding up anything else."""
+"""Runs code that may take long, block, or never end, without blocking anything else."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ from typing import Final, TypeVar
 T = TypeVar("T")
 
 LINGER = 1.0
-"""Seconds that a cancelled task is given for its clean-up before it is left alone."""
+"""Seconds that a cancelled task has for its clean-up before it is abandoned."""
 
 REST = 0.05
-"""Seconds for which a thread waits for another call before it ends."""
+"""Seconds for which an idle thread waits for another call before it ends."""
 
 _log = logging.getLogger("reenact.tools")
 _abandoned: Final[set[asyncio.Task[object]]] = set()
 
 
 class ExpiredError(Exception):
-    """What was waited for did not end in time; it was given up."""
+    """The awaited work did not end in time, and was given up."""
 
 
 class EscapedError(Exception):
-    """A tool raised what is not meant for its caller, such as `SystemExit`, which would have ended the loop."""
+    """A tool raised an exception that would end the event loop, such as `SystemExit`."""
 
     def __init__(self, error: BaseException) -> None:
         super().__init__(repr(error))
@@ -38,7 +38,7 @@ class EscapedError(Exception):
 
 
 async def awaited(work: Awaitable[T]) -> T:
-    """Return what the awaitable returns; what would end the loop is raised as `EscapedError`."""
+    """Return the awaitable's result; an exception that would end the loop is raised as `EscapedError`."""
     try:
         return await work
     except (Exception, asyncio.CancelledError, GeneratorExit):
@@ -48,10 +48,10 @@ async def awaited(work: Awaitable[T]) -> T:
 
 
 async def in_thread(call: Callable[[], T], name: str) -> T:
-    """Return what the call returns, made on a thread that has nothing else to do, with a copy of the caller's context.
+    """Return the call's result; the call runs on a thread of its own, with a copy of the caller's context.
 
-    Calls that never end keep no other one waiting, since there is no limit to such threads. Nobody waits for the thread
-    once this is cancelled, and it does not keep the process from ending; its late result is dropped.
+    There is no limit to such threads, so calls that never end do not delay others. When this is cancelled, the thread
+    is not waited for, and its late result is dropped; it does not keep the process from ending.
     """
     loop = asyncio.get_running_loop()
     done: asyncio.Future[T] = loop.create_future()
@@ -61,9 +61,9 @@ async def in_thread(call: Callable[[], T], name: str) -> T:
         try:
             settle = partial(_settle, done, context.run(call))
         except Exception as error:  # noqa: BLE001 - raised again where it is awaited
-            escaped = isinstance(error, StopIteration)  # no future takes that one
+            escaped = isinstance(error, StopIteration)  # a future does not accept that one
             settle = partial(_fail, done, EscapedError(error) if escaped else error)
-        except BaseException as error:  # noqa: BLE001 - likewise, as something that does not end the loop
+        except BaseException as error:  # noqa: BLE001 - likewise, as an exception that does not end the loop
             settle = partial(_fail, done, EscapedError(error))
         with contextlib.suppress(RuntimeError):  # the loop has been closed meanwhile
             loop.call_soon_threadsafe(settle)
@@ -77,10 +77,10 @@ async def in_thread(call: Callable[[], T], name: str) -> T:
 
 
 class _Caller:
-    """A thread that makes one call after the other, and ends when there is none for a while."""
+    """A thread that makes one call after the other, and ends when there is no other for a while."""
 
-    # `make` is called by whoever asks for a call, `_make_all` runs on the thread. While it rests, the caller is in
-    # `_resting`, and the thread waits for `_gate`, which is opened once `_run` is there.
+    # `make` is called by the thread that wants a call made; `_make_all` runs on the worker thread. An idle caller is in
+    # `_resting`, and its worker thread waits for `_gate`, which is released once `_run` is set.
 
     def __init__(self) -> None:
         self._run: Callable[[], None] | None = None
@@ -89,7 +89,7 @@ class _Caller:
         self._gate.acquire()
 
     def make(self, run: Callable[[], None], name: str) -> None:
-        """Make the call; nobody else may have one made until it rests."""
+        """Make the call; no one else may use this caller until it is idle again."""
         self._run = run
         if self._thread is None:
             self._thread = threading.Thread(target=self._make_all, name=name, daemon=True)
@@ -106,12 +106,12 @@ class _Caller:
             if not self._gate.acquire(timeout=REST):
                 try:
                     _resting.remove(self)
-                except ValueError:  # somebody has taken it just now
+                except ValueError:  # another thread has taken this caller just now
                     self._gate.acquire()
 
 
 _resting: Final[list[_Caller]] = []
-"""The threads that rest. Whoever pops one has it for itself: popping is atomic."""
+"""The idle threads. A thread that pops one owns it: popping is atomic."""
 os.register_at_fork(after_in_child=_resting.clear)
 
 
@@ -128,12 +128,12 @@ def _fail(done: asyncio.Future[T], raised: Exception) -> None:
 
 
 async def within(seconds: float | None, work: Coroutine[object, object, T]) -> T:
-    """Return what the coroutine returns, if it does so in time; None is without end.
+    """Return the coroutine's result, if it ends in time; a limit of None means no limit.
 
     It runs as a task, which is cancelled when the time is over or when this is cancelled.
 
     Raises:
-        ExpiredError: it did not.
+        ExpiredError: it did not end in time.
         EscapedError: it cancelled itself.
     """
     task = asyncio.ensure_future(work)
@@ -158,10 +158,10 @@ async def _given_up(task: asyncio.Task[object]) -> None:
     finally:
         if not task.done():
             _log.warning("%s goes on after its cancellation, and is left alone", task.get_name())
-            _abandoned.add(task)  # the loop itself does not keep it
+            _abandoned.add(task)  # the loop keeps only a weak reference
             task.add_done_callback(_forgotten)
         elif not task.cancelled():
-            task.exception()  # nobody else asks for it
+            task.exception()  # mark it as retrieved
 
 
 def _forgotten(task: asyncio.Task[object]) -> None:

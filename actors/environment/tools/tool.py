@@ -1,4 +1,4 @@
-"""A Python function as a tool."""
+"""Tools that are Python functions."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ _FIRST_OF_A_METHOD = "self"
 
 
 class Tool(Generic[P, R_co]):
-    """A function that a model can call: `spec` says what the model knows of it. Made by `tool`.
+    """A function that a model can call, with the `spec` by which the model knows it. Made by `tool`.
 
-    Called like a function it is the function. As an attribute of an instance it is a tool of that instance.
+    Calling it calls the function. As an attribute of an instance it is a tool of that instance.
     """
 
     __name__: str
@@ -56,21 +56,21 @@ class Tool(Generic[P, R_co]):
         return f"<tool {self.spec.name}>"
 
     def check_bound(self) -> None:
-        """Raise `ConfigurationError` if this is a method without its instance."""
+        """Raise `ConfigurationError` if this is a method without an instance."""
         if not self._bound:
             raise ConfigurationError(
                 f"tool {self.spec.name} is a method: give the one of an instance, such as `Things().{self.spec.name}`"
             )
 
     async def run(self, arguments: Mapping[str, object], context: ToolContext | None = None) -> object:
-        """Call the function as a model does, with arguments from JSON, and return what it returns.
+        """Call the function with arguments from JSON, as a model gives them, and return its result.
 
-        A coroutine function runs on this loop, any other one has a thread to itself.
+        A coroutine function runs on this loop, any other function on a thread of its own.
 
         Raises:
             InvalidArgumentsError: the arguments do not fit.
-            EscapedError: it raised what would end the loop, such as `SystemExit`.
-            Exception: whatever the function raises.
+            EscapedError: it raised an exception that would end the loop, such as `SystemExit`.
+            Exception: any exception that the function raises.
         """
         self.check_bound()
         values = read_arguments(self.spec.name, self._parameters, arguments)
@@ -90,7 +90,7 @@ def _is_tool(one: object) -> TypeGuard[AnyTool]:
 
 
 def as_tool(one: object) -> AnyTool:
-    """Return the tool, or the function as one; raise `ConfigurationError` if it is neither."""
+    """Return the tool, or make the function one; raise `ConfigurationError` if it is neither."""
     if _is_tool(one):
         one.check_bound()
         return one
@@ -108,7 +108,7 @@ class _Rules(TypedDict, total=False):
 
 
 class ToolSettings(_Rules, total=False):
-    """What `tool` takes besides the function."""
+    """The settings of `tool`."""
 
     name: str | None
     description: str | None
@@ -118,7 +118,7 @@ class ToolSettings(_Rules, total=False):
 def tool(function: Callable[P, R_co], /, **settings: Unpack[ToolSettings]) -> Tool[P, R_co]: ...
 @overload
 def tool(**settings: Unpack[ToolSettings]) -> Callable[[Callable[P, R_co]], Tool[P, R_co]]: ...
-def tool(  # pyright: ignore[reportInconsistentOverload] - what it returns keeps the function's parameters
+def tool(  # pyright: ignore[reportInconsistentOverload] - the returned tool keeps the function's parameters
     function: AnyFunction | None = None,
     /,
     *,
@@ -131,8 +131,8 @@ def tool(  # pyright: ignore[reportInconsistentOverload] - what it returns keeps
 ) -> AnyTool | Callable[[AnyFunction], AnyTool]:
     """Make a function a tool: `@tool`, `@tool(timeout=5)`, or `tool(function)`.
 
-    The model is told the function's name and docstring, unless `name` and `description` say otherwise, and the types
-    of its parameters, with what the docstring says of each. See `ToolSpec` for the rest.
+    The model sees the function's name and docstring, unless `name` and `description` are given, and the types of its
+    parameters, with their descriptions in the docstring. See `ToolSpec` for the other settings.
 
     Raises:
         ConfigurationError: a model could not call it; the message names the function and the parameter, and what to do.
@@ -170,13 +170,13 @@ def _made(
 
 
 def _names_around(frame: FrameType | None) -> Mapping[str, object]:
-    """Return what the caller of the function in this frame knows by name: classes may be local to it."""
+    """Return the local names of the caller of this frame's function, because annotations may use local classes."""
     caller = None if frame is None else frame.f_back
     return {} if caller is None else dict(caller.f_locals)
 
 
 def _inner(function: AnyFunction) -> AnyFunction:
-    """Return the function behind a tool that is made a tool again."""
+    """Return the function of a tool that is made a tool again."""
     return function.function if isinstance(function, Tool) else function
 
 
@@ -192,7 +192,7 @@ def _check_kind(function: object) -> None:
 
 
 def _written(function: AnyFunction) -> AnyFunction:
-    """Return the function as it was written: that of a partial, or how an object is called."""
+    """Return the function as it was written: that of a partial, or the `__call__` of an object."""
     inner: AnyFunction = function.func if isinstance(function, functools.partial) else function
     called: AnyFunction = type(inner).__call__
     return inner if inspect.isroutine(inner) else called
@@ -204,7 +204,7 @@ def _name_of(function: AnyFunction) -> str:
 
 
 def _is_method(function: AnyFunction) -> bool:
-    """Return whether the function is written in a class, and still to be bound to an instance."""
+    """Return whether the function is written in a class, and not yet bound to an instance."""
     where = str(getattr(function, "__qualname__", "")).rpartition(".")[0]
     if not where or where.endswith("<locals>") or inspect.ismethod(function):
         return False

@@ -1,7 +1,7 @@
-"""Tools by their names: those of one agent, which its model calls, and those that images name.
+"""Collections of tools by name: the tools of one agent, which its model calls, and those that images refer to.
 
-The log holds what a model is told of a tool, and no code. So the functions are handed in each time a runtime opens,
-with `Runtime.open(..., tools=[…])`, or with the image that is registered; an agent finds them by their names.
+The log holds the definitions of tools, and no code. So the functions are given each time a runtime opens, with
+`Runtime.open(..., tools=[…])`, or with the image that is registered; an agent finds them by their names.
 """
 
 from __future__ import annotations
@@ -35,18 +35,18 @@ Offered: TypeAlias = AnyTool | ToolSpec | MCPServer | MCPConnection | Callable[.
 
 
 class Toolbox:
-    """Tools by their names. It belongs to the loop that uses it first.
+    """Tools by name. It belongs to the event loop that uses it first.
 
-    Takes tools, plain functions, MCP servers, connections to such that others may use as well, and specs of tools whose
-    functions are not there: these are told to the model, and a call of one is answered with an error. `max_output` is
-    in bytes of text, of one result. If a tool that `policies` name turns out not to be among those of its server, the
-    server's tools that they do not name are not run: one of them may be meant.
+    Takes tools, plain functions, MCP servers, shared connections to MCP servers, and specs of tools without a function:
+    the model sees these, and a call of one is answered with an error. `max_output` is in bytes of text, of one result.
+    If `policies` name a tool that its server turns out not to have, the server's tools that no policy names are not
+    run: one of them may be meant.
     """
 
     def __init__(
         self, tools: Iterable[Offered] = (), *, max_output: int = MAX_OUTPUT, policies: Policies | None = None
     ) -> None:
-        """Take the tools.
+        """Add the tools.
 
         Raises:
             ConfigurationError: one is not a tool, or two have the same name.
@@ -63,7 +63,7 @@ class Toolbox:
             self._take(one)
 
     def specs(self) -> tuple[ToolSpec, ...]:
-        """Return what the model is told, always in the same order: as given, then each server's tools by name.
+        """Return the specs for the model, always in the same order: as given, then each server's tools by name.
 
         A server's tools are known once `connect` has returned.
         """
@@ -74,16 +74,16 @@ class Toolbox:
         return self._local.get(name) or self._remote.get(name)
 
     def check_tool(self, name: str) -> None:
-        """Raise `ToolUnavailableError` if only the spec of the tool is there, and not its function."""
+        """Raise `ToolUnavailableError` if only the spec of the tool is known, and its function is missing."""
         found = self.get(name)
         if isinstance(found, _Absent) and found.spec.handover is None:
             raise ToolUnavailableError(name)
 
     async def connect(self) -> dict[str, ReenactError]:
-        """Ask each server for its tools that has not been asked, or has new ones; return what went wrong, by server.
+        """List the tools of each server that has not listed them or reports a change; return the errors by server.
 
-        The tools of a server that cannot be reached now stay known if they were known before. Such a server is left
-        alone for a while, so that this returns at once.
+        The tools of a server that cannot be reached stay known if they were known before. Such a server is not
+        contacted for a while, so that this returns at once.
         """
         if not self._connections:
             return {}
@@ -116,19 +116,19 @@ class Toolbox:
         arguments: Mapping[str, object],
         context: ToolContext | None = None,
         *,
-        timeout: float | None = None,  # noqa: ASYNC109 - the outcome says so, instead of an exception
+        timeout: float | None = None,  # noqa: ASYNC109 - an outcome reports it, instead of an exception
     ) -> ToolOutcome:
-        """Run a tool; whatever goes wrong is an outcome too, which says it to the model. Only cancellation is raised.
+        """Run a tool; an error is an outcome too, which tells the model. Raises nothing but cancellation.
 
-        It is given `timeout` seconds, or those of its spec if they are fewer. A coroutine is then cancelled; a thread
-        goes on, unheard.
+        The tool has `timeout` seconds, or those of its spec if they are fewer. After that a coroutine is cancelled; a
+        thread goes on, and its result is dropped.
         """
         started = time.perf_counter()
         outcome = await self._outcome(name, arguments, context, timeout)
         return msgspec.structs.replace(outcome, duration=time.perf_counter() - started)
 
     async def aclose(self) -> None:
-        """Leave the servers that were given as servers, and end those that are programs. Idempotent."""
+        """Close the connections that were opened for given servers, which ends those that are programs. Idempotent."""
         await asyncio.gather(*(connection.aclose() for connection in self._own))
 
     async def __aenter__(self) -> Self:
@@ -139,7 +139,7 @@ class Toolbox:
         await self.aclose()
 
     def _not_held(self) -> dict[str, str]:
-        """Return by name why tools of servers may not run."""
+        """Return, by name, why tools of servers may not run."""
         unheld: dict[str, str] = {}
         for connection in self._connections.values():
             server, names = connection.server.name, [one.spec.name for one in connection.known]
@@ -187,7 +187,7 @@ class Toolbox:
             return failure(f"{name} did not finish within {seconds:g} s")
         except InvalidArgumentsError as error:
             return failure(str(error), limit=self._max_output)
-        except Exception as error:  # noqa: BLE001 - it is logged, and the model is told
+        except Exception as error:  # noqa: BLE001 - it is logged, and reported to the model
             raised = error.error if isinstance(error, EscapedError) else error
             _log.warning("tool %s has failed", name, exc_info=raised, extra={"tool": name})
             return failure(told(raised), limit=self._max_output)
@@ -199,7 +199,7 @@ class Toolbox:
 
 
 class _Absent:
-    """A tool that is known by its spec alone: what runs it was not handed in."""
+    """A tool of which only the spec is known: its function was not given."""
 
     def __init__(self, spec: ToolSpec) -> None:
         self.spec = spec
@@ -209,14 +209,14 @@ class _Absent:
 
 
 Runnable: TypeAlias = AnyTool | RemoteTool | _Absent
-"""What a toolbox holds: something with a spec that runs."""
+"""An entry of a toolbox: an object with a spec and a `run` method."""
 
 
 class ToolRegistry:
-    """The functions behind the tools that images name: those of one image, and those for all. Thread-safe."""
+    """The functions of the tools that images refer to: those of one image, and those for all images. Thread-safe."""
 
     def __init__(self, tools: Sequence[object] = ()) -> None:
-        """Take the tools that all images may name.
+        """Register the tools for all images.
 
         Raises:
             ConfigurationError: one is not a tool, or two have the same name.
@@ -228,7 +228,7 @@ class ToolRegistry:
         self._of_image: dict[tuple[str, str], AnyTool] = {}
 
     def with_specs(self, image: Image) -> Image:
-        """Return the image with plain functions made tools, and names put in place by the tools that bear them.
+        """Return the image with functions made tools, and names replaced by the registered tools.
 
         Raises:
             ConfigurationError: one cannot be a tool, or the runtime was opened without a tool of that name.
@@ -244,14 +244,14 @@ class ToolRegistry:
         return self._of_all[one] if isinstance(one, str) else one
 
     def add(self, image_id: str, image: Image) -> None:
-        """Keep the functions of an image's tools; those of a later image of the same id take their place."""
+        """Register the functions of an image's tools; those of a later image of the same id replace them."""
         with self._lock:
             for one in image.tools:
                 if isinstance(one, Tool):
                     self._of_image[image_id, one.spec.name] = one
 
     def find(self, image_id: str, definition: Definition) -> tuple[AnyTool | ToolSpec, ...]:
-        """Return the image's tools; where nobody has handed in the function, what is known of the tool without it."""
+        """Return the image's tools; for a tool without a registered function, only its spec."""
         with self._lock:
             return tuple(
                 self._of_image.get((image_id, spec.name))

@@ -1,1 +1,1 @@
-"""What drivers of models over HTTP share; messages have the shapes of the Messages API, in which they are recorded."""
+"""The common parts of drivers that reach models over HTTP; messages have the shapes of the Messages API."""

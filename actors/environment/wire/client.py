@@ -1,4 +1,4 @@
-"""What the HTTP clients of all APIs do alike: one SDK client per event loop, faults instead of what it raises."""
+"""The base of the HTTP clients of all APIs: one SDK client per event loop, and faults in place of SDK exceptions."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ Sdk = TypeVar("Sdk", bound=AbstractAsyncContextManager[object])
 _SHORTEST_SECRET = 6
 _DRAIN_SECONDS = 1.0
 _LINGER_SECONDS = 2.0
-"""How long is waited for what was used, once it is known why an answer has ended."""
+"""How many seconds to wait for the usage once the reason for the end of an answer has arrived."""
 
 
 class Response(Protocol):
-    """A response as both SDKs have it."""
+    """A response, as both SDKs have it."""
 
     @property
     def headers(self) -> Mapping[str, str]: ...
@@ -40,7 +40,7 @@ class Response(Protocol):
 
 
 class Reader(Protocol):
-    """Takes in an answer, event by event or whole. It `has_ended` when what is still missing is only what was used."""
+    """Takes in an answer, event by event or whole; when it `has_ended`, only the usage may still be missing."""
 
     @property
     def is_complete(self) -> bool: ...
@@ -52,12 +52,13 @@ class Reader(Protocol):
 
 
 class ApiClient(ABC, Generic[Sdk]):
-    """Makes a client of an SDK for the loop that asks for it, and closes it when it is disposed of or the loop ends.
+    """Makes an SDK client for each loop that needs one, and closes it when it is disposed of or the loop ends.
 
     Raises:
         MissingExtraError: the SDK is not installed.
-        ConfigurationError: there is no proxy where a variable says; the certificates that a variable names cannot be
-            read.
+        ConfigurationError: the address of a proxy in an environment variable is not valid; the certificates that a
+            variable
+        names cannot be read.
     """
 
     _kind = "an API"
@@ -78,12 +79,12 @@ class ApiClient(ABC, Generic[Sdk]):
                 loop.call_soon_threadsafe(_cancel_next, keeper)
 
     async def stream(self, path: str, request: Mapping[str, object], reader: Reader) -> None:
-        """Send the request, let the reader take in the answer, and return when that is complete.
+        """Send the request, pass the answer to the reader, and return when it is complete.
 
-        An answer that comes whole, as some proxies send it, is taken in like a stream, whatever either is labelled as.
+        An answer that arrives whole, as some proxies send it, is accepted as well, whatever its content type says.
 
         Raises:
-            Fault: there is no answer, or no whole one.
+            Fault: there is no answer, or an incomplete one.
         """
         client = self._connected()
         with self._faults():
@@ -94,7 +95,7 @@ class ApiClient(ABC, Generic[Sdk]):
                 await _read(response.aiter_bytes(), reader)
 
     def without_key(self, text: str) -> str:
-        """Return the text without the API key, should it be in there; a key of a few letters stands in any text."""
+        """Return the text with the API key removed, if it is long enough not to occur in ordinary text."""
         return text.replace(self._key, "…") if len(self._key) >= _SHORTEST_SECRET else text
 
     def _connected(self) -> Sdk:
@@ -107,19 +108,19 @@ class ApiClient(ABC, Generic[Sdk]):
 
     @abstractmethod
     def _made(self) -> Sdk:
-        """Return a new client of the SDK, which is imported here: that takes half a second."""
+        """Return a new SDK client; the SDK is imported here, because that takes half a second."""
 
     @abstractmethod
     def _posted(self, client: Sdk, path: str, request: Mapping[str, object]) -> AbstractAsyncContextManager[Response]:
-        """Send the request, and lend what is answered; redirects are not followed: they would take the key along."""
+        """Send the request, and yield the response; redirects are not followed, because they would forward the key."""
 
     @abstractmethod
     def _refusal(self, error: Exception) -> Fault | None:
-        """Return the fault, if the error says that the API refused the request."""
+        """Return the fault, if the error says that the API has refused the request."""
 
     @contextlib.contextmanager
     def _faults(self) -> Generator[None]:
-        """Make faults of what the SDK, its HTTP library and the reading of an answer raise."""
+        """Turn exceptions of the SDK, of its HTTP library and of the parsing of an answer into faults."""
         try:
             yield
         except MalformedEventError as error:
@@ -132,13 +133,13 @@ class ApiClient(ABC, Generic[Sdk]):
                 raise refusal from error
             error_type = type_of(error)
             if error_type not in RETRYABLE:
-                raise  # also what is a fault already
+                raise  # this includes faults
             is_silent = error_type == "timeout_error"
             told = silence(self._url, self._timeout, error) if is_silent else disconnection(self._url, error)
             raise Fault(error_type, told, again=True) from error
 
     def _told(self, said: str, response: Response) -> str:
-        """Return what a refusal says, or that there was one; and where a redirect leads, which is not followed."""
+        """Return the text of a refusal, or its status if it has none; with the target of a redirect, if it is one."""
         told = said or f"{shown(self._url)} answered with status {response.status_code}"
         if response.has_redirect_location:
             told += f" and sends requests on to {shown(response.headers['location'])}, where the key is not sent"
@@ -146,7 +147,7 @@ class ApiClient(ABC, Generic[Sdk]):
 
 
 def check_installed(module: str, what: str, extra: str) -> None:
-    """Raise `MissingExtraError` if the module is not there; it is not imported, for that takes half a second."""
+    """Raise `MissingExtraError` if the module is not installed; it is not imported, as that takes half a second."""
     if importlib.util.find_spec(module) is None:
         raise MissingExtraError(what, extra, f"no module named {module!r}")
 
@@ -163,7 +164,7 @@ async def _read(chunks: AsyncIterator[bytes], reader: Reader) -> None:
                 if reader.has_ended and limit.when() is None:
                     limit.reschedule(asyncio.get_running_loop().time() + _LINGER_SECONDS)
     if reader.is_complete:
-        with contextlib.suppress(Exception):  # the little that is left, so that the connection can be used again
+        with contextlib.suppress(Exception):  # read the rest, so that the connection can be used again
             async with asyncio.timeout(_DRAIN_SECONDS):
                 async for _ in chunks:
                     pass
@@ -175,7 +176,7 @@ async def _read(chunks: AsyncIterator[bytes], reader: Reader) -> None:
 
 @contextlib.contextmanager
 def _little_left(reader: Reader) -> Generator[None]:
-    """Forget what goes wrong when the answer is there, and only what was used for it is not."""
+    """Ignore an error that occurs when the answer has arrived, and only its usage is missing."""
     try:
         yield
     except Exception:
@@ -190,5 +191,5 @@ async def _keep(client: AbstractAsyncContextManager[object]) -> None:
 
 
 def _cancel_next(keeper: asyncio.Task[None]) -> None:
-    """Cancel the task after the step that it may be about to take: before its first one it would not close anything."""
+    """Cancel the task in the loop's next iteration; cancelled before its first step it would not close the client."""
     asyncio.get_running_loop().call_soon(keeper.cancel)

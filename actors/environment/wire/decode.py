@@ -1,4 +1,4 @@
-"""A message of the Messages API, put together from the events of its stream."""
+"""Builds a message of the Messages API from the events of its stream."""
 
 from __future__ import annotations
 
@@ -37,15 +37,15 @@ from reenact.domain.stream.events import (
 
 PAUSED = "pause_turn"
 _WORDS = {"text": TextDelta, "thinking": ThinkingDelta}
-"""The types of blocks that consist of words, and how these are reported."""
+"""The types of blocks that consist of text, with the events by which that is reported."""
 _TOLD = frozenset({*_WORDS, "tool_use"})
-"""The types of blocks that are reported as they come; others stand only in the whole message."""
+"""The types of blocks that are reported as they arrive; others are only part of the whole message."""
 _OF_A_CALL = frozenset({"type", "id", "name", "input"})
 _log = logging.getLogger(__name__)
 
 
 class _OpenBlock:
-    """A content block on its way. `fields` are as they came; what deltas added stands beside them."""
+    """A content block that is being received. `fields` are as they came; the content of deltas is kept apart."""
 
     def __init__(self, index: int | None, fields: JsonDict) -> None:
         self.index = index
@@ -53,7 +53,7 @@ class _OpenBlock:
         self.type = str(fields.get("type", ""))
         self.ended = False
         self.is_partial = False
-        """Whether something of the block is of a type that is not known."""
+        """Whether a part of the block has an unknown type."""
         self.text: list[str] = []
         self.json: list[str] = []
         self.signature = _optional_text(fields.get("signature"))
@@ -61,7 +61,7 @@ class _OpenBlock:
         self.citations = [one for one in citations if is_json_object(one)] if is_sequence(citations) else []
 
     def finished(self) -> Block | None:
-        """Return the block, or None if it is not whole."""
+        """Return the block, or None if it is not complete."""
         match self.type:
             case "text":
                 return TextBlock("".join(self.text), tuple(self.citations) or None)
@@ -78,22 +78,22 @@ class _OpenBlock:
 
     @property
     def is_call(self) -> bool:
-        """Whether the block is a call, of a tool of ours or of the API's own."""
+        """Whether the block is a call of a tool, either of ours or of the API's own."""
         return self.type.endswith("tool_use")
 
     @property
     def is_known(self) -> bool:
-        """Whether it is known how such a block goes on."""
+        """Whether the block's type is one whose deltas are known."""
         return self.type in {*_WORDS, "compaction"} or self.is_call
 
     @property
     def is_told(self) -> bool:
-        """Whether all that is in the block is reported as it comes."""
+        """Whether everything in the block is reported as it arrives."""
         return self.type in _TOLD and not self.citations
 
     @cached_property
     def input(self) -> JsonDict:
-        """The input of a call that has ended; what deltas said replaces what stood there."""
+        """The input of a call that has ended; the deltas' content replaces the initial input."""
         return input_of("".join(self.json) or json.dumps(self.fields.get("input") or {}))
 
     def _opaque(self) -> OpaqueBlock | None:
@@ -110,14 +110,14 @@ class _OpenBlock:
 
 
 class MessageDecoder:
-    """Reports a message as its events come in, and is the message as far as it has come.
+    """Reports a message as its events come in, and holds the message so far.
 
-    A message that is paused and continued by another request is one message: `proceed` says so. `announced` tells
-    whether any of it has been reported; `container` is where the API ran code for it.
+    A message that is paused and continued by another request is one message; `proceed` begins the next request.
+    `announced` is whether any of it has been reported; `container` is the container in which the API ran code for it.
 
-    One block is open at a time, the last one that began, whatever its index. So the blocks are in the order in which
-    they are reported, also where a stream uses an index twice or has none: what subscribers are told and what is
-    recorded are the same.
+    One block is open at a time, the last one that began, whatever its index. So the blocks stay in the order in which
+    they are reported, even if a stream uses an index twice or has none, and what is published agrees with what is
+    recorded.
     """
 
     def __init__(self, on_event: OnEvent) -> None:
@@ -131,14 +131,14 @@ class MessageDecoder:
         self.announced = False
         self._unsaid_call: _OpenBlock | None = None
         self.published = False
-        """Whether anything of the present request has been reported."""
+        """Whether anything of the current request has been reported."""
         self.container: JsonDict | None = None
         self.stop_reason: str | None = None
         self._stop_sequence: str | None = None
         self._stop_details: StopDetails | None = None
         self.complete = False
         self._left_out: set[str] = set()
-        """What has been logged as left out."""
+        """The types that have been logged as left out."""
         self._table: dict[str, Callable[[WireEvent], None]] = {
             "message_start": self._start,
             "content_block_start": self._begin_block,
@@ -156,36 +156,36 @@ class MessageDecoder:
 
     @property
     def usage(self) -> Usage:
-        """What has been used so far, over all requests that the message took; `iterations` has each of them."""
+        """The usage so far, over all requests of the message; `iterations` lists that of each."""
         before, now = self._usage_before, self._usage
         if not before or not now:
             return now or before
         return {**_sum(before, now), "iterations": _iterations(before) + _iterations(now)}
 
     def take(self, event: WireEvent) -> None:
-        """Take in the next event of the stream; report what it says.
+        """Take in the next event of the stream, and report its content.
 
         Raises:
-            MalformedEventError: it contradicts what came before it.
+            MalformedEventError: it contradicts an earlier event.
         """
         handle = self._table.get(event.type)
         if handle is not None and not self.complete:
             handle(event)
 
     def start_over(self) -> None:
-        """Forget the present request, of which nothing has been reported: it is sent again."""
+        """Forget the current request, of which nothing has been reported: it is sent again."""
         self._blocks.clear()
         self._usage, self._unsaid_call = {}, None
         self._started = self.stop_reason = self._stop_sequence = self._stop_details = None
 
     def proceed(self) -> None:
-        """Go on with the answer to the next request, which continues this message."""
+        """Keep the answer so far, and take in the answer of the next request as its continuation."""
         self._before, self._usage_before = list(self.content), self.usage
         self.start_over()
         self.complete = self.published = False
 
     def say(self, event: StreamData) -> None:
-        """Report an event, after the beginning of the message: until something is said a request may be sent again."""
+        """Report an event, after a `message_start` if it is the first; the request cannot be sent again after that."""
         if not self.published:
             self.published = True
             if not self.announced:
@@ -195,7 +195,7 @@ class MessageDecoder:
         self._on_event(event)
 
     def break_off(self) -> None:
-        """Report what was used of a message that will not be complete, if any of it was reported."""
+        """Report the usage of a message that will not be complete, if any of it was reported."""
         if self.published:
             self._say_usage()
 
@@ -219,7 +219,7 @@ class MessageDecoder:
         if self._started is not None:
             if event.message.id != self._started.id:
                 raise MalformedEventError(f"message {event.message.id!r} begins within message {self._started.id!r}")
-            return  # the same one, told twice
+            return  # the same message, started twice
         self._started = event.message
         self._usage = _merged({}, event.message.usage)
         self._note_end(event.message)
@@ -227,7 +227,7 @@ class MessageDecoder:
             if index:
                 self._end()
             self._open(index, fields)
-        if self.stop_reason not in CUT:  # else nobody knows whether the last block is whole
+        if self.stop_reason not in CUT:  # otherwise it is unknown whether the last block is complete
             self._end()
 
     def _begin_block(self, event: WireEvent) -> None:
@@ -277,7 +277,7 @@ class MessageDecoder:
             block.fields["encrypted_content"] = delta.encrypted_content
 
     def _leave_out(self, block: _OpenBlock | None, delta: str) -> None:
-        """Ignore a delta of a new type, as the API asks clients to, and a block of a new type that goes on with any."""
+        """Ignore a delta of an unknown type, as the API asks clients to, and unknown blocks that have deltas."""
         what = f"a delta of type {delta!r}"
         if block is not None and not block.is_known:
             block.is_partial = True
@@ -316,7 +316,7 @@ class MessageDecoder:
         return block if block is not None and block.index == index else None
 
     def _end(self) -> None:
-        """End the block that is open, if one is."""
+        """End the open block, if there is one."""
         block = self._open_block
         if block is None:
             return
@@ -330,16 +330,16 @@ class MessageDecoder:
 
     @property
     def _is_told_before_last(self) -> bool:
-        """Whether all that stands before the last block has been reported.
+        """Whether all blocks before the last one have been reported.
 
-        A signature holds only for a thought after the very same words. Whoever gathers the reports of a message that
-        is cut short must not put the thought after others.
+        A thought's signature is valid only after exactly the same content. If the message is cut short and rebuilt from
+        the reported events, the thought must not follow other content.
         """
         opaque = any(isinstance(one, OpaqueBlock) for one in self._before)
         return not opaque and all(block.is_told for block in self._blocks[:-1])
 
     def _say_call(self) -> None:
-        """Report the call that has ended; one without a readable input only once it is sure that it was not cut off."""
+        """Report the call that has ended; if its input is not readable, only once it is certain that it is complete."""
         block, self._unsaid_call = self._unsaid_call, None
         call = block.finished() if block is not None else None
         if isinstance(call, ToolUseBlock):
@@ -355,7 +355,7 @@ class MessageDecoder:
             self._say_usage()
 
     def _note_end(self, told: Ending) -> None:
-        """Take in why the message ends, as far as it is told here."""
+        """Store the reason for the end of the message, as far as this event holds it."""
         self.container = told.container or self.container
         self.stop_reason = told.stop_reason or self.stop_reason
         self._stop_sequence = told.stop_sequence or self._stop_sequence
@@ -368,7 +368,7 @@ class MessageDecoder:
             self.say(MessageDelta(usage=usage))
 
     def _settle(self) -> None:
-        """End what the API left open when it stopped. A call left open is none, nor is one cut off before its input."""
+        """End a block that the API left open when it stopped; drop a call left open, or cut off before its input."""
         if self.stop_reason in CUT and self._unsaid_call is not None:
             self._unsaid_call.ended = False
             self._unsaid_call = None
@@ -401,7 +401,7 @@ def _mismatch(block: _OpenBlock, kind: str) -> MalformedEventError:
 
 
 def _merged(usage: Usage, news: Usage | None) -> Usage:
-    """Return the usage with what is news in it; the API leaves out, or sends as null, what has not changed."""
+    """Return the usage updated with the news; the API omits, or sends as null, values that have not changed."""
     return {**usage, **{name: value for name, value in (news or {}).items() if value is not None}}
 
 
@@ -411,7 +411,7 @@ def _iterations(usage: Usage) -> list[Json]:
 
 
 def _sum(before: Usage, after: Usage) -> Usage:
-    """Return what two requests used together; what is not a count is the later one's."""
+    """Return the sum of the usage of two requests; values that are not counts are those of the later one."""
     total = {**before, **after}
     for name in before.keys() & after.keys():
         first, second = before[name], after[name]

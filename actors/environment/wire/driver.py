@@ -1,4 +1,4 @@
-"""Drivers of models over HTTP: a request is sent again as long as nothing of its answer has been reported."""
+"""Drivers of models over HTTP, which send a request again as long as nothing of its answer has been reported."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _log = logging.getLogger(__name__)
 
 
 class Question(msgspec.Struct, frozen=True, kw_only=True):
-    """What the model is asked; what is None or empty is as the configuration has it."""
+    """A question to the model; for fields that are None or empty, the configuration applies."""
 
     messages: Sequence[Said]
     system: str | None = None
@@ -38,14 +38,14 @@ class Question(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Patience(msgspec.Struct, frozen=True):
-    """How often a request is sent again; `sleep` waits before that, `chance` draws how long, from 0 to 1."""
+    """How often a request is sent again; `sleep` waits before that, `chance` returns a random number from 0 to 1."""
 
     max_retries: int
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
     chance: Callable[[], float] = random.random
 
     async def retried(self, send: Callable[[], Awaitable[T]], message: MessageDecoder | None = None) -> T:
-        """Send a request until it is answered, or has failed so often, or in such a way, that it is given up."""
+        """Send a request until it is answered; raise its fault if it may not be sent again, or has failed too often."""
         attempt = 0
         while True:
             try:
@@ -63,9 +63,9 @@ class Patience(msgspec.Struct, frozen=True):
 
 
 class StreamingDriver(ABC, Interruptible):
-    """Lets the model of an API answer, streaming; what the API is, a subclass says in three methods.
+    """Streams answers of an API's model; a subclass for each API implements three methods.
 
-    The client is closed with the driver, unless it is shared.
+    The client is disposed of with the driver, unless it is shared.
     """
 
     def __init__(self, client: ApiClient[Sdk], patience: Patience, *, shares_client: bool) -> None:
@@ -100,7 +100,7 @@ class StreamingDriver(ABC, Interruptible):
                 on_event(self.told(fault))
 
     def told(self, fault: Fault) -> StreamError:
-        """Return the fault as it is reported: without the key, and not at any length."""
+        """Return the `error` event of the fault, without the key, and with its message cut to a limit."""
         return failure(fault.error_type, self._api_client.without_key(fault.message))
 
     async def aclose(self) -> None:
@@ -109,22 +109,22 @@ class StreamingDriver(ABC, Interruptible):
             self._api_client.dispose()
 
     def asked(self, question: Question, on_event: OnEvent) -> tuple[Question, OnEvent]:
-        """Return what is sent in the place of the question, and who hears the answer."""
+        """Return the question that is sent in its place, and the function that receives the answer's events."""
         return question, on_event
 
     @abstractmethod
     def warn(self, question: Question) -> None:
-        """Log once what is not sent."""
+        """Log once which settings or tools are not sent."""
 
     @abstractmethod
     async def converse(self, question: Question, message: MessageDecoder, *, thoughts: bool) -> None:
-        """Send the question and let the message take in the answer; without `thoughts` none are sent."""
+        """Send the question and pass the answer to the message; without `thoughts`, none are sent."""
 
     @abstractmethod
     def is_about_thoughts(self, fault: Fault) -> bool:
-        """Return whether it is the thoughts in the conversation that the API does not accept.
+        """Return whether the API has refused the request because of the thoughts in the conversation.
 
-        They are bound to what they were thought after, and to the model; APIs tell that only in words.
+        Thoughts are bound to the content before them, and to the model; APIs report this only in the error's text.
         """
 
     async def _answer(self, question: Question, message: MessageDecoder) -> None:
@@ -139,6 +139,6 @@ class StreamingDriver(ABC, Interruptible):
 
 
 async def read(messages: Sequence[Said]) -> None:
-    """Have what is still in the log read beside the event loop."""
+    """Read messages that are still in the log on another thread, so that the event loop is not blocked."""
     if isinstance(messages, Conversation) and not messages.is_read:
         await asyncio.to_thread(list, messages)

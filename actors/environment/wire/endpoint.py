@@ -1,4 +1,4 @@
-"""Where an API is reached and with which key: checks of both, and words for what does not come back."""
+"""The address and the key of an API: checks of both, and error messages for connections that fail."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from reenact.domain.errors import ConfigurationError
 
 
 class Api(msgspec.Struct, frozen=True):
-    """An API as users know it: its name, its own address, and how they say the key and the address."""
+    """An API as users know it: its name, its own address, and how users set its key and address."""
 
     name: str
     url: str
@@ -33,10 +33,11 @@ _WRONG_IN_KEYS = re.compile(r"\A | \Z|[^ -~]")
 
 
 def checked_key(key: str | None, api: Api) -> str:
-    """Return the key, which travels in a header.
+    """Return the key, checked to be valid in a header.
 
     Raises:
-        ConfigurationError: there is none, or it has a character that no header takes; the message has none of it.
+        ConfigurationError: there is none, or it has a character that a header cannot hold; the message shows none of
+            it.
     """
     if key is None or not key.strip():
         raise ConfigurationError(
@@ -52,10 +53,10 @@ def checked_key(key: str | None, api: Api) -> str:
 
 
 def checked_url(url: str | None, api: Api) -> str:
-    """Return the address of the API; its own one if none is given.
+    """Return the address of the API; its own address if none is given.
 
     Raises:
-        ConfigurationError: nothing can be at that address.
+        ConfigurationError: the address is not valid.
     """
     if url is None:
         return api.url
@@ -68,10 +69,10 @@ def checked_url(url: str | None, api: Api) -> str:
 
 
 def check_way(url: str, environ: Mapping[str, str]) -> None:
-    """See to the variables that say how the HTTP library is to reach the address.
+    """Check the environment variables that the HTTP library uses to reach the address.
 
     Raises:
-        ConfigurationError: no proxy can be where one says, or the certificates that one names cannot be read.
+        ConfigurationError: the address of a proxy is not valid, or certificates cannot be read.
     """
     for name in _PROXIES:
         for variable in (name.lower(), name.upper()):
@@ -88,10 +89,10 @@ def _check_certificates(environ: Mapping[str, str]) -> None:
     path = environ.get(_CERTIFICATES)
     if not path:
         return
-    ssl = importlib.import_module("ssl")  # which takes a while, and is needed by few
+    ssl = importlib.import_module("ssl")  # it takes a while to import, and is rarely needed
     try:
         ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).load_verify_locations(cafile=path)
-    except OSError as error:  # also that of `ssl`
+    except OSError as error:  # `ssl.SSLError` is one too
         why = "they are not certificates" if isinstance(error, ssl.SSLError) else error.strerror or str(error)
         raise ConfigurationError(f"the certificates in {path} cannot be read ({_CERTIFICATES}): {why}") from error
 
@@ -100,12 +101,12 @@ def _is_address(url: str, schemes: frozenset[str]) -> bool:
     try:
         parts = urlsplit(url)
         return parts.scheme in schemes and _is_host(parts.hostname or "") and parts.port != 0
-    except ValueError:  # a port, a bracket, or an IPv6 address that is none
+    except ValueError:  # an invalid port, bracket or IPv6 address
         return False
 
 
 def _is_host(host: str) -> bool:
-    """Return whether there may be a host of this name, or with this address."""
+    """Return whether this is a valid host name or address."""
     if ":" in host:
         return True  # an IPv6 address, which `urlsplit` has checked
     try:
@@ -116,7 +117,7 @@ def _is_host(host: str) -> bool:
 
 
 def shown(url: str) -> str:
-    """Return the address without what may be secret in it: a password, a query."""
+    """Return the address without parts that may be secret: a password, a query."""
     beginning, slashes, rest = url.partition("//")
     host, slash, path = rest.partition("/")
     host = host.rpartition("@")[2]
@@ -124,14 +125,14 @@ def shown(url: str) -> str:
 
 
 def silence(url: str, seconds: float, error: BaseException) -> str:
-    """Return in words that the limit of `seconds` has passed without a byte; it is another one while connecting."""
+    """Return a message that no byte arrived within `seconds`, or, while connecting, within the limit for that."""
     if any(type(one).__name__ == "ConnectTimeout" for one in _chain(error)):
         return f"{shown(url)} could not be reached within {min(CONNECT_SECONDS, seconds):g} s"
     return f"nothing came from {shown(url)} for {seconds:g} s"
 
 
 def disconnection(url: str, error: BaseException) -> str:
-    """Return in words that there was no connection, or no whole answer on it, and why."""
+    """Return a message that the connection failed, or broke off in the middle of the answer, and why."""
     chain = list(_chain(error))
     kinds = {type(one).__name__ for one in chain}
     what = f"the connection to {shown(url)} failed"
@@ -145,7 +146,7 @@ def disconnection(url: str, error: BaseException) -> str:
 
 
 def _reason(chain: list[BaseException]) -> str:
-    """Return what the system says, if it was asked, else what was said last by who has something to say."""
+    """Return the system's error message, if there is one, or else the innermost exception that has a message."""
     for one in reversed(chain):
         if isinstance(one, ConnectionError) and one.errno:
             return os.strerror(one.errno)
@@ -156,7 +157,7 @@ def _reason(chain: list[BaseException]) -> str:
 
 
 def _chain(error: BaseException) -> Iterator[BaseException]:
-    """Yield the error, and what it came from; of several that came together, the first."""
+    """Yield the error and its causes; of an exception group, the first."""
     seen: set[int] = set()
     one: BaseException | None = error
     while one is not None and id(one) not in seen:

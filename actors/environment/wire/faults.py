@@ -1,4 +1,4 @@
-"""Requests that fail: whether they are sent again, after how long, and what remains of those that are given up."""
+"""Failed requests: whether they are sent again, when, and the error's text."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from reenact.domain.plain import is_sequence
 
 RETRYABLE_STATUS = frozenset({408, 409, 429})
 LONGEST_WAIT = 60.0
-"""The longest that a `retry-after` is obeyed, in seconds."""
+"""The longest wait, in seconds, for which a `retry-after` is obeyed."""
 
 _FIRST_WAIT = 0.5
 _LONGEST_OWN_WAIT = 8.0
 _SERVER_ERROR = 500
 _MILLISECONDS = 1000
 _WORDS = ("message", ERROR, "detail", "errors")
-"""Where servers say in words what is wrong; the first of them that says something is believed."""
+"""The fields in which servers put an error's text; the first one that is not empty is used."""
 
 
 class Fault(Exception):
-    """A request failed: why, whether it may be sent again, and how long the server asks to wait, in seconds."""
+    """A request failed: why, whether it may be sent again, and how many seconds the server asks to wait."""
 
     def __init__(self, error_type: str, message: str, *, again: bool, wait: float | None = None) -> None:
         super().__init__(message)
@@ -35,7 +35,7 @@ class Fault(Exception):
 
 
 def may_be_sent_again(status: int, headers: Mapping[str, str]) -> bool:
-    """Return whether a request that was answered like this may be sent again; the server has the last word."""
+    """Return whether a request with this response may be sent again; the header `x-should-retry` takes precedence."""
     verdict = headers.get("x-should-retry")
     if verdict in {"true", "false"}:
         return verdict == "true"
@@ -43,7 +43,7 @@ def may_be_sent_again(status: int, headers: Mapping[str, str]) -> bool:
 
 
 def wait_asked_for(headers: Mapping[str, str], now: Callable[[], float] = time.time) -> float | None:
-    """Return the seconds that `retry-after-ms` or `retry-after` (seconds or a date) asks to wait, if one does."""
+    """Return the seconds that `retry-after-ms` or `retry-after` (seconds or a date) asks to wait, if present."""
     milliseconds = _number(headers.get("retry-after-ms"))
     if milliseconds is not None:
         return milliseconds / _MILLISECONDS
@@ -59,23 +59,24 @@ def wait_asked_for(headers: Mapping[str, str], now: Callable[[], float] = time.t
 
 
 def backoff(attempt: int, asked_for: float | None, chance: float) -> float:
-    """Return the seconds to wait before sending a request again that failed for the `attempt`-th time, from 0.
+    """Return the seconds to wait before sending a request again that failed for the `attempt`-th time, counted from 0.
 
-    Twice as long each time, up to a limit, shortened by up to a half by `chance` (0 to 1), so that many that failed
-    together do not come back together; but never less than was asked for, up to a minute.
+    The wait doubles each time, up to a limit, and is shortened by up to a half by `chance` (0 to 1), so that requests
+    that failed together are not sent again together. It is never shorter than what the server asked for, up to a
+    minute.
     """
     own: float = min(_FIRST_WAIT * 2**attempt, _LONGEST_OWN_WAIT) * (1 - chance / 2)
     return max(own, min(asked_for or 0.0, LONGEST_WAIT))
 
 
 def error_in(body: object) -> object:
-    """Return what a body, or an event, has in the place of an answer: its `error`, else all of it."""
+    """Return the error in a body, or in an event: its `error` field, or else all of it."""
     body = unlisted(body)
     return (body.get(ERROR) or body) if is_json_object(body) else body
 
 
 def words_of(error: object) -> str:
-    """Return what an error says in words, wherever they stand in it; empty if there are none, as in a page."""
+    """Return the text of an error, wherever it stands in it; empty if there is none, as in an HTML page."""
     try:
         return _words_of(error)
     except RecursionError:

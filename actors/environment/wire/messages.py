@@ -1,17 +1,17 @@
 """A conversation as the Messages API accepts it.
 
-What was said is recorded as it was said, also by answers that were cut short. The API is stricter: every call of a
-tool is answered by the next message, thoughts are signed and never last, no text is blank, users and the model take
-turns. What must be left out or supplied for that depends only on what stands before it and on the message right
-after it, so that a conversation that grows is sent as the same beginning each time: caches and signatures rely on it.
-(platform.claude.com: "Handle tool calls", "Preserved thinking", "Stop reasons and fallback", "Errors".)
+A conversation is recorded as it was held, including answers that were cut short. The API is stricter: every tool call
+is answered by the next message, thoughts are signed and never last, no text is blank, users and the model take turns.
+Which blocks are left out or supplied for that depends only on the blocks before them and on the next message, so that a
+growing conversation is always sent with the same beginning: caches and signatures rely on that. (platform.claude.com:
+"Handle tool calls", "Preserved thinking", "Stop reasons and fallback", "Errors".)
 
-A call is answered by the message right after it. Who was interrupted, crashed or rejected left calls without an
-answer: they get one that says so, since what the model wanted belongs to what it thought.
+A call is answered by the message right after it. An interrupt, a crash or a rejection leaves calls without an answer:
+they get one that says so, since a call belongs to the thoughts that led to it.
 
 Calls of the tools that the API runs itself, such as web search, code execution, and those of MCP servers, are answered
-within the model's turn, which may go on over several messages as long as nothing but results is between them. What was
-begun there and never finished cannot be supplied: it is left out, with all that depends on it.
+within the model's turn, which may go on over several messages as long as only results are between them. The result of
+such a call cannot be supplied: an unfinished call is left out, with everything that depends on it.
 (platform.claude.com: "Stop reasons and fallback", "Programmatic tool calling".)
 """
 
@@ -41,26 +41,26 @@ from reenact.domain.messages import (
 
 THOUGHTS = frozenset({"thinking", "redacted_thinking"})
 GO_ON = "Continue."
-"""What the user is made to say when the model spoke last and cannot go on with its own words."""
+"""The user's text that is added when the model spoke last and cannot continue its own answer."""
 FAILED = "The tool failed and said nothing more."
-"""The content of a failure that has none; the API wants some."""
+"""The content of a failure without any, since the API requires some."""
 
-_NOT_ACCEPTED_BACK = "file_id"  # the API adds it to citations, and refuses it in them
+_NOT_ACCEPTED_BACK = "file_id"  # the API adds it to citations, and refuses it in requests
 _OF_THE_USER = frozenset({"tool_result", "image", "document", "search_result"})
 _OF_THE_MODEL = frozenset({"tool_use", "server_tool_use", "mcp_tool_use", "compaction", "fallback", *THOUGHTS})
 _BESIDE_THE_MESSAGE = "container"
 
 
 FOREIGN = "openai:"
-"""How the signature of a thought begins that was had behind an API of OpenAI's; the rest says how it goes back.
+"""The prefix of the signature of a thought that came from one of OpenAI's APIs; the rest says how it is sent back.
 
-So do the names of what else only such an API understands: a field of a call, the type of a block.
+It is also the prefix of names that only such an API understands: a field of a call, the type of a block.
 """
 ApiBlock: TypeAlias = Mapping[str, object]
 
 
 class Limits(msgspec.Struct, frozen=True):
-    """The most characters that an API takes of the id of a call (None: any number), and of a tool's name."""
+    """The maximum lengths that an API allows for a call's id (None: no limit) and a tool's name, in characters."""
 
     call_id: int | None = None
     name: int = 128
@@ -84,10 +84,10 @@ def api_messages(
     thoughts: bool = True,
     limits: Limits = MESSAGES_API,
 ) -> list[ApiMessage]:
-    """Return the `messages` of a request: what was said, without what would make the API refuse all of it.
+    """Return the `messages` of a request: the conversation without blocks that would make the API refuse all of it.
 
-    With `prefill` an answer that stands last is left there for the model to go on with. Where code that calls tools
-    is not `resumable`, since its container is gone, it is left out with its calls. Without `thoughts` there are none.
+    With `prefill`, an answer at the end stays there for the model to continue. Code that calls tools, and whose
+    container is gone (not `resumable`), is left out with its calls. Without `thoughts`, all thoughts are left out.
     """
     spoken = (_turn(said, thoughts=thoughts) for said in _not_refused(conversation))
     turns = repaired_turns(spoken, resumable=resumable, limits=limits)
@@ -98,12 +98,12 @@ def api_messages(
 
 
 def api_blocks(blocks: Iterable[Block]) -> list[ApiBlock]:
-    """Return the blocks as the API has them, without what it would refuse anywhere."""
+    """Return the blocks as the API has them, without those that it refuses anywhere."""
     return [block for block in map(_api_block, blocks) if not _is_void(block)]
 
 
 def container_of(conversation: Sequence[Said]) -> ApiBlock | None:
-    """Return what the API said last of the container in which it runs code: its `id`, and when it `expires_at`."""
+    """Return what the API last said of the container in which it runs code: its `id`, and when it `expires_at`."""
     for said in reversed(conversation):
         for block in reversed(said.content):
             if isinstance(block, OpaqueBlock) and block.data.get("type") == _BESIDE_THE_MESSAGE:
@@ -112,7 +112,7 @@ def container_of(conversation: Sequence[Said]) -> ApiBlock | None:
 
 
 def _not_refused(conversation: Sequence[Said]) -> Iterable[Said]:
-    """Leave out each turn that the API refused, from its question on: it would be refused for ever."""
+    """Leave out each turn that the API refused, beginning with its question; it would be refused again each time."""
     if not any(said.refused for said in conversation):
         return conversation
     kept: list[Said] = []
@@ -130,7 +130,7 @@ def _asks(said: Said) -> bool:
 
 
 def _turn(said: Said, *, thoughts: bool) -> Turn:
-    """Return what the message says that may be sent from its side."""
+    """Return the message with those blocks that its role may send."""
     blocks = api_blocks(said.content)
     kinds = (block.get("type") for block in blocks)
     may = [_may_say(said.role, kind) and (thoughts or kind not in THOUGHTS) for kind in kinds]
@@ -164,7 +164,7 @@ def _api_block(block: Block) -> ApiBlock:
 
 
 def _result(content: str | tuple[ApiBlock, ...], *, is_error: bool) -> str | list[ApiBlock]:
-    """Return a result's content; a failure consists of text, and there is some."""
+    """Return a result's content; a failure has only text, and never none."""
     if isinstance(content, str):
         return FAILED if is_error and not content.strip() else content
     blocks = [block for block in content if not _is_void(block) and not (is_error and block.get("type") != "text")]
@@ -176,7 +176,7 @@ def _citation(citation: ApiBlock) -> ApiBlock:
 
 
 def _is_void(block: ApiBlock) -> bool:
-    """Return whether the block is refused wherever it stands: it says nothing, has no signature here, or is none."""
+    """Return whether the API refuses the block everywhere: it is empty, not signed for this API, or not a block."""
     match block.get("type"):
         case "text":
             return not _text(block, "text").strip()
@@ -195,7 +195,7 @@ def _text(block: ApiBlock, field: str) -> str:
 
 
 def _end(messages: list[ApiMessage], *, prefill: bool) -> None:
-    """Let the user have the last word, or cut the white space from the answer that the model shall go on with."""
+    """Add a user message at the end, or strip trailing white space from the answer that the model is to continue."""
     if not prefill:
         messages.append({"role": "user", "content": [{"type": "text", "text": GO_ON}]})
         return
@@ -207,7 +207,7 @@ def _end(messages: list[ApiMessage], *, prefill: bool) -> None:
 Turn: TypeAlias = tuple[Role, list[ApiBlock]]
 
 NO_RESULT = "No result: the call was interrupted or never carried out, or its outcome was lost."
-"""What the model is told of a call that nobody answered."""
+"""The result of a call that was never answered."""
 
 _AFTER_A_CALL = SERVER_CALLS | {"tool_use"}
 _DIGEST = 8
@@ -215,9 +215,9 @@ _IMPROPER = re.compile(r"[^a-zA-Z0-9_-]")
 
 
 def repaired_turns(spoken: Iterable[Turn], *, resumable: bool = True, limits: Limits = MESSAGES_API) -> list[Turn]:
-    """Return what was said as turns that the API accepts; with the first rule that changes anything all begin again.
+    """Return the conversation as turns that the API accepts; after a rule changes anything, all rules run again.
 
-    Where code that calls tools is not `resumable`, it is left out with its calls.
+    Code that calls tools and is not `resumable` is left out with its calls.
     """
     rules: tuple[Callable[[list[Turn]], Iterable[Turn]], ...] = (
         _from_first_question,
@@ -235,7 +235,7 @@ def repaired_turns(spoken: Iterable[Turn], *, resumable: bool = True, limits: Li
 
 
 def _merged(turns: Iterable[Turn]) -> list[Turn]:
-    """Join what one side said in several messages; leave out a message that says nothing."""
+    """Join consecutive messages of one side; leave out empty messages."""
     return _joined(turn for turn in turns if turn[1])
 
 
@@ -254,10 +254,10 @@ def _from_first_question(turns: list[Turn]) -> list[Turn]:
 
 
 def _identified(turns: Iterable[Turn], limits: Limits) -> Iterator[Turn]:
-    """Give each call an id that no other has, and a name and an id of letters that the API takes, and so its answer.
+    """Give each call a unique id, and an id and a name of characters that the API accepts; change its answer likewise.
 
-    The answers to a call are those of the next message. The first of them stands; any other is left out, and so is
-    one that answers nothing.
+    The answers to a call are those of the next message. The first of them stays; any other is left out, and so is an
+    answer without a call.
     """
     used: set[str] = set()
     asked: dict[str, list[str]] = {}
@@ -283,7 +283,7 @@ def _call(block: ApiBlock, asked: dict[str, list[str]], used: set[str], limits: 
 
 
 def _shortened(call_id: str, most: int | None) -> str:
-    """Return an id of at most so many characters; the end of a longer one is its digest, so that it stays another's."""
+    """Return an id of at most `most` characters; a longer one ends with its digest, so that it stays unique."""
     if most is None or len(call_id) <= most:
         return call_id
     digest = blake2b(call_id.encode(), digest_size=_DIGEST).hexdigest()
@@ -300,9 +300,9 @@ def _answers(blocks: list[ApiBlock], asked: dict[str, list[str]]) -> Iterator[Ap
 
 
 def _with_answers(turns: list[Turn]) -> Iterator[Turn]:
-    """Let every call be answered, by a failure if nobody did, first thing in the next message, in order.
+    """Answer every call at the beginning of the next message, in order; a call without an answer gets a failure.
 
-    A message that says more after its calls is two: the answers come between.
+    A message that goes on after its calls is split in two, with the answers between them.
     """
     calls: list[ApiBlock] = []
     for number, (role, blocks) in enumerate(turns):
@@ -323,7 +323,7 @@ def _with_answers(turns: list[Turn]) -> Iterator[Turn]:
 
 
 def _segments(blocks: list[ApiBlock]) -> list[list[ApiBlock]]:
-    """Cut a message of the model where it goes on after a call with anything but calls."""
+    """Split a message of the model where other blocks follow a call."""
     segments: list[list[ApiBlock]] = [[]]
     for block in blocks:
         if _calls(segments[-1]) and block.get("type") not in _AFTER_A_CALL:
@@ -349,7 +349,7 @@ def _answer(call: ApiBlock, results: dict[str, ApiBlock]) -> ApiBlock:
 
 
 def _without_last_thoughts(turns: list[Turn]) -> Iterator[Turn]:
-    """Leave out thoughts that lead to nothing any more; the API refuses them at the end of a message."""
+    """Leave out thoughts at the end of a message, which the API refuses."""
     for role, blocks in turns:
         end = len(blocks)
         while role == "assistant" and end and blocks[end - 1].get("type") in THOUGHTS:
@@ -358,7 +358,7 @@ def _without_last_thoughts(turns: list[Turn]) -> Iterator[Turn]:
 
 
 def _with_server_results(turns: list[Turn], *, resumable: bool) -> Iterator[Turn]:
-    """Leave out what the API's own tools began and did not finish, and what they finished and never began."""
+    """Leave out unfinished calls of the API's own tools, and results without a call."""
     if not any(_concerns_the_server(block) for _, blocks in turns for block in blocks):
         yield from turns
         return
@@ -378,13 +378,13 @@ def _concerns_the_server(block: ApiBlock) -> bool:
 
 
 def is_open(blocks: list[ApiBlock]) -> bool:
-    """Return whether work of the API's own tools was begun in the message of the model and not finished."""
+    """Return whether the model's message has calls of the API's own tools without a result."""
     begun = {str(block.get("id")) for block in blocks if block.get("type") in SERVER_CALLS}
     return not begun <= {_answered(block) for block in blocks}
 
 
 def _exchanges(turns: list[Turn]) -> Iterator[list[Turn]]:
-    """Cut the conversation before each question: what follows it, up to the next one, is one turn of the model."""
+    """Split the conversation before each question: what follows, up to the next one, is one turn of the model."""
     exchange: list[Turn] = []
     for turn in turns:
         if exchange and _is_question(turn):
@@ -395,7 +395,7 @@ def _exchanges(turns: list[Turn]) -> Iterator[list[Turn]]:
 
 
 def _is_over(turn: Turn) -> bool:
-    """Return whether nothing of the model's turn can be on its way: the user spoke, or the model has said something."""
+    """Return whether the model's turn is over: the user has asked a question, or the model's message ends with text."""
     role, blocks = turn
     return _is_question(turn) or (role == "assistant" and blocks[-1].get("type") == "text")
 
@@ -407,8 +407,8 @@ def _is_question(turn: Turn) -> bool:
 def _work(messages: list[list[ApiBlock]]) -> tuple[set[str], set[str]]:
     """Return the ids of the server's calls that are answered, and of those that still may be.
 
-    A call is answered in the message that it was made in, or in the next one; unless code that it runs calls in there,
-    and goes on.
+    A call is answered in its own message, or in the next one; unless code that it runs makes calls in that message, and
+    goes on.
     """
     finished: set[str] = set()
     running: set[str] = set()
@@ -427,12 +427,12 @@ def _work(messages: list[list[ApiBlock]]) -> tuple[set[str], set[str]]:
 
 
 def _calling(messages: list[list[ApiBlock]]) -> set[str | None]:
-    """Return the ids of the server's calls whose code has called something."""
+    """Return the ids of the server's calls whose code has made calls."""
     return {_caller(block) for block in chain.from_iterable(messages)}
 
 
 def _belongs(block: ApiBlock, stays: set[str], running: set[str], begun: set[str]) -> bool:
-    """Return whether the block may stay, and note what the server has begun and what it has finished."""
+    """Return whether the block may stay, and record which server calls have begun and which have finished."""
     caller, answered = _caller(block), _answered(block)
     if caller is not None and caller not in running:
         return False
@@ -456,7 +456,7 @@ def _answered(block: ApiBlock) -> str | None:
 
 
 def _caller(block: ApiBlock) -> str | None:
-    """Return the id of the server's call whose code has called, if it was code; an answer goes with its own call."""
+    """Return the id of the server's call whose code made this call, if code made it; None for an answer."""
     caller = block.get("caller")
     if _answered(block) is not None or not is_json_object(caller):
         return None

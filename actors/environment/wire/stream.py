@@ -1,4 +1,4 @@
-"""The events of a Messages API stream, read from bytes that may be cut anywhere."""
+"""Parses the events of a Messages API stream from bytes, which may be split anywhere."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from reenact.domain.plain import Json, JsonDict, is_sequence, parsed
 
 
 class SseDecoder:
-    """Cuts a stream of bytes into server-sent events, as WHATWG HTML chapter 9.2 defines them.
+    """Splits a stream of bytes into server-sent events, as WHATWG HTML chapter 9.2 defines them.
 
     An event that is not followed by a blank line is never returned.
     """
@@ -54,7 +54,7 @@ class SseDecoder:
             field, _, value = line.partition(b":")
             if field == b"data":
                 data.append(value.removeprefix(b" "))
-            elif field == b"error":  # as llama-server says it
+            elif field == b"error":  # llama-server sends errors this way
                 name, data = ERROR, [value.removeprefix(b" ")]
             elif field == b"event":
                 name = value.removeprefix(b" ").decode(errors="replace")
@@ -66,12 +66,12 @@ class SseDecoder:
 
     @property
     def _is_whole(self) -> bool:
-        """Whether this is JSON in the place of a stream; empty lines end no event in there."""
+        """Whether the body is JSON instead of a stream; blank lines in it end no event."""
         return not self._has_events and _JSON.match(self._rest) is not None
 
     @property
     def body(self) -> bytes:
-        """JSON that stood in the place of the events, or of one, or empty; known when the stream is over."""
+        """JSON that was sent instead of the events, or of one of them, or empty; known when the stream has ended."""
         rest = self._rest.removeprefix(_BYTE_ORDER_MARK)
         return bytes(rest) if _JSON.match(rest) else self._no_event
 
@@ -86,7 +86,7 @@ class Ending(msgspec.Struct):
 
 
 class Delta(Ending):
-    """How a block goes on, or, in a `message_delta`, how the message ends."""
+    """The continuation of a block, or, in a `message_delta`, the end of the message."""
 
     type: str = ""
     text: str | None = None
@@ -108,7 +108,7 @@ class Started(Ending):
 
 
 class WireEvent(msgspec.Struct):
-    """Any event of a stream; which of the fields there are depends on the type."""
+    """Any event of a stream; which fields are set depends on the type."""
 
     type: str = ""
     index: int | None = None
@@ -131,21 +131,21 @@ KNOWN = frozenset(
         ERROR,
     }
 )
-"""The types of event that mean something; all others are skipped."""
+"""The types of events that are used; all others are skipped."""
 DELTAS = frozenset(
     {"text_delta", "thinking_delta", "signature_delta", "input_json_delta", "citations_delta", "compaction_delta"}
 )
-"""The types of delta that mean something."""
+"""The types of deltas that are used."""
 
 _TOO_MANY = 1 << 53
-"""A count that no message reaches, and no program need be able to tell exactly."""
+"""A count that no message reaches, and from which on floats are not exact."""
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _JSON = re.compile(rb"(?:\xef\xbb\xbf)?\s*[\[{]")
 _decoder = msgspec.json.Decoder(WireEvent)
 
 
 def unlisted(value: object) -> object:
-    """Return what stands first in a list: Google's gateways put an error into one."""
+    """Return the first element of a list, or the value itself: Google's gateways put an error into a list."""
     while is_sequence(value) and value:
         value = value[0]
     return value
@@ -157,14 +157,14 @@ def is_json_object(value: object) -> TypeGuard[JsonDict]:
 
 
 class MalformedEventError(ValueError):
-    """An event of a known type has not the form that it must have."""
+    """An event of a known type does not have the required form."""
 
 
 def wire_event(name: str, data: bytes) -> WireEvent | None:
-    """Return the event, or None if it is of a type that means nothing.
+    """Return the event, or None if its type is not used.
 
     Raises:
-        MalformedEventError: it is of a type that means something, and cannot be read.
+        MalformedEventError: its type is used, and it cannot be read.
     """
     try:
         event: WireEvent | None = _decoder.decode(data)
@@ -177,7 +177,7 @@ def wire_event(name: str, data: bytes) -> WireEvent | None:
 
 
 def whole_message(body: bytes) -> tuple[WireEvent, ...]:
-    """Return the events that come to the same as a message, or an error, that was sent whole.
+    """Return the events that are equivalent to a message, or an error, that was sent whole.
 
     Raises:
         MalformedEventError: it is neither.
@@ -203,7 +203,7 @@ def _checked(event: WireEvent) -> WireEvent:
 
 
 def _check_counts(usage: object) -> None:
-    """Raise `MalformedEventError` if a number in what is said of the usage can be no count of tokens."""
+    """Raise `MalformedEventError` if a number in the usage cannot be a count of tokens."""
     if is_json_object(usage):
         for name, value in usage.items():
             if isinstance(value, int | float) and not 0 <= value < _TOO_MANY:
@@ -212,7 +212,7 @@ def _check_counts(usage: object) -> None:
 
 
 def _leniently(name: str, data: bytes) -> WireEvent | None:
-    """Read what the fast decoder refuses: lone surrogates and broken UTF-8, which become U+FFFD, and new deltas."""
+    """Parse an event that the fast decoder refuses: for its invalid Unicode, which becomes U+FFFD, or a new delta."""
     try:
         value = parsed(data.decode(errors="replace"))
         kind = value.get("type", name) if is_json_object(value) else name
@@ -228,7 +228,7 @@ def _leniently(name: str, data: bytes) -> WireEvent | None:
 
 
 def _with_known_delta(event: object) -> object:
-    """Return the event, with no more than the type of a delta of a new type, whose fields may have any form."""
+    """Return the event; a delta of an unknown type, whose fields may have any form, is reduced to its type."""
     delta = event.get("delta") if is_json_object(event) else None
     kind = delta.get("type") if is_json_object(delta) else None
     if is_json_object(event) and isinstance(kind, str) and kind not in DELTAS:
@@ -237,10 +237,10 @@ def _with_known_delta(event: object) -> object:
 
 
 def lenient_json(data: str | bytes) -> Json:
-    """Return the value of a JSON text, also of one with control characters in texts, lone surrogates or broken UTF-8.
+    """Return the value of a JSON text, even one with control characters in strings, lone surrogates or broken UTF-8.
 
     Raises:
-        ValueError: it is not a JSON text all the same, or is nested too deeply.
+        ValueError: it is not JSON even so, or is nested too deeply.
     """
     value: Json
     try:

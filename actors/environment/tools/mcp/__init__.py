@@ -1,1 +1,1 @@
-"""MCP servers: connections to them, and what their tools say. Needs the extra `mcp`."""
+"""MCP servers: connections to them, and their tools. Needs the extra `mcp`."""

@@ -1,4 +1,4 @@
-"""A connection to an MCP server: made when it is first needed, again after the server was lost, and ended for good."""
+"""A connection to an MCP server, which is opened when it is needed, and reopened if the server was lost."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ if TYPE_CHECKING:
     from reenact.actors.environment.tools.mcp.session import Listed, Session
 
 FIRST_PAUSE = 1.0
-"""Seconds that a server is left alone after the first failure; twice as long after each further one."""
+"""Seconds without another attempt after the first failure; the pause doubles with each further failure."""
 LONGEST_PAUSE = 60.0
 _CLOSING = 2.0
-"""Seconds that a connection may take to end by itself."""
+"""Seconds that a connection may take to close by itself."""
 _log = logging.getLogger("reenact.tools")
 
 
 class MCPConnection:
-    """A connection to a server, shared by all who ask for its tools. It belongs to the loop that uses it first.
+    """A connection to a server, shared by all users of its tools. It belongs to the event loop that uses it first.
 
-    `known` are the tools that the server had when it was last asked, and `was_asked` says whether it ever answered.
+    `known` are the tools that the server last listed, and `was_asked` is whether it ever listed them.
 
     Raises:
         MissingExtraError: the extra `mcp` is not installed.
@@ -51,11 +51,11 @@ class MCPConnection:
         self._pause = Pause()
 
     async def tools(self) -> tuple[RemoteTool, ...]:
-        """Return the server's tools; it is asked when the connection is new, or when it has said that they changed.
+        """Return the server's tools, which are requested over a new connection or when the server reports a change.
 
         Raises:
-            MCPServerError: it cannot be reached, or does not say.
-            ConfigurationError: two tools cannot be told apart, or a variable of the environment is missing.
+            MCPServerError: the server cannot be reached, or does not answer.
+            ConfigurationError: two tools cannot be told apart, or an environment variable is missing.
         """
         link = await self._connected()
         if link.outdated:
@@ -76,7 +76,7 @@ class MCPConnection:
         """Run a tool of the server.
 
         Raises:
-            MCPServerError: it cannot be reached, or was lost before it answered.
+            MCPServerError: the server cannot be reached, or was lost before it answered.
         """
         link = await self._connected()
         self._pause.end()
@@ -91,7 +91,7 @@ class MCPConnection:
             raise await link.failure() from error
 
     async def aclose(self) -> None:
-        """End the connection, for good, and the server if it is a program of ours. Idempotent."""
+        """Close the connection for good, and end the server if it is a program that was started here. Idempotent."""
         self._closed = True
         if self._link is not None:
             await self._link.close()
@@ -112,9 +112,9 @@ class MCPConnection:
 
 
 class Pause:
-    """Keeps an agent from waiting in each turn for a server that is not there; until it is over, the error is the same.
+    """Delays further attempts to reach a server that failed; until then, the last error is raised again.
 
-    The clock tells seconds.
+    The clock returns seconds.
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
@@ -124,19 +124,19 @@ class Pause:
         self._until = 0.0
 
     def check(self) -> None:
-        """Raise the error of the last attempt, if that was not long ago."""
+        """Raise the error of the last attempt, if the pause after it is not over."""
         if self._error is not None and self._clock() < self._until:
             raise self._error.with_traceback(None)
 
     def begin(self, error: ReenactError) -> None:
-        """Wait from now on; several who hear of the same failure wait no longer for it."""
+        """Begin a pause; an error that has begun one already does not extend it."""
         if error is not self._error:
             self._error = error
             self._seconds = min(LONGEST_PAUSE, max(FIRST_PAUSE, 2 * self._seconds))
             self._until = self._clock() + self._seconds
 
     def end(self) -> None:
-        """Forget what has failed: all is well."""
+        """Forget the last error, after a success."""
         self._error = None
         self._seconds = 0.0
 
@@ -153,10 +153,10 @@ class RemoteTool:
         return f"<tool {self.spec.name}>"
 
     async def run(self, arguments: Mapping[str, object], context: ToolContext | None = None) -> ToolOutcome:
-        """Let the server run it; that it cannot be reached is an outcome, too.
+        """Let the server run the tool; that the server cannot be reached is an outcome, too.
 
         Raises:
-            InvalidArgumentsError: the arguments are not a JSON object. Whether they fit, the server says.
+            InvalidArgumentsError: the arguments are not a JSON object. The server checks whether they fit.
         """
         if not is_json(arguments):
             raise InvalidArgumentsError(self.spec.name, ["its arguments must be a JSON object"])
@@ -168,7 +168,7 @@ class RemoteTool:
 
 
 class _Link:
-    """One connection, from its making to its end, in a task of its own: only the task that enters it can leave it."""
+    """One connection, opened and closed in a task of its own, because only the task that enters it can leave it."""
 
     def __init__(self, server: MCPServer) -> None:
         self.outdated = True
@@ -186,7 +186,7 @@ class _Link:
 
     @property
     def session(self) -> Session:
-        """The session; there is one once `wait_until_ready` has returned."""
+        """The session; available once `wait_until_ready` has returned."""
         return self._ready.result()
 
     async def wait_until_ready(self) -> None:
@@ -196,7 +196,7 @@ class _Link:
         self._ready.result()
 
     async def listed(self) -> list[Listed]:
-        """Ask for the tools."""
+        """Request the list of tools."""
         seconds = self._report.server.connect_timeout
         try:
             async with asyncio.timeout(seconds):
@@ -212,9 +212,9 @@ class _Link:
         self._over.set()
 
     async def close(self) -> None:
-        """End the connection and wait until nothing is left of it."""
+        """Close the connection and wait until its task has ended."""
         if self._loop is not asyncio.get_running_loop():
-            with contextlib.suppress(RuntimeError):  # the loop is closed, and has ended its tasks before
+            with contextlib.suppress(RuntimeError):  # the loop is closed, and has ended its tasks
                 self._loop.call_soon_threadsafe(self.end)
             return
         self.end()
@@ -225,7 +225,7 @@ class _Link:
             await asyncio.wait((self._task,), timeout=_CLOSING)
 
     async def failure(self) -> MCPServerError:
-        """Return what is known of why the connection was lost, once it has ended."""
+        """Return the error that says why the connection was lost, after its task has ended."""
         await asyncio.wait((self._task,), timeout=_CLOSING)
         return self._report.lost(self._why)
 
@@ -238,12 +238,12 @@ class _Link:
                 await self._over.wait()
         except (MCPServerError, ConfigurationError) as error:
             self._fail(error)
-        except Exception as error:  # noqa: BLE001 - told to whoever asks
+        except Exception as error:  # noqa: BLE001 - reported to the callers
             self._why = cause_of(error)
             _log.debug("the connection to MCP server %r has failed", self._report.server.name, exc_info=True)
 
     def _ended(self, _: asyncio.Task[None]) -> None:
-        """Tell those who wait; also when the task was cancelled before its first step."""
+        """Report the end to waiting callers, even if the task was cancelled before its first step."""
         self._over.set()
         self._fail(self._report.unreachable(self._why or "the connection was closed"))
 
@@ -253,11 +253,11 @@ class _Link:
     def _fail(self, error: MCPServerError | ConfigurationError) -> None:
         if not self._ready.done():
             self._ready.set_exception(error)
-            self._ready.exception()  # that nobody waits for it is no mistake
+            self._ready.exception()  # mark it as retrieved, in case no one waits for it
 
 
 def _imported() -> Callable[..., AbstractAsyncContextManager[Session]]:
-    """Return what opens a session; importing it takes a second, which only those pay who have such a server."""
+    """Return the function that opens a session; its import takes a second, which only users of MCP should pay."""
     from reenact.actors.environment.tools.mcp.session import opened  # noqa: PLC0415
 
     return opened

@@ -1,4 +1,4 @@
-"""How a connection to an MCP server fails."""
+"""The errors of a connection to an MCP server."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from reenact.domain.tools import MCPServer, MCPServerError
 
 
 class LostError(Exception):
-    """The connection has ended, and nobody knows what became of the call."""
+    """The connection has ended, and it is not known whether the call took effect."""
 
 
 class ForgottenError(Exception):
-    """The server does not know the session any more, and has not done what it was asked for."""
+    """The server does not know the session any more, and has not carried out the request."""
 
 
 class Reporter:
-    """Makes the errors of a server, with its `status` and what it `said` last, as far as that is known."""
+    """Makes the errors of a server, with its exit or HTTP `status` and its last output (`said`), if these are known."""
 
     def __init__(self, server: MCPServer) -> None:
         self.server = server
@@ -25,13 +25,13 @@ class Reporter:
         self.said: Callable[[], str] = str
 
     def unreachable(self, why: str) -> MCPServerError:
-        """Return the error of a server that could not be connected."""
+        """Return the error for a server that could not be connected."""
         said = self.said()
         known = self._joined(why, self.status(), f"it said: {said}" if said else "")
         return MCPServerError(self.server.name, f"could not be connected: {known}")
 
     def lost(self, why: str) -> MCPServerError:
-        """Return the error of a server that was lost while it was asked for something."""
+        """Return the error for a server that was lost during a request."""
         known = self._joined(why, self.status()) or "nobody knows why"
         return MCPServerError(
             self.server.name, f"was lost in the middle of it ({known}); whether it took effect is not known"
@@ -42,6 +42,6 @@ class Reporter:
 
 
 def cause_of(error: BaseException) -> str:
-    """Return what a model is told of an exception; of a group that is the first, for that is what went wrong."""
+    """Return the text by which a model is told of an exception; of an exception group, the first, its cause."""
     several: tuple[BaseException, ...] = getattr(error, "exceptions", ())
     return cause_of(several[0]) if several else told(error)

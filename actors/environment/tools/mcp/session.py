@@ -1,4 +1,4 @@
-"""A session with an MCP server, by the official `mcp` package: its tools, and what they return."""
+"""A session with an MCP server, through the official `mcp` package: its tools and their results."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _LEFT_OUT_OF_SCHEMAS = ("$schema", "oneOf", "anyOf", "allOf")
 _UNFIT = re.compile(r"[^a-zA-Z0-9_.-]")
 _LONGEST = 64
 MOST_PAGES = 100
-"""How many pages of tools a server may have."""
+"""The most pages of tools that are requested from a server."""
 
 _trusting = threading.Lock()
 _CLOSED = "Connection closed"
@@ -45,7 +45,7 @@ _log = logging.getLogger("reenact.tools")
 
 
 class Listed(msgspec.Struct, frozen=True):
-    """A tool of a server: as the model knows it, its name there, and the names there of arguments that were renamed."""
+    """A tool of a server: its spec, its name at the server, and the server's names of renamed arguments."""
 
     spec: ToolSpec
     name: str
@@ -53,14 +53,14 @@ class Listed(msgspec.Struct, frozen=True):
 
 
 class Session:
-    """What can be asked of a server."""
+    """The requests to a server."""
 
     def __init__(self, server: MCPServer, client: Client) -> None:
         self._server = server
         self._client = client
 
     async def tools(self) -> list[Listed]:
-        """Return the server's tools, by name.
+        """Return the server's tools, sorted by name.
 
         Raises:
             ConfigurationError: two cannot be told apart.
@@ -78,10 +78,10 @@ class Session:
         return listed(self._server, found)
 
     async def call(self, tool: Listed, arguments: Mapping[str, object]) -> ToolOutcome:
-        """Run a tool; what it says of a failure is an outcome.
+        """Run a tool; a failure that it reports is an outcome.
 
         Raises:
-            LostError, ForgottenError: see there.
+            LostError, ForgottenError: see these classes.
         """
         given = {tool.renamed.get(name, name): value for name, value in arguments.items()}
         try:
@@ -92,17 +92,17 @@ class Session:
             if error.message == _FORGOTTEN:
                 raise ForgottenError from error
             return failure(self._server.without_secrets(f"{tool.spec.name}: {error.message}"))
-        except (RuntimeError, ValueError) as error:  # what came is not what the protocol or the tool promises
+        except (RuntimeError, ValueError) as error:  # the response does not fit the protocol or the tool
             return failure(self._server.without_secrets(f"{tool.spec.name}: {told(error)}"))
         return outcome_of_result(result)
 
 
 @asynccontextmanager
 async def opened(*, lost: Callable[[], None], changed: Callable[[], None], report: Reporter) -> AsyncGenerator[Session]:
-    """Connect the server of the report, and yield the session; the block must be left by the task that entered it.
+    """Connect to the report's server, and yield the session; the block must be left by the task that entered it.
 
-    `lost` is called when the connection has ended, `changed` when the server has other tools. The report is kept up to
-    date with how the server fares.
+    `lost` is called when the connection has ended, `changed` when the server reports that its tools have changed. The
+    report is updated with the server's status and output.
 
     Raises:
         MCPServerError: the server could not be reached.
@@ -141,7 +141,7 @@ async def _transport(stack: AsyncExitStack, lost: Callable[[], None], report: Re
     http = httpx2.AsyncClient(
         headers=server.headers,
         verify=await asyncio.to_thread(_trust),
-        timeout=httpx2.Timeout(server.connect_timeout, read=None),  # how long an answer may take, its caller says
+        timeout=httpx2.Timeout(server.connect_timeout, read=None),  # the caller limits the time of an answer
         event_hooks={"response": [noted]},
     )
     await stack.enter_async_context(http)
@@ -155,12 +155,12 @@ def _trust() -> ssl.SSLContext:
 
 @cache
 def _trusted() -> ssl.SSLContext:
-    """Return whose certificates are trusted; reading them takes 50 ms, too long for the one loop of all sessions."""
+    """Return an SSL context with trusted certificates; reading them takes 50 ms, too long for the event loop."""
     return httpx2.create_ssl_context()
 
 
 def listed(server: MCPServer, tools: Sequence[types.Tool]) -> list[Listed]:
-    """Return the tools by name; one that the Messages API would not take is left out, for it would refuse them all.
+    """Return the tools, sorted by name, without those that the Messages API would refuse, and with them all others.
 
     Raises:
         ConfigurationError: two tools cannot be told apart.
@@ -206,7 +206,7 @@ def _listed(server: MCPServer, tool: types.Tool) -> Listed:
 
 
 def _renamed(properties: Mapping[str, object]) -> dict[str, str]:
-    """Return new names for arguments whose names the Messages API refuses, each with the old one."""
+    """Return new names for arguments whose names the Messages API refuses, each mapped to the old name."""
     new: dict[str, str] = {}
     for name in properties:
         if not is_property_name(name):
@@ -253,7 +253,7 @@ def _text(text: str) -> JsonObject:
 
 
 def _binary(kind: str, data: str) -> JsonObject:
-    """Return an image or a document; a note in the place of what a model cannot be shown."""
+    """Return an image or a document; other binary data, which a model cannot be shown, is replaced by a note."""
     kind = kind.partition(";")[0].strip().lower()
     if (kind in IMAGES or kind == PDF) and _is_base64(data):
         source = {"type": "base64", "media_type": kind, "data": data}

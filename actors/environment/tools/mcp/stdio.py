@@ -1,4 +1,4 @@
-"""A server that is a program: started, spoken to line by line, and ended with everything that it started."""
+"""A server that is a program: started, connected by its standard streams, and ended with all its child processes."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ Incoming: TypeAlias = MemoryObjectReceiveStream[SessionMessage | Exception]
 Outgoing: TypeAlias = MemoryObjectSendStream[SessionMessage]
 
 MAX_LINE = 64 * 1024 * 1024
-"""Bytes of one message of a server; one that sends more is ended."""
+"""Bytes of one message of a server; a server that sends a longer one is ended."""
 
 _GRACE = 0.8
-"""Seconds that a server has to end after its input was closed, and again after it was told to."""
+"""Seconds that a server has to end after its input was closed, and again after SIGTERM."""
 _LOOK_AGAIN = 0.01
 _KEPT_LINES = 5
 _LONGEST_LINE = 500
@@ -36,9 +36,10 @@ _log = logging.getLogger("reenact.tools")
 
 
 class StdioTransport:
-    """The streams to and from the program of a server, which runs until the `async with` block is left.
+    """The streams to and from a server's program, which runs until the `async with` block is left.
 
-    It is in a process group of its own, which is killed as a whole. `lost` is called when it has closed its output.
+    The program has a process group of its own, which is killed as a whole. `lost` is called when the program has closed
+    its output.
     """
 
     def __init__(self, server: MCPServer, lost: Callable[[], None]) -> None:
@@ -71,16 +72,16 @@ class StdioTransport:
         await self._end()
 
     def status(self) -> str:
-        """Return how the program has ended; empty if it has not, or not by itself."""
+        """Return the program's exit status as text; empty if it has not ended, or not by itself."""
         status = None if self._process is None or self._forced else self._process.poll()
         return "" if status is None else f"it ended with status {status}"
 
     def said(self) -> str:
-        """Return what the program said last, besides its messages."""
+        """Return the last lines that the program wrote to its standard error."""
         return " / ".join(self._said)
 
     def _started(self) -> subprocess.Popen[bytes]:
-        assert self._server.command is not None  # checked with the server
+        assert self._server.command is not None  # checked when the server was defined
         return subprocess.Popen(  # noqa: S603 - the user's own program
             [self._server.command, *self._server.args],
             stdin=subprocess.PIPE,
@@ -108,7 +109,7 @@ class StdioTransport:
             await flow.free.wait()
 
     async def _read(self, stdout: asyncio.StreamReader) -> None:
-        """Hand on what the server sends; once nobody takes it any more, read on, so that it can end."""
+        """Pass on the server's messages; when there is no reader any more, read on, so that the program can end."""
         try:
             while line := await stdout.readline():
                 message = self._parsed(line)
@@ -130,7 +131,7 @@ class StdioTransport:
             return None
 
     async def _listen(self, stderr: asyncio.StreamReader) -> None:
-        """Keep the last lines that the server said besides, for the case that it fails."""
+        """Keep the last lines of the server's standard error, for error messages."""
         with contextlib.suppress(ValueError):
             while line := await stderr.readline():
                 told = self._server.without_secrets(line.decode(errors="replace").strip())[:_LONGEST_LINE]
@@ -139,7 +140,7 @@ class StdioTransport:
                     self._said.append(told)
 
     async def _end(self) -> None:
-        """End the program: by closing its input, then by asking it, then by force; and let go of everything."""
+        """End the program by closing its input, then with SIGTERM, then with SIGKILL, and release all resources."""
         process = self._process
         try:
             if process is not None and self._stdin is not None:
@@ -151,7 +152,7 @@ class StdioTransport:
         finally:
             self._release()
             if process is not None:
-                _signal(process, signal.SIGKILL)  # also what it has started, and has left behind
+                _signal(process, signal.SIGKILL)  # also the processes that it has started and left behind
                 _reap(process)
 
     def _release(self) -> None:
@@ -170,7 +171,7 @@ class StdioTransport:
 
 
 class _Flow(asyncio.BaseProtocol):
-    """Tells when more may be written to a pipe."""
+    """Signals when more may be written to a pipe."""
 
     def __init__(self, lost: Callable[[], None]) -> None:
         self._lost = lost
@@ -188,7 +189,7 @@ class _Flow(asyncio.BaseProtocol):
 
 
 async def _ended(process: subprocess.Popen[bytes]) -> bool:
-    """Wait a moment for the program to end, and return whether it has."""
+    """Wait a moment for the program to end, and return whether it has ended."""
     loop = asyncio.get_running_loop()
     deadline = loop.time() + _GRACE
     while process.poll() is None:
