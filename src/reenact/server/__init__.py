@@ -1,4 +1,4 @@
-"""The server: a runtime's facades and events over WebSocket and HTTP, on one port. `docs/protocol.md` says how.
+"""The server: a runtime's facades and events over WebSocket and HTTP, on one port. `docs/protocol.md` has the protocol.
 
 `create_app` makes an ASGI application of a runtime; `Server` serves it in this process. Needs `reenact[server]`.
 """

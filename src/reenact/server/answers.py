@@ -21,17 +21,17 @@ from reenact.server.limits import Unread
 
 EVENTS = "/v1/sessions/{session_id}/events"
 MOST_EVENTS = 1000
-"""Events on a page."""
+"""The most events on a page."""
 ANY_REQUEST = "/v1/requests/{type}"
 READS = frozenset(name for name, kind in REQUESTS.items() if not kind.changes)
-"""Requests that change nothing; their results may be larger than what asks for them."""
+"""Requests that change nothing; their results may be larger than the requests themselves."""
 LARGE = frozenset(
     name
     for name in READS
     if REQUESTS[name].result
     in (list[Message], list[TurnInfo], list[ToolCallInfo], list[ImageInfo], ImageInfo | None, list[PendingCall])
 )
-"""Those whose results have content of conversations or of images, and may cost much memory and time."""
+"""Reads whose results hold content of conversations or of images, and may cost much memory and time."""
 PIECE = 64 * 1024
 """Bytes that are sent at once; the next ones follow when the client has taken most of them."""
 _JSON = "application/json"
@@ -75,17 +75,17 @@ _STARTS = {"invalid_": 400, "log_": 503, "storage_": 503, "projection": 503, "re
 
 
 def others(kind: type[Request[object]]) -> tuple[str, ...]:
-    """Return the fields of a request that come from elsewhere than the path."""
+    """Return the fields of a request that are not part of its path."""
     return tuple(name for name in kind.__struct_fields__ if name not in (*kind.route.fields, "request_id"))
 
 
 def missing(kind: type[Request[object]]) -> str | None:
-    """Return the code of the error that it is if there is no such thing; None if it may be missing."""
+    """Return the error code for a thing that does not exist; None if an empty result is allowed."""
     return None if kind.changes or kind.absent is not None else f"{kind.route.fields[0].removesuffix('_id')}_not_found"
 
 
 def result(kind: type[Request[object]]) -> object:
-    """Return the type of the results."""
+    """Return the type of a request's result."""
     if missing(kind) is None:
         return kind.result
     (found,) = (one for one in get_args(kind.result) if one is not NoneType)
@@ -93,20 +93,20 @@ def result(kind: type[Request[object]]) -> object:
 
 
 def status_of(code: str) -> int:
-    """Return the HTTP status of an error, by its code."""
+    """Return the HTTP status for an error code."""
     if code.endswith("_not_found"):
         return 404
     return _STATUS.get(code) or next((status for start, status in _STARTS.items() if code.startswith(start)), 500)
 
 
 class Answer(Response):
-    """A response that is sent in pieces, as the client takes them, and counted until then."""
+    """A response that is sent in pieces, as fast as the client takes them, and counted as unread until then."""
 
     media_type = _JSON
     unread: Unread | None = None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Send it; whoever has gone is sent nothing more."""
+        """Send the response, and remove it from the unread bytes even if the client is gone."""
         size = len(self.body)
         if self.unread is not None:
             self.unread.add(size)
@@ -121,17 +121,17 @@ class Answer(Response):
 
 
 def success(content: object, status: int = 200) -> Answer:
-    """Return a response with the content as JSON; bytes are JSON already."""
+    """Return a response with the content as JSON; bytes are sent unchanged."""
     return Answer(content if isinstance(content, bytes) else msgspec.json.encode(content), status)
 
 
 def failure(code: str, message: str, *, retry_after: float | None = None) -> Response:
-    """Return the response `{"error": {"code", "message"}}`, with the status of the code."""
+    """Return the response `{"error": {"code", "message"}}`, with the HTTP status of the code."""
     return told(CommandError(code=code, message=message), retry_after=retry_after)
 
 
 def told(error: CommandError, *, retry_after: float | None = None) -> Response:
-    """Return the response that tells of the error, with its details, and with the status of its code."""
+    """Return the response for the error, with its details, and with the HTTP status of its code."""
     status = status_of(error.code)
     headers: dict[str, str] = {}
     if status == status_of("authentication"):
@@ -150,11 +150,11 @@ PAGE = {
     "after": {"minimum": 0, "default": 0},
     "limit": {"minimum": 1, "maximum": MOST_EVENTS, "default": 100},
 }
-"""The parameters of a page of events, which are whole numbers."""
+"""The parameters of a page of events, all integers."""
 
 
 class _Shape(msgspec.Struct):
-    """What is read of the schema of a request."""
+    """The parts of a request's schema that are used."""
 
     properties: dict[str, Schema]
     required: tuple[str, ...] = ()
@@ -168,14 +168,14 @@ class ErrorAnswer(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class EventPage(msgspec.Struct, frozen=True, kw_only=True):
-    """Events of a session, in order; `cursor` is that of the last one, to go on behind."""
+    """Events of a session, in order; `cursor` is that of the last one, after which the next page continues."""
 
     events: tuple[Envelope, ...]
     cursor: int
 
 
 def frames_schema() -> Schema:
-    """Return one JSON Schema (2020-12) of every frame of the WebSocket."""
+    """Return one JSON Schema (2020-12) of all frames of the WebSocket."""
     (client, server), definitions = msgspec.json.schema_components(
         [FromClient, FromServer], ref_template="#/$defs/{name}"
     )
@@ -188,7 +188,7 @@ def frames_schema() -> Schema:
 
 
 def openapi(server: str, *, needs_token: bool = True) -> Schema:
-    """Return the OpenAPI document (3.1) of the JSON API of a server to which a token is needed, or none."""
+    """Return the OpenAPI document (3.1) of the JSON API of a server, with or without a token."""
     requests = [*REQUESTS.values()]
     shapes, definitions = msgspec.json.schema_components(
         [*requests, *map(result, requests), ErrorAnswer, EventPage], ref_template=_IN_COMPONENTS

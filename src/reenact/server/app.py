@@ -25,21 +25,21 @@ from reenact.server.service import Access, Hosts, Service
 from reenact.server.sockets import Connection
 
 OPEN = frozenset({"/health", "/ready", "/openapi.json", "/schemas/events.json", "/schemas/frames.json"})
-"""What needs no token: it says nothing of what the runtime holds."""
+"""Paths that need no token: they reveal nothing about the runtime's content."""
 INSPECTOR = "/inspect"
-"""Where the inspector is, which asks for its own token."""
+"""The path of the inspector, which has a token of its own."""
 _ALLOWED = {
     "access-control-allow-methods": "GET, POST, DELETE",
     "access-control-allow-headers": "Authorization, Content-Type, Idempotency-Key",
     "access-control-max-age": "600",
 }
 _CLIENTS = 10_000
-"""So many clients are remembered for the rate of their requests."""
+"""The number of clients whose request rate is remembered."""
 
 
 @dataclass
 class Guard:
-    """Lets in who may come in; what it refuses, nothing behind it hears of."""
+    """Checks host, origin, token and rate of each request; a refused request does not reach the application."""
 
     app: ASGIApp
     service: Service[LocalRuntime]
@@ -48,10 +48,10 @@ class Guard:
     def __post_init__(self) -> None:
         self._access = self.service.access
         self._buckets: OrderedDict[tuple[str, str | None], Bucket] = OrderedDict()
-        """How often each client has asked lately."""
+        """The token bucket of each recent client."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass the request on, or answer it here."""
+        """Pass the request on to the application, or refuse it."""
         if scope["type"] == "lifespan":
             await self.app(scope, receive, send)
             return
@@ -68,7 +68,7 @@ class Guard:
             refusal = self._of_request(scope, headers)
         elif refusal is None and not self._access.knows(
             bearer(headers)
-        ):  # the token of a WebSocket may come later, too
+        ):  # a WebSocket client may send its token later, in the hello
             refusal = self._too_many(scope, None)
         await (refusal or self.app)(scope, receive, send)
 
@@ -81,7 +81,7 @@ class Guard:
         return None
 
     def _of_request(self, scope: Scope, headers: Headers) -> Response | None:
-        if "content-length" in headers and "transfer-encoding" in headers:  # who stands between may read another end
+        if "content-length" in headers and "transfer-encoding" in headers:  # a proxy may see another end
             refusal = failure("invalid_input", "a body has a Content-Length or a Transfer-Encoding, not both")
             refusal.headers["connection"] = "close"
             return refusal
@@ -100,7 +100,7 @@ class Guard:
         return self.inspects and f"{scope['path']}/".startswith(f"{INSPECTOR}/")
 
     def _too_many(self, scope: Scope, token: str | None) -> Response | None:
-        """Count a request of a client that is known by its token, or else by its address; return what refuses it."""
+        """Count a request of a client, known by its token or else its address; return a refusal if it is too many."""
         client = scope.get("client")
         wait = self._wait((client[0] if client else "", token))
         return failure("too_many_requests", f"try again in {wait:.2f} s", retry_after=wait) if wait else None
@@ -114,7 +114,7 @@ class Guard:
         return count
 
     def _wait(self, client: tuple[str, str | None]) -> float:
-        """Return 0 if the client may ask now, else the seconds until it may."""
+        """Return 0 if the client may make a request now, or else the seconds until it may."""
         bucket = self._buckets.get(client)
         if bucket is None:
             bucket = self._buckets[client] = Bucket(self.service.limits.rate, self.service.limits.burst)
@@ -125,13 +125,13 @@ class Guard:
 
 
 def bearer(headers: Headers) -> str | None:
-    """Return the token that comes with a request, None if none does."""
+    """Return the bearer token of a request, or None."""
     scheme, _, token = headers.get("authorization", "").partition(" ")
     return token.strip() if scheme.lower() == "bearer" else None
 
 
 def _telling(send: Send, origin: str) -> Send:
-    """Return what sends a response that a page of the origin may read."""
+    """Return a `send` that adds headers to the response, so that a page of the origin may read it."""
 
     async def tell(message: Message) -> None:
         if message["type"] == "http.response.start":
@@ -161,26 +161,26 @@ def create_app(
     hosts: Hosts | None = None,
     allow_programs: bool = False,
 ) -> Starlette:
-    """Return the ASGI application of the runtime, which stays yours to close.
+    """Return the ASGI application of the runtime, which the caller still has to close.
 
     Args:
-        runtime: what clients use.
-        tokens: those that open the server; none: anybody may come in who can reach it.
+        runtime: the runtime that clients use.
+        tokens: tokens that clients may use; without any, every client that reaches the server may use it.
         origins: of web pages that may use it, such as `https://example.org`, besides its own.
         limits: how much a client may ask for.
-        hosts: what requests may call the server by. Default: names of this machine; any, if there are tokens.
+        hosts: the host names that requests may use. Default: names of this machine; any, if there are tokens.
         allow_programs: whether images that clients register may have MCP servers that are programs, which this machine
-            starts, or that are told its environment variables.
+        starts, or that receive its environment variables.
 
     Raises:
-        ConfigurationError: a token or an origin cannot be one.
+        ConfigurationError: a token or an origin is not valid.
     """
     access = Access(tokens, origins, hosts or Hosts(any_name=bool(tokens)))
     return application(Service(runtime, access, limits or Limits(), allow_programs))
 
 
 def application(service: Service[LocalRuntime], inspector: ASGIApp | None = None) -> Starlette:
-    """Return the application of a service, which ends with it; with the inspector, which has a guard of its own."""
+    """Return the application of a service, which it closes at its end; an inspector has a guard of its own."""
 
     async def socket(websocket: WebSocket) -> None:
         token = bearer(websocket.headers)
@@ -213,5 +213,5 @@ def application(service: Service[LocalRuntime], inspector: ASGIApp | None = None
         exception_handlers=ERRORS,
         lifespan=lifespan,
     )
-    app.router.redirect_slashes = False  # its redirects name http://, also to those who came by the TLS of a proxy
+    app.router.redirect_slashes = False  # its redirects name http://, even if the client used a proxy's TLS
     return app

@@ -41,13 +41,13 @@ from reenact.server.reading import MOST_VALUES, TOO_LARGE, has_too_many_values
 from reenact.server.service import INTERNAL, Served, Service
 
 TIMEOUT = 30.0
-"""Seconds in which a request is answered."""
+"""Seconds after which a request times out."""
 PAGE_SIZE = 1024 * 1024
 """Bytes of events after which a page ends."""
 _DROPPED = 4
-"""So many times the largest body is read before one that is too large is refused."""
+"""A body is read to its end before it is refused, unless it exceeds this many times the largest allowed size."""
 READY_WITHIN = 1.0
-"""Seconds in which the read model of a server that is ready can catch up with the log."""
+"""Seconds within which the read model of a server that is ready catches up with the log."""
 _OBJECT = msgspec.json.Decoder(dict[str, object])
 _log = logging.getLogger("reenact.server")
 _CODES = {404: "not_found", 405: "method_not_allowed"}
@@ -56,7 +56,7 @@ Endpoint = Callable[[Request], Awaitable[Response]]
 
 
 class _Refusal(Exception):
-    """The request cannot be carried out."""
+    """A request is refused with this code."""
 
     def __init__(self, code: str, message: str) -> None:
         super().__init__(message)
@@ -64,7 +64,7 @@ class _Refusal(Exception):
 
 
 def routes(service: Service[LocalRuntime]) -> list[Route]:
-    """Return the routes of the application, but for the WebSocket's."""
+    """Return the routes of the application, except that of the WebSocket."""
     api = _Api(service)
     document, events, frames = _documents(service.name, service.access.needs_token)
     return [
@@ -85,7 +85,7 @@ def routes(service: Service[LocalRuntime]) -> list[Route]:
 
 @cache
 def _documents(name: str, needs_token: bool) -> tuple[Response, ...]:  # noqa: FBT001 - `cache` tells names apart
-    """Return the OpenAPI document and the schemas of events and frames, which take longer than all else of a start."""
+    """Return the OpenAPI document and the schemas of events and frames, which take most of the start-up time."""
     return success(openapi(name, needs_token=needs_token)), success(json_schema()), success(frames_schema())
 
 
@@ -171,7 +171,7 @@ class _Api:
 
 
 def _key_of(request: Request) -> str | None:
-    """Return the id that the header gives the request, None if there is none."""
+    """Return the request id in the `Idempotency-Key` header, or None."""
     key = request.headers.get("idempotency-key")
     try:
         return None if key is None else key.encode("latin-1").decode()  # Starlette reads headers as Latin-1
@@ -180,7 +180,7 @@ def _key_of(request: Request) -> str | None:
 
 
 def _encoded(kind: type[commands.Request[object]] | None, answer: Envelope[commands.Response]) -> Response:
-    """Return what came of a request as a response; encoded on the thread that carried it out."""
+    """Return a request's response as an HTTP response; called on the thread that carried out the request."""
     data = answer.data
     if data.error is not None:
         return told(data.error)
@@ -191,7 +191,7 @@ def _encoded(kind: type[commands.Request[object]] | None, answer: Envelope[comma
 
 
 def _of_query(kind: type[commands.Request[object]], given: Mapping[str, str]) -> dict[str, object]:
-    """Return the parameters with numbers and truth values in their types; what is none stays text, and is refused."""
+    """Return the query parameters, converted to numbers and booleans; a value that does not convert stays text."""
     types = {field.name: field.type for field in msgspec.structs.fields(kind)}
     return {name: _in_type(text, types.get(name, str)) for name, text in given.items()}
 
@@ -205,10 +205,10 @@ def _in_type(text: str, kind: object) -> object:
 
 
 async def _read(request: Request, most: int, seconds: float) -> bytes:
-    """Return the body, or refuse one that is too large, or does not come.
+    """Return the body; raise `_Refusal` if it is too large or does not arrive.
 
-    Most clients send the whole body before they read an answer, so one that is too large is read to its end, too, if
-    that is not too far away.
+    Most clients send the whole body before they read an answer, so a body that is too large is read to its end too,
+    unless it is much too large.
     """
     chunks: list[bytes] = []
     size = 0
@@ -217,7 +217,7 @@ async def _read(request: Request, most: int, seconds: float) -> bytes:
     expected = int(length) if length.isdecimal() else 0
     if expected > most and (
         "expect" in request.headers or expected > _DROPPED * most
-    ):  # or it waits to be told to send
+    ):  # or the client waits for permission to send
         raise too_large
     try:
         async with asyncio.timeout(seconds) as patience:
@@ -252,7 +252,7 @@ def _number(given: Mapping[str, str], name: str) -> int:
 
 
 def _told(endpoint: Endpoint) -> Endpoint:
-    """Return the endpoint, whose refusals are responses."""
+    """Return the endpoint with its exceptions turned into responses."""
 
     async def answer(request: Request) -> Response:
         try:
@@ -262,8 +262,8 @@ def _told(endpoint: Endpoint) -> Endpoint:
         except ReenactError as error:
             return told(refusal_of(error))
         except ClientDisconnect:
-            return Response(status_code=400)  # nobody reads it
-        except Exception:  # noqa: BLE001 - the log has it
+            return Response(status_code=400)  # the client is gone
+        except Exception:  # noqa: BLE001 - it is logged
             _log.exception("%s %s could not be answered", request.method, request.url.path)
             return told(INTERNAL)
 
@@ -287,7 +287,7 @@ async def _http_error(request: Request, error: Exception) -> Response:
 
 
 def _methods(request: Request) -> set[str]:
-    """Return the methods of the path, of whichever routes they are."""
+    """Return the methods of the path, over all its routes."""
     routes: list[BaseRoute] = request.app.routes
     return {
         method
@@ -305,7 +305,7 @@ K = TypeVar("K", int, str)
 
 
 def exposition(service: Service[LocalRuntime]) -> str:
-    """Return the numbers of the server and its runtime. It reads, and may wait for the log."""
+    """Return the metrics of the server and its runtime. Reads the log, and may block."""
     return "".join((*_of_server(service), *_of_runtime(service)))
 
 
@@ -337,7 +337,7 @@ def _of_runtime(service: Service[LocalRuntime]) -> Iterable[str]:
     yield _one("reenact_failing", "Whether turns cannot be recorded.", runtime.failure is not None)
     try:
         position, lag, agents = runtime.position, runtime.lag, len(runtime.agents.list())
-    except ReenactError:  # nothing is known of what cannot be read
+    except ReenactError:  # the log cannot be read, so these are not known
         return
     yield _one("reenact_log_position", "The position of the last event of the log.", position)
     yield _one("reenact_projection_lag", "Events that the read model has yet to take in.", lag)
@@ -354,9 +354,9 @@ def _each(name: str, help_: str, label: str, numbers: Mapping[K, int]) -> str:
 
 
 def _family(name: str, help_: str, samples: Iterable[tuple[str, float]]) -> str:
-    """Return the samples of a family, behind their labels. A counter's name ends with `_total`, a gauge's does not.
+    """Return the samples of a metric family. A counter's name ends with `_total`, a gauge's does not.
 
-    Names, labels and codes are ours: nothing in them needs an escape.
+    Names, labels and codes are constants of ours, so nothing is escaped.
     """
     kind = "counter" if name.endswith("_total") else "gauge"
     lines = (f"{name}{labels} {value:.16g}" for labels, value in samples)

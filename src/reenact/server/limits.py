@@ -13,12 +13,12 @@ from reenact.domain.errors import ConfigurationError
 
 MIB = 1024 * 1024
 MOST_UNREAD = 128 * MIB
-"""Bytes of answers that all clients together may leave unread before no more reads are carried out."""
+"""Bytes of unread answers, of all clients together, from which on no more reads are carried out."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Limits:
-    """What one client may take of a server, in bytes, seconds and numbers of things.
+    """Limits on what one client may use of a server, in bytes, seconds and counts.
 
     Raises:
         ConfigurationError: one is not a number above 0.
@@ -31,23 +31,23 @@ class Limits:
     burst: int = 400
     """How many of them may come at once."""
     requests: int = 64
-    """Requests of one connection that are in progress. The next ones are read when some of these are answered."""
+    """Concurrent requests of one connection. Further ones are read when some of these have been answered."""
     subscriptions: int = 1000
     """Subscriptions of one connection."""
     connections: int = 1000
-    """Connections, of all clients together."""
+    """Connections of all clients together."""
     threads: int = 32
-    """Requests that are carried out at the same time, of all clients together."""
+    """Concurrent requests of all clients together."""
     hello_timeout: float = 5.0
-    """Until the first frame of a connection has come."""
+    """Seconds until the first frame of a connection must have arrived."""
     head_timeout: float = 10.0
-    """Until a request's head, a handshake, or a request's body has come whole."""
+    """Seconds until a request's head, a handshake, or a request's body must have arrived completely."""
     ping_interval: float = 20.0
-    """Between two pings, and from a ping to the end of the connection if nobody answers it."""
+    """Seconds between two pings, and from a ping until the connection is closed if it is not answered."""
     stall_timeout: float = 60.0
-    """Until a connection is closed whose client takes nothing of what is sent to it."""
+    """Seconds after which a connection is closed whose client reads nothing."""
     longest_request: float = 300.0
-    """The longest that a request may want to wait for its answer."""
+    """The longest timeout, in seconds, that a request may have."""
 
     def __post_init__(self) -> None:
         for limit in fields(self):
@@ -58,7 +58,7 @@ class Limits:
 
 @dataclass
 class Bucket:
-    """Tokens that come at a rate, up to a burst; each thing that is done takes one."""
+    """A token bucket: tokens are added at a rate, up to a burst; each action takes one."""
 
     _rate: float
     _burst: float
@@ -68,13 +68,13 @@ class Bucket:
         self._tokens, self._at = self._burst, self._now()
 
     def take(self, tokens: int = 1) -> float:
-        """Take tokens, if need be some that have yet to come; return the seconds until they are there."""
+        """Take tokens, if necessary in advance; return the seconds until they are available."""
         self._fill()
         self._tokens -= tokens
         return max(0.0, -self._tokens / self._rate)
 
     def try_take(self) -> float:
-        """Take a token if there is one, and return 0; else return the seconds until there is."""
+        """Take a token and return 0 if one is available; otherwise return the seconds until one is."""
         self._fill()
         if self._tokens >= 1.0:
             self._tokens -= 1.0
@@ -89,18 +89,18 @@ class Bucket:
 
 @dataclass
 class Unread:
-    """Bytes of answers that were made and that clients have not taken yet, of all clients. Of one event loop."""
+    """Counts bytes of answers that clients have not taken yet, over all clients. Used on one event loop."""
 
     _most: int = MOST_UNREAD
     size = 0
     waiting = 0
-    """How many wait for room."""
+    """The number of tasks that wait for room."""
 
     def __post_init__(self) -> None:
         self._left = asyncio.Event()
 
     async def room(self) -> None:
-        """Wait until there are fewer bytes than may be."""
+        """Wait until the number of bytes is below the limit."""
         self.waiting += 1
         try:
             while self.size >= self._most:
@@ -110,18 +110,18 @@ class Unread:
             self.waiting -= 1
 
     def add(self, size: int) -> None:
-        """Count an answer."""
+        """Count the bytes of an answer as unread."""
         self.size += size
 
     def remove(self, size: int) -> None:
-        """Count an answer no more: it was taken, or is dropped."""
+        """Remove the bytes of an answer that was taken or dropped."""
         self.size -= size
         self._left.set()
 
 
 @dataclass
 class Room:
-    """Room for so many things, of so many bytes together; one that is alone may be larger. Of one event loop."""
+    """Limits the number of things and their total size; a single thing may be larger. Used on one event loop."""
 
     _things: int
     _size: int
@@ -132,7 +132,7 @@ class Room:
         self._left = asyncio.Event()
 
     async def enter(self, size: int) -> None:
-        """Wait until there is room for one more thing of that size, and take it."""
+        """Wait until there is room for one more thing of that size, and take the room."""
         while self._inside and (self._inside >= self._things or self._taken + size > self._size):
             self._left.clear()
             await self._left.wait()
@@ -148,19 +148,19 @@ class Room:
 
 @dataclass
 class Counts:
-    """Numbers since the server began, and how many there are now."""
+    """Counts since the server started, and current numbers."""
 
     connections: int = 0
     connected: int = 0
     subscriptions: int = 0
     in_progress: int = 0
     received: int = 0
-    """Bytes of messages that came over WebSockets."""
+    """Bytes of messages received over WebSockets."""
     sent: int = 0
-    """Bytes of messages that went over WebSockets."""
+    """Bytes of messages sent over WebSockets."""
     events: int = 0
     refused: Counter[str] = field(default_factory=Counter[str])
-    """Frames that were not accepted, by the code that says why."""
+    """Refused frames, by error code."""
     closed: Counter[int] = field(default_factory=Counter[int])
     """WebSockets that the server closed, by the code of the close frame."""
     requests: Counter[tuple[str, str]] = field(default_factory=Counter[tuple[str, str]])

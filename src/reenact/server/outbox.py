@@ -1,6 +1,6 @@
-"""What goes out on a connection: its own frames first, then the events of its subscriptions.
+"""Sends the frames of a connection: first its own frames, then the events of its subscriptions.
 
-Nothing goes out sooner than the socket takes it.
+Data is sent only as fast as the socket takes it.
 """
 
 from __future__ import annotations
@@ -41,23 +41,23 @@ from reenact.server.limits import Counts, Unread
 from reenact.server.reading import NotAccepted
 
 MOST_WAITING = 64
-"""Frames that may wait before no more are read from the client."""
+"""Frames that may wait; from this number on, no more are read from the client."""
 MOST_BYTES = 4 * 1024 * 1024
-"""Bytes of frames that may wait before no more are read from the client, and no more requests are carried out."""
+"""Bytes of frames that may wait; from this size on, no more are read from the client, and no requests carried out."""
 BATCH = 64 * 1024
-"""Bytes of events that go into one frame, about."""
+"""Approximate bytes of events in one frame."""
 PACE = 0.01
-"""Seconds from a frame of new events that is not half full to the next one: so that many events come in few frames."""
+"""Seconds after a frame of events that is less than half full, so that many events are sent in few frames."""
 PAUSE = 1.0
-"""Seconds until events are read again that could not be read."""
+"""Seconds until events are read again after a read has failed."""
 _log = logging.getLogger("reenact.server")
 
 
 @dataclass(eq=False)
 class Followed:
-    """A subscription of the connection: the id that the client gave it, and the one that it has in the source.
+    """A subscription of the connection: the id that the client chose, and the name that it has in the source.
 
-    The latter is used once, so that what was taken for an earlier one of the same id is not taken for this one's.
+    A name is used only once, so that events taken for an earlier subscription of the same id do not reach this one.
     """
 
     id: str
@@ -66,16 +66,16 @@ class Followed:
     def __post_init__(self) -> None:
         self.head = b'{"id":%b,"events":[' % msgspec.json.encode(self.id)
         self.told = asyncio.Event()
-        """Set when the client has been told that the subscription stands, or that it does not."""
+        """Set when the client has been told that the subscription stands, or that it was refused."""
         self.acks: set[asyncio.Task[None]] = set()
         """Acknowledgements that are not durable yet."""
 
 
 @dataclass
 class Outbox:
-    """Sends; one task calls `run`, and everything goes out there. Of one event loop.
+    """Sends frames and events; one task calls `run`, which sends everything. Used on one event loop.
 
-    Events come from the source; `_send` takes a frame in parts.
+    Events come from the source; `_send` takes the parts of a frame.
     """
 
     _source: Group
@@ -88,7 +88,7 @@ class Outbox:
 
     def __post_init__(self) -> None:
         self.on_ended: Callable[[Followed], None] = lambda _: None
-        """Is told that a subscription has ended by itself."""
+        """Called when a subscription has ended by itself."""
         self._frames: deque[bytes] = deque()
         self._followed: dict[str, Followed] = {}
         self._news = asyncio.Event()
@@ -96,16 +96,16 @@ class Outbox:
         self._room.set()
 
     def follow(self, followed: Followed) -> None:
-        """Send what comes for the subscription, once its `told` is set."""
+        """Send the events of the subscription, once its `told` is set."""
         self._followed[followed.name] = followed
 
     def forget(self, followed: Followed) -> None:
-        """Send nothing more of the subscription."""
+        """Stop sending events of the subscription."""
         self._followed.pop(followed.name, None)
         followed.told.set()
 
     def put(self, frame: FromServer | bytes) -> None:
-        """Have a frame sent, before any events that have not been taken yet; once it is closed, forget it."""
+        """Queue a frame; it is sent before all events that have not been taken yet. After `close` it is dropped."""
         if self._closed:
             return
         encoded = frame if isinstance(frame, bytes) else msgspec.json.encode(frame)
@@ -122,18 +122,18 @@ class Outbox:
         return self._closed
 
     def close(self) -> None:
-        """Take nothing more."""
+        """Drop the waiting frames, and accept no more."""
         self._closed = True
         self._unread.remove(sum(map(len, self._frames)))
         self._frames.clear()
         self._room.set()
 
     async def room(self) -> None:
-        """Wait until not too many frames wait, nor too many bytes of them; or until it is closed."""
+        """Wait until the waiting frames are below both limits, or the outbox is closed."""
         await self._room.wait()
 
     async def run(self) -> None:
-        """Send until cancelled, or until the connection or the source is lost."""
+        """Send until cancelled, or until the connection or the source fails."""
         taking: asyncio.Task[Iterable[Batch]] | None = None
         try:
             while True:
@@ -180,7 +180,7 @@ class Outbox:
             followed = find(batch.id)
             if followed is not None and not followed.told.is_set():
                 await followed.told.wait()
-        await self._flush()  # with the word that they stand
+        await self._flush()  # with the `subscribed` frames
         told = [(followed, batch) for batch in batches if (followed := find(batch.id)) is not None]
         parts = _parts_of((followed.head, batch.events) for followed, batch in told if batch.events)
         size = sum(map(len, parts))
@@ -196,7 +196,7 @@ class Outbox:
 
 
 def _parts_of(batches: Iterable[tuple[bytes, Sequence[bytes]]]) -> list[bytes]:
-    """Return a frame of events in parts. Large events are not copied: others send them, too."""
+    """Return a frame of events in parts. Large events are not copied, because other connections send them too."""
     parts: list[bytes] = []
     for head, events in batches:
         parts += (b"]}," if parts else b'{"type":"events","batches":[', head)
@@ -210,19 +210,19 @@ def _parts_of(batches: Iterable[tuple[bytes, Sequence[bytes]]]) -> list[bytes]:
 
 
 async def _take(source: Group) -> Iterable[Batch]:
-    """Return events when there are some; as long as the log cannot be read, ask again now and then."""
+    """Return the next events; while the log cannot be read, try again at intervals."""
     while True:
         try:
             return await source.take(BATCH)
         except RuntimeClosedError:
-            await asyncio.Event().wait()  # none will come
+            await asyncio.Event().wait()  # there will be none
         except StorageError as error:
             _log.warning("events cannot be read at present: %s", error)
             await asyncio.sleep(PAUSE)
 
 
 LAST_ACKS = 1.0
-"""Seconds in which what a client that has left had acknowledged may still become durable."""
+"""Seconds in which acknowledgements of a client that has left may still become durable."""
 
 
 class SubscriptionNotFoundError(NotFoundError):
@@ -234,7 +234,7 @@ class SubscriptionNotFoundError(NotFoundError):
 
 @dataclass
 class Subscriptions:
-    """What one client follows. Of one event loop; frames are obeyed one after the other."""
+    """The subscriptions of one client. Used on one event loop; frames are handled one after the other."""
 
     _group: Group
     _outbox: Outbox
@@ -245,13 +245,13 @@ class Subscriptions:
         self._names = itertools.count(1)
         self._standing: dict[str, Followed] = {}
         self._over: dict[str, Followed] = {}
-        """Those that have ended by themselves: what they were given can still be acknowledged."""
+        """Subscriptions that have ended by themselves: their delivered events can still be acknowledged."""
 
     async def begin(self, frame: Subscribe | Listen) -> None:
-        """Subscribe, and say so before the first event.
+        """Subscribe, and send `subscribed` before the first event.
 
         Raises:
-            NotAccepted: there is such a subscription, there are too many, or there is nothing to subscribe to.
+            NotAccepted: the id is in use, there are too many subscriptions, or there is nothing to subscribe to.
         """
         if frame.id in self._standing:
             raise NotAccepted(frame.id, AlreadyExistsError.code, f"there is a subscription {frame.id!r} already")
@@ -275,7 +275,7 @@ class Subscriptions:
         followed.told.set()
 
     def named(self, frame: Ack | Unsubscribe) -> Followed:
-        """Return the subscription that the frame is about.
+        """Return the subscription that the frame names.
 
         Raises:
             NotAccepted: there is none of this id.
@@ -286,7 +286,7 @@ class Subscriptions:
         return followed
 
     async def acknowledge(self, frame: Ack, followed: Followed) -> None:
-        """Acknowledge, and say so when it is durable."""
+        """Acknowledge events, and send `acked` when that is durable."""
         try:
             await self._group.ack(followed.name, frame.cursor)
         except ReenactError as error:
@@ -296,7 +296,7 @@ class Subscriptions:
             self._outbox.put(Acked(id=frame.id, cursor=frame.cursor))
 
     async def end(self, frame: Unsubscribe) -> None:
-        """End a subscription, once what was acknowledged before is durable.
+        """End a subscription, after its pending acknowledgements are durable.
 
         Raises:
             NotAccepted: there is none of this id.
@@ -314,7 +314,7 @@ class Subscriptions:
         self._forget(followed)
 
     def ended(self, followed: Followed) -> None:
-        """Take note that nothing more comes for a subscription."""
+        """Note that a subscription has ended by itself."""
         if self._standing.pop(followed.id, None) is not None:
             self._counts.subscriptions -= 1
             self._over[followed.id] = followed
@@ -322,13 +322,13 @@ class Subscriptions:
                 self._forget(self._over.pop(next(iter(self._over))))
 
     async def settle(self) -> None:
-        """Let what was acknowledged become durable."""
+        """Wait until pending acknowledgements are durable."""
         every = (*self._standing.values(), *self._over.values())
         if acks := [task for followed in every for task in followed.acks]:
             await asyncio.wait(acks, timeout=LAST_ACKS)
 
     def close(self) -> None:
-        """End all of them."""
+        """End all subscriptions."""
         self._counts.subscriptions -= len(self._standing)
         self._standing.clear()
         self._over.clear()

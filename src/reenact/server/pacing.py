@@ -1,4 +1,4 @@
-"""Rate-limits WebSocket frames, also control frames and fragments."""
+"""Rate-limits WebSocket frames, including control frames and fragments."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ if TYPE_CHECKING:
     from uvicorn._types import ASGIReceiveEvent, ASGISendEvent
 
 MOST_FRAGMENTS = 4096
-"""Frames of one message: enough for the largest one in pieces of 4 KiB."""
+"""Frames of one message: enough for the largest message in pieces of 4 KiB."""
 FRAMES = 10
-"""Frames of any kind for each message that the limit of the rate, or of the burst, allows."""
+"""Frames of any kind for each message that the limits of rate and burst allow."""
 _SLICE = 8 * 1024
-"""Bytes that are taken apart before the frames in them are counted; the smallest frame has 6."""
+"""Bytes that are parsed before the frames in them are counted; the smallest frame has 6."""
 
 
 class PacedProtocol(WebSocketsSansIOProtocol):
-    """Takes frames apart no faster than `pace` allows, and keeps no more pongs than one for who does not take them.
+    """Parses frames no faster than `pace` allows, and keeps at most one pong for a client that reads nothing.
 
-    While what is sent is not taken, messages are still read, as the application allows: a client that first sends what
-    it has and only then reads must not wait for a server that waits for it.
+    While a client does not take what is sent, its messages are still read, as the application allows: a client that
+    first sends everything and only then reads must not be blocked by a server that waits for it.
     """
 
     pace: Bucket
-    """Tokens for frames; whoever makes the connection gives it."""
+    """The token bucket for frames, set when the connection is made."""
 
     _parsed = 0
     _held = b""
@@ -38,11 +38,11 @@ class PacedProtocol(WebSocketsSansIOProtocol):
 
     @property
     def has_break(self) -> bool:
-        """Whether nothing is read at present, since too many frames have come."""
+        """Whether reading is paused because too many frames have arrived."""
         return self._break is not None
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Forget what has not been taken apart."""
+        """Drop the data that has not been parsed."""
         super().connection_lost(exc)
         self._held = b""
         if self._break is not None:
@@ -50,43 +50,43 @@ class PacedProtocol(WebSocketsSansIOProtocol):
             self._break = None
 
     def resume_writing(self) -> None:
-        """Answer the latest ping that could not be answered."""
+        """Answer the latest ping that could not be answered before."""
         super().resume_writing()
         pong, self._pong = self._pong, b""
         if pong and not self.close_sent and not self.transport.is_closing():
             self.transport.write(pong)
 
     def data_received(self, data: bytes) -> None:
-        """Take apart what comes, or, in a break, keep it; what one read brings is all that can come then."""
+        """Parse the data, or keep it while reading is paused; at most one read's data arrives then."""
         self._held += data
         if self._break is None:
             self._take_apart()
 
     async def receive(self) -> ASGIReceiveEvent:
-        """Return what comes next for the application."""
+        """Return the next message for the application."""
         message = await super().receive()
         self._keep_break()
         return message
 
     async def send(self, message: ASGISendEvent) -> None:
-        """Send what the application says."""
+        """Send a message of the application."""
         await super().send(message)
-        if self.initial_response is not None and self.close_sent:  # uvicorn would log it as an error of ours
+        if self.initial_response is not None and self.close_sent:  # uvicorn would log it as an application error
             self.handshake_complete = True
         self._keep_break()
 
     def handle_text(self, event: Frame) -> None:
-        """Count a message, or its first piece."""
+        """Count a message, or its first fragment."""
         self._parsed += 1
         super().handle_text(event)
 
     def handle_bytes(self, event: Frame) -> None:
-        """Count a message, or its first piece."""
+        """Count a message, or its first fragment."""
         self._parsed += 1
         super().handle_bytes(event)
 
     def handle_cont(self, event: Frame) -> None:
-        """Take one more piece, unless there are too many, or it is one that says nothing."""
+        """Handle a further fragment, unless there are too many, or it is empty and not the last."""
         self._parsed += 1
         if self.close_sent:
             return
@@ -98,12 +98,12 @@ class PacedProtocol(WebSocketsSansIOProtocol):
             super().handle_cont(event)
 
     def handle_pong(self, event: Frame) -> None:
-        """Count an answer to a ping, or what looks like one."""
+        """Count a pong, whether it answers a ping or not."""
         self._parsed += 1
         super().handle_pong(event)
 
     def handle_ping(self) -> None:
-        """Answer; as long as nothing is taken of what was sent, only the latest ping is kept to be answered."""
+        """Answer a ping; while the client takes nothing, only the latest ping is kept to be answered."""
         self._parsed += 1
         pongs = self.conn.data_to_send()
         if self.close_sent or not pongs:
@@ -114,13 +114,13 @@ class PacedProtocol(WebSocketsSansIOProtocol):
             self._pong = pongs[-1]
 
     def _take_apart(self) -> None:
-        """Obey what has come, until the frames are more than may be; then have a break, and read nothing."""
+        """Parse the data until the frames exceed the rate; then pause reading."""
         held, self._held, self._break = self._held, b"", None
         for end in range(_SLICE, len(held) + _SLICE, _SLICE):
             self._parsed = 0
             super().data_received(held[end - _SLICE : end])
             wait = self.pace.take(self._parsed)
-            if wait and not self.conn.eof_sent:  # behind which nothing is taken apart
+            if wait and not self.conn.eof_sent:  # nothing is parsed after an end
                 self._held = held[end:]
                 self._break = self.loop.call_later(wait, self._take_apart)
                 self.transport.pause_reading()
@@ -129,7 +129,7 @@ class PacedProtocol(WebSocketsSansIOProtocol):
             self.transport.resume_reading()
 
     def _keep_break(self) -> None:
-        if self._break is not None:  # the application reads on; the connection does not yet
+        if self._break is not None:  # the application resumes reading; the connection must not yet
             self.transport.pause_reading()
 
     def _refuse(self, why: str) -> None:

@@ -12,13 +12,13 @@ from reenact.domain.stream.frames import PROTOCOL, FromClient, Hello, Refused
 
 INVALID = "invalid_frame"
 MOST_VALUES = 200_000
-"""Names and values in the JSON of one message. Taking apart more of them would hold up everybody."""
+"""Names and values in the JSON of one message. Parsing more of them would block the event loop for too long."""
 TOO_LARGE = "too_large"
 _FRAMES: Final[msgspec.json.Decoder[FromClient]] = msgspec.json.Decoder(FromClient)
 
 
 class _Head(msgspec.Struct):
-    """What is read of a message whatever else is in it."""
+    """The fields of a message that are read even if it is not a valid frame."""
 
     id: object = None
     type: object = None
@@ -29,7 +29,7 @@ _HEADS = msgspec.json.Decoder(_Head)
 
 
 class NotAccepted(Exception):
-    """A frame cannot be accepted; the client is told why."""
+    """A frame is refused; the client receives the reason."""
 
     def __init__(self, id_: str | None, code: str, message: str) -> None:
         super().__init__(message)
@@ -37,15 +37,15 @@ class NotAccepted(Exception):
 
     @classmethod
     def because(cls, id_: str | None, error: ReenactError) -> NotAccepted:
-        """Return that the frame is not accepted because of the error."""
+        """Return the refusal of a frame because of the error."""
         return cls(id_, error.code, str(error))
 
 
 def frame_of(text: str | None) -> FromClient:
-    """Return the frame that a message is; None stands for a binary one.
+    """Return a message as a frame; None stands for a binary message.
 
     Raises:
-        NotAccepted: it is none.
+        NotAccepted: it is not a frame.
     """
     if text is None:
         raise NotAccepted(None, INVALID, "a message is JSON in text; this one is binary")
@@ -58,7 +58,7 @@ def frame_of(text: str | None) -> FromClient:
 
 
 def has_too_many_values(text: bytes) -> bool:
-    """Return whether JSON has more names and values than may be, without making them."""
+    """Return whether JSON has too many names and values, without parsing it."""
     if len(text) <= MOST_VALUES or text.count(b",") + text.count(b":") <= MOST_VALUES:
         return False
     plain = text.replace(rb"\\", b"").replace(rb"\"", b"")  # now each quote begins or ends a string
@@ -69,10 +69,11 @@ def has_too_many_values(text: bytes) -> bool:
 
 
 def hello_of(text: str | None) -> Hello:
-    """Return the hello that the first message is to be.
+    """Return the first message as a hello.
 
     Raises:
-        NotAccepted: it is none, or one of another version of the protocol, of which only that is read.
+        NotAccepted: it is not a hello, or one of another version of the protocol, in which case only its version is
+            read.
     """
     head = _head(text or "")
     if head.type == "hello" and head.protocol != PROTOCOL:

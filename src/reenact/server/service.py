@@ -1,4 +1,4 @@
-"""Who may use a server, and the state that its parts share; it carries out the requests of clients on threads."""
+"""The state that the parts of a server share: its access rules, and the threads that carry out requests."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from reenact.server.answers import LARGE, READS
 from reenact.server.limits import Counts, Limits, Unread
 
 SHORTEST = 16
-"""Characters that a token has at least."""
+"""The least number of characters of a token."""
 LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 _TOKEN = re.compile(r"[\x21-\x7e]+")
 _ORIGIN = re.compile(r"[a-z][a-z0-9+.-]*://[^/?#\s]+")
@@ -41,7 +41,7 @@ _OPEN_TO_OTHERS = 0o066
 
 @dataclass(frozen=True)
 class Hosts:
-    """The names and addresses that a request may call the server by, without the port.
+    """The host names and addresses that requests may use for the server, without the port.
 
     A page elsewhere can have its own name point here (DNS rebinding), but it cannot choose the name in the request.
     """
@@ -51,7 +51,7 @@ class Hosts:
     any_name: bool = False
 
     def include(self, host: str) -> bool:
-        """Return whether a request with this header `Host` is meant for the server."""
+        """Return whether this `Host` header names the server."""
         if self.any_name:
             return True
         name = _name_of(host)
@@ -59,10 +59,10 @@ class Hosts:
 
 
 class Access:
-    """Says who may come in.
+    """Decides which requests may use the server, by token, origin and host.
 
     Raises:
-        ConfigurationError: a token or an origin cannot be one.
+        ConfigurationError: a token or an origin is not valid.
     """
 
     def __init__(self, tokens: Collection[str], origins: Collection[str], hosts: Hosts) -> None:
@@ -72,33 +72,33 @@ class Access:
 
     @property
     def needs_token(self) -> bool:
-        """Whether nobody comes in without a token."""
+        """Whether a token is required."""
         return bool(self._tokens)
 
     def knows(self, token: str | None) -> bool:
-        """Return whether the token opens the server; how long that takes says nothing about any of them."""
+        """Return whether the token is valid; the time that this takes reveals nothing about the valid tokens."""
         given = _digest(token or "")
         found = [hmac.compare_digest(given, known) for known in self._tokens]
         return not self._tokens or any(found)
 
     def lists(self, origin: str) -> bool:
-        """Return whether pages of this origin are allowed although they come from elsewhere."""
+        """Return whether pages of this origin are explicitly allowed."""
         return origin.lower() in self._origins
 
     def allows(self, origin: str | None, host: str) -> bool:
-        """Return whether a request of this origin may be answered; those of programs have none."""
+        """Return whether a request with this origin may be answered; requests of programs have none."""
         if origin is None or self.lists(origin):
             return True
         scheme, _, rest = origin.lower().partition("://")
         return scheme in ("http", "https") and rest == host.lower()
 
     def serves(self, host: str) -> bool:
-        """Return whether the server may be called by what this header `Host` says."""
+        """Return whether this `Host` header names the server."""
         return self._hosts.include(host)
 
 
 def check_token(token: str) -> str:
-    """Return the token, or raise `ConfigurationError`."""
+    """Return the token, or raise `ConfigurationError` if it is not valid."""
     if len(token) < SHORTEST:
         raise ConfigurationError(f"a token has at least {SHORTEST} characters; one has {len(token)}")
     if not _TOKEN.fullmatch(token):
@@ -107,10 +107,10 @@ def check_token(token: str) -> str:
 
 
 def read_tokens(path: str) -> tuple[str, ...]:
-    """Return the tokens of a file: one a line; blank lines and those that begin with `#` say nothing.
+    """Return the tokens in a file: one on each line; blank lines and lines that begin with `#` are skipped.
 
     Raises:
-        ConfigurationError: it cannot be read, holds no token, or one that cannot be one.
+        ConfigurationError: it cannot be read, has no token, or one that is not valid.
     """
     try:
         text = Path(path).read_text(encoding="utf-8")
@@ -128,7 +128,7 @@ def read_tokens(path: str) -> tuple[str, ...]:
 
 
 def is_exposed(path: str) -> bool:
-    """Return whether others than the file's owner may read it, or write to it."""
+    """Return whether users other than the file's owner may read or write it."""
     return bool(Path(path).stat().st_mode & _OPEN_TO_OTHERS)
 
 
@@ -139,7 +139,7 @@ def is_loopback(address: str) -> bool:
 
 
 def hosts_of(host: str, address: str, names: Collection[str]) -> Hosts:
-    """Return what a server that listens on the address, given as `host`, may be called by; `names` come on top."""
+    """Return the host names for a server that listens on the address, given as `host`; `names` are added to them."""
     loopback = is_loopback(address)
     known = {host.lower(), address, *(name.lower() for name in names), *(LOOPBACK if loopback else ())}
     return Hosts(frozenset(known), any_address=not loopback)
@@ -182,11 +182,11 @@ _log = logging.getLogger("reenact.server")
 
 
 class Served(Protocol):
-    """What clients are served from: a runtime, or a log that is only read."""
+    """The source for clients: a runtime, or a log that is only read."""
 
     @property
     def feed(self) -> Feed:
-        """What they follow."""
+        """The feed of events that clients subscribe to."""
         ...
 
     def request(self, type: str, data: Mapping[str, object], timeout: float | None) -> Envelope[Response]:  # noqa: A002
@@ -199,7 +199,7 @@ ServedT_co = TypeVar("ServedT_co", bound=Served, covariant=True)
 
 @dataclass
 class Service(Generic[ServedT_co]):
-    """A runtime, who may use it, and how much of it; carries out what clients ask for. Used on one event loop."""
+    """A runtime with access rules and limits; carries out the requests of clients. Used on one event loop."""
 
     runtime: ServedT_co
     access: Access
@@ -209,11 +209,11 @@ class Service(Generic[ServedT_co]):
 
     def __post_init__(self) -> None:
         self.name = f"reenact {_version()}"
-        """What the server calls itself, with its version."""
+        """The server's name and version."""
         self.counts = Counts()
         self.unread = Unread()
         self.ends = asyncio.Event()
-        """Set when the server ends: each connection is to be closed."""
+        """Set when the server ends: each connection is then closed."""
         self.since = time.time()
         """When the server was made, in seconds since 1970-01-01 UTC."""
         self._large = asyncio.Semaphore(LARGE_AT_ONCE)
@@ -224,13 +224,13 @@ class Service(Generic[ServedT_co]):
         type_: str,
         data: Mapping[str, object],
         request_id: str,
-        timeout: float | None,  # noqa: ASYNC109 - that of the request, for whoever carries it out
+        timeout: float | None,  # noqa: ASYNC109 - the timeout of the request, for the code that carries it out
         encode: Callable[[Envelope[Response]], T],
     ) -> T:
-        """Carry out a request of the command protocol; return what `encode` makes of its response.
+        """Carry out a request of the command protocol; return its response as converted by `encode`.
 
         Raises:
-            UnknownCommandError: there is no such request, so that it has no response.
+            UnknownCommandError: there is no such request, and so no type for its response.
         """
         wait = self.limits.longest_request if timeout is None else min(max(timeout, 0.0), self.limits.longest_request)
         self.counts.in_progress += 1
@@ -247,23 +247,23 @@ class Service(Generic[ServedT_co]):
         return answer
 
     async def read(self, work: Callable[[], T], *, large: bool = True) -> T:
-        """Return what the function returns, which is called when not too many answers are unread."""
+        """Call a function that reads, on a thread, and return its result; wait first while too much is unread."""
         async with self._large if large else nullcontext():
             await self.unread.room()
             return await self.call(work)
 
     async def call(self, work: Callable[[], T]) -> T:
-        """Return what the function returns, which may wait; it is called even if nobody waits for it any more."""
+        """Call a function that may block, on a thread, and return its result; cancellation does not withdraw it."""
         if self._closed:
             raise RuntimeClosedError("the server is ending")
-        # Not `run_in_executor`: its future, when it is cancelled, takes the work back as long as it has not begun.
+        # Not `run_in_executor`: when its future is cancelled, a function that has not started is not called.
         loop = asyncio.get_running_loop()
         outcome: asyncio.Future[T] = loop.create_future()
 
         def run() -> None:
             try:
                 result = work()
-            except BaseException as error:  # noqa: BLE001 - whoever waits gets it
+            except BaseException as error:  # noqa: BLE001 - passed on to the waiting task
                 tell(outcome.set_exception, error)
             else:
                 tell(outcome.set_result, result)
@@ -276,7 +276,7 @@ class Service(Generic[ServedT_co]):
         return await outcome
 
     def close(self) -> None:
-        """Take nothing more; what has not begun is left."""
+        """Accept no more work; functions that have not started are not called."""
         self._closed = True
         self._pool.shutdown(wait=False, cancel_futures=True)
 

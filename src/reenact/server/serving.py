@@ -25,21 +25,21 @@ from reenact.server.transports import FIRST_SIZE, Transports, http_protocol, soc
 GRACE = 0.6
 """Seconds in which requests may still be answered, and close frames sent, when the server ends."""
 FLUSH = 0.3
-"""Seconds in which what was written must have gone out then."""
+"""Seconds in which written data must then have been sent."""
 _BACKLOG = 512
 _LAST_PORT = 65535
 _BUFFER = 256 * 1024
-"""Bytes that the system keeps, about, of what has gone out to a client and was not taken yet."""
+"""Approximate bytes that the system buffers for a client that has not taken them yet."""
 _TICK = 1.0
 _SETTLE = 0.02
-"""Seconds after which a connection that was just accepted is known."""
+"""Seconds after which a connection that was just accepted is registered."""
 _log = logging.getLogger("reenact.server")
 
 
 class Listener:
     """Serves an application on a thread of its own. `start` and `stop` it, or use it as a context manager.
 
-    One that runs when the program ends is stopped then.
+    If it still runs when the program ends, it is stopped then.
     """
 
     _thread: threading.Thread | None = None
@@ -48,7 +48,7 @@ class Listener:
     _stopped = False
 
     def __init__(self, application: ASGIApp, service: Service[Served], host: str, port: int) -> None:
-        """Take what is served, whose service ends with it, and where; port 0 takes any that is free."""
+        """Set the application, its service, which is closed with it, and the address; port 0 chooses a free port."""
         self._application = application
         self._service = service
         self._host = host
@@ -58,12 +58,12 @@ class Listener:
 
     @property
     def url(self) -> str:
-        """Where it listens, such as `http://127.0.0.1:8000`."""
+        """The address on which it listens, such as `http://127.0.0.1:8000`."""
         host = f"[{self._host}]" if ":" in self._host else self._host
         return f"http://{host}:{self.port}"
 
     def start(self) -> Self:
-        """Listen; when this returns, clients can connect.
+        """Start listening; when this returns, clients can connect.
 
         Raises:
             ConfigurationError: the port is in use, may not be used, or the server was started before.
@@ -96,7 +96,7 @@ class Listener:
             self._at_exit.closed()
 
     def wait(self, timeout: float | None = None) -> bool:
-        """Wait until it has ended, at most `timeout` seconds; return whether it has."""
+        """Wait until the server has ended, at most `timeout` seconds; return whether it has."""
         thread = self._thread
         if thread is None:
             return True
@@ -112,7 +112,7 @@ class Listener:
     def _serve(self, server: _Uvicorn, listening: socket.socket, started: threading.Event) -> None:
         try:
             asyncio.run(server.serve([listening]))
-        except (Exception, SystemExit) as error:  # noqa: BLE001 - a thread has nobody else to tell
+        except (Exception, SystemExit) as error:  # noqa: BLE001 - no one else would report it
             _log.critical("the server has ended", exc_info=error)
         finally:
             listening.close()
@@ -122,7 +122,8 @@ class Listener:
 class Server(Listener):
     """Serves a runtime over WebSocket and HTTP. `start` and `stop` it, or use it as a context manager.
 
-    The runtime stays open when the server has stopped. A server that runs when the program ends is stopped then.
+    The runtime stays open when the server has stopped. If the server still runs when the program ends, it is stopped
+    then.
     """
 
     def __init__(
@@ -141,20 +142,23 @@ class Server(Listener):
         """Prepare to serve.
 
         Args:
-            runtime: what clients use.
+            runtime: the runtime that clients use.
             host: the address to listen on, or a name of it.
-            port: 0 takes any that is free.
-            tokens: those that open the server; on a loopback address it may be open to all who can reach it.
+            port: 0 chooses a free port.
+            tokens: tokens that clients may use; on a loopback address they may be omitted, and any client may use the
+                server.
             origins: of web pages that may use it, such as `https://example.org`, besides its own.
-            host_names: what requests may call it by, besides its own address.
+            host_names: host names that requests may use, besides the server's own address.
             limits: how much a client may ask for.
             allow_programs: whether images that clients register may have MCP servers that are programs, which this
-                machine starts, or that are told its environment variables.
+                machine
+            starts, or that receive its environment variables.
             inspector: an application of `reenact.inspector`, which is served under `/inspect`; it has its own token.
 
         Raises:
-            ConfigurationError: the address is not a loopback address and there is no token, it is none of this machine,
-                or a token or an origin cannot be one.
+            ConfigurationError: the address is not a loopback address and there is no token, it is not one of this
+                machine, or a
+            token or an origin is not valid.
         """
         check_port(port)
         if not tokens and not is_loopback(_resolved(host)[1]):
@@ -167,7 +171,7 @@ class Server(Listener):
 
 
 class _Uvicorn(uvicorn.Server):
-    """Uvicorn, with our connections, and with an end that no client can put off."""
+    """Uvicorn with our connection classes, and a shutdown that no client can delay."""
 
     _loop: asyncio.AbstractEventLoop | None = None
 
@@ -197,28 +201,28 @@ class _Uvicorn(uvicorn.Server):
         )
 
     def end(self) -> None:
-        """Begin to end. May be called on any thread, and more than once."""
+        """Begin to shut down. May be called on any thread, and more than once."""
         self.should_exit = True
         if self._loop is not None:
             with contextlib.suppress(RuntimeError):  # it has ended already
                 self._loop.call_soon_threadsafe(self._told.set)
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Listen, and say so."""
+        """Start listening, and report it."""
         await super().startup(sockets)
         self._loop = asyncio.get_running_loop()
         self._on_started()
 
     async def main_loop(self) -> None:
-        """Keep the date in the headers right until told to end."""
+        """Update the date in response headers until told to end."""
         while not await self.on_tick(0):
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(_TICK):
                     await self._told.wait()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """Let everybody go, then send away who has not gone."""
-        for listening in sockets or ():  # asyncio would forget a connection that comes while it closes these
+        """Let connections end by themselves, then close the remaining ones."""
+        for listening in sockets or ():  # asyncio would lose a connection that arrives while it closes these
             asyncio.get_running_loop().remove_reader(listening)
         await asyncio.sleep(_SETTLE)
         for server in self.servers:
@@ -237,7 +241,7 @@ class _Uvicorn(uvicorn.Server):
 
 
 def hosts_at(host: str, names: Collection[str]) -> Hosts:
-    """Return what requests may call a server by that listens there; `names` come on top.
+    """Return the host names of a server that listens on this address; `names` are added to them.
 
     Raises:
         ConfigurationError: it is not an address of this machine.
@@ -246,7 +250,7 @@ def hosts_at(host: str, names: Collection[str]) -> Hosts:
 
 
 def check_port(port: int) -> None:
-    """Raise `ConfigurationError` unless it can be listened on."""
+    """Raise `ConfigurationError` unless it is a valid port."""
     if not 0 <= port <= _LAST_PORT:
         raise ConfigurationError(f"a port is a number from 0 to {_LAST_PORT}, not {port}")
 
@@ -256,17 +260,17 @@ def _resolved(host: str) -> tuple[socket.AddressFamily, str]:
         found = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
     except (OSError, UnicodeError, ValueError) as error:
         raise ConfigurationError(f"there is no address {host!r} here: {error}") from error
-    found.sort(key=lambda one: one[0] != socket.AF_INET)  # a name may mean both; most clients try this first
+    found.sort(key=lambda one: one[0] != socket.AF_INET)  # a name may resolve to both; most clients try IPv4 first
     family, _, _, _, address = found[0]
     return family, str(address[0])
 
 
 def _bound(family: socket.AddressFamily, address: tuple[str, int], host: str) -> socket.socket:
-    # Of this protocol by name: asyncio sends small frames at once (TCP_NODELAY) on such sockets only.
+    # The protocol is named because asyncio sends small frames at once (TCP_NODELAY) only on such sockets.
     listening = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     try:
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listening.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _BUFFER)  # of each connection that comes in there
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _BUFFER)  # inherited by accepted connections
         listening.bind(address)
         listening.listen(_BACKLOG)
     except OSError as error:
@@ -274,5 +278,5 @@ def _bound(family: socket.AddressFamily, address: tuple[str, int], host: str) ->
         raise ConfigurationError(
             f"port {address[1]} of {host} cannot be listened on ({error.strerror}); choose another one with --port"
         ) from error
-    listening.setblocking(False)  # noqa: FBT003 - the name of the thing is its meaning
+    listening.setblocking(False)  # noqa: FBT003 - the method's name says what it means
     return listening

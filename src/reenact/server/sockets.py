@@ -1,4 +1,4 @@
-"""Serves one WebSocket: the hello, then frames in order; a frame that cannot be accepted is refused by itself."""
+"""Serves one WebSocket: the hello, then frames in order; a frame that is not accepted is refused individually."""
 
 from __future__ import annotations
 
@@ -39,11 +39,11 @@ from reenact.server.transports import FLUSH, WIRE, Wire
 GOING_AWAY = 1001
 INTERNAL_ERROR = 1011
 _CLOSING = 0.5
-"""Seconds in which a close frame must have gone out."""
+"""Seconds in which a close frame must have been sent."""
 _LAST_WORDS = 1.0
-"""Seconds in which frames are still read that came before the client left."""
+"""Seconds in which frames are still handled that arrived before the client left."""
 _LONGEST_REASON = 120
-"""Bytes that a close frame has room for."""
+"""The most bytes of a reason in a close frame."""
 _log = logging.getLogger("reenact.server")
 
 
@@ -58,7 +58,7 @@ class Closing(Exception):
 
 @dataclass
 class Connection:
-    """One client, at an accepted WebSocket; `_known` if a token came with the handshake, or none is needed."""
+    """One client on an accepted WebSocket; `_known` is whether the handshake had a token, or none is needed."""
 
     _websocket: WebSocket
     _service: Service[Served]
@@ -71,7 +71,7 @@ class Connection:
         self._wire = wire if isinstance(wire, Wire) else None
         self._bucket = Bucket(self._limits.rate, self._limits.burst)
         self._reading = asyncio.Lock()
-        """Held by the one request that is carried out and whose answer may be large: the next has to find room."""
+        """Held by the one read request that is carried out, as its answer may be large; the next waits for it."""
         self._room = Room(self._limits.requests, 2 * self._limits.message_size)
         group = Group(service.runtime.feed, asyncio.get_running_loop())
         self._outbox = Outbox(group, self._send, service.counts, service.unread)
@@ -80,14 +80,14 @@ class Connection:
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def run(self) -> None:
-        """Talk until one side ends it."""
+        """Serve the connection until one side ends it."""
         talking = asyncio.ensure_future(self._talk())
         tasks = [talking, *map(asyncio.ensure_future, (self._outbox.run(), self._leave_at_the_end()))]
         try:
             await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
             closing = _why(tasks)
             self._outbox.close()
-            if closing is None:  # what the client has said before it left still counts
+            if closing is None:  # frames that the client sent before it left are still handled
                 await asyncio.wait([talking], timeout=_LAST_WORDS)
                 await self._subscriptions.settle()
         finally:
@@ -141,7 +141,7 @@ class Connection:
         )
 
     async def _receive(self) -> str | None:
-        """Return the next message, None if it is binary, once the client may have sent it."""
+        """Return the next message, None if it is binary, after a wait if the client exceeds its rate."""
         message = await self._websocket.receive()
         if message["type"] == "websocket.disconnect":
             raise WebSocketDisconnect(message.get("code", 1005), message.get("reason"))
@@ -175,7 +175,7 @@ class Connection:
             is_read = frame.request in READS
             async with self._reading if is_read else contextlib.nullcontext():
                 await self._outbox.room()
-                if is_read and self._outbox.is_closed:  # nobody is there to be told
+                if is_read and self._outbox.is_closed:  # no one is there to receive the answer
                     return
                 answer = await self._service.ask(
                     frame.request,

@@ -1,4 +1,4 @@
-"""Connections under uvicorn with timeouts: one whose client sends nothing, or takes nothing, is closed."""
+"""Connection classes for uvicorn that close a connection whose client sends nothing, or reads nothing."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ from reenact.server.limits import Bucket, Limits, Unread
 from reenact.server.pacing import FRAMES, PacedProtocol
 
 WIRE = "reenact.wire"
-"""Under this name the state of a WebSocket's scope has its `Wire`."""
+"""The key under which the state of a WebSocket's scope holds its `Wire`."""
 FIRST_SIZE = 64 * 1024
-"""The largest message of a client that nobody knows yet, in bytes."""
+"""The largest message, in bytes, of a client that has not been authenticated."""
 FLUSH = 5.0
-"""Seconds in which a client may still take what was sent before its connection is cut."""
+"""Seconds in which a client may still read what was sent before its connection is cut."""
 NEEDED = 1.0
-"""Seconds in which a client has to take something while others wait for the memory that answers to it may use."""
+"""Seconds in which a client must read something while other clients wait for the memory of its answers."""
 LINGER = 1.0
-"""Seconds in which a client can read why its connection is closed, though it is still sending."""
+"""Seconds in which a client that is still sending can read why its connection is closed."""
 _AT_ONCE = struct.pack("ii", 1, 0)
-"""The option SO_LINGER: on, for no time."""
+"""The value of the option SO_LINGER: on, with a timeout of 0."""
 _BODY = b'{"error":{"code":"too_many_connections","message":"the server has as many connections as it may"}}'
 _FULL = (
     b"HTTP/1.1 503 Service Unavailable\r\ncontent-type: application/json\r\nretry-after: 1\r\nconnection: close\r\n"
@@ -39,17 +39,17 @@ _FULL = (
 
 
 class Wire:
-    """What the application can do to the connection below it."""
+    """Gives the application access to the connection below it."""
 
     def __init__(self, protocol: WebSocketsSansIOProtocol) -> None:
         self._protocol = protocol
 
     def allow(self, size: int) -> None:
-        """Let messages of so many bytes come in."""
+        """Allow messages of at most `size` bytes."""
         self._protocol.conn.max_message_size = size
 
     async def send(self, parts: Sequence[bytes]) -> None:
-        """Send a text as fragments, each when the client has taken most of those before.
+        """Send a text as fragments, each after the client has taken most of the previous ones.
 
         Raises:
             WebSocketDisconnect: the connection has ended, or is being closed.
@@ -66,7 +66,7 @@ class Wire:
             protocol.transport.write(b"".join(conn.data_to_send()))
 
     def cut(self, after: float = 0.0) -> None:
-        """End the connection at the latest after so many seconds, whatever has not been sent until then."""
+        """End the connection after at most `after` seconds, even if data is unsent."""
         self._protocol.loop.call_later(after, cut, self._protocol.transport)
 
 
@@ -79,18 +79,18 @@ class Transports:
         self._none = asyncio.Event()
 
     def add(self, transport: asyncio.Transport) -> bool:
-        """Take note of a connection; return whether it is not one too many."""
+        """Register a connection; return whether the number of connections is within the limit."""
         self._open.add(transport)
         return len(self._open) <= self._most
 
     def discard(self, transport: asyncio.Transport) -> None:
-        """Forget a connection that has ended."""
+        """Remove a connection that has ended."""
         self._open.discard(transport)
         if not self._open:
             self._none.set()
 
     async def wait_for_none(self, seconds: float) -> None:
-        """Return when there are none, or when so many seconds have passed."""
+        """Return when no connection is open, or after the given number of seconds."""
         if self._open:
             self._none.clear()
             with contextlib.suppress(TimeoutError):
@@ -98,13 +98,13 @@ class Transports:
                     await self._none.wait()
 
     def cut(self) -> None:
-        """End all of them now."""
+        """End all connections now."""
         for transport in tuple(self._open):
             cut(transport)
 
 
 def cut(transport: asyncio.Transport) -> None:
-    """End a connection now, without a trace: what has not gone out is kept nowhere, not even by the system."""
+    """End a connection now; unsent data is dropped, also by the system."""
     connection = transport.get_extra_info("socket")
     if connection is not None and connection.fileno() >= 0:
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _AT_ONCE)
@@ -112,7 +112,7 @@ def cut(transport: asyncio.Transport) -> None:
 
 
 class _Patience:
-    """Ends a connection if something takes too long, unless it is told before that it did not."""
+    """Ends a connection after a timeout, unless `end` is called before."""
 
     _timer: asyncio.TimerHandle | None = None
 
@@ -131,7 +131,7 @@ class _Patience:
 
 
 class _Stall(_Patience):
-    """Gives up on a client that takes nothing: after a time, or soon if others wait for what its answers hold."""
+    """Closes a client that reads nothing, after a timeout, or soon if others wait for its answers' memory."""
 
     _until = 0.0
 
@@ -159,7 +159,7 @@ class _Stall(_Patience):
 
 
 class _Watched(asyncio.Protocol):
-    """A connection that ends if its client does not say what it wants, or does not take what it is sent."""
+    """A connection that ends if its client does not send a request, or does not read what it is sent."""
 
     transport: asyncio.Transport
     _transports: Transports
@@ -182,10 +182,10 @@ class _Watched(asyncio.Protocol):
 
 
 def http_protocol(transports: Transports, limits: Limits, unread: Unread) -> type[H11Protocol]:
-    """Return the class of the connections of a server, which begin with HTTP."""
+    """Return the protocol class for the connections of a server, which begin with HTTP."""
 
     class HttpProtocol(_Watched, H11Protocol):
-        """Ends connections whose request does not come, or whose response is not taken."""
+        """Ends connections whose request does not arrive, or whose response is not read."""
 
         def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # pyright: ignore[reportIncompatibleMethodOverride]  # as uvicorn has it
             self._transports = transports
@@ -206,7 +206,7 @@ def http_protocol(transports: Transports, limits: Limits, unread: Unread) -> typ
                 self._head.end()
 
         def _is_answering(self) -> bool:
-            cycle = getattr(self, "cycle", None)  # there is none before the first request, whatever it is declared as
+            cycle = getattr(self, "cycle", None)  # not set before the first request, despite its annotation
             return cycle is not None and not cycle.response_complete
 
     return HttpProtocol
@@ -215,12 +215,13 @@ def http_protocol(transports: Transports, limits: Limits, unread: Unread) -> typ
 def socket_protocol(
     transports: Transports, limits: Limits, unread: Unread, too_slow: int
 ) -> type[WebSocketsSansIOProtocol]:
-    """Return the class of the connections that have become WebSockets; `too_slow` closes one that takes nothing."""
+    """Return the class for connections that have become WebSockets; `too_slow` closes one that is not read."""
 
     class SocketProtocol(_Watched, PacedProtocol):
-        """Ends connections whose handshake does not come, whose client is gone, or takes nothing.
+        """Ends connections whose handshake does not arrive, or whose client is gone, or reads nothing.
 
-        Whoever is not read from, or has not taken what was sent, cannot answer a ping: that says nothing about it.
+        A client that is not being read from, or that has not taken what was sent, cannot answer a ping, so a missing
+        pong says nothing then.
         """
 
         def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -238,7 +239,7 @@ def socket_protocol(
 
         def eof_received(self) -> None:
             super().eof_received()
-            # Who says no more reads no more, as a rule, and what waits to be sent would keep the connection open.
+            # A client that sends an end usually reads no more, and unsent data would keep the connection open.
             self.loop.call_later(min(FLUSH, limits.stall_timeout), cut, self.transport)
 
         def keepalive_timeout(self) -> None:
@@ -251,7 +252,7 @@ def socket_protocol(
             self.loop.call_later(min(FLUSH, limits.stall_timeout), cut, self.transport)
 
         def handle_parser_exception(self) -> None:
-            """Say why, and read on for a moment: with something unread, the system would take the word back."""
+            """Send the reason, and read on for a moment: with unread data, the system would discard the reason."""
             if self.close_sent or self.conn.close_sent is None:
                 return
             code, reason = self.conn.close_sent.code, self.conn.close_sent.reason
@@ -268,14 +269,14 @@ def socket_protocol(
                 self.transport.write(b"".join(self.conn.data_to_send()))
                 self.close_sent = True
                 self.transport.close()
-                self.writable.set()  # whoever is sending finds out
+                self.writable.set()  # wakes the sending task
             self.loop.call_later(min(FLUSH, limits.stall_timeout), cut, self.transport)
 
     return SocketProtocol
 
 
 def _pieces_of(parts: Sequence[bytes]) -> Iterator[tuple[bytes, bool]]:
-    """Yield what the parts are together in pieces of at most `PIECE` bytes, each with whether it is the last."""
+    """Yield the parts, joined or split into pieces of at most `PIECE` bytes, each with whether it is the last."""
     ends = [0, *accumulate(map(len, parts))]
     begin = 0
     while begin < len(parts):
