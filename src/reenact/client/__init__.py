@@ -1,4 +1,4 @@
-"""The client: the facades of a runtime that lives in another process, over one WebSocket. Needs `reenact[client]`."""
+"""The client: the facades of a runtime in another process, over one WebSocket. Needs `reenact[client]`."""
 
 from __future__ import annotations
 

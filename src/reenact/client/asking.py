@@ -1,4 +1,4 @@
-"""A request in flight, sent again until it is answered; and what a server sends, decoded as late as possible."""
+"""A request in flight, sent again until it is answered; and the decoding of server frames, as late as possible."""
 
 from __future__ import annotations
 
@@ -27,25 +27,25 @@ from reenact.domain.structs import Frozen, FrozenByName
 T = TypeVar("T")
 DELETED = "session_deleted"
 COMPACTED = "deltas_compacted"
-"""Events that end a session, and that stand for what is kept no more."""
+"""The event that ends a session, and the event that replaces compacted deltas."""
 
 
 class Answered(ServerFrame, tag="response"):
-    """`frames.Answered`, the envelope unread."""
+    """`frames.Answered`, with the envelope not decoded."""
 
     id: str
     response: msgspec.Raw
 
 
 class Batch(FrozenByName):
-    """`frames.Batch`, the events unread."""
+    """`frames.Batch`, with the events not decoded."""
 
     id: str
     events: tuple[msgspec.Raw, ...]
 
 
 class Events(ServerFrame, tag="events"):
-    """`frames.Events`, the events unread."""
+    """`frames.Events`, with the events not decoded."""
 
     batches: tuple[Batch, ...]
 
@@ -58,7 +58,7 @@ class _About(Frozen):
 
 
 class Head(FrozenByName):
-    """What must be known of an event before it is read."""
+    """The fields of an event that are needed before it is decoded."""
 
     id: str
     type: str
@@ -87,14 +87,14 @@ class _Deletion(Frozen):
 
 
 class Outcome(Frozen):
-    """What came of a request, the result unread."""
+    """The outcome of a request, with the result not decoded."""
 
     result: msgspec.Raw = msgspec.Raw(b"null")
     error: CommandError | None = None
 
 
 class Response(Frozen):
-    """The envelope of a response, but for its head."""
+    """The envelope of a response, without its head."""
 
     data: Outcome
 
@@ -114,17 +114,17 @@ def read_frame(message: str | bytes) -> FromServer:
 
 
 def read_head(event: msgspec.Raw) -> Head:
-    """Return what stands in the head of an event, or raise `ProtocolError`."""
+    """Return the head of an event, or raise `ProtocolError`."""
     return _read(_HEADS, event, _NO_EVENT)
 
 
 def read_outcome(response: msgspec.Raw) -> Outcome:
-    """Return what came of a request, or raise `ProtocolError`."""
+    """Return the outcome of a request, or raise `ProtocolError`."""
     return _read(_RESPONSES, response, "a malformed response").data
 
 
 def read_envelope(event: bytes | msgspec.Raw, type_: str | None = None) -> Envelope[Any, Any]:
-    """Return the event, its data in its own type, or as JSON has it if that is not known; or raise `ProtocolError`."""
+    """Return the event; data of an unknown type stays plain JSON values. Raise `ProtocolError` if it is malformed."""
     return _read(_envelopes(type_ or _read(_TYPES, event, _NO_EVENT).type), event, _NO_EVENT)
 
 
@@ -141,7 +141,7 @@ def _read(decoder: msgspec.json.Decoder[T], given: str | bytes | msgspec.Raw, wh
 
 
 def step_to(received: int, head: Head, event: msgspec.Raw) -> int | None:
-    """Return the cursor that the event leads to from the last one received; None if it was received before.
+    """Return the cursor to which the event leads from the last one received; None if it was received before.
 
     Raises:
         ProtocolError: events between the two are missing.
@@ -155,18 +155,18 @@ def step_to(received: int, head: Head, event: msgspec.Raw) -> int | None:
     if head.type == COMPACTED:
         first = _read(_GAPS, event, _NO_EVENT).data.first_cursor
     elif head.type == DELETED and _read(_DELETIONS, event, _NO_EVENT).data.forgotten_by is not None:
-        return cursor  # nothing else is left of the session
+        return cursor  # no other events of the session exist any more
     if first > received + 1:
         raise ProtocolError(f"the server left out events: {first} came behind {received}; subscribe again")
     return cursor
 
 
 BROKEN = 3
-"""So many connections a server may end over a frame, before it is not sent again."""
+"""How many connections a server may close over a frame before it is not sent again."""
 
 
 class _Ask(Frame, tag="request"):
-    """`frames.Ask`, the data as JSON."""
+    """`frames.Ask`, with the data as JSON."""
 
     id: str
     request: str
@@ -175,14 +175,14 @@ class _Ask(Frame, tag="request"):
 
 
 class Answer(Frozen):
-    """What came: the whole envelope of the response, as JSON, and what is in it."""
+    """The answer: the whole envelope of the response, as JSON, and its outcome."""
 
     response: msgspec.Raw
     outcome: Outcome
 
 
 class Asked:
-    """A request. `data` is JSON; `timeout` is in seconds from now on, None waits as long as it takes."""
+    """A request. `data` is JSON; `timeout` is in seconds from now on, None means no limit."""
 
     queued = False
     _sent = False
@@ -196,11 +196,11 @@ class Asked:
         self._deadline = None if timeout is None else time.monotonic() + timeout
 
     def begin(self) -> None:
-        """Take note of a new connection."""
+        """Note that there is a new connection."""
         self._sent = False
 
     def say(self, welcome: Welcome) -> bytes | None:
-        """Return the frame, unless this connection has had it."""
+        """Return the request's frame, unless it was sent on this connection."""
         if self._sent or self.answer.done():
             return None
         self._sent = True
@@ -213,7 +213,7 @@ class Asked:
         return frame
 
     def lose(self, *, blamed: bool) -> None:
-        """Take note that the connection is gone; `blamed` if the server ended it over something that was sent."""
+        """Note that the connection is lost; `blamed` is whether the server closed it over a frame that it was sent."""
         self._broke += blamed and self._sent
         if self._broke >= BROKEN:
             self.fail(
@@ -223,7 +223,7 @@ class Asked:
             )
 
     def hear(self, response: msgspec.Raw) -> None:
-        """Take the response."""
+        """Settle the answer with the response, unless the server is closing."""
         try:
             outcome = read_outcome(response)
         except ProtocolError as error:
@@ -233,11 +233,11 @@ class Asked:
             resolve(self.answer, Answer(response, outcome))
 
     def refuse(self, refused: Refused) -> None:
-        """Take the refusal. A server that is closing refuses what its successor will answer."""
+        """Settle the answer with the refusal, unless the server is closing: its successor will answer the request."""
         if refused.code != RuntimeClosedError.code:
             details: dict[str, object] = {"request_id": self.id} if refused.code == RequestReusedError.code else {}
             self.fail(from_wire(refused.code, refused.message, details))
 
     def fail(self, error: ReenactError) -> None:
-        """Give up."""
+        """Settle the answer with this error."""
         reject(self.answer, error)

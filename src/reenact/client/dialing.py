@@ -1,4 +1,4 @@
-"""Parses addresses of servers, and makes one attempt to connect: when the next comes, backoff with jitter says."""
+"""Parses server addresses, and makes single attempts to connect; also the backoff with jitter between attempts."""
 
 from __future__ import annotations
 
@@ -44,12 +44,12 @@ _TOKEN = re.compile(r"[\x21-\x7e]+")
 
 
 def websocket_address(url: object) -> str:
-    """Return the address of the WebSocket of a server, which is given as `http://host:port` or as `ws://host:port/ws`.
+    """Return the WebSocket address of a server that is given as `http://host:port` or as `ws://host:port/ws`.
 
-    With TLS it is `https` or `wss`. A path before `/ws` is that of a proxy before the server.
+    With TLS the scheme is `https` or `wss`. A path before `/ws` is that of a proxy in front of the server.
 
     Raises:
-        ConfigurationError: no server can be there.
+        ConfigurationError: the address is not valid.
     """
     if not isinstance(url, str) or _UNFIT.search(url):
         raise _wrong(url, "it is not text, or has blanks in it")
@@ -75,10 +75,10 @@ def websocket_address(url: object) -> str:
 
 
 def websocket_addresses(urls: object) -> tuple[str, ...]:
-    """Return the addresses of the WebSockets of one server or of several.
+    """Return the WebSocket addresses of one server or of several.
 
     Raises:
-        ConfigurationError: there is none, or no server can be at one of them.
+        ConfigurationError: there is no address, or one is not valid.
     """
     if not is_sequence(urls):
         return (websocket_address(urls),)
@@ -98,7 +98,7 @@ def is_loopback(address: str) -> bool:
 
 
 def check_token(token: object) -> str | None:
-    """Return the token, or raise `ConfigurationError` if no server could have such a one; it is not told."""
+    """Return the token, or raise `ConfigurationError` if it is not valid; the message does not show it."""
     if token is None or (isinstance(token, str) and _TOKEN.fullmatch(token)):
         return token
     raise ConfigurationError(
@@ -114,10 +114,10 @@ _MOST_DOUBLINGS = 60
 
 
 class Reconnect(msgspec.Struct, frozen=True, kw_only=True):
-    """Waits, in seconds: up to `first` when a connection was lost, twice that after a failure, and so on to `longest`.
+    """How long to wait before reconnecting, in seconds: up to `first`, doubled after each failure, up to `longest`.
 
-    How much of that it is, chance says, from 0 to 1: whoever loses a server together does not return together. `wait`
-    lets the time pass.
+    `chance` returns the fraction of that to wait, from 0 to 1, so that clients that lose a server together do not
+    return together. `wait` sleeps for the given seconds.
     """
 
     first: float = 0.1
@@ -126,14 +126,14 @@ class Reconnect(msgspec.Struct, frozen=True, kw_only=True):
     wait: Callable[[float], Awaitable[None]] = asyncio.sleep
 
     def delay(self, failures: int) -> float:
-        """Return how long to wait after so many attempts that failed, one after the other."""
+        """Return how long to wait after this number of consecutive failures."""
         return self.chance() * min(self.longest, self.first * 2.0 ** min(failures, _MOST_DOUBLINGS))
 
 
 PATIENCE = 10.0
-"""Seconds that an attempt may take."""
+"""Seconds that an attempt to connect may take."""
 CLOSING = 1.0
-"""Seconds in which a server has to say goodbye."""
+"""Seconds in which a server has to complete the closing handshake."""
 _LOGGER = logging.getLogger("reenact.client.websocket")
 _UNAUTHORIZED = (401, 403)
 _BUSY = (408, 425, 429)
@@ -142,15 +142,15 @@ _ELSEWHERE = range(300, 400)
 
 
 class UnintelligibleError(ProtocolError):
-    """What answers there is no server of ours, or none at present."""
+    """The address is not that of a Reenact server, or not at present."""
 
 
 class ElsewhereError(ServerUnreachableError):
-    """What answers redirects clients to another address; redirects are not followed."""
+    """The address redirects clients to another one; redirects are not followed."""
 
 
 class _Connect(connect):
-    """Goes nowhere but where it is told to: a token is for one server."""
+    """Does not follow redirects: a token is for one server."""
 
     def process_redirect(self, exc: Exception) -> Exception:
         return exc
@@ -162,29 +162,29 @@ class _Greeting(msgspec.Struct):
 
 
 class Place(NamedTuple):
-    """Where a server is, and the token that opens it."""
+    """The address of a server, and the token for it."""
 
     address: str
     token: str | None
 
 
 class Finder(Protocol):
-    """Knows where servers are at present; as text, it says whom it asks."""
+    """Finds the current addresses of servers; its text names where it looks."""
 
     async def find(self) -> Sequence[Place]:
         """Return one place or more.
 
         Raises:
-            ServerUnreachableError: that cannot be found out.
+            ServerUnreachableError: the addresses cannot be found.
         """
         ...
 
 
 class Dialer:
-    """Reaches one of the servers at these places, beginning with the one that `chance` picks, from 0 to 1.
+    """Connects to one of the servers at these places, beginning with one that `chance` (0 to 1) selects.
 
-    `heartbeat` is how many seconds pass between pings, and how long their answers may take. When none of the servers
-    can be used, a finder is asked where they are now.
+    `heartbeat` is the seconds between pings, and the time limit for their answers. When none of the servers can be
+    used, a finder is asked for their current addresses.
     """
 
     def __init__(
@@ -193,7 +193,7 @@ class Dialer:
         self._finder = None if isinstance(places, Sequence) else places
         self._chance = chance
         self._heartbeat = heartbeat
-        self._is_lost = True  # none of the places is known to be right
+        self._is_lost = True  # no place is known to be valid
         self._places: deque[Place] = deque()
         if isinstance(places, Sequence):
             self._learn(places)
@@ -201,12 +201,12 @@ class Dialer:
         """The address of the connection, or of the last attempt."""
 
     async def dial(self) -> tuple[ClientConnection, Welcome]:
-        """Return a connection on which the welcome has come. Each server is tried once, the one used last as the last.
+        """Return a connection on which the welcome has arrived. Each server is tried once, the last used one last.
 
         Raises:
-            AuthenticationError: the server does not know the token.
-            ProtocolError: the server speaks another version, or (`UnintelligibleError`) it is not one of ours.
-            ServerUnreachableError: nothing answers, or not in time, or (`ElsewhereError`) it redirects clients.
+            AuthenticationError: the server does not accept the token.
+            ProtocolError: the server uses another version, or (`UnintelligibleError`) it is not a Reenact server.
+            ServerUnreachableError: nothing answers in time, or (`ElsewhereError`) it redirects clients.
         """
         if self._is_lost and self._finder is not None:
             try:
@@ -226,7 +226,7 @@ class Dialer:
             except AuthenticationError as error:
                 if self._finder is None:
                     raise
-                errors.append(self._unreachable(error))  # somebody else is there now
+                errors.append(self._unreachable(error))  # another server is at that address now
             else:
                 self._is_lost = False
                 return found
@@ -247,7 +247,7 @@ class Dialer:
         except (OSError, TimeoutError, ProxyError, InvalidProxy) as error:
             raise self._unreachable(error) from None
         except InvalidMessage as error:
-            if isinstance(error.__cause__, EOFError | ConnectionClosed):  # it went away in the middle of its answer
+            if isinstance(error.__cause__, EOFError | ConnectionClosed):  # it closed in the middle of its answer
                 raise self._unreachable(error) from None
             raise self._unintelligible(error) from None
         except (InvalidHandshake, InvalidURI) as error:
@@ -327,7 +327,7 @@ class Dialer:
 
 
 def _summary(errors: Sequence[ReenactError]) -> ReenactError:
-    """Return what to raise when no server can be used: that one is not a server of ours before that one is away."""
+    """Return the error to raise when no server can be used; one that is not a Reenact server takes precedence."""
     for error in errors:
         if isinstance(error, UnintelligibleError | ElsewhereError):
             return error
@@ -335,7 +335,7 @@ def _summary(errors: Sequence[ReenactError]) -> ReenactError:
 
 
 def why_closed(closed: ConnectionClosed, address: str) -> ReenactError:
-    """Return what the end of a connection means."""
+    """Return the error for a connection that has been closed."""
     code = None if closed.rcvd is None else closed.rcvd.code
     reason = "" if closed.rcvd is None else closed.rcvd.reason
     if code == NOT_ALLOWED:

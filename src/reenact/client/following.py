@@ -1,4 +1,4 @@
-"""A subscription as the link's thread sees it: its state at the server, and the next frame to send for it."""
+"""A subscription on the link's thread: its state at the server, and the next frame to send for it."""
 
 from __future__ import annotations
 
@@ -15,23 +15,23 @@ from reenact.domain.errors import NotFoundError, ProtocolError, ReenactError, Ru
 from reenact.domain.stream.frames import Ack, Acked, Refused, Subscribe, Subscribed, Unsubscribe, Welcome
 
 _DELETED = "deleted"
-"""Why a subscription ended that is not to be taken up again; for any other reason it is, on the next connection."""
+"""The reason of an end after which the subscription is not resumed; after any other it is, on the next connection."""
 APART = 0.1
-"""Seconds between two acknowledgements for which nobody waits."""
+"""Seconds between two acknowledgements that no one waits for."""
 
 
 class Following(Follower):
-    """A subscription. What has no room is left with the server, and asked for again when there is some.
+    """A subscription. Events for which the buffer has no room are dropped, and requested again when it has.
 
-    On a connection it stands under an id of its own, and under a new one after it was given up because of a lack of
-    room. Used on the link's thread.
+    On each connection it has an id of its own, and a new one after it was ended for a lack of room. Used on the link's
+    thread.
     """
 
     reaches = 0
-    """The cursor of the last event that the session had when it was subscribed to, as the server said."""
+    """The cursor of the session's last event at the time of the subscription, as the server reported it."""
     _id: str | None = None
     _stands = False
-    _over = False  # the last event has come
+    _over = False  # the last event has arrived
     _has_parted = False
     _acked_at = 0.0
     _reminder: asyncio.TimerHandle | None = None
@@ -41,7 +41,7 @@ class Following(Follower):
     ) -> None:
         super().__init__(link)
         self.standing: Future[int] = Future()
-        """Done with the cursor that it begins behind, or with the error for which it does not."""
+        """Done with the cursor after which the subscription begins, or with the error for which it was refused."""
         self._topic = topic
         self._client_id = client_id
         self._received = after
@@ -52,7 +52,7 @@ class Following(Follower):
         self._leavers: list[Future[None]] = []
 
     def fail(self, error: ReenactError) -> None:
-        """Take note that nothing more comes, because of an error."""
+        """End the subscription because of an error."""
         self._over = True
         self._buffer.end(error)
         reject(self.standing, error)
@@ -61,9 +61,9 @@ class Following(Follower):
         self._part()
 
     def leave(self, done: Future[None] | None = None) -> None:
-        """Say what is acknowledged, if that was not said, and follow no longer.
+        """Send the pending acknowledgements, and end the subscription.
 
-        `done` is when that is durable, or when there is no connection on which it could be said at present.
+        `done` is settled when these are durable, or when there is no connection on which they could be sent at present.
         """
         self._wanted = max(self._wanted, self._buffer.dealt_with)
         self._left = True
@@ -73,11 +73,11 @@ class Following(Follower):
         self._link.speak(self)
 
     def owes(self) -> bool:
-        """Return whether something is still to become durable, over this connection."""
+        """Return whether an acknowledgement on this connection is not durable yet."""
         return self._id is not None and self._wanted > self._durable
 
     def ack(self, cursor: int, done: Future[None] | None) -> None:
-        """Have everything up to the cursor acknowledged; `done` is when that is durable."""
+        """Acknowledge everything up to the cursor; `done` is settled when that is durable."""
         if cursor <= self._durable or self._is_gone():
             if done is not None:
                 resolve(done, None)
@@ -87,7 +87,7 @@ class Following(Follower):
             self._acks.append((cursor, done))
         if self._has_parted:
             self._has_parted = False
-            self._link.join(self)  # once more, to say this
+            self._link.join(self)  # to send this
         self._link.speak(self)
 
     def say(self, welcome: Welcome) -> bytes | None:
@@ -106,7 +106,7 @@ class Following(Follower):
         return None
 
     def hear(self, told: Told) -> None:
-        """Take a frame, or the events of one; see `Follower.hear`."""
+        """Handle a frame, or one of its batches; see `Follower.hear`."""
         match told:
             case Subscribed():
                 self._stand(told)
@@ -126,7 +126,7 @@ class Following(Follower):
         self._let_go()
 
     def _is_due(self) -> bool:
-        """Return whether to acknowledge now; if it can wait for more, be asked again when it cannot any longer."""
+        """Return whether to acknowledge now; if it can wait for further events, schedule a reminder."""
         loop = asyncio.get_running_loop()
         wait = self._acked_at + APART - loop.time()
         if wait > 0 and not (self._acks or self._left or self._deaf):
@@ -192,20 +192,20 @@ class Following(Follower):
         error = from_wire(refused.code, refused.message)
         if isinstance(error, RuntimeClosedError):
             self._put_off()
-        elif self._stands:  # the only thing that is said of one that stands is how far it has come
+        elif self._stands:  # a refusal for an existing subscription is about its acknowledgements
             self._wanted = self._sent = self._durable
             if self._over:
                 self._drop()
             else:
                 self._settle_acks(error)
-                self._link.speak(self)  # who has left waits for nothing more
+                self._link.speak(self)  # a consumer that has left waits for nothing more
         else:
             if isinstance(error, NotFoundError):
                 error.id = self._topic
             self.fail(error)
 
     def _give_up(self, error: ReenactError) -> None:
-        """End because of what the server sent, and tell it so."""
+        """End because the server sent an invalid sequence, and unsubscribe."""
         self._over = self._left = True
         self._settle_acks(error)
         self._wanted = self._sent = self._durable
@@ -213,7 +213,7 @@ class Following(Follower):
         self._link.speak(self)
 
     def _settle_acks(self, error: ReenactError | None) -> None:
-        """Settle those that are durable; all of them, if there is an error, or nobody to remember them."""
+        """Settle the acknowledgements that are durable; all of them after an error, or if the session is gone."""
         waiting, self._acks = self._acks, []
         for cursor, done in waiting:
             if cursor <= self._durable or (error is None and self._over and self._id is None):
@@ -224,7 +224,7 @@ class Following(Follower):
                 self._acks.append((cursor, done))
 
     def _let_go(self) -> None:
-        """Let those go who wait until nothing more is owed."""
+        """Settle the futures of consumers that have left, if no acknowledgement is pending."""
         if not self.owes():
             leavers, self._leavers = self._leavers, []
             for done in leavers:
@@ -232,7 +232,7 @@ class Following(Follower):
 
     def _part(self) -> None:
         self._has_parted = True
-        reject(self.standing, closed())  # who subscribes while it ends waits for nothing
+        reject(self.standing, closed())  # for a caller that subscribes meanwhile
         self._link.part(self)
         self._buffer.end(None)
 
@@ -241,7 +241,7 @@ class Following(Follower):
         self._later = True
 
     def _drop(self) -> None:
-        """Let go of the id, if there is one."""
+        """Release the id on this connection, if there is one."""
         if self._id is not None:
             self._link.drop_id(self._id)
         self._id, self._stands, self._deaf = None, False, False
@@ -252,5 +252,5 @@ class Following(Follower):
             self._part()
 
     def _is_gone(self) -> bool:
-        """Return whether nobody can acknowledge anything any more: the session is deleted."""
+        """Return whether nothing can be acknowledged any more, because the session is deleted."""
         return self._over and self._id is None

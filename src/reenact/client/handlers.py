@@ -1,4 +1,4 @@
-"""The handlers of a remote runtime: the thread that calls them, and the one subscription that they share."""
+"""The handlers of a remote runtime: the thread that calls them, and the subscription that they share."""
 
 from __future__ import annotations
 
@@ -26,21 +26,21 @@ from reenact.domain.stream.frames import Ended, Listen, Refused, Subscribed, Uns
 
 MOST = 10_000
 MOST_BYTES = 32 * 1024 * 1024
-"""Events, and bytes of them, that wait for handlers; the server is asked for others when there is room again."""
+"""Events, and bytes of them, that may wait for handlers; the server is asked for more when there is room again."""
 PATIENCE = 2.0
 """Seconds that closing waits for handlers."""
 _LAGGING = "lagging"
-"""Why a subscription ended that was too slow, and can begin anew; those that ended otherwise wait for a connection."""
+"""The reason with which a slow subscription ends, after which it can begin at once; others wait for a connection."""
 SESSIONS = 1000
-"""Of so many sessions it is remembered how far they were heard: those that were heard last."""
+"""The number of sessions whose last cursor is remembered; those with the latest events."""
 _log = logging.getLogger("reenact.events")
 
 
 @dataclass(eq=False)
 class RemoteListener:
-    """One handler. Call it, as often as you like, or leave its `with` block to end it.
+    """One handler. To end it, call it, or leave its `with` block. Idempotent.
 
-    It hears events of a type and of a session, or of all where that is None.
+    It receives events of one type and of one session, or of all where that is None.
     """
 
     type: str | None
@@ -50,13 +50,13 @@ class RemoteListener:
     """The event loop on which the handler is called and awaited; None if it is called on a thread."""
     _end: Callable[[RemoteListener], int]
     begin: float = math.inf
-    """The number of the first event that is for it."""
+    """The number of the first event for this handler."""
     _ended: float = math.inf
-    """The number of the first event that it does not hear any more."""
+    """The number of the first event that the handler does not receive any more."""
 
     def __post_init__(self) -> None:
         self.standing: Future[None] = Future()
-        """Done once it hears what is published from then on."""
+        """Done once the handler receives all events published from then on."""
 
     def __call__(self) -> None:
         self._ended = min(self._ended, self._end(self))
@@ -68,13 +68,13 @@ class RemoteListener:
         self()
 
     def hears(self, number: int, type: str, session_id: str | None) -> bool:  # noqa: A002 - the word users know it by
-        """Return whether the event of this number is one for the handler."""
+        """Return whether the event of this number is for the handler."""
         is_meanwhile = self.begin <= number < self._ended
         return is_meanwhile and self.type in (None, type) and self.session_id in (None, session_id)
 
 
 _Call: TypeAlias = tuple[RemoteListener, int, Envelope]
-"""A handler that is to be called, and the number and the envelope of the event that it is called with."""
+"""A call to make: the handler, and the number and the envelope of the event."""
 
 
 class Handlers:
@@ -83,12 +83,12 @@ class Handlers:
     _next = 0  # the number of the next event
     _thread: threading.Thread | None = None
 
-    # Three kinds of threads meet here. Users' threads add and end handlers; the link's thread brings events (`tell`)
+    # Three kinds of threads meet here. Users' threads add and end handlers; the link's thread delivers events (`tell`)
     # and admits handlers; the handlers' own thread takes the events and calls the handlers. `_changed` protects the
-    # listeners and the thread; the events that wait are in a buffer with a lock of its own. Neither is held while a
-    # handler runs. Events are numbered as they are taken in, on the link's thread, and so as they are handed out. The
-    # own thread reads `_listeners` without the lock: the tuple is replaced as a whole. Where handlers belong to an
-    # event loop, a coroutine there takes the events and calls them, while the own thread waits for it.
+    # listeners and the thread; waiting events are in a buffer with its own lock. Neither lock is held while a handler
+    # runs. Events are numbered when they enter the buffer, on the link's thread, and leave it in that order. The
+    # handlers' thread reads `_listeners` without the lock: the tuple is replaced as a whole. For handlers of an event
+    # loop, a coroutine on that loop takes the events and calls the handlers, while the handlers' thread waits for it.
 
     def __init__(self, link: Link) -> None:
         self._link = link
@@ -105,13 +105,13 @@ class Handlers:
         session_id: str | None,
         loop: asyncio.AbstractEventLoop | None = None,
     ) -> RemoteListener:
-        """Let a handler join; it hears once its `standing` is done.
+        """Add a handler; it receives events once its `standing` is done.
 
         Raises:
             RuntimeClosedError: the runtime is closed.
         """
         listener = RemoteListener(type, handler, session_id, loop, self._end)
-        with self._changed:  # which also keeps the link's thread from admitting it before it is among the listeners
+        with self._changed:  # also keeps the link's thread from admitting it too soon
             self._link.call(self._listening.join, listener)
             self._listeners = (*self._listeners, listener)
             if self._thread is None:
@@ -120,7 +120,7 @@ class Handlers:
         return listener
 
     def close(self) -> None:
-        """Let the handlers hear what has come, as far as they do it soon, then end. Idempotent."""
+        """Let the handlers process the waiting events, within a time limit, then end. Idempotent."""
         self._events.end(None)
         with self._changed:
             thread = self._thread
@@ -133,23 +133,23 @@ class Handlers:
             _log.warning("a handler has not returned within %s s; it is abandoned", 2 * PATIENCE)
 
     def tell(self, type: str, session_id: str | None, event: bytes) -> bool:  # noqa: A002 - the word users know it by
-        """Take an event, or return False if there is no room for it; `Listening.go_on` is called when there is."""
+        """Queue an event, or return False if there is no room for it; `Listening.go_on` is called when there is."""
         has_room = self._events.offer((self._next, type, session_id, event), len(event))
         self._next += has_room
         return has_room
 
     def admit(self, listener: RemoteListener) -> None:
-        """Let a handler hear what comes from now on."""
+        """Deliver events to the handler from the next one on."""
         with self._changed:
             listener.begin = self._next
 
     def end(self, error: ReenactError) -> None:
-        """Say that nothing more comes, and why."""
+        """Note that no more events come, and log the error that is the reason."""
         if not isinstance(error, RuntimeClosedError):
             _log.error("handlers receive no more events: %s", error)
 
     def _end(self, listener: RemoteListener) -> int:
-        """Let the handler go; return the number of the first event that it does not hear."""
+        """Remove the handler; return the number of the first event that it does not receive."""
         with self._changed:
             self._listeners = tuple(other for other in self._listeners if other is not listener)
         with contextlib.suppress(RuntimeClosedError):
@@ -169,10 +169,10 @@ class Handlers:
                 self._hand_over(listener.loop, call, calls)
 
     def _hand_over(self, loop: asyncio.AbstractEventLoop, call: _Call, calls: Iterator[_Call | None]) -> None:
-        """Have calls made on the loop, and wait for that."""
+        """Make calls on the loop, and wait until they have been made."""
         try:
             run_on(loop, self._run_on(call, calls))
-        except CancelledError:  # what the handler raised has been logged
+        except CancelledError:  # an exception of the handler has been logged
             pass
         except RuntimeError:
             _log.exception("handlers whose event loop was closed are no longer called")
@@ -189,7 +189,7 @@ class Handlers:
             call = next(calls, None)
 
     def _calls(self) -> Iterator[_Call | None]:
-        """Yield the calls, as events come. Yield None in between when the next is on another loop, or not there yet."""
+        """Yield the calls as events arrive. Yield None before a call on another loop, and when no event is waiting."""
         loop = None
         while True:
             found = self._events.look()
@@ -217,17 +217,17 @@ class Handlers:
 
 
 class Listening(Follower):
-    """One subscription to all sessions for all handlers, which another takes the place of when a handler joins.
+    """A subscription to all sessions for all handlers, which is replaced when a handler joins.
 
-    A handler hears what is published from when it joined on, and all handlers have had an event before any has the
-    next. So when one joins, the server is asked for a second subscription, and told to end the first once the second
-    stands: what both of them bring is what the new handler hears, too. Used on the link's thread.
+    A handler receives the events that are published after it joined, and all handlers have processed an event before
+    any receives the next. So when a handler joins, a second subscription is opened, and the first is ended once the
+    second stands. The new handler receives the events that both subscriptions deliver. Used on the link's thread.
     """
 
     _present: str | None = None
     _coming: str | None = None
-    _stands = False  # the one that is coming does
-    _relieves = False  # and the present one is yet to be told to end
+    _stands = False  # the new subscription stands
+    _relieves = False  # and the present one must still be ended
 
     def __init__(self, link: Link, handlers: Handlers) -> None:
         super().__init__(link)
@@ -235,14 +235,14 @@ class Listening(Follower):
         self._members: dict[RemoteListener, None] = {}
         self._seen: OrderedDict[str, int] = OrderedDict()
         self._joining: list[RemoteListener] = []
-        self._entering: list[RemoteListener] = []  # they are asked for by the one that is coming
+        self._entering: list[RemoteListener] = []  # the new subscription is for these
         self._of_present: list[tuple[Head, bytes]] = []
         self._of_coming: list[tuple[Head, bytes]] = []
 
     def join(self, joining: RemoteListener) -> None:
-        """Let one more handler hear."""
+        """Add a handler."""
         self._members[joining] = None
-        if self._full:  # what has no room comes later, and this handler hears it, too
+        if self._full:  # dropped events are delivered later, also to this handler
             self._handlers.admit(joining)
             resolve(joining.standing, None)
         else:
@@ -251,7 +251,7 @@ class Listening(Follower):
         self._link.speak(self)
 
     def quit(self, joining: RemoteListener) -> None:
-        """Take note that a handler hears no more."""
+        """Remove a handler."""
         self._joining = [one for one in self._joining if one is not joining]
         self._entering = [one for one in self._entering if one is not joining]
         self._members.pop(joining, None)
@@ -260,14 +260,14 @@ class Listening(Follower):
         self._link.speak(self)
 
     def fail(self, error: ReenactError) -> None:
-        """Take note that nothing more comes, because of an error."""
+        """Fail the handlers that are joining, and end, because of an error."""
         self._drop()
         for joining in self._joining:
             reject(joining.standing, error)
         self._handlers.end(error)
 
     def leave(self) -> None:
-        """Hear nothing more, for the link is about to end."""
+        """Stop: the link is about to end."""
         self._left = True
 
     def say(self, welcome: Welcome) -> bytes | None:
@@ -286,7 +286,7 @@ class Listening(Follower):
         return None
 
     def hear(self, told: Told) -> None:
-        """Take a frame, or the events of one; see `Follower.hear`."""
+        """Handle a frame, or one of its batches; see `Follower.hear`."""
         match told:
             case Batch():
                 events = ((read_head(event), bytes(event)) for event in told.events)
@@ -310,10 +310,10 @@ class Listening(Follower):
                 self._later = not (isinstance(told, Ended) and told.reason == _LAGGING)
                 self._link.speak(self)
             case _:
-                pass  # nothing was acknowledged
+                pass  # nothing is acknowledged here
 
     def _ask(self) -> bytes:
-        """Return the frame that asks for what is wanted now; behind a break, from where it broke off."""
+        """Return the frame of a new subscription; after a break, it begins where the last one stopped."""
         goes_on = self._present is None and len(self._members) > len(self._joining)
         self._entering, self._joining = self._joining, []
         self._coming = self._link.take_id(self)
@@ -338,7 +338,7 @@ class Listening(Follower):
         self._link.speak(self)
 
     def _switch(self) -> None:
-        """Let the one that was coming take the place of the other, of which nothing more will come."""
+        """Replace the present subscription, which has ended, by the new one."""
         present, coming = self._of_present, self._of_coming
         self._of_present, self._of_coming = [], []
         both = {head.id for head, _ in coming}
@@ -380,7 +380,7 @@ class Listening(Follower):
             reject(joining.standing, error)
         if self._present is not None or not self._members:
             return
-        if self._seen:  # perhaps over a session that the server knows no more: go on without what was missed
+        if self._seen:  # perhaps a session was unknown to the server: go on without the missed events
             self._seen.clear()
             self._link.speak(self)
         else:
@@ -388,7 +388,7 @@ class Listening(Follower):
             self._handlers.end(error)
 
     def _drop(self) -> None:
-        """Take note that nothing more comes under these ids. Who was told that it hears, does so when it goes on."""
+        """Release both ids, which deliver nothing more. Handlers that were told that they stand are admitted."""
         for id_ in (self._present, self._coming):
             if id_ is not None:
                 self._link.drop_id(id_)
@@ -403,5 +403,5 @@ class Listening(Follower):
 
 
 def _names(wanted: set[str | None]) -> tuple[str, ...] | None:
-    """Return what is wanted, or None if all is."""
+    """Return the names, sorted, or None if everything is wanted."""
     return None if None in wanted else tuple(sorted(name for name in wanted if name is not None))

@@ -1,4 +1,4 @@
-"""Keeps a connection to a server; on each new connection everybody is asked for the frames that are to be sent."""
+"""Keeps a connection to a server; on each new connection, all speakers are asked for the frames to send."""
 
 from __future__ import annotations
 
@@ -29,75 +29,75 @@ from reenact.domain.stream.frames import BAD_FRAME, Acked, Ended, Refused, Subsc
 
 T = TypeVar("T")
 _BLAMES = frozenset({1003, 1007, 1008, 1009, BAD_FRAME})
-"""Codes with which a server ends a connection over what was sent to it."""
+"""Close codes with which a server rejects a frame that it was sent."""
 _PAUSE = 1.0
-"""Seconds between two attempts if what was to say how many has failed."""
+"""Seconds between two attempts if the user's wait function has failed."""
 _CLEARING = 1.0
-"""Seconds after which it is looked whether somebody was abandoned."""
+"""Seconds between checks for abandoned followers."""
 LAST_WORDS = 5.0
-"""Seconds in which what was said before the link ends goes out, and acknowledgements become durable."""
+"""Seconds in which, before the link ends, frames are sent and acknowledgements become durable."""
 _log = logging.getLogger("reenact.client")
 
 Told: TypeAlias = Subscribed | Acked | Ended | Refused | Batch
 
 
 class Follower:
-    """A speaker that the server answers with frames for the ids that it has taken. Used on the link's thread."""
+    """A speaker to whose ids the server sends frames. Used on the link's thread."""
 
     queued = False
-    _deaf = False  # an event has been dropped, and what comes behind it is not wanted before it
-    _full = False  # there was no room, and nobody has said that there is some again
-    _later = False  # the server takes it no more on this connection
-    _left = False  # nobody wants events any more
+    _deaf = False  # an event was dropped, and later ones are not accepted before it
+    _full = False  # there was no room, and no signal of new room yet
+    _later = False  # the server accepts it no more on this connection
+    _left = False  # no one wants events any more
 
     def __init__(self, link: Link) -> None:
         self._link = link
 
     def begin(self) -> None:
-        """Take note of a new connection."""
+        """Note that there is a new connection."""
         self._drop()
         self._later = False
 
     def lose(self, *, blamed: bool) -> None:
-        """Take note that the connection is gone."""
+        """Note that the connection is lost."""
         self._drop()
 
     def say(self, welcome: Welcome) -> bytes | None:
-        """Return the next frame to be sent on this connection, if there is one."""
+        """Return the next frame to send on this connection, or None."""
         raise NotImplementedError
 
     def fail(self, error: ReenactError) -> None:
-        """Give up: there will be no other connection."""
+        """End because of an error: there will be no other connection."""
         raise NotImplementedError
 
     def go_on(self) -> None:
-        """Take note that there is room again."""
+        """Note that there is room again."""
         self._full = False
         self._link.speak(self)
 
     def hear(self, told: Told) -> None:
-        """Take a frame, or the events of one, for one of these ids."""
+        """Handle a frame, or one of its batches, for one of its ids."""
         raise NotImplementedError
 
     def leave(self) -> None:
-        """Say what is still to be said, for the link is about to end."""
+        """Send what is still to be sent, because the link is about to end."""
         raise NotImplementedError
 
     def owes(self) -> bool:
-        """Return whether the link is not to end yet, because of what was said."""
+        """Return whether the link must wait before it ends, because an answer is pending."""
         return False
 
     def _drop(self) -> None:
-        """Let go of the ids: nothing more comes under them."""
+        """Release the ids, which deliver nothing more."""
         raise NotImplementedError
 
 
 Speaker: TypeAlias = Follower | Asked
-"""Somebody who has something to say on every new connection."""
+"""An object with frames to send on every new connection."""
 
 
 class Link:
-    """Keeps a connection until it is closed. What is not said to be of the link's thread may be used from any."""
+    """Keeps a connection until it is closed. Any thread may call its methods, unless they name the link's thread."""
 
     _welcome: Welcome | None = None
     _over: ReenactError | None = None
@@ -107,12 +107,12 @@ class Link:
 
     def __init__(self, dialer: Dialer, reconnect: Reconnect, first: Future[None] | None = None) -> None:
         self.failure: ReenactError | None = ServerUnreachableError(f"{dialer.address} has not answered yet")
-        """Why there is no connection; None while there is one."""
+        """The reason for which there is no connection; None while there is one."""
         self.first: Future[None] = Future() if first is None else first
-        """Done when there has been a connection; else with the error for which there will be none."""
+        """Done with the first connection, or with the error for which there will be none."""
         self.abandoned: deque[Follower] = deque()
-        """Followers for whom nobody is there any more. They are put here by finalizers, which run in the middle of
-        anything and may wait for nothing; the link's thread has them leave."""
+        """Followers without a consumer. Finalizers append to it, since they may run at any point and must not block;
+        the link's thread ends these followers."""
         self.address = dialer.address
         self._dialer = dialer
         self._reconnect = reconnect
@@ -126,23 +126,23 @@ class Link:
         self._thread = ClientThread(self._run)
 
     def call(self, function: Callable[..., None], *given: object) -> None:
-        """Have the function called on the link's thread, after what was asked for before; see `ClientThread.call`."""
+        """Call the function on the link's thread, after earlier calls; see `ClientThread.call`."""
         self._thread.call(function, *given)
 
     def ask(self, asked: Asked) -> None:
-        """Send the request, on as many connections as it takes; `asked.answer` is done when it is answered."""
+        """Send the request, on as many connections as necessary; `asked.answer` is settled when it is answered."""
         self._thread.call(self._ask, asked)
 
     def forget(self, asked: Asked) -> None:
-        """Send the request no more."""
+        """Stop sending the request."""
         with contextlib.suppress(ReenactError):
             self._thread.call(self._forget, asked)
 
     def result(self, answer: Future[T], timeout: float | None, late: str) -> T:
-        """Return the answer of the server when it is there, within so many seconds.
+        """Return the server's answer; wait at most `timeout` seconds for it.
 
         Raises:
-            RequestTimeoutError: it is not there in time, as `late` says.
+            RequestTimeoutError: it did not arrive in time, with the message `late`.
         """
         try:
             return answer.result(timeout)
@@ -150,7 +150,7 @@ class Link:
             raise self._late(error, late) from None
 
     async def result_async(self, answer: Future[T], timeout: float | None, late: str) -> T:  # noqa: ASYNC109 - as there
-        """Do the same without blocking the event loop."""
+        """Do the same as `result` without blocking the event loop."""
         try:
             async with asyncio.timeout(timeout):
                 return await asyncio.wrap_future(answer)
@@ -158,7 +158,7 @@ class Link:
             raise self._late(error, late) from None
 
     def _late(self, error: TimeoutError, late: str) -> TimeoutError:
-        if isinstance(error, ReenactError):  # the server did not have it done in time
+        if isinstance(error, ReenactError):  # the server's own timeout
             return error
         why = "" if self.failure is None else f": {self.failure}"
         return RequestTimeoutError(f"{late}{why}")
@@ -169,9 +169,9 @@ class Link:
             raise closed()
 
     def close(self) -> None:
-        """Say what is still to be said, if there is a connection, and end. Idempotent; returns when it is done.
+        """Send what is still to be sent, if there is a connection, and end; return when this is done. Idempotent.
 
-        What is acknowledged then is durable, unless the server does not say so within seconds.
+        Acknowledgements are then durable, unless the server does not confirm them within seconds.
         """
         self._closing = True
         with contextlib.suppress(ReenactError):
@@ -179,7 +179,7 @@ class Link:
         self._thread.join()
 
     def join(self, follower: Follower) -> None:
-        """Let the follower speak and hear from now on, if it does not yet. On the link's thread."""
+        """Add the follower, if it is not added yet. On the link's thread."""
         self._clear_away()
         if self._over is not None:
             follower.fail(_again(self._over))
@@ -190,24 +190,24 @@ class Link:
                 self.speak(follower)
 
     def part(self, follower: Follower) -> None:
-        """Forget the follower. On the link's thread."""
+        """Remove the follower. On the link's thread."""
         self._followers.pop(follower, None)
 
     def speak(self, speaker: Speaker) -> None:
-        """Have the speaker asked what it has to say. On the link's thread."""
+        """Queue the speaker to be asked for its next frame. On the link's thread."""
         if self._welcome is not None and not speaker.queued:
             speaker.queued = True
             self._line.append(speaker)
             self._wake.set()
 
     def take_id(self, follower: Follower) -> str:
-        """Return an id under which the follower hears on this connection. On the link's thread."""
+        """Return a new id for the follower on this connection. On the link's thread."""
         id_ = str(next(self._ids))
         self._routes[id_] = follower
         return id_
 
     def drop_id(self, id_: str) -> None:
-        """Let nobody hear under the id any more. On the link's thread."""
+        """Release an id: frames for it are ignored. On the link's thread."""
         self._routes.pop(id_, None)
 
     def _clear_away(self) -> None:
@@ -256,7 +256,7 @@ class Link:
             self._end(closed())
 
     async def _keep(self) -> None:
-        """Keep a connection until the link is to end, or there can be none."""
+        """Keep a connection until the link ends, or no connection is possible."""
         failures = 0
         while not self._leaving.is_set():
             try:
@@ -268,7 +268,7 @@ class Link:
                     raise
             except (AuthenticationError, ProtocolError):
                 raise
-            except Exception as error:  # noqa: BLE001 - whatever it is, the next attempt may do better
+            except Exception as error:  # noqa: BLE001 - whatever it is, the next attempt may succeed
                 _log.exception("an attempt to reach %s failed", self._dialer.address)
                 self.failure = ServerUnreachableError(f"the attempt to reach {self._dialer.address} failed: {error!r}")
             if not self._leaving.is_set():
@@ -279,12 +279,12 @@ class Link:
     async def _pause(self, failures: int) -> None:
         try:
             await self._reconnect.wait(self._reconnect.delay(failures))
-        except Exception:  # noqa: BLE001 - it is of the user's making
+        except Exception:  # noqa: BLE001 - it is the user's function
             _log.exception("computing the delay before reconnecting failed; it is %s s now", _PAUSE)
             await asyncio.sleep(_PAUSE)
 
     async def _talk(self, socket: ClientConnection, welcome: Welcome) -> bool:
-        """Talk until the connection is lost or the link is to end; return whether anything came of it."""
+        """Use the connection until it is lost or the link ends; return whether the server has sent anything on it."""
         try:
             self._begin(welcome)
         except BaseException:
@@ -323,7 +323,7 @@ class Link:
         resolve(self.first, None)
 
     def _lose(self, why: Exception) -> None:
-        """Tell everybody that the connection is gone, or raise what lets there be no other."""
+        """Notify all speakers that the connection is lost; raise an error after which there can be no other."""
         blamed = isinstance(why, ConnectionClosed) and why.rcvd is not None and why.rcvd.code in _BLAMES
         match why:
             case ConnectionClosed():
@@ -357,7 +357,7 @@ class Link:
         await self._leaving.wait()
 
     async def _say_all(self, socket: ClientConnection, welcome: Welcome) -> None:
-        """Send what there is to say, until the link is to end and nothing is left, nor to be heard about it."""
+        """Send frames until the link is to end, nothing is left to send, and no follower waits for an answer."""
         while True:
             while self._line:
                 speaker = self._line.popleft()
@@ -421,5 +421,5 @@ async def _hang_up(socket: ClientConnection) -> None:
 
 
 def _again(error: ReenactError) -> ReenactError:
-    """Return the error as if raised anew, so that those who get it do not share a traceback."""
+    """Return a copy of the error, so that its receivers do not share a traceback."""
     return type(error)(*error.args)

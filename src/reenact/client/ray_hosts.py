@@ -1,4 +1,4 @@
-"""Finds the hosts that Ray runs, for a client that is given the address of the head."""
+"""Finds the hosts that Ray runs, for a client that is given the address of the head node."""
 
 from __future__ import annotations
 
@@ -16,24 +16,24 @@ from reenact.domain.errors import ConfigurationError, ServerUnreachableError
 
 SCHEME = "ray://"
 PORT = 10001
-"""Where Ray takes its clients unless it is told otherwise."""
+"""The default port for Ray clients."""
 FOUND_WITHIN = 30.0
-"""Seconds that looking for hosts may take."""
+"""Seconds that finding hosts may take."""
 
 
 @dataclass(frozen=True)
 class RayHosts:
-    """The hosts of a name on a Ray cluster, whose head has this address."""
+    """The hosts of a name on a Ray cluster, whose head node has this address."""
 
     address: str
     name: str
 
     @classmethod
     def at(cls, url: str) -> RayHosts:
-        """Return those at `ray://host:port/name`; port and name may be missing.
+        """Return the hosts at `ray://host:port/name`; port and name are optional.
 
         Raises:
-            ConfigurationError: no Ray cluster can be there.
+            ConfigurationError: the address is not valid.
             MissingExtraError: Ray is not installed.
         """
         try:
@@ -51,10 +51,10 @@ class RayHosts:
         return f"{SCHEME}{self.address}/{self.name}"
 
     async def find(self) -> tuple[Place, ...]:
-        """Return where the hosts are.
+        """Return the addresses of the hosts.
 
-        A program of its own asks: Ray's client is one for a whole process, which it changes for good, and which may be
-        connected to a cluster already.
+        A separate program asks Ray: a Ray client is one for a whole process, which it changes for good, and which may
+        be connected to a cluster already.
 
         Raises:
             ServerUnreachableError: Ray cannot be reached, or no host answers.

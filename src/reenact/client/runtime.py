@@ -1,4 +1,4 @@
-"""A remote runtime: the same facades and events, over a connection that is made again when it is lost."""
+"""A remote runtime: the same facades and events, over a connection that is restored when it is lost."""
 
 from __future__ import annotations
 
@@ -48,12 +48,12 @@ from reenact.domain.stream.events import Envelope
 
 @dataclass(eq=False)
 class RemoteEvents(Observable[RemoteListener]):
-    """What happens, as it becomes durable, told by the server.
+    """The events of a server's runtime, delivered once they are durable.
 
-    Handlers, registered by `on` and `on_all`, are not called with requests and responses. They are called on one
-    thread of the client, which waits for each. After the connection was lost, what the sessions that were heard of
-    have had meanwhile comes first. What belongs to no session, or to one that was not heard of before, is missed
-    then, and also when handlers are 10,000 events behind: `subscribe` misses nothing.
+    Handlers, registered by `on` and `on_all`, do not receive requests and responses. They are called on one thread of
+    the client, which waits for each. After a lost connection, handlers first receive what they missed of the sessions
+    whose events they have received before. Events of no session, or of other sessions, are missed then, and so are
+    events when handlers are 10,000 events behind: `subscribe` misses nothing.
     """
 
     _link: Link
@@ -90,16 +90,17 @@ class RemoteEvents(Observable[RemoteListener]):
     def subscribe(
         self, session_id: str, client_id: str | None = None, after: int | None = None, *, auto_ack: bool = True
     ) -> RemoteSubscription:
-        """Follow a session under a name: what it was told, then what it is told, each event once and in order.
+        """Follow a session under a name: its past events, then its new ones, each once and in order.
 
-        It begins behind the cursor `after`; without it behind what was acknowledged under this name, in this session;
-        or else with the first event. The name is the runtime's own `client_id` unless another is given.
+        The subscription begins after the cursor `after`; without it, after the last event acknowledged under this name
+        in this session; or else with the first event. The name is the runtime's own `client_id` unless another is
+        given.
 
-        Unless `auto_ack` is false, events are acknowledged by themselves, many at a time, when one behind them is asked
-        for: who ends in between is given the last ones again.
+        Unless `auto_ack` is false, events are acknowledged automatically, many at a time, when an event after them is
+        requested: a consumer that ends in between receives the last ones again.
 
         Raises:
-            SessionNotFoundError: no session has this id, or had it. One that was deleted can be followed to its end.
+            SessionNotFoundError: no session has, or had, this id. A deleted session can be followed to its end.
             InvalidInputError: `after` is not a cursor of the session; the client id is blank, no text, or missing.
             RequestTimeoutError: the server cannot be reached at present.
             RuntimeClosedError: the runtime is closed.
@@ -115,9 +116,9 @@ class RemoteEvents(Observable[RemoteListener]):
     def stream(
         self, session_id: str, after: int | Mapping[str, int] = 0, *, children: bool = False
     ) -> RemoteSubscription | FamilyStream:
-        """Follow a session without a name: as `subscribe` does, from behind the cursor `after` on.
+        """Follow a session without a name: as `subscribe` does, from after the cursor `after`.
 
-        With `children`, those of its child sessions come, too; see `Events.stream`.
+        With `children`, the events of its child sessions are included; see `Events.stream`.
         """
         if not children:
             return self._stand(self.follow_unnamed(session_id, check_cursor("`after`", after)))
@@ -143,7 +144,7 @@ class RemoteEvents(Observable[RemoteListener]):
         return self._open(session_id, None, check_cursor("`after`", after), auto_ack=False)
 
     def follow_family(self, session_id: str, after: object) -> tuple[FamilyStream, RemoteSubscription]:
-        """Do as `stream` with children, but without waiting for the server; return what follows the top, too."""
+        """Do as `stream` with children, but without waiting for the server; also return the top's subscription."""
         followed: dict[str, RemoteSubscription] = {}
 
         def follow(id_: str, at: int) -> RemoteSubscription:
@@ -168,11 +169,11 @@ class RemoteEvents(Observable[RemoteListener]):
         return subscription
 
     async def settled(self, standing: Future[R]) -> R:
-        """Return what the server has said, without blocking the event loop."""
+        """Return the server's answer, without blocking the event loop."""
         return await self._link.result_async(standing, self._timeout, self._late)
 
     def _settled(self, standing: Future[R], end: Callable[[], object]) -> R:
-        """Return what the server has said; end what does not stand."""
+        """Return the server's answer; call `end` if there is an error."""
         try:
             return self._link.result(standing, self._timeout, self._late)
         except BaseException:
@@ -186,18 +187,18 @@ _BYTES = (bytes, bytearray, memoryview)
 
 @dataclass(eq=False)
 class Caller:
-    """Asks, and waits for the answer, over as many connections as it takes. Thread-safe.
+    """Sends requests, and waits for their answers, over as many connections as necessary. Thread-safe.
 
-    `timeout`, in seconds, is that of what says nothing else; None waits as long as it takes.
+    `timeout`, in seconds, applies to requests without one of their own; None means no limit.
     """
 
     _link: Link
     _timeout: float | None
 
     def __call__(self, request: Request[R]) -> R:
-        """Return the result of the request, or raise the error that it was answered with.
+        """Return the result of the request, or raise the error with which it was answered.
 
-        What can be refused without the server is refused as it is there.
+        Requests that can be refused without the server are refused with the server's errors.
         """
         if request.changes:
             self._link.check_open()
@@ -212,7 +213,7 @@ class Caller:
         return _read(sound, self._ask(sound.event_type, given, self._timeout, None).outcome.result)
 
     def request(self, type_: object, data: object, timeout: object) -> Envelope[Response]:
-        """Return the response to a request. See `LocalRuntime.request`, also for what is raised."""
+        """Return the response to a request. See `LocalRuntime.request`, also for the errors."""
         if not isinstance(type_, str) or type_ not in REQUESTS:
             raise UnknownCommandError(type_, REQUESTS)
         if not is_mapping(data):
@@ -254,9 +255,9 @@ def _read(request: Request[R], result: msgspec.Raw) -> R:
 
 
 def _plain(request: str, data: object) -> object:
-    """Return the data as plain values, or raise for what JSON would silently have as another: NaN, and bytes."""
+    """Return the data as plain values; raise for values that JSON would silently change: NaN, and bytes."""
     given = _encoded(request, partial(msgspec.to_builtins, builtin_types=_BYTES, str_keys=True), data)
-    return plain(request, given, 2 * DEEPEST)  # how deep a field may be nested, the server says
+    return plain(request, given, 2 * DEEPEST)  # the server checks how deep a field may be nested
 
 
 def _json(request: str, data: object) -> bytes:
@@ -271,7 +272,7 @@ def _encoded(request: str, encode: Callable[[object], R], data: object) -> R:
 
 
 class RemoteRuntime(Asking):
-    """What `Runtime.connect` returns. Use it as a context manager, or `close` it."""
+    """The return value of `Runtime.connect`. Use it as a context manager, or `close` it."""
 
     def __init__(self, link: Link, client_id: str | None, timeout: float | None) -> None:
         self._link = link
@@ -293,7 +294,7 @@ class RemoteRuntime(Asking):
         reconnect: Reconnect | None = None,
         first: Future[None] | None = None,
     ) -> Self:
-        """Connect to one of the servers; see `Runtime.connect`. Who cancels `first`, on any thread, ends it at once."""
+        """Connect to one of the servers; see `Runtime.connect`. Cancelling `first`, on any thread, ends it at once."""
         seconds = seconds_of(timeout)
         name = None if client_id is None else check_text("the client id", client_id)
         again = reconnect or Reconnect()
@@ -311,32 +312,32 @@ class RemoteRuntime(Asking):
 
     @property
     def failure(self) -> ReenactError | None:
-        """Why there is no connection at present; None when all is well.
+        """Why there is no connection at present; None if there is one.
 
-        Unless it is an `AuthenticationError` or a `ProtocolError`, it is tried again, and again, until it is closed.
+        Unless it is an `AuthenticationError` or a `ProtocolError`, connecting is retried until the runtime is closed.
         """
         return self._link.failure
 
     def request(self, type: str, data: Mapping[str, object], timeout: float | None = 30) -> Envelope[Response]:  # noqa: A002
         """Have the server carry out a request of the command protocol; return its response.
 
-        `data` has the parameters of the facade's method under their names; the result stands under `.data.result`.
-        `timeout` is in seconds. With a `request_id` of its own in the data, a request that is made again, also by
-        another client or after a crash, is not carried out a second time.
+        `data` has the parameters of the facade's method by name; the result is in `.data.result`. `timeout` is in
+        seconds. If the data has a `request_id`, a request that is sent again, also by another client or after a crash,
+        is not carried out a second time.
 
         Raises:
             UnknownCommandError: there is no such request; see `reenact.events.REQUESTS`.
             InvalidInputError: the data does not fit it.
-            RequestTimeoutError: no answer came in time; what was asked for may still happen.
+            RequestTimeoutError: no answer came in time; the request may still be carried out.
             ReenactError: what the facade's method raises.
         """
         return self._caller.request(type, data, timeout)
 
     def close(self, timeout: float | None = None) -> None:
-        """Acknowledge what is dealt with, end the subscriptions and the connection. Idempotent.
+        """Acknowledge what has been processed, and end the subscriptions and the connection. Idempotent.
 
-        The server goes on. Handlers hear what has come before this returns. After `timeout` seconds it returns in any
-        case, and logs a warning that names what has not ended and is left behind.
+        The server goes on. Handlers receive the events that have arrived before this returns. After `timeout` seconds
+        it returns in any case, and logs a warning that names what has not ended.
         """
         if timeout is not None:
             self._at_exit.close_within(timeout)

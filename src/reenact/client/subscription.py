@@ -1,4 +1,4 @@
-"""The events of one session of a remote runtime: an iterator for threads, one for asyncio, acknowledgements."""
+"""The events of one session of a remote runtime, with iterators for threads and asyncio, and acknowledgements."""
 
 from __future__ import annotations
 
@@ -29,24 +29,24 @@ from reenact.domain.plain import seconds_of
 
 MOST = 5000
 MOST_BYTES = 4 * 1024 * 1024
-"""Events, and bytes of JSON, that a subscription holds until they are asked for."""
+"""Events, and bytes of JSON, that a subscription buffers until they are requested."""
 GATHERED = 100
 GATHERED_FOR = 1.0
-"""So many events, or so many seconds, are acknowledged together, unless the consumer waits for more."""
+"""The number of events, and of seconds, after which acknowledgements are sent together, unless the consumer waits."""
 
 
 class RemoteSubscription:
-    """The events of one session, each once and in order, from behind a cursor on: those that were, then those to come.
+    """The events of one session after a cursor, each once and in order: first the past ones, then the new ones.
 
-    Iterate over it, with `for` or `async for`; or ask with `next` and `take`. It goes on by itself where it was when
-    the connection was lost. It ends when the runtime closes and what has come is handed out, after `session_deleted`,
-    or by `unsubscribe`, which leaving its `with` block does, too, and, within seconds, letting go of it. It is for one
-    consumer.
+    Iterate over it, with `for` or `async for`; or call `next` and `take`. After a lost connection it continues where it
+    was. It ends when the runtime closes and all received events have been handed out, after `session_deleted`, or by
+    `unsubscribe`. Leaving its `with` block unsubscribes too, and so does, within seconds, dropping the last reference
+    to it. It is for one consumer.
 
-    If it acknowledges by itself, it does so with what was handed out before the event that is asked for.
+    If it acknowledges automatically, requesting an event acknowledges those that were handed out before.
 
-    Asking raises `ProtocolError` if the server has left out events, and `AuthenticationError` if it does not know the
-    token any more.
+    Requesting an event raises `ProtocolError` if the server has left out events, and `AuthenticationError` if it does
+    not accept the token any more.
     """
 
     _unsaid = 0
@@ -58,9 +58,9 @@ class RemoteSubscription:
         self.topic: Final = topic
         """The session's id."""
         self.client_id: Final = client_id
-        """Under which name its acknowledgements are kept."""
+        """The name under which its acknowledgements are stored."""
         self.cursor = 0 if after is None else after
-        """The cursor of the last event that was handed out; at first the one it begins behind."""
+        """The cursor of the last event that was handed out; at first the one after which it begins."""
         self._link = link
         self._auto_ack = auto_ack and client_id is not None
         self._timeout = timeout
@@ -69,16 +69,16 @@ class RemoteSubscription:
         self._said_at = time.monotonic()
         self._following = Following(link, topic, client_id, after, self._buffer)
         self.standing: Final = self._following.standing
-        """Done when it stands, with the cursor that it begins behind."""
+        """Done when the subscription stands, with the cursor after which it begins."""
         weakref.finalize(self, link.abandoned.append, self._following).atexit = False
 
     def open(self) -> None:
-        """Begin."""
+        """Begin the subscription."""
         self._link.call(self._link.join, self._following)
 
     @property
     def closed(self) -> bool:
-        """Whether nothing more comes."""
+        """Whether no more events come."""
         return self._buffer.is_done
 
     def __iter__(self) -> Self:
@@ -107,11 +107,11 @@ class RemoteSubscription:
         return self._hand_out(event)
 
     def next(self, timeout: float | None = None) -> RuntimeEvent | None:
-        """Return the next event; None if none has come within so many seconds, or none will.
+        """Return the next event; None if none arrives within the given seconds, or none will.
 
         Raises:
             ProtocolError: the server has left out events; subscribe again.
-            AuthenticationError: the server does not know the token any more.
+            AuthenticationError: the server does not accept the token any more.
             InvalidInputError: the timeout is not a number.
         """
         seconds = seconds_of(timeout)
@@ -123,21 +123,21 @@ class RemoteSubscription:
         return self._hand_out(event)
 
     def take(self, limit: int = 1000) -> list[RuntimeEvent]:
-        """Return what there is, at most so many events, without waiting for more.
+        """Return the available events, at most `limit`, without waiting for new ones.
 
-        What the session had when it was subscribed to is waited for, also on an event loop, for it is there: if it has
-        not come in time, what has come is returned.
+        Events that the session had when it was subscribed to are waited for, even on an event loop, because they exist:
+        if they do not arrive in time, the events that have arrived are returned.
 
         Raises:
             ProtocolError: the server has left out events; subscribe again.
-            AuthenticationError: the server does not know the token any more.
+            AuthenticationError: the server does not accept the token any more.
             InvalidInputError: the limit is not a number above 0.
-            RequestTimeoutError: nothing of it has come in time.
+            RequestTimeoutError: none of them arrived in time.
         """
         return self.gather(limit, waits=True)
 
     def gather(self, limit: int, *, waits: bool) -> list[RuntimeEvent]:
-        """Do as `take`; if it is not to wait, return what has come."""
+        """Do as `take`; if it is not to wait, return the events that have arrived."""
         check_count(limit)
         self._is_asked()
         until = None if self._timeout is None else time.monotonic() + self._timeout
@@ -149,7 +149,7 @@ class RemoteSubscription:
             elif not waits or self._buffer.is_done or not self._is_behind(until):
                 break
             elif not self._buffer.come(_left(until)):
-                if taken:  # who asks again hears of it
+                if taken:  # the next call raises it
                     break
                 raise RequestTimeoutError(f"events of {self.topic!r} have not come within {self._timeout} s")
         if not taken:
@@ -157,20 +157,20 @@ class RemoteSubscription:
         return taken
 
     def _is_behind(self, until: float | None) -> bool:
-        """Return whether the session had more when it was subscribed to; wait for the server to say so."""
+        """Return whether the session had more events when it was subscribed to; wait for the server to report that."""
         with contextlib.suppress(TimeoutError, ReenactError):
             self.standing.result(_left(until))
         return not self.standing.done() or self.cursor < self._following.reaches
 
     def ack(self, cursor: int | None = None) -> None:
-        """Acknowledge the events up to this cursor, by default up to the last that was handed out.
+        """Acknowledge the events up to this cursor, by default up to the last one that was handed out.
 
-        It is durable when this returns: a later subscription under the client id begins behind it. An older cursor than
-        one that is acknowledged already is ignored.
+        The acknowledgement is durable when this returns: a later subscription under the client id begins after it. A
+        cursor that is older than the last acknowledged one is ignored.
 
         Raises:
             InvalidInputError: there is no client id, or no event of this cursor was handed out.
-            RequestTimeoutError: the server did not say so in time; it may be durable all the same.
+            RequestTimeoutError: the server did not confirm it in time; it may be durable nevertheless.
             StorageError: the log cannot be written.
             RuntimeClosedError: the runtime is closed.
         """
@@ -181,18 +181,18 @@ class RemoteSubscription:
         await self._link.result_async(self._acknowledge(cursor), self._timeout, self._late)
 
     def when_more(self, waiter: Callable[[], object]) -> Callable[[], object]:
-        """Have the waiter called, on any thread, when there may be more, or nothing more comes; return what forgets it.
+        """Call the waiter, on any thread, when there may be events, or at the end; return a function that removes it.
 
-        It must return at once, and is called at once if there is more.
+        The waiter must return at once. It is called at once if there are events already.
         """
         return self._buffer.watch(waiter)
 
     def unsubscribe(self) -> None:
-        """End it, and wake who waits for it. Idempotent.
+        """End the subscription, and wake a waiting consumer. Idempotent.
 
-        What it acknowledges by itself is durable when this returns. On an event loop, where nothing may wait, it
-        becomes so a moment later: the end of an `async with` block awaits it. If there is no connection, or no answer
-        in time, it is said on the next one.
+        Automatic acknowledgements are durable when this returns. On an event loop, where this must not wait, they
+        become so a moment later: the end of an `async with` block awaits that. If there is no connection, or no answer
+        in time, they are sent on the next connection.
         """
         with contextlib.suppress(RuntimeClosedError, RequestTimeoutError):
             left = self._leave()
@@ -213,21 +213,21 @@ class RemoteSubscription:
             await self._link.result_async(self._leave(), self._timeout, self._late)
 
     def _leave(self) -> Future[None]:
-        """Begin to end it; return what is done when what was dealt with is acknowledged."""
+        """Begin to end the subscription; return a future that is done when its acknowledgements are durable."""
         self._buffer.close()
         left: Future[None] = Future()
         self._link.call(self._following.leave, left)
         return left
 
     def _is_asked(self) -> None:
-        """Take what was handed out for dealt with, and have it acknowledged when it is enough."""
+        """Treat the events that were handed out as processed, and acknowledge them if there are enough of them."""
         if self._auto_ack:
             self._buffer.dealt_with = self.cursor
         if self._unsaid >= GATHERED or (self._unsaid and time.monotonic() - self._said_at >= GATHERED_FOR):
             self._say()
 
     def _say(self) -> None:
-        """Have what was dealt with acknowledged, some time."""
+        """Acknowledge the processed events, without waiting for it."""
         self._said_at = time.monotonic()
         if self._auto_ack and self._unsaid:
             with contextlib.suppress(RuntimeClosedError):
@@ -235,7 +235,7 @@ class RemoteSubscription:
         self._unsaid = 0
 
     def _ended(self) -> bool:
-        """Return whether nothing more comes, or raise why. The consumer has nothing to do but to wait."""
+        """Return whether no more events come, or raise the reason. Called when the consumer is about to wait."""
         self._say()
         error = self._buffer.error
         if error is not None:
@@ -275,5 +275,5 @@ class RemoteSubscription:
 
 
 def _left(until: float | None) -> float | None:
-    """Return the seconds that are left; None is without limit."""
+    """Return the seconds that are left; None means no limit."""
     return None if until is None else until - time.monotonic()

@@ -1,4 +1,4 @@
-"""The client's thread, and the buffer between it and those who consume events."""
+"""The client's thread, and the buffer between that thread and the consumers of events."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from reenact.domain.errors import ReenactError, RuntimeClosedError
 
 NAME = "reenact-client"
 _GRACE = 1.0
-"""Seconds that a look-up of a host's name may still take when all else has ended."""
+"""Seconds in which a pending look-up of a host name may still end after everything else has."""
 
 
 class ClientThread:
-    """Runs one coroutine to its end, and the calls of functions that come meanwhile."""
+    """Runs one coroutine to its end, and functions that are passed to it meanwhile."""
 
     _ended = False
 
@@ -29,10 +29,10 @@ class ClientThread:
         begun = threading.Event()
         self._thread = threading.Thread(target=self._run, args=(work, begun), name=NAME, daemon=True)
         self._thread.start()
-        begun.wait()  # what is called from now on finds the coroutine at its first `await` or further
+        begun.wait()  # calls from now on find the coroutine at its first `await` or later
 
     def call(self, function: Callable[..., None], *given: object) -> None:
-        """Have the function called on the thread, soon, in the order of these calls.
+        """Call the function on the thread, soon, in the order of the calls of this method.
 
         Raises:
             RuntimeClosedError: the thread has ended.
@@ -44,7 +44,7 @@ class ClientThread:
         raise closed()
 
     def join(self) -> None:
-        """Wait until the coroutine has come to its end, and all that it began."""
+        """Wait until the coroutine, and all tasks that it started, have ended."""
         self._thread.join()
 
     def _run(self, work: Callable[[], Coroutine[object, object, object]], begun: threading.Event) -> None:
@@ -72,18 +72,18 @@ async def _wind_up() -> None:
 
 
 def closed() -> RuntimeClosedError:
-    """Return the error of what comes after the end."""
+    """Return the error for calls after the end."""
     return RuntimeClosedError("the runtime is closed; connect again to go on")
 
 
 def resolve(future: Future[T], value: T) -> None:
-    """Let the future have this result, unless it is done, or nobody wants it any more."""
+    """Set the future's result, unless it is done or cancelled."""
     with contextlib.suppress(InvalidStateError):
         future.set_result(value)
 
 
 def reject(future: Future[T], error: Exception) -> None:
-    """Let the future have this error, unless it is done, or nobody wants it any more."""
+    """Set the future's exception, unless it is done or cancelled."""
     with contextlib.suppress(InvalidStateError):
         future.set_exception(error)
 
@@ -92,22 +92,23 @@ T = TypeVar("T")
 
 
 class Buffer(Generic[T]):
-    """Holds up to `most` events, or `most_bytes` of them and one event more; the server keeps the others. Thread-safe.
+    """Holds up to `most` events, and up to `most_bytes` of them and one event more. Thread-safe.
 
-    When there is room again for whom there was none, `on_room` is called, by whoever takes an event.
+    The server keeps further events. When there is room again after an event was rejected, `on_room` is called, on the
+    thread that takes an event.
     """
 
     error: ReenactError | None = None
-    """Why nothing more comes, if that is an error."""
+    """The error because of which no more events come, if there is one."""
     dealt_with = 0
-    """The cursor of the last event with which the consumer is done; all up to there may be acknowledged."""
+    """The cursor of the last event that the consumer has processed; all up to there may be acknowledged."""
     _bytes = 0
     _starving = False
     _over = False
 
-    # The link's thread offers and ends; the consumer's thread, or a task of its loop, looks and waits. `_changed`
-    # protects the events and the waiters. `dealt_with` is written by the consumer alone and only grows: the link's
-    # thread reads it without the lock, and at worst acknowledges a little less.
+    # The link's thread offers events and ends the buffer; the consumer's thread, or a task of its loop, takes events
+    # and waits. `_changed` protects the events and the waiters. `dealt_with` is written by the consumer alone and only
+    # grows: the link's thread reads it without the lock, and at worst acknowledges a little less.
 
     def __init__(self, most: int, most_bytes: int) -> None:
         self._most = most
@@ -120,12 +121,12 @@ class Buffer(Generic[T]):
 
     @property
     def is_done(self) -> bool:
-        """Whether nothing is there, and nothing more comes."""
+        """Whether no event is left, and no more come."""
         with self._changed:
             return self._over and not self._events
 
     def offer(self, event: T, size: int) -> bool:
-        """Take an event of so many bytes, or return False if there is no room for it. On the link's thread."""
+        """Add an event of `size` bytes, or return False if there is no room for it. On the link's thread."""
         with self._changed:
             if len(self._events) >= self._most or self._bytes >= self._most_bytes:
                 self._starving = True
@@ -137,7 +138,7 @@ class Buffer(Generic[T]):
             return True
 
     def end(self, error: ReenactError | None) -> None:
-        """Take note that no more events come, and why, if that is an error. On the link's thread."""
+        """Note that no more events come, and the error that is the reason, if any. On the link's thread."""
         with self._changed:
             if not self._over:
                 self._over = True
@@ -145,7 +146,7 @@ class Buffer(Generic[T]):
             self._wake()
 
     def close(self) -> None:
-        """Drop what is there, take no more, and wake who waits."""
+        """Drop all events, accept no more, and wake waiting consumers."""
         with self._changed:
             self._over = True
             self.error = None
@@ -154,7 +155,7 @@ class Buffer(Generic[T]):
             self._wake()
 
     def look(self) -> T | None:
-        """Take the next event, if it is there."""
+        """Take the next event, if there is one."""
         with self._changed:
             if not self._events:
                 return None
@@ -168,12 +169,12 @@ class Buffer(Generic[T]):
         return event
 
     def come(self, seconds: float | None) -> bool:
-        """Wait for what is next, or for the end; return False if there was neither in time."""
+        """Wait for an event or the end; return False if neither came in time."""
         with self._changed:
             return bool(self._changed.wait_for(lambda: self._events or self._over, seconds))
 
     async def arrive(self) -> None:
-        """Do the same for asyncio."""
+        """Do the same as `come` for asyncio, without a timeout."""
         loop = asyncio.get_running_loop()
         waiter = loop.create_future()
         with self._changed:
@@ -187,7 +188,7 @@ class Buffer(Generic[T]):
                 self._waiters.pop(waiter, None)
 
     def watch(self, watcher: Callable[[], object]) -> Callable[[], object]:
-        """Have the watcher called once there is something, or the end; return what forgets it."""
+        """Call the watcher whenever there is an event, or the end; return a function that removes it."""
         with self._changed:
             if self._events or self._over:
                 watcher()
@@ -204,7 +205,7 @@ class Buffer(Generic[T]):
             watcher()
         waiters, self._waiters = self._waiters, {}
         for waiter, loop in waiters.items():
-            with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits there any more
+            with contextlib.suppress(RuntimeError):  # the loop is closed: no one waits there any more
                 loop.call_soon_threadsafe(_call_off, waiter)
 
 
