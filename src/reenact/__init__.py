@@ -330,7 +330,7 @@ __all__ = [
 if not TYPE_CHECKING:
     __all__[:] = installed(__all__, {"websockets": "Reconnect RemoteRuntime RemoteSubscription"})
 
-# What is imported when it is first asked for: `reenact --help` waits for no database and no thread pool.
+# These names are imported on first use: `reenact --help` must not import a database driver or a thread pool.
 __getattr__, __dir__ = lazy_names(
     __name__,
     {

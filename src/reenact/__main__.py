@@ -1,4 +1,4 @@
-"""`python -m reenact` is the command `reenact`."""
+"""Runs the command `reenact` for `python -m reenact`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The asyncio twin of a runtime: the same names and results, awaited. Its calls wait on threads, never on the loop."""
+"""The asyncio twins of runtimes: the same methods as coroutines, which wait on threads, never on the event loop."""
 
 from __future__ import annotations
 
@@ -60,41 +60,41 @@ T = TypeVar("T")
 C = TypeVar("C", bound=_Closable)
 A = TypeVar("A", bound=_Awaited)
 _THREADS = 32
-"""How many calls of one runtime may wait at a time; further ones queue."""
+"""The number of concurrent calls of one runtime; further calls are queued."""
 
 
 class Threads:
-    """Runs the calls of one runtime beside the loop."""
+    """The threads on which the calls of one runtime run, so that the event loop is not blocked."""
 
     def __init__(self) -> None:
         self._closed = False
         self._pool = ThreadPoolExecutor(_THREADS, thread_name_prefix="reenact-async")
 
     async def call(self, method: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> R:
-        """Return what the method returns, or raise what it raises."""
+        """Call the method on a thread, and return its result or raise its exception."""
         if self._closed:
             raise RuntimeClosedError("the runtime is closed; open it again to go on")
         return await asyncio.get_running_loop().run_in_executor(self._pool, partial(method, *args, **kwargs))
 
     def submit(self, method: Callable[[], R]) -> Future[R]:
-        """Have a thread run the method."""
+        """Call the method on a thread, and return a future."""
         return self._pool.submit(method)
 
     def close(self) -> None:
-        """Let the threads end."""
+        """Shut down the threads when they are idle, without waiting for them."""
         self._closed = True
         self._pool.shutdown(wait=False)
 
 
 class Twin:
-    """The asyncio twin of an object: it has the methods of the same names, awaited."""
+    """The asyncio twin of an object: it has coroutine methods of the same names."""
 
     def __init__(self, of: object, threads: Threads) -> None:
         self._of, self._threads = of, threads
 
 
 def awaited(method: Callable[Concatenate[S, P], R]) -> Callable[Concatenate[Twin, P], Coroutine[object, object, R]]:
-    """Return the method that does the same in a twin: on a thread, so that the event loop goes on meanwhile."""
+    """Return the coroutine method of a twin that calls this method on a thread."""
 
     @wraps(method)
     async def call(self: Twin, /, *args: P.args, **kwargs: P.kwargs) -> R:
@@ -106,7 +106,7 @@ def awaited(method: Callable[Concatenate[S, P], R]) -> Callable[Concatenate[Twin
 
 
 class AsyncContainers(Twin):
-    """`Containers`, awaited."""
+    """`Containers` with coroutine methods."""
 
     create = awaited(Containers.create)
     get = awaited(Containers.get)
@@ -114,7 +114,7 @@ class AsyncContainers(Twin):
 
 
 class AsyncImages(Twin):
-    """`Images`, awaited."""
+    """`Images` with coroutine methods."""
 
     register = awaited(Images.register)
     get = awaited(Images.get)
@@ -122,7 +122,7 @@ class AsyncImages(Twin):
 
 
 class AsyncSessions(Twin):
-    """`Sessions`, awaited."""
+    """`Sessions` with coroutine methods."""
 
     create = awaited(Sessions.create)
     branch = awaited(Sessions.branch)
@@ -140,7 +140,7 @@ class AsyncSessions(Twin):
 
 
 class AsyncAgents(Twin):
-    """`Agents`, awaited. A live agent receives on the loop, and takes no thread."""
+    """`Agents` with coroutine methods. A live agent receives messages on the event loop, without a thread."""
 
     def __init__(self, of: Agents, threads: Threads, asker: Asker) -> None:
         super().__init__(of, threads)
@@ -178,7 +178,7 @@ class _Streams(Protocol):
 
 
 class OnLoop(Waiting):
-    """Waits on an event loop, on which handlers are called, too; only what may block is called on a thread."""
+    """Waits on an event loop, on which handlers are called, too; only blocking functions are called on a thread."""
 
     def __init__(self, agents: AsyncAgents, threads: Threads, events: _Streams) -> None:
         self._receive, self._threads, self._stream = agents.receive, threads, events.stream
@@ -214,7 +214,7 @@ class OnLoop(Waiting):
 
 
 class AsyncTurns(Twin):
-    """`Turns`, awaited: a turn is waited for on the loop, and by no thread."""
+    """`Turns` with coroutine methods; waiting for a turn uses the event loop, and no thread."""
 
     def __init__(self, of: Turns, threads: Threads, asker: Asker, on_loop: OnLoop) -> None:
         super().__init__(of, threads)
@@ -229,7 +229,7 @@ class AsyncTurns(Twin):
 
 
 class AsyncSubscription:
-    """A subscription of an asyncio caller: call it to unsubscribe, or leave its `with` block; it may be awaited too."""
+    """A subscription of an asyncio caller. To unsubscribe, call it or leave its `with` block; it may be awaited too."""
 
     def __init__(self, subscription: Callable[[], object]) -> None:
         self._subscription = subscription
@@ -239,7 +239,7 @@ class AsyncSubscription:
         self._subscription()
 
     def __await__(self) -> Generator[object, None, Self]:
-        """Return the subscription itself, at once."""
+        """Return the subscription at once."""
         yield from ()
         return self
 
@@ -260,9 +260,9 @@ F_co = TypeVar("F_co", bound=_Followed, covariant=True)
 
 
 class Subscribing(Generic[F_co]):
-    """A subscription that is still to be made: await it, enter its `async with` block, or iterate over it at once.
+    """A subscription that is not made yet: await it, enter its `async with` block, or iterate over it at once.
 
-    Each of these makes one of its own. Whoever awaits it has to end it, with `unsubscribe`.
+    Each of these makes a separate subscription. Whoever awaits it has to end it, with `unsubscribe`.
     """
 
     def __init__(self, make: Callable[[], Coroutine[object, object, F_co]]) -> None:
@@ -285,10 +285,10 @@ class Subscribing(Generic[F_co]):
 
 
 class _Iterating(Generic[F_co]):
-    """Iterates over a subscription that it makes, and that nobody else knows.
+    """Iterates over a subscription that it makes itself.
 
-    Not a generator: that would be closed some time after the loop was left, by the event loop. This one lets go of the
-    subscription at once, so that whoever subscribes next goes on behind what was dealt with.
+    It is not a generator, because the event loop would close that some time after the iteration was left. This object
+    drops its subscription at once, so that the next subscriber continues after the events that were processed.
     """
 
     def __init__(self, make: Callable[[], Coroutine[object, object, F_co]]) -> None:
@@ -305,9 +305,9 @@ class _Iterating(Generic[F_co]):
 
 
 class AsyncEvents(Twin, Observable[AsyncSubscription]):
-    """`Events` for asyncio: handlers are plain or coroutine functions and run on the loop that subscribed them.
+    """`Events` for asyncio: handlers are plain or coroutine functions and run on the event loop that subscribed them.
 
-    Each event is handled to its end before the next begins.
+    An event is handled completely before the next one.
     """
 
     def __init__(self, of: Events, threads: Threads) -> None:
@@ -345,7 +345,7 @@ class AsyncEvents(Twin, Observable[AsyncSubscription]):
 
 
 class _EnteredAsync:
-    """Says to who writes `with` that it is `async with`."""
+    """Rejects `with`, and says to use `async with`."""
 
     def __enter__(self) -> NoReturn:
         raise TypeError(
@@ -356,7 +356,7 @@ class _EnteredAsync:
 
 
 class Opening(_EnteredAsync, Generic[A]):
-    """What `AsyncRuntime.open` and its like return: await it, or enter it."""
+    """The result of `AsyncRuntime.open` and the like: await it, or enter it with `async with`."""
 
     def __init__(
         self, make: Callable[[], C], wrap: Callable[[C, Threads], A], give_up: Callable[[], object] | None = None
@@ -375,14 +375,14 @@ class Opening(_EnteredAsync, Generic[A]):
         if self._opened is not None:
             await self._opened.close()
 
-    if not TYPE_CHECKING:  # which know what there is
+    if not TYPE_CHECKING:  # type checkers know the attributes
 
         def __getattr__(self, name: str) -> NoReturn:
             raise AttributeError(f"there is no {name!r} yet: await what `open` returned, or enter it by `async with`")
 
 
 def opening(make: Callable[P, C], twin: Callable[[], Callable[[C, Threads], A]]) -> Callable[P, Opening[A]]:
-    """Return what opens the twin of what the function makes, with its settings and its errors."""
+    """Return a function that opens the twin of what `make` opens, with the same arguments and errors."""
 
     @wraps(make)
     def open_twin(*args: P.args, **kwargs: P.kwargs) -> Opening[A]:
@@ -399,20 +399,20 @@ async def _open(make: Callable[[], C], wrap: Callable[[C, Threads], A], give_up:
     except BaseException:
         if give_up is not None:
             give_up()
-        opening.add_done_callback(_close_unwanted)  # cancelled: nobody else will close what is being opened
+        opening.add_done_callback(_close_unwanted)  # cancelled: no one else would close it once it is open
         threads.close()
         raise
 
 
 class ClosingTwin(Twin):
-    """The asyncio twin of what is to be closed, which closes with it: `close` it, or leave its `async with` block."""
+    """The asyncio twin of an object that must be closed: `close` it, or leave its `async with` block."""
 
     def __init__(self, of: _Closable, threads: Threads) -> None:
         super().__init__(of, threads)
         self._close = of.close
 
     async def close(self, timeout: float | None = None) -> None:  # noqa: ASYNC109 - that of `close`
-        """Close it, as there. Idempotent."""
+        """Close the object, as its `close` does. Idempotent."""
         try:
             await asyncio.to_thread(self._close, timeout)
         finally:
@@ -426,7 +426,7 @@ class ClosingTwin(Twin):
 
 
 class AsyncFacades(ClosingTwin, _EnteredAsync):
-    """What asyncio callers have of any runtime, here or at the other end of a connection."""
+    """The asyncio facades of a runtime, local or remote."""
 
     def __init__(self, runtime: AnyRuntime, threads: Threads, events: _Streams) -> None:
         super().__init__(runtime, threads)
@@ -519,5 +519,5 @@ def _close_unwanted(opening: Future[C]) -> None:
 
 async def _handle(handler: Handler, envelope: Envelope) -> None:
     result = handler(envelope)
-    if result is not None and inspect.isawaitable(result):  # most handlers return None, and are called for each delta
+    if result is not None and inspect.isawaitable(result):  # most handlers return None, and run for each delta
         await result

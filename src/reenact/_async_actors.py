@@ -1,4 +1,4 @@
-"""The asyncio twin of an actor system: the same actors, behind the same references."""
+"""The asyncio twin of an actor system, with the same actors and references."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class AsyncActorSystem(ClosingTwin):
 
     @opened("system")
     def __init__(self, system: ActorSystem, threads: Threads | None = None) -> None:
-        """Stand on an actor system, which closes with this one."""
+        """Wrap an actor system, which is closed with this one."""
         super().__init__(system, threads or Threads())
         self.journal: Journal = system.journal
         self.register = system.register

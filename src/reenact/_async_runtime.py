@@ -23,7 +23,7 @@ R = TypeVar("R")
 
 
 def _connecting(connect: Callable[P, RemoteRuntime]) -> Callable[P, Opening[AsyncRemoteRuntime]]:
-    """Return what connects an asyncio twin, with the settings and the errors of the function."""
+    """Return a function that connects an asyncio twin, with the arguments and errors of `connect`."""
 
     @wraps(connect)
     def begin(*args: P.args, **kwargs: P.kwargs) -> Opening[AsyncRemoteRuntime]:
@@ -38,7 +38,7 @@ def _connecting(connect: Callable[P, RemoteRuntime]) -> Callable[P, Opening[Asyn
 
 
 class AsyncProjections(Twin):
-    """`Projections`, awaited."""
+    """`Projections` with coroutine methods."""
 
     def __init__(self, of: Projections, threads: Threads) -> None:
         super().__init__(of, threads)
@@ -47,7 +47,7 @@ class AsyncProjections(Twin):
     wait_for = awaited(Projections.wait_for)
 
     async def read(self, projection: Which, ask: Callable[[Connection], R]) -> R:
-        """Return what the function answers, which is given a connection on a thread; see `Projections.read`."""
+        """Call the function on a thread with a connection, and return its result; see `Projections.read`."""
 
         def reading() -> R:
             with self._projections.read(projection) as connection:

@@ -1,4 +1,4 @@
-"""Writes files that are there whole or not at all."""
+"""Writes files atomically: a file is either complete, or not there."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from reenact.domain.errors import ConfigurationError, StorageFullError
 _NO_SPACE = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 
 
-class translated:  # noqa: N801 - reads as the function that it is used as
-    """Raise our own error in place of one of the operating system, but for a pipe that nobody reads any more."""
+class translated:  # noqa: N801 - it is used like a function
+    """Replaces an error of the operating system by one of Reenact's own, except for a pipe without a reader."""
 
     def __init__(self, name: str, hint: str = "; name another file") -> None:
-        """Name the file in the error, and say what to do."""
+        """Set the name that the error message shows, and the hint at its end."""
         self._name, self._hint = name, hint
 
     def __enter__(self) -> None:
-        """Begin."""
+        """Do nothing."""
 
     def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
-        """Translate what was raised."""
+        """Raise the replacement of an `OSError`."""
         if not isinstance(error, OSError) or isinstance(error, BrokenPipeError):
             return
         if error.errno in _NO_SPACE:
@@ -37,9 +37,9 @@ class translated:  # noqa: N801 - reads as the function that it is used as
 
 @contextmanager
 def replacing(path: Path, hint: str = "; name another file") -> Generator[BinaryIO]:
-    """Lend a file that takes the place of the one at `path` when all went well; only its owner can read it.
+    """Yield a file that replaces the one at `path` if the block succeeds; only its owner can read it.
 
-    What is not a regular file, such as a pipe or a device, is written to as it is.
+    A path that is not a regular file, such as a pipe or a device, is written to directly.
 
     Raises:
         ConfigurationError: the path is that of a directory, or cannot be written.
@@ -47,14 +47,14 @@ def replacing(path: Path, hint: str = "; name another file") -> Generator[Binary
     """
     if path.is_dir():
         raise ConfigurationError(f"{path} is a directory; name a file in it")
-    # Not as it is resolved: the name of a pipe behind /dev/stdout is not a path.
+    # Not the resolved path: a pipe behind /dev/stdout has a name that is not a path.
     if path.exists() and not path.is_file():
         with translated(str(path), hint), path.open("wb") as file:
             yield file
         return
     with translated(str(path), hint):
         target = Path(os.path.realpath(path))
-        if target.is_symlink():  # links that lead in a circle, of which nothing is said otherwise
+        if target.is_symlink():  # a circle of links, for which `realpath` raises nothing
             raise OSError(errno.ELOOP, os.strerror(errno.ELOOP))
         descriptor, part = tempfile.mkstemp(prefix=f".{target.name[:80]}.", suffix=".part", dir=target.parent)
         try:

@@ -1,4 +1,4 @@
-"""Names of a package that are imported when they are first asked for."""
+"""Imports the public names of a package when they are first used."""
 
 from __future__ import annotations
 
@@ -11,23 +11,23 @@ from typing import NamedTuple
 
 
 class Deprecated(NamedTuple):
-    """A name that goes: the one to use instead, since which version that is said, and which version is without it."""
+    """A deprecated name: the one to use instead, the version that deprecated it, and the version that removes it."""
 
     instead: str
     since: str
     until: str
 
     def warning(self, name: str, instead: str) -> str:
-        """Return the sentence that whoever uses the name is told."""
+        """Return the text of the deprecation warning."""
         return f"{name} is deprecated since {self.since} and goes in {self.until}: use {instead}"
 
 
 def lazy_names(
     package: str, modules: Mapping[str, str], deprecated: Mapping[str, Deprecated] | None = None
 ) -> tuple[Callable[[str], object], Callable[[], list[str]]]:
-    """Return `__getattr__` and `__dir__` of a package: for each module of `modules`, which names it has.
+    """Return `__getattr__` and `__dir__` of a package; `modules` maps a module to the names that come from it.
 
-    A deprecated name is that of the package which is to be used instead, and warns.
+    A deprecated name returns the object of its replacement in the package, with a warning.
     """
     modules_of = {name: module for module, names in modules.items() for name in names.split()}
     old = deprecated or {}
@@ -41,7 +41,7 @@ def lazy_names(
             return getattr(sys.modules[package], instead)
         if name not in modules_of:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
-        from reenact._resolving import resolve_types  # noqa: PLC0415 - it brings in msgspec, which no version number needs
+        from reenact._resolving import resolve_types  # noqa: PLC0415 - imports msgspec, which takes a while
 
         value: object = getattr(importlib.import_module(modules_of[name]), name)
         resolve_types()
@@ -52,9 +52,9 @@ def lazy_names(
 
 
 def installed(names: list[str], of_libraries: Mapping[str, str]) -> list[str]:
-    """Return the names without those of libraries that are not installed: `import *` would end at the first of them.
+    """Return the names without those of libraries that are not installed, at which `import *` would fail.
 
-    By itself each can be asked for, which says what to install.
+    Importing such a name by itself raises an error that says what to install.
     """
     lacking = {name for library in of_libraries if not _is_there(library) for name in of_libraries[library].split()}
     return [name for name in names if name not in lacking]

@@ -1,4 +1,4 @@
-"""Where a log is, and what belongs to it there: a SQLite file, or a schema of a PostgreSQL database."""
+"""The location of a log and of the tables that belong to it: a SQLite file, or a schema of a PostgreSQL database."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ if TYPE_CHECKING:
 
 _SUFFIXES = ("-wal", "-shm", "-journal", ".lock", ".sessions")
 _FAMILIES = (".projections", ".tracing", ".views")
-"""What is beside a log under names that go on in several ways: tables that are made from it."""
+"""Infixes of the names of files beside a log, which continue in several ways: they hold tables made from the log."""
 
 
 class LogLocation(os.PathLike[str]):
-    """Where a log is, whether it has begun or not.
+    """The location of a log, which may not exist yet.
 
-    `name` is what messages call it, and shows no password; `title` is the same for people who see a page of it: the
-    name of a file without its directory, which is in `path`, and of a database nothing of whoever asks it. `url` opens
-    it, also after a change of the directory.
-    `projections` is where the tables of users' projections are, as `Projections.open` takes it, and `tracing` how far
-    spans are sent, likewise. `keys` decrypt what is in it, and encrypt what is written.
+    `name` is the log's name in messages, without a password; `title` is its name on pages for people: the name of a
+    file without its directory, which is in `path`, or a database's address without its user. `url` opens the log, even
+    after a change of the working directory. `projections` is where the tables of users' projections are, in the form
+    that `Projections.open` takes, and `tracing` likewise where the progress of sent spans is stored. `keys` decrypt and
+    encrypt the log.
     """
 
     name: str
@@ -46,7 +46,7 @@ class LogLocation(os.PathLike[str]):
     keys: KeyRing | None = None
 
     def __fspath__(self) -> str:
-        """Return the URL: whatever takes the name of a log takes its location as well."""
+        """Return the URL, so that a location is accepted in place of a log's path."""
         return self.url
 
     def open(
@@ -61,7 +61,7 @@ class LogLocation(os.PathLike[str]):
         fence: Fence | None = None,
         keyed: bool = False,
     ) -> StoredJournal:
-        """Open the log, or begin one, and share it if there are `locks` on its streams; see `open_journal`."""
+        """Open or create the log, shared with other processes if there are `locks` on streams; see `open_journal`."""
         return open_journal(
             self.url,
             codec,
@@ -78,90 +78,90 @@ class LogLocation(os.PathLike[str]):
 
     @abstractmethod
     def exists(self) -> bool:
-        """Return whether there is anything there that may be a log.
+        """Return whether anything exists there that may be a log.
 
         Raises:
-            StorageError: that cannot be found out.
+            StorageError: it cannot be determined.
         """
 
     @abstractmethod
     def lock_streams(self) -> StreamLocks:
-        """Begin to write the log beside other processes.
+        """Begin to share the writing of the log with other processes.
 
         Raises:
-            LogLockedError: this process writes it already.
+            LogLockedError: this process is writing it already.
             StorageError: the log cannot be used.
         """
 
     def node(self) -> tuple[Node, StreamLocks] | None:
-        """Begin to write the log as one of its nodes; None if it cannot have several.
+        """Begin to write the log as one of its nodes; return None if it cannot have several nodes.
 
         Raises:
-            LogLockedError: somebody writes it alone, or by sessions.
+            LogLockedError: another process is writing it alone, or session by session.
             StorageError: the log cannot be used.
         """
         return None
 
     @abstractmethod
     def has_writer(self) -> bool:
-        """Return whether a process writes the log, as far as one can see from outside."""
+        """Return whether a process is writing the log, as far as its lock shows."""
 
     @abstractmethod
     def owns(self, path: Path) -> bool:
-        """Return whether the path is that of the log, or of a file that belongs to it, whether it is there or not."""
+        """Return whether the path is that of the log, or of a file that belongs to it, even if it does not exist."""
 
     @abstractmethod
     def owner(self) -> Path | None:
-        """Return the log that is there and to which this file would belong by its name, None if there is none."""
+        """Return the existing log to which this file would belong by its name, or None."""
 
 
 class LogFile(LogLocation):
-    """A log in a SQLite file, with its lock and the tables that follow it in files beside it."""
+    """A log in a SQLite file; its lock and the tables made from it are in files beside it."""
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
-        """Take the path of the file."""
+        """Set the path of the file."""
         self.name = os.fspath(path)
-        self.path = self.url = os.path.abspath(self.name)  # noqa: PTH100 - what links point to stays open
+        self.path = self.url = os.path.abspath(self.name)  # noqa: PTH100 - symbolic links are not resolved
         self.title = os.path.basename(self.url)  # noqa: PTH119 - likewise
         self.projections = f"{self.url}.views"
         self.tracing = f"{self.url}.tracing"
 
     def exists(self) -> bool:
         """Return whether there is a file."""
-        return os.path.exists(self.url)  # noqa: PTH110 - a path as it was given
+        return os.path.exists(self.url)  # noqa: PTH110 - the path as it was given
 
     def lock_streams(self) -> StreamLocks:
-        """Begin to write the log beside other processes."""
+        """Begin to share the writing of the log with other processes."""
         resolved = os.path.realpath(self.url)
         with translated(resolved):
             check_file(resolved)
             return FileStreamLocks(resolved)
 
     def has_writer(self) -> bool:
-        """Return whether the lock of the log is held, as its file says."""
+        """Return whether the lock file says that the log is locked."""
         return writer_of(os.path.realpath(self.url)) is not None
 
     def owns(self, path: Path) -> bool:
-        """Return whether the path is that of the log or of a file beside it, whatever names the file has besides."""
+        """Return whether the path is that of the log or of a file beside it, under any name that the file has."""
         own, given = Path(os.path.realpath(self.url)), Path(os.path.realpath(path))
         if any(one.parent == own.parent and _belongs(own.name, one.name) for one in (given, *given.parents)):
             return True
         return given.exists() and any(one.samefile(given) for one in _there(own))
 
     def owner(self) -> Path | None:
-        """Return the log that has this file as one of its own."""
+        """Return the existing log to which this file belongs by its name, or None."""
         given = Path(os.path.realpath(self.url))
         return next((log for one in (given, *given.parents) for log in _owners(one) if log.is_file()), None)
 
 
 class LogDatabase(LogLocation):
-    """A log in a schema of a PostgreSQL database, with the tables that follow it in schemas beside it."""
+    """A log in a schema of a PostgreSQL database; the tables made from it are in schemas beside it."""
 
     def __init__(self, url: str) -> None:
-        """Take the URL.
+        """Set the URL.
 
         Raises:
-            ConfigurationError: it cannot be read, or the driver is not installed.
+            ConfigurationError: it cannot be parsed, or the driver is not installed.
         """
         require_driver()
         from reenact.actors.journal.postgres.address import address_of  # noqa: PLC0415 - the driver is an extra
@@ -175,14 +175,14 @@ class LogDatabase(LogLocation):
         """Return whether the schema holds a log.
 
         Raises:
-            StorageError: the server cannot be reached, or the schema is that of something else.
+            StorageError: the server cannot be reached, or the schema is used by something else.
         """
         from reenact.actors.journal.postgres.journal import is_log  # noqa: PLC0415 - the driver is an extra
 
         return is_log(self.url)
 
     def lock_streams(self) -> StreamLocks:
-        """Begin to write the log beside other processes."""
+        """Begin to share the writing of the log with other processes."""
         from reenact.actors.journal.postgres.locks import PostgresLocks  # noqa: PLC0415 - the driver is an extra
 
         return PostgresLocks.share(self.url)
@@ -195,7 +195,7 @@ class LogDatabase(LogLocation):
         return Node(self.url), PostgresLocks.share(self.url, as_node=True)
 
     def has_writer(self) -> bool:
-        """Return whether the lock of the log is held, as the server says."""
+        """Return whether the server says that the log is locked."""
         from reenact.actors.journal.postgres.locks import writer_of  # noqa: PLC0415 - the driver is an extra
 
         return writer_of(self.url) is not None
@@ -210,13 +210,13 @@ class LogDatabase(LogLocation):
 
 
 def location_of(log: str | os.PathLike[str], keys: KeyRing | None = None) -> LogLocation:
-    """Return the location that a path or URL names, of a log with these keys; one that is given is returned itself.
+    """Return the location for a path or URL, of a log with these keys; a location is returned unchanged.
 
     Raises:
-        ConfigurationError: it names none, what it needs is not installed, or the keys are not a key ring.
+        ConfigurationError: it names no log, a package is missing, or the keys are not a key ring.
     """
     if keys is not None:
-        from reenact.actors.journal.key_ring import check_keys  # noqa: PLC0415 - a log without keys does without
+        from reenact.actors.journal.key_ring import check_keys  # noqa: PLC0415 - a log without keys does not need it
 
         check_keys(keys)
     if isinstance(log, LogLocation):
@@ -239,7 +239,7 @@ def _owners(path: Path) -> Iterator[Path]:
 
 
 def _there(own: Path) -> list[Path]:
-    """Return the files of the log that are there: one of them may have another name as well."""
+    """Return the files of the log that exist: one of them may have another name as well."""
     if not own.parent.is_dir():
         return []
     return [one for one in own.parent.iterdir() if _belongs(own.name, one.name)]

@@ -1,4 +1,4 @@
-"""Ray, as far as it is used here. As a program, `python -m reenact._ray HOST:PORT NAME`, it prints where hosts are."""
+"""Access to Ray. As a program, `python -m reenact._ray HOST:PORT NAME`, it prints the addresses of hosts."""
 
 from __future__ import annotations
 
@@ -18,24 +18,24 @@ from reenact.domain.errors import ConfigurationError, needing_extra
 NAMESPACE = "reenact"
 """Ray's namespace for the actors that are hosts; their names in it are `NAME/ID`."""
 NAME = "reenact"
-"""The name of hosts that were given none."""
+"""The default name of hosts."""
 ANSWERED_WITHIN = 2.0
-"""Seconds in which a host says where it is; one that is stopped or about to start is left out."""
+"""Seconds in which a host must return its address; one that is stopping or starting is left out."""
 _NAME = re.compile(r"[\w.-]+", re.ASCII)
 
 
 class Found(msgspec.Struct, frozen=True):
-    """What the program prints: where hosts are and the token of each, or why it could not look."""
+    """The program's output: the address and token of each host, or the reason for a failure."""
 
     hosts: tuple[tuple[str, str], ...] = ()
     failure: str | None = None
 
 
 class Method(Protocol):
-    """A method of an actor of Ray's."""
+    """A method of a Ray actor."""
 
     def remote(self) -> object:
-        """Call it, and return what `ray.get` takes."""
+        """Call it, and return the reference that `ray.get` takes."""
         ...
 
 
@@ -47,14 +47,14 @@ class Actor(Protocol):
 
 
 def check_name(name: str) -> str:
-    """Return the name, or raise `ConfigurationError` if hosts cannot have it."""
+    """Return the name, or raise `ConfigurationError` if it is not valid for hosts."""
     if _NAME.fullmatch(name):
         return name
     raise ConfigurationError(f"the name of hosts is of letters, digits, `_`, `-` and `.`, not {name!r:.200}")
 
 
 def require_ray() -> None:
-    """Raise `MissingExtraError` if Ray, or what its client needs, is not installed; neither is loaded."""
+    """Raise `MissingExtraError` if Ray, or a package that its client needs, is not installed; neither is imported."""
     with needing_extra("ray", "what Ray runs"):
         for package in ("ray", "grpc"):
             if importlib.util.find_spec(package) is None:
@@ -62,7 +62,7 @@ def require_ray() -> None:
 
 
 def load_ray() -> ModuleType:
-    """Return Ray. By its name: it is not there when the types are checked.
+    """Return the module `ray`. It is imported by name, because it is not installed where types are checked.
 
     Raises:
         MissingExtraError: it is not installed.
@@ -87,7 +87,7 @@ def main(arguments: Sequence[str]) -> None:
     address, name = arguments
     try:
         found = Found(hosts=tuple(_ask(load_ray(), address, name)))
-    except Exception as error:  # noqa: BLE001 - whatever it is, it is told to who began this program
+    except Exception as error:  # noqa: BLE001 - reported to the calling program
         said = str(error).strip().splitlines() or [type(error).__name__]
         found = Found(failure=f"Ray says: {said[0]}")
     sys.stdout.write(msgspec.json.encode(found).decode())

@@ -1,4 +1,4 @@
-"""The asyncio twin of a runtime that lives in another process."""
+"""The asyncio twin of a runtime in another process."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from reenact.domain.errors import ReenactError
 
 
 class AsyncRemoteListener(AsyncSubscription):
-    """A handler of an asyncio caller: call it to unsubscribe, or leave its `with` or `async with` block.
+    """A handler of an asyncio caller. To unsubscribe, call it or leave its `with` or `async with` block.
 
-    Await it, or enter its `async with` block, to know that it hears what is published from then on.
+    Await it, or enter its `async with` block, to be sure that it receives all events published from then on.
     """
 
     def __init__(self, listener: RemoteListener, events: RemoteEvents) -> None:
@@ -44,9 +44,9 @@ class AsyncRemoteListener(AsyncSubscription):
 
 
 class AsyncRemoteEvents(Observable[AsyncRemoteListener]):
-    """`RemoteEvents` for asyncio: handlers, plain or coroutine functions, run on the loop that subscribed them.
+    """`RemoteEvents` for asyncio: handlers, plain or coroutine functions, run on the event loop that subscribed them.
 
-    Each event is handled to its end before the next begins.
+    An event is handled completely before the next one.
     """
 
     def __init__(self, runtime: RemoteRuntime) -> None:
@@ -95,7 +95,7 @@ class AsyncRemoteEvents(Observable[AsyncRemoteListener]):
 
 
 class AsyncRemoteRuntime(AsyncFacades):
-    """What `AsyncRuntime.connect` returns."""
+    """The result of `AsyncRuntime.connect`."""
 
     def __init__(self, runtime: RemoteRuntime, threads: Threads) -> None:
         self.events = AsyncRemoteEvents(runtime)

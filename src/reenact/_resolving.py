@@ -1,4 +1,4 @@
-"""Has msgspec learn our struct types before several threads use them."""
+"""Makes msgspec prepare our struct types before several threads use them."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ import msgspec
 
 _OURS = "reenact."
 _resolved: set[type] = set()
-_lock = allocate_lock()  # not from `threading`, which a program that wants a value need not wait for
-"""Two threads may import at the same time: one resolves, the other waits."""
+_lock = allocate_lock()  # not from `threading`, whose import takes longer
+"""Threads may import at the same time: one resolves, the others wait."""
 
 
 def resolve_types() -> None:
-    """Have msgspec learn each of our struct types that is imported by now, once; called when a public name is imported.
+    """Make msgspec prepare each of our imported struct types, once; called when a public name is imported.
 
-    Otherwise it learns a type when the first value is converted to it, and a second thread that comes to the same type
-    meanwhile ends the process with a segmentation fault (msgspec 0.22 uses what it has not learned to the end).
+    Otherwise msgspec prepares a type at its first use, and a second thread that uses the type at the same time crashes
+    the process with a segmentation fault (msgspec 0.22 uses types that are not completely prepared).
     """
     with _lock:
         for kind in struct_types():
             if kind not in _resolved:
                 _resolved.add(kind)
-                with contextlib.suppress(TypeError, NameError):  # some are only made, and hold what has no stored form
+                with contextlib.suppress(TypeError, NameError):  # types that are only made may have such fields
                     msgspec.msgpack.Decoder(kind)
 
 

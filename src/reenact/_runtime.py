@@ -1,4 +1,4 @@
-"""Opens a runtime: puts the log, the read model, the feed and the environment together."""
+"""Opens a runtime: connects the log, the read model, the feed and the environment."""
 
 from __future__ import annotations
 
@@ -47,10 +47,10 @@ Ids: TypeAlias = Callable[[str], str]
 
 
 class OpenLog(msgspec.Struct, frozen=True):
-    """The log that a runtime has open, for what follows it beside the runtime's own tables.
+    """The open log of a runtime, for other code that follows it.
 
-    `is_keeper` says whether that is this process's to do, None: it always is. `on_close` has something called when the
-    log has all that it will have, and before it is closed.
+    `is_keeper` returns whether this process is to follow it; None: it always is. `on_close` registers a function to
+    call when the log has got its last event, and before it is closed.
     """
 
     location: LogLocation
@@ -62,12 +62,12 @@ class OpenLog(msgspec.Struct, frozen=True):
 class Runtime(LocalRuntime):
     """Containers, sessions and agents on one log.
 
-    Use it as a context manager, or `close` it. One that is open when the program ends is closed then, with
-    `close(timeout=5)`, and the log of the program says so.
+    Use it as a context manager, or `close` it. A runtime that is open when the program ends is closed then, with
+    `close(timeout=5)`, and a log message says so.
     """
 
     projections: Projections
-    """The tables that follow the log: the runtime's own, by the name `reenact`, and those that `open` was given."""
+    """The tables that follow the log: the runtime's own, named `reenact`, and the `projections` passed to `open`."""
     open_log: OpenLog
     """The log, for `Tracing`."""
     _is_shared: ClassVar[bool] = False
@@ -94,34 +94,43 @@ class Runtime(LocalRuntime):
         clock: Clock = microseconds,
         ids: Ids | None = None,
     ) -> Self:
-        """Open the log in a SQLite file or a PostgreSQL database, or begin one, and everything that lives on it.
+        """Open or create the log in a SQLite file or a PostgreSQL database, and start a runtime on it.
 
         Args:
-            path: the file, or a URL `sqlite:///relative.db` or `sqlite:////absolute.db`. Beside it stand
-                `<path>.lock` and the read model's tables in `<path>.projections`, which may be deleted at any time.
-                Or a URL `postgresql://…`, whose parameter `schema` names the schema of the log ("reenact" if it does
-                not); the read model's tables are in schemas beside that one.
+            path: the file, or a URL `sqlite:///relative.db` or `sqlite:////absolute.db`. Beside it are `<path>.lock`
+                and the
+            read model's tables in `<path>.projections`, which may be deleted at any time. Or a URL `postgresql://…`,
+                whose
+            parameter `schema` names the schema of the log ("reenact" by default); the read model's tables are in
+                schemas
+            beside that one.
             environment: makes the environment of each agent, such as `MockEnvironmentFactory()`.
             llm: how to reach Claude; used when neither `environment` nor `llm_provider` is given.
             llm_provider: a model of your own, in the standard environment.
             base_path: the directory that agents work in.
             default_image: an image to register when the runtime opens; `ask` uses it when it is given no other.
-            tools: the functions behind the tools that images name; those of images registered in this runtime need not
-                be given again.
-            guards: functions, or what `@guard` made of them, that images name in their `guards`; one that is named and
-                not among them refuses everything.
+            tools: the functions of the tools that images name; those of images registered in this runtime need not be
+                given
+            again.
+            guards: functions, plain or decorated with `@guard`, that images name in their `guards`; a guard that an
+                image
+            names and that is missing here refuses everything.
             policies: which calls people are asked about, for images that have no policies of their own.
             prices: what models cost, by their names; the costs of others count as unknown.
-            recovery: what becomes of turns that a crash cut short: `close` ends them as interrupted, with the part of
-                the answer that there is; `resume` asks the model again, under the same turn id.
-            synchronous: SQLite's setting. FULL: what was acknowledged survives a loss of power. NORMAL: it survives a
-                crash of the process. OFF: neither file nor order is safe from a loss of power. In PostgreSQL, NORMAL
-                and OFF may lose the last moments in a crash of the server.
+            recovery: what happens to turns that a crash cut short: `close` ends them as interrupted, with the partial
+                answer;
+            `resume` asks the model again, under the same turn id.
+            synchronous: SQLite's setting. FULL: acknowledged events survive a loss of power. NORMAL: they survive a
+                crash of
+            the process. OFF: after a loss of power, neither the file's integrity nor the order of writes is guaranteed.
+                In
+            PostgreSQL, NORMAL and OFF may lose the last moments in a crash of the server.
             retention: how long deltas of finished turns, consumers that are gone and requests are kept; see `Retention`
-                for what holds without it.
+                for
+            the defaults.
             projections: tables of your own that follow the log, in `<path>.views/` or in schemas; see `Projection`.
-            keys: encrypts what is written from now on, and decrypts what is encrypted; see `KeyRing`.
-            clock: tells the time in microseconds since 1970-01-01 UTC.
+            keys: encrypt what is written from now on, and decrypt what is encrypted; see `KeyRing`.
+            clock: returns the time in microseconds since 1970-01-01 UTC.
             ids: makes a unique id from a prefix.
 
         Raises:
@@ -129,12 +138,12 @@ class Runtime(LocalRuntime):
             KeyRingError: the keys cannot be used now, or are those of another log.
             LogLockedError: another runtime, here or in another process, is writing the log.
             LogTooNewError: a newer version of Reenact has written it.
-            LogUnreachableError, LogAccessError: the database server cannot be reached, or lets nobody in.
+            LogUnreachableError, LogAccessError: the database server cannot be reached, or refuses access.
             LogUnusableError: it is not a log, is that of other actors, is damaged, or cannot be opened here.
-            StorageFullError: there is no space to begin the log.
+            StorageFullError: there is no space to create the log.
             ConfigurationError: the settings contradict each other, or the URL is of a kind that is not supported.
             MissingExtraError: the extra `postgresql` is not installed.
-            ProjectionMistakeError: a projection cannot work as it is written.
+            ProjectionMistakeError: the definition of a projection is wrong.
         """
         _check_model(environment, llm, llm_provider)
         if recovery not in ("close", "resume"):
@@ -179,9 +188,10 @@ class Runtime(LocalRuntime):
         clock: Clock = microseconds,
         ids: Ids | None = None,
     ) -> Self:
-        """Open a runtime whose log is gone when it is closed: for tests and trials.
+        """Open a runtime whose log is deleted when it is closed: for tests and experiments.
 
-        It is the same log as `open` makes, in a directory of its own that lies in memory where the system has such.
+        The log is of the same kind as that of `open`, in a directory of its own, which is in memory where the system
+        supports that.
         """
         _check_model(environment, llm, llm_provider)
         undo = ExitStack()
@@ -221,27 +231,27 @@ class Runtime(LocalRuntime):
         heartbeat: float = 10.0,
         reconnect: Reconnect | None = None,
     ) -> RemoteRuntime:
-        """Connect to a runtime that a server (`reenact serve`) has open, and return the same facades on it.
+        """Connect to a runtime that a server (`reenact serve`) has open, and return the same facades for it.
 
-        When the connection is lost, it is made again, after a time that grows with each failure; what was asked for
-        then and had no answer is asked again, and carried out once. Close what is returned, or use it as a context
-        manager.
+        A lost connection is restored, after a time that grows with each failure; a request that has no answer then is
+        sent again, and carried out once. Close the returned runtime, or use it as a context manager.
 
         Args:
             url: `http://host:port` or `https://…`, or the WebSocket at `ws://host:port/ws` or `wss://…/ws`. Of several
-                servers on one log, given as a list, one that answers is used, and another one when it is gone.
-                Or `ray://head:10001`, or `ray://head:10001/name`: the hosts that `reenact.ray.start` has Ray run.
-            token: one of the server's; several have it in common. Ray has that of its hosts.
+                servers
+            on one log, given as a list, one that answers is used, and another one when it is gone. Or
+            `ray://head:10001`, or `ray://head:10001/name`: the hosts that `reenact.ray.start` has started on Ray.
+            token: a token of the server; several servers must share it. Ray knows the token of its hosts.
             client_id: the name under which `events.subscribe` acknowledges, unless it is given another.
-            timeout: seconds that the connection, and then each call of a facade, may take; None is without limit.
-            heartbeat: seconds between two pings, and from a ping to the end of the connection if nobody answers it.
-            reconnect: how long to wait before the connection is made again.
+            timeout: seconds that the connection, and then each call of a facade, may take; None means no limit.
+            heartbeat: seconds between two pings, and from a ping until the connection is closed if it is not answered.
+            reconnect: how long to wait before reconnecting.
 
         Raises:
-            AuthenticationError: the server does not know the token.
-            ProtocolError: what answers there speaks another version of the protocol, or is not a server of this kind.
+            AuthenticationError: the server does not accept the token.
+            ProtocolError: the server uses another version of the protocol, or is not a Reenact server.
             ServerUnreachableError: nothing has answered in time, or with a redirect, which is not followed.
-            ConfigurationError: no server can be at that address.
+            ConfigurationError: the address is not valid.
             MissingExtraError: the extra `client`, or for Ray the extra `ray`, is not installed.
         """
         from reenact.client.runtime import RemoteRuntime  # noqa: PLC0415 - when it is needed
@@ -267,7 +277,7 @@ class Runtime(LocalRuntime):
         check_place(location.url)
         with ExitStack() as undo, ExitStack() as opening:
             node, locks = _joined(location, is_shared=cls._is_shared)
-            if locks is not None:  # to open it waits for others that do
+            if locks is not None:  # opening waits for other processes that are opening the log
                 undo.callback(locks.close)
                 opening.enter_context(locks.opening())
 
@@ -283,7 +293,7 @@ class Runtime(LocalRuntime):
                 fence=None if node is None else node.region,
             )
             undo.callback(journal.close)
-            if journal.is_unfinished():  # a session of which the end is missing would be taken for one that was cut off
+            if journal.is_unfinished():  # an incomplete session would be recovered as one that a crash cut off
                 raise LogUnusableError(
                     f"an import into {location.name} was cut short; import the same export again, to go on"
                 )
@@ -335,10 +345,10 @@ class Runtime(LocalRuntime):
 
 
 class SharedRuntime(Runtime):
-    """A runtime that writes its log beside those of other processes, if they are of this kind.
+    """A runtime that shares its log with other processes, if they are of this kind, too.
 
-    A session is open in one of them at a time: from when one first sends it a command until its agent has stopped, or
-    the process has ended. `SessionLockedError` says so to the others. Events are heard of what this process does.
+    A session is open in one of them at a time: from the first command sent to it until its agent has stopped, or the
+    process has ended. The others raise `SessionLockedError`. Subscribers receive only the events of their own process.
     """
 
     _is_shared = True
@@ -350,7 +360,7 @@ class SharedRuntime(Runtime):
 
 
 class _Follower:
-    """The runtime's own tables, as those see them who wait for them; closed together with those of the user's own."""
+    """The runtime's own tables, as the runtime waits for them; closing it closes the user's tables, too."""
 
     def __init__(self, runner: Runner, views: Projections) -> None:
         self._runner = runner
@@ -366,21 +376,21 @@ class _Follower:
 
 
 def _joined(location: LogLocation, *, is_shared: bool) -> tuple[Node | None, StreamLocks | None]:
-    """Return the node that the runtime is to be, and the locks of a log that others write, too; None where none do."""
+    """Return the node to run as, and the locks of a log with several writers; None for what does not apply."""
     if is_shared:
         return None, location.lock_streams()
     return location.node() or (None, None)
 
 
 def codec(vault: Vault | None = None) -> EventCodec:
-    """Return what reads and writes the events of Reenact's own log, which has its keys in the vault, if any."""
+    """Return the codec for the events of Reenact's own log; the vault, if any, holds its keys."""
     made = EventCodec([StoredForm(name, kind) for name, kind in STORED.items()], derived)
     made.vault = vault
     return made
 
 
 def _check_model(environment: object, llm: object, provider: object) -> None:
-    """Refuse at once what could answer nobody; an agent would find out when it is first asked."""
+    """Reject at once an environment or provider that cannot work, rather than at an agent's first message."""
     if environment is not None and provider is not None:
         raise ConfigurationError("give environment or llm_provider, not both")
     if llm is not None and not isinstance(llm, LLMConfig):

@@ -1,4 +1,4 @@
-"""Opens the tables of a log for reading, beside whoever writes it."""
+"""Opens the tables of a log for reading, while another process may be writing it."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ def open_tables(
     """Open the log at a path, or a `sqlite:///` or `postgresql://` URL, and its tables, as `ReaderTables` does.
 
     Raises:
-        ConfigurationError: it names no log, or what it needs is not installed.
-        StorageError: the log cannot be read, or the tables not be made; the subclass says why.
+        ConfigurationError: it names no log, or a package is missing.
+        StorageError: the log cannot be read, or the tables cannot be made; the subclass says why.
     """
     location = location_of(path, keys)
     with (

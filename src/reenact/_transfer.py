@@ -1,4 +1,4 @@
-"""Exports a log into a file that is protected against changes, and imports it into a log again."""
+"""Exports a log to a file that is protected against changes, and imports it into a log again."""
 
 from __future__ import annotations
 
@@ -39,11 +39,11 @@ Place: TypeAlias = str | os.PathLike[str] | File
 
 MOST_RECORDS = 1000
 MOST_BYTES = 16 * 1024 * 1024
-"""What one transaction takes in, about."""
+"""The approximate size of one transaction."""
 
 
 class Imported(msgspec.Struct, frozen=True, kw_only=True):
-    """What an import has done: how many events and rows came in, and how many of each were there already."""
+    """The result of an import: how many events and rows were added, and how many existed already."""
 
     events: int
     rows: int
@@ -64,30 +64,30 @@ def export_log(
     keys: KeyRing | None = None,
     progress: OnProgress | None = None,
 ) -> Exported:
-    """Write what the log at a path or URL holds to a file, which is there whole or, if this raises, not at all.
+    """Write the content of the log at a path or URL to a file, which is complete, or not there if this raises.
 
-    What is encrypted leaves encrypted, together with its wrapped keys; with a redaction it leaves in plain, as far as
-    that lets it, and can be read by anybody: `Redaction(secrets=False)` takes nothing out.
+    Encrypted content is exported encrypted, together with its wrapped keys. With a redaction it is exported in plain
+    text, except for what the redaction removes, and can be read by anybody: `Redaction(secrets=False)` removes nothing.
 
     Args:
-        log: the log; somebody may be writing it.
+        log: the log; another process may be writing it.
         to: the file.
-        sessions: only these, with all that they need; everything if None.
-        redaction: what must not leave; what it takes out is marked, and the record that held it is sealed.
-        feeds: whether what subscribers saw comes along.
-        family: whether the sessions come with those that have called them, and with all of their child sessions.
+        sessions: only these, with all that they depend on; everything if None.
+        redaction: what to remove; removed content is marked, and the record that held it is sealed.
+        feeds: whether the events that subscribers saw are included.
+        family: whether the sessions' parents and all of their child sessions are included.
         typed: False for a log of other actors: its events are exported without the names of their fields.
-        keys: decrypt what is encrypted, where sessions are chosen or something is taken out.
-        progress: told of progress.
+        keys: decrypt what is encrypted, if sessions are chosen or content is removed.
+        progress: receives progress reports.
 
     Raises:
-        LogEncryptedError: that is asked for without keys.
+        LogEncryptedError: decryption is necessary, and there are no keys.
         KeyRingError: the keys cannot be used now, or are those of another log.
         ConfigurationError: the log or the file cannot be what is named, or something is asked for that needs types.
-        RedactionError: the policy names what there is not, or would take out what has to stay.
+        RedactionError: the policy names something that does not exist, or would remove something that has to stay.
         SessionNotFoundError: a session is not in the log.
         LogTooNewError: a newer version of Reenact has written the log.
-        LogUnusableError: it is not a log, or is not as it was written.
+        LogUnusableError: it is not a log, or has been changed.
         StorageFullError: there is no space for the file.
         StorageError: the log cannot be read.
     """
@@ -97,7 +97,7 @@ def export_log(
     location = location_of(log, keys)
     with ExitStack() as parts:
         if typed:
-            parts.enter_context(location.open(forms, read_only=True))  # which has its keys
+            parts.enter_context(location.open(forms, read_only=True))  # the codec gets the log's keys
         records = parts.enter_context(open_records(location.url))
         export = Export(
             records,
@@ -126,27 +126,28 @@ def import_log(
     keys: KeyRing | None = None,
     progress: OnProgress | None = None,
 ) -> Imported:
-    """Take what a file holds into a log, or begin one with it; all of the file is verified before anything is written.
+    """Add the content of a file to a log, or create the log; the whole file is verified before anything is written.
 
-    What the log has already of it is left out. If this is cut short, doing it again goes on.
+    Content that the log has already is skipped. An import that was cut short is continued by repeating it.
 
     Args:
         source: the file, as `export_log` has written it.
         log: the log, by its path or URL.
-        typed: False for an export of other actors' events, whose types nobody knows here.
+        typed: False for an export of other actors' events, whose types are not known here.
         synchronous: SQLite's setting, as for `Runtime.open`.
-        keys: those of the log; what is encrypted in the file must have the same.
-        progress: told of progress.
+        keys: the keys of the log; encrypted content of the file must have the same keys.
+        progress: receives progress reports.
 
     Raises:
-        ExportUnusableError: the file is no whole and true export; the message names the line and the record.
+        ExportUnusableError: the file is not a complete and unchanged export; the message names the line and the record.
         LogEncryptedError: the file or the log is encrypted, and there are no keys.
         KeyRingError: the keys cannot be used now, or are not those of the file or of the log.
         HistoryDiffersError: the log has other events in the same places.
-        LogLockedError: somebody is writing the log.
+        LogLockedError: another process is writing the log.
         LogTooNewError: a newer version of Reenact has written it.
-        LogUnusableError: it is not a log, is that of others, is not as it was written, or waits for another export, of
-            which an import was cut short.
+        LogUnusableError: it is not a log, is that of other actors, has been changed, or the import of another export
+            into
+        it was cut short.
         StorageFullError: there is no space; free some and import again, to go on.
         ConfigurationError: the log or the file cannot be what is named.
     """
@@ -169,12 +170,12 @@ def import_log(
 def open_export(
     source: Place, *, keys: KeyRing | None = None, progress: OnProgress | None = None
 ) -> InMemoryLog[InMemoryRow]:
-    """Return what a file holds as a log in memory, for looking and replaying; the keys decrypt what is encrypted.
+    """Return the content of a file as a log in memory, for inspection and replay; the keys decrypt what is encrypted.
 
     Raises:
         LogEncryptedError: it is encrypted, and there are no keys.
-        KeyRingError: the keys cannot be used now, or are others.
-        ExportUnusableError: the file is no whole and true export; the message names the line and the record.
+        KeyRingError: the keys cannot be used now, or are not those of the file.
+        ExportUnusableError: the file is not a complete and unchanged export; the message names the line and the record.
         ConfigurationError: there is no such file.
     """
     with _from(source) as (file, name):
@@ -207,7 +208,7 @@ def _take_in(reader: ExportReader, journal: StoredJournal, lacking: Lacking, pro
         events, rows = events + sum(row.count for row in new), rows + len(new)
         if progress is not None:
             progress(Progress("writing", done, total))
-    if journal.is_unfinished():  # nothing was new in what came last
+    if journal.is_unfinished():  # the last batches had nothing new
         journal.take_in()
     return Imported(
         events=events,
@@ -219,7 +220,7 @@ def _take_in(reader: ExportReader, journal: StoredJournal, lacking: Lacking, pro
 
 
 def _check_keys(reader: ExportReader, ring: KeyRing | None) -> None:
-    """See that the key ring is that of the file, if this is encrypted."""
+    """Check that the key ring is that of the file, if the file is encrypted."""
     for item in reader.items():
         if not isinstance(item, DataKey):
             return
@@ -231,7 +232,7 @@ def _check_keys(reader: ExportReader, ring: KeyRing | None) -> None:
 
 
 def _check_unfinished(journal: StoredJournal, lacking: Lacking, name: str) -> None:
-    """Refuse an export that would leave in the middle what another one has begun."""
+    """Refuse an export that would leave the unfinished import of another one unfinished."""
     left = journal.unfinished() - (lacking.rows.keys() - lacking.ahead)
     if left:
         message = f"an import into {journal.name} was cut short, and {name} does not go on with {min(left)!r}"
@@ -254,7 +255,7 @@ def _batches(reader: ExportReader) -> Iterator[list[Item]]:
 def _software() -> str:
     try:
         return f"reenact {metadata.version('reenact')}"
-    except metadata.PackageNotFoundError:  # nothing is installed that would know
+    except metadata.PackageNotFoundError:  # the package is not installed
         return "reenact"
 
 
@@ -291,7 +292,7 @@ def _from(source: Place) -> Generator[tuple[File, str]]:
     if source.seekable():
         yield source, name
         return
-    # What comes only once has to be read twice: verified, and then taken in.
+    # A stream can be read only once, but is read twice: to verify it, and to import it.
     with translated(name), tempfile.TemporaryFile() as kept:
         shutil.copyfileobj(source, kept)
         yield kept, name

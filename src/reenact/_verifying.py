@@ -1,4 +1,4 @@
-"""Verifies a log: its hash chain, its events, what subscribers heard, and the read model beside it."""
+"""Verifies a log: its hash chain, its events, the events that subscribers received, and its read model."""
 
 from __future__ import annotations
 
@@ -40,22 +40,22 @@ __all__ = ["ActorClasses", "Checkpoint", "Finding", "Verdict", "checkpoint_of", 
 
 _Report: TypeAlias = Callable[[str, int, int | None], None]
 _FIRST = 1000
-"""One of so many events tells whether a log is one of sessions."""
+"""The number of first events that decide whether the log is one of sessions: one of them must be known."""
 
 
 class Verdict(msgspec.Struct, frozen=True, kw_only=True):
-    """What there is to be said of a log at one moment.
+    """The result of verifying a log.
 
-    `findings` is empty if nothing is wrong. `position` is that of the last event; `rows` are those of the log, and
-    `feeds` the streams of which subscribers have heard. `meaning` says whose events they are: with those of others,
-    only what is true of any log was looked at. `redacted` are the events in rows out of which something was taken: they
-    may say less than what was recorded. `forgotten` are the rows that can be read by nobody, since their keys were
-    destroyed, and `locked` those that cannot be read without keys: of both it is said whether they are as they were
-    written, and nothing else. `read_model` says whether the rows beside the log are those that follow from
-    it, and `unlike` why that cannot be said; `checkpoint` is the position of the checkpoint that it was held to.
-    `begun_later` counts sessions whose feeds do not begin with them, or are not there, as after an import without
-    feeds; `kin_missing` counts links between child sessions and their parents of which the log has one side alone, as
-    after an export without the family.
+    `findings` is empty if nothing is wrong. `position` is that of the last event; `rows` counts the rows of the log,
+    and `feeds` the streams whose events subscribers have received. `meaning` says whose events they are: of other
+    actors' events, only the rules for any log were checked. `redacted` counts events in rows from which content was
+    removed: they may differ from what was recorded. `forgotten` counts rows that no one can read, since their keys were
+    destroyed, and `locked` rows that cannot be read without keys: both are only checked to be unchanged. `read_model`
+    says whether the rows beside the log are those that follow from it, and `unlike` why that cannot be determined;
+    `checkpoint` is the position of the checkpoint that the log was compared with. `begun_later` counts sessions whose
+    feed begins later than the session or is missing, as after an import without feeds; `kin_missing` counts links
+    between child sessions and their parents of which only one side is in the log, as after an export without the
+    family.
     """
 
     findings: tuple[Finding, ...]
@@ -80,7 +80,7 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
         return not self.findings
 
     def text(self) -> str:
-        """Return it as lines for people: what is wrong, one finding a line, and then what was looked at."""
+        """Return the verdict as text for people: one finding on each line, and then what was checked."""
         lines = [_line(finding) for finding in self.findings]
         count = len(self.findings)
         verdict = "nothing is wrong" if self.is_whole else f"{count:,} finding{'' if count == 1 else 's'}"
@@ -102,7 +102,7 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
             lines.append("events: those of other actors; what they say was not looked at")
         else:
             lines.append(f"read model: {self.read_model}{f': {self.unlike}' if self.unlike else ''}")
-        return "\n".join(map(harmless, lines))  # whoever has changed the log may have written names into it
+        return "\n".join(map(harmless, lines))  # a manipulated log may hold control characters in names
 
 
 def verify_log(
@@ -114,19 +114,19 @@ def verify_log(
     progress: OnProgress | None = None,
     found: Callable[[Finding], None] | None = None,
 ) -> Verdict:
-    """Look at everything in the log, as it stands now, and at the tables beside it; nothing is changed.
+    """Check everything in the log, as it is now, and the tables beside it; nothing is changed.
 
     Args:
         log: a file, a `sqlite:///` URL or a `postgresql://` URL.
-        keys: decrypt what is encrypted; without them nothing is said of what it means.
+        keys: decrypt what is encrypted; without them the meaning of encrypted events is not checked.
         checkpoint: a file that `write_checkpoint_of` has written of this log.
         actors: classes of actors of your own, whose streams are replayed; the events of each must be in their tables.
-        progress: told of progress, by phase.
-        found: told of each finding at once.
+        progress: receives progress reports, by phase.
+        found: receives each finding at once.
 
     Raises:
-        ConfigurationError: the URL cannot be read, or what it needs is not installed.
-        CheckpointError: the checkpoint is none, is damaged, or is that of another log.
+        ConfigurationError: the URL cannot be parsed, or a package is missing.
+        CheckpointError: it is not a checkpoint, is damaged, or is that of another log.
         StorageError: the log cannot be read to its end.
     """
     known = None if checkpoint is None else CheckpointFile(Path(checkpoint))
@@ -141,7 +141,7 @@ def verify_log(
     location = location_of(log, keys)
 
     with ExitStack() as parts:
-        # Before the log, which must know everything that the tables do.
+        # Opened before the log, which then holds all events that the tables do.
         live = _live_tables(parts, location, take)
         evidence = parts.enter_context(evidence_of(location.url))
         if known is not None:
@@ -182,13 +182,13 @@ def verify_log(
 
 
 def checkpoint_of(log: Log, to: Log | Callable[[bytes], object], *, progress: OnProgress | None = None) -> Checkpoint:
-    """Write where every stream and feed of the log ends now, to a file that is there whole or not at all.
+    """Write the present ends of all streams and feeds of the log to a file, which is complete or not there.
 
-    A function is given it line by line.
+    If `to` is a function, it receives the lines instead.
 
     Raises:
-        ConfigurationError: the URL cannot be read, what it needs is not installed, or the file cannot be written.
-        LogUnusableError: the log is damaged: there is nothing that one could hold it to later.
+        ConfigurationError: the URL cannot be parsed, a package is missing, or the file cannot be written.
+        LogUnusableError: the log is damaged, so it cannot be compared with a checkpoint later.
         StorageError: the log cannot be read to its end.
     """
     location = location_of(log)
@@ -209,7 +209,7 @@ def _line(finding: Finding) -> str:
 
 
 def _beside(location: LogLocation, to: Path) -> Path:
-    """Return the path of a file that is none of the log's own."""
+    """Return the path, checked not to be that of a file of the log."""
     if location.owns(to):
         raise ConfigurationError(f"{to} is the log, or a file that belongs to it; name another for the checkpoint")
     return to
@@ -218,7 +218,7 @@ def _beside(location: LogLocation, to: Path) -> Path:
 def _who_knows(
     evidence: Evidence, actors: ActorClasses, vault: Vault | None
 ) -> tuple[Literal["sessions", "actors", "unknown"], EventCodec | None, Inspection | None]:
-    """Return whose events the log holds, and who decodes and who replays them."""
+    """Return whose events the log holds, the codec for them, and the inspection that replays them."""
     if actors:
         of_actors = ActorsInspection(actors, microseconds(), lambda codec: EvidenceLog(evidence, codec))
         of_actors.codec.vault = vault
@@ -241,7 +241,7 @@ def _live_tables(parts: ExitStack, location: LogLocation, take: Callable[[Findin
 def _compare(
     live: LiveTables | Compared | None,
     log: EvidenceLog,
-    is_damaged: bool,  # noqa: FBT001 - a value, no switch
+    is_damaged: bool,  # noqa: FBT001 - a value, not a switch
     report: _Report | None,
     take: Callable[[Finding], None],
 ) -> Compared:
@@ -257,7 +257,7 @@ def _compare(
             verdict = "differs"
             take(Finding("read model", table, at, problem))
     except (StorageError, ReadModelError) as error:
-        if is_damaged:  # then it is no wonder, and has been said
+        if is_damaged:  # a consequence of the damage that was reported
             return "not comparable"
         take(Finding("read model", "", live.position, f"the rows cannot be made anew from the log: {error}"))
         return "differs"

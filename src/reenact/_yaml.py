@@ -10,13 +10,13 @@ from typing import NamedTuple, NoReturn, TypeAlias
 from reenact.domain.errors import InvalidInputError, needing_extra
 
 LARGEST = 1_000_000
-"""Characters that are read at most; what people write by hand has far fewer."""
+"""The most characters that are read; files written by hand have far fewer."""
 MOST_DIGITS = 1_000
-"""Digits that a whole number has at most; of those beyond 4,300 Python makes no text again."""
+"""The most digits of an integer; Python refuses to format integers of more than 4,300."""
 _DEEPEST = 100
 
 Path: TypeAlias = tuple[str | int, ...]
-"""The keys and indices that lead to a value; a key that is not text stands there as text."""
+"""The keys and indices that lead to a value; a key that is not text is converted to text."""
 Place: TypeAlias = tuple[int, int]
 """Line and column, counted from 1."""
 
@@ -36,9 +36,9 @@ _NO_NUMBER = re.compile(r"\.(?:nan|NaN|NAN)")
 
 
 class InvalidYAMLError(InvalidInputError):
-    """The text is not YAML, or more than data; `line` and `column` say where, counted from 1, if that is known.
+    """The text is not YAML, or not only data; `line` and `column` are the place, counted from 1, if it is known.
 
-    What of the text is in the message, is written there with escapes for what is not seen.
+    Invisible characters of the text are escaped in the message.
     """
 
     code = "invalid_yaml"
@@ -52,10 +52,10 @@ class InvalidYAMLError(InvalidInputError):
 
 
 def read_yaml(text: str) -> object:
-    """Return what the text holds: dicts, lists, strings, numbers, booleans and None, by the core schema (YAML 10.3).
+    """Return the text's content: dicts, lists, strings, numbers, booleans and None, by the core schema (YAML 10.3).
 
-    So `yes`, `012` and `2026-11-21` are a text, a number and a text. Anchors and aliases are refused: by them a short
-    text could mean an endless one.
+    So `yes`, `012` and `2026-11-21` are a string, a number and a string. Anchors and aliases are refused, because a
+    short text could expand to an endless one with them.
 
     Raises:
         InvalidYAMLError: it is not YAML, or has two documents, a key twice, an anchor or a tag, or is too large.
@@ -64,10 +64,10 @@ def read_yaml(text: str) -> object:
 
 
 def read_yaml_with_places(text: str) -> tuple[object, Mapping[Path, Place]]:
-    """Return what `read_yaml` does, and where in the text each value is: that of a key, where the key is.
+    """Return the content, as `read_yaml` does, and the place of each value; for a value with a key, that of the key.
 
     Raises:
-        InvalidYAMLError: likewise.
+        InvalidYAMLError: as for `read_yaml`.
     """
     if len(text) > LARGEST:
         raise InvalidYAMLError(f"it has {len(text):,} characters; {LARGEST:,} are read at most")
@@ -75,7 +75,7 @@ def read_yaml_with_places(text: str) -> tuple[object, Mapping[Path, Place]]:
 
 
 class _Event(NamedTuple):
-    """What the parser has come to; `kind` is the name of its class, without `Event`."""
+    """An event of the parser; `kind` is the name of its class, without `Event`."""
 
     kind: str
     place: Place
@@ -86,17 +86,17 @@ class _Event(NamedTuple):
     version: tuple[int, int] | None
 
     def refuse(self, problem: str) -> NoReturn:
-        """Say that what begins here is not read."""
+        """Raise an error about what begins here."""
         raise InvalidYAMLError(problem, *self.place)
 
 
 def _events(text: str) -> Iterator[_Event]:
-    with needing_extra("terminal", "YAML"):  # which `cli` brings as well
-        from ruamel.yaml import YAML  # noqa: PLC0415 - most runs read none
+    with needing_extra("terminal", "YAML"):  # which the extra `cli` includes
+        from ruamel.yaml import YAML  # noqa: PLC0415 - rarely needed
 
     parser = YAML(typ="safe", pure=True)
     try:
-        for event in parser.parse(text):  # pyright: ignore[reportUnknownMemberType] - what it takes is not said
+        for event in parser.parse(text):  # pyright: ignore[reportUnknownMemberType] - its parameters have no types
             yield _Event(
                 kind=type(event).__name__.removesuffix("Event"),
                 place=_place(getattr(event, "start_mark", None)),
@@ -106,12 +106,12 @@ def _events(text: str) -> Iterator[_Event]:
                 tag=getattr(event, "tag", None),
                 version=getattr(event, "version", None),
             )
-    except Exception as error:  # not all that a text can make the parser raise is an error of YAML
+    except Exception as error:  # the parser may raise other exceptions than YAML errors
         raise _said(error, text) from error
 
 
 class _Reader:
-    """Makes values of the parser's events; the depth is limited, so that recursion is safe."""
+    """Builds values from the parser's events; the depth is limited, so that recursion is safe."""
 
     def __init__(self, events: Iterator[_Event]) -> None:
         self._events = events
@@ -199,7 +199,7 @@ def _number(text: str) -> int | float | None:
 
 
 def _unicode(text: str) -> str:
-    """Return the text, in which two escapes may be one character, as in JSON."""
+    """Return the text with pairs of surrogate escapes joined to one character, as in JSON."""
     try:
         return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le")
     except UnicodeDecodeError:
@@ -207,9 +207,9 @@ def _unicode(text: str) -> str:
 
 
 def _said(error: Exception, text: str) -> InvalidYAMLError:
-    """Return what the parser has said, which knows the place by a mark, by an offset, or not."""
+    """Return the parser's error with its place, which is given by a mark, by an offset, or not at all."""
     directive = _VERSION.search(text)
-    if directive and isinstance(error, AssertionError):  # a version that the parser has never thought of
+    if directive and isinstance(error, AssertionError):  # a version that the parser does not expect
         return InvalidYAMLError(_OTHER_VERSION, text.count("\n", 0, directive.start()) + 1, 1)
     mark: object = getattr(error, "problem_mark", None) or getattr(error, "context_mark", None)
     if mark is not None:

@@ -1,4 +1,4 @@
-"""`Audit`: a log opened for reading, beside whoever writes it."""
+"""`Audit`: a log opened for reading, while another process may be writing it."""
 
 from __future__ import annotations
 
@@ -66,26 +66,26 @@ __all__ = [
 
 _ANY = Filter()
 _PATIENCE = 600.0
-"""Seconds after which a question to the tables of a very large log is ended."""
+"""Seconds after which a query on the tables of a very large log is cancelled."""
 
 
 class Audit:
-    """A log and what can be said of it; nothing in it is changed. Use it as a context manager, or `close` it."""
+    """Read access to a log. Use it as a context manager, or `close` it."""
 
     def __init__(self, log: StoredJournal, location: LogLocation) -> None:
-        """Take a log that is open, and where it is; it is closed with the audit."""
+        """Set the open log and its location; the log is closed with the audit."""
         self._log = log
         self._location = location
 
     @classmethod
     def open(cls, path: str | os.PathLike[str], *, keys: KeyRing | None = None) -> Self:
-        """Open the log at a path, or a `sqlite:///` or `postgresql://` URL, for reading, also while it is written.
+        """Open the log at a path, or a `sqlite:///` or `postgresql://` URL, for reading, even while it is written.
 
-        What is encrypted is decrypted with the `keys`. Without them `verify` says of it whether it is as it was
-        written, `export` takes it along as it is, and whatever reads what it says raises `LogEncryptedError`.
+        Encrypted content is decrypted with the `keys`. Without them, `verify` checks only that it is unchanged,
+        `export` copies it encrypted, and methods that need the content raise `LogEncryptedError`.
 
         Raises:
-            ConfigurationError: it names no log, or what it needs is not installed.
+            ConfigurationError: it names no log, or a package is missing.
             LogTooNewError: a newer version of Reenact has written it.
             LogUnusableError: it is missing, or is not a log, or is damaged.
             StorageError: it cannot be read now.
@@ -98,20 +98,20 @@ class Audit:
         return self
 
     def __exit__(self, *exc: object) -> None:
-        """Close it."""
+        """Close the audit."""
         self.close()
 
     def at(self, session_id: str, position: int | None = None) -> Moment:
-        """Return the session as it was at the position of the log, now if it is None.
+        """Return the session as it was at the position of the log, or now if it is None.
 
         Raises:
             SessionNotFoundError: there is no such session in the log.
-            InvalidInputError: the session begins behind the position, or the log ends before it.
+            InvalidInputError: the session begins after the position, or the log ends before it.
         """
         return moment_of(self._log, session_id, at=position)
 
     def entries(self, wanted: Filter = _ANY, *, backwards: bool = False) -> Iterator[LogEntry]:
-        """Yield the events that fit, in the order of the log or `backwards`, as far as the log goes now.
+        """Yield the matching events, in the order of the log or `backwards`, up to the present end of the log.
 
         Raises:
             SessionNotFoundError: the lineage of a session is wanted that does not exist.
@@ -119,9 +119,9 @@ class Audit:
         return entries_of(self._log, wanted, backwards=backwards)
 
     def follow(self, wanted: Filter = _ANY, *, interval: float = 0.1) -> Iterator[LogEntry]:
-        """Yield the events that fit, and then those that are still to come, for ever.
+        """Yield the matching events, and then new ones as they are recorded, without end.
 
-        `interval` is the time in seconds between two looks at the log while nothing comes.
+        `interval` is the time in seconds between two reads while there are no new events.
 
         Raises:
             SessionNotFoundError: the lineage of a session is wanted that does not exist.
@@ -129,7 +129,7 @@ class Audit:
         return follow(self._log, wanted, pause=lambda: time.sleep(interval))
 
     def why(self, position: int) -> Why:
-        """Return why the event at the position happened, and what followed from it, in branches, too.
+        """Return the causes and the consequences of the event at the position, including those in branches.
 
         Raises:
             InvalidInputError: there is no event at the position.
@@ -137,24 +137,24 @@ class Audit:
         return why(self._log, position)
 
     def show(self, session_id: str, at: int | None = None) -> Shown:
-        """Return all of a session as it was at the position of the log, now if it is None; it may have been deleted.
+        """Return everything of a session, even a deleted one, as it was at the position, or now if it is None.
 
         Raises:
             SessionNotFoundError: there is no such session in the log.
-            InvalidInputError: the session begins behind the position, or the log ends before it.
-            LogUnusableError: the log has lost what the session branches off from.
+            InvalidInputError: the session begins after the position, or the log ends before it.
+            LogUnusableError: the log has lost the history from which the session branches off.
         """
         return shown(self._log, session_id, at=at)
 
     def diff(
         self, left: str, at_left: int | None = None, right: str | None = None, at_right: int | None = None
     ) -> Difference:
-        """Return what is different in the right session, by default the same one, at its position; None means now.
+        """Return how the right session, by default the same one, differs from the left; a position of None means now.
 
         Raises:
             SessionNotFoundError: there is no such session in the log.
-            InvalidInputError: a session begins behind its position, or the log ends before it.
-            LogUnusableError: the log has lost what a session branches off from.
+            InvalidInputError: a session begins after its position, or the log ends before it.
+            LogUnusableError: the log has lost the history from which a session branches off.
         """
         return difference(self._log, left, at_left, right, at_right)
 
@@ -170,25 +170,25 @@ class Audit:
         cost_limit: CostLimit | float | UnsetType | None = UNSET,
         progress: OnProgress | None = None,
     ) -> Iterator[Retraced]:
-        """Yield what comes of deciding each history of the log anew, or that of one session, up to its first parting.
+        """Decide each history of the log anew, or that of one session, and yield the results, up to a first difference.
 
-        With any of the others it is what would be otherwise: each recorded decision about a call, or about how a turn
-        goes on, is made again by itself, under what is given in the place of what was recorded. Nothing but the log is
-        read, and nothing is run.
+        With any of the other arguments, yield what would be different: each recorded decision about a call, or about
+        how a turn goes on, is made again by itself, with the arguments in place of the recorded settings. Only the log
+        is read, and nothing is run.
 
         Args:
             session_id: this session alone.
             policies: these, for all images, as `policies_of` takes them; or `{"images": {ID: …}, "policies": …}`.
-            images: these definitions, by their ids; `policies` hold for those that have none of their own.
-            prices: what these models cost; the answers of others cost what they did.
-            max_steps: as `Image` has it; None is without limit.
+            images: these definitions, by their ids; `policies` apply to those that have none of their own.
+            prices: the costs of these models; answers of other models keep their costs.
+            max_steps: as in `Image`; None means no limit.
             max_repeats: likewise.
             cost_limit: likewise.
-            progress: is told how far it is.
+            progress: receives progress reports.
 
         Raises:
             SessionNotFoundError: there is no such session in the log.
-            ConfigurationError: what is given cannot be; the message names the place.
+            ConfigurationError: an argument is not valid; the message names the place.
         """
         given = supposed(
             policies,
@@ -213,24 +213,24 @@ class Audit:
         session_id: str | None = None,
         progress: OnProgress | None = None,
     ) -> Statistics:
-        """Return how many turns, answers, calls and approvals there were, what they cost, and how long they took.
+        """Return the numbers of turns, answers, calls and approvals, their costs, and their durations.
 
-        Figures are those of the tables beside the log, a second behind it at the most while somebody writes it. Where
-        there are none, they are made for the purpose, which takes a while for a large log.
+        The figures come from the tables beside the log, which are at most a second behind while the log is written. If
+        there are none, temporary ones are made, which takes a while for a large log.
 
         Args:
-            by: what is told apart: "day" (of UTC), "model", "image", "tool" or "session"; None: nothing.
+            by: how to group: "day" (of UTC), "model", "image", "tool" or "session"; None: not at all.
             since: only what was recorded from then on.
             until: only what was recorded before.
             container_id: only the sessions in this container.
             image_id: only those of this image.
             session_id: only this one.
-            progress: told of progress while tables are made.
+            progress: receives progress reports while tables are made.
 
         Raises:
             InvalidInputError: a time has no zone.
             ProjectionFailedError: the log holds an event that cannot be projected.
-            StorageError: the log, or what follows from it, cannot be read.
+            StorageError: the log, or its tables, cannot be read.
         """
         selection = Selection(
             since=since, until=until, container_id=container_id, image_id=image_id, session_id=session_id
@@ -250,7 +250,7 @@ class Audit:
         family: bool = False,
         progress: OnProgress | None = None,
     ) -> Exported:
-        """Write the log, or these sessions with all that they need, to a file, as `export_log` does."""
+        """Write the log, or these sessions with all that they depend on, to a file, as `export_log` does."""
         log, keys = self._location.url, self._location.keys
         return export_log(
             log, to, sessions=sessions, redaction=redaction, feeds=feeds, family=family, keys=keys, progress=progress
@@ -263,17 +263,17 @@ class Audit:
         *,
         actors: ActorClasses = (),
     ) -> Verdict:
-        """Look at everything in the log, as it stands now, and at the tables beside it, as `verify_log` does.
+        """Check everything in the log, as it is now, and the tables beside it, as `verify_log` does.
 
         Raises:
-            CheckpointError: the checkpoint is none, is damaged, or is that of another log.
+            CheckpointError: it is not a checkpoint, is damaged, or is that of another log.
             StorageError: the log cannot be read to its end.
         """
         log, keys = self._location.url, self._location.keys
         return verify_log(log, keys=keys, checkpoint=checkpoint, actors=actors, progress=progress)
 
     def checkpoint(self, to: str | os.PathLike[str], progress: OnProgress | None = None) -> Checkpoint:
-        """Write where every stream and feed ends now to a file, which is there whole or not at all.
+        """Write the present ends of all streams and feeds to a file, which is complete or not there.
 
         Raises:
             ConfigurationError: the file cannot be written.
@@ -282,5 +282,5 @@ class Audit:
         return checkpoint_of(self._location.url, to, progress=progress)
 
     def close(self) -> None:
-        """Let go of the log. Idempotent."""
+        """Close the log. Idempotent."""
         self._log.close()

@@ -56,7 +56,7 @@ from reenact.domain.stream.events import (
 )
 
 LLMEvent: TypeAlias = StreamEvent
-"""What a driver may report through `on_event`."""
+"""An event that a driver may report through `on_event`."""
 
 __all__ = [
     "CATALOGUE",

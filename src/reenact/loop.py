@@ -1,4 +1,4 @@
-"""The public module of the agent loop, for whoever keeps the state of a conversation: `AgentRuntime`."""
+"""The public module of the agent loop, for programs that keep a conversation's state themselves: `AgentRuntime`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Has Ray run hosts: runtimes on one log in PostgreSQL, each behind a server, where and with what Ray says.
+"""Runs hosts on Ray: runtimes on one log in PostgreSQL, each behind a server; Ray decides where they run.
 
 Needs `reenact[ray]`, here and on the nodes of the cluster.
 """
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from reenact._runtime import Runtime
 
 ENDED_WITHIN = 60.0
-"""Seconds in which a host ends its turns and gives its shards to others."""
+"""Seconds in which a host must end its turns and hand over its shards."""
 PAUSE = 1.0
 """Seconds between two attempts to open a log that cannot be reached."""
 _log = logging.getLogger("reenact.ray")
@@ -32,20 +32,20 @@ def start(
     name: str = NAME,
     options: Mapping[str, object] | None = None,
 ) -> None:
-    """Have Ray run so many hosts, and start each again when it or its machine is gone; return when they serve.
+    """Start `nodes` hosts on Ray, which restarts a host when it or its machine fails; return when they serve.
 
-    Hosts of this name that run already are replaced, one after the other: each ends when a new one serves. So new code
-    and other settings come in without a pause. `ray.init` has connected this program to the cluster before.
-    `Runtime.connect("ray://head:10001")` reaches the hosts, or `ray://head:10001/name` those of a name.
+    Running hosts of this name are replaced one after the other: each ends when a new one serves. So new code and other
+    settings are deployed without a pause. This program must be connected to the cluster, with `ray.init`.
+    `Runtime.connect("ray://head:10001")` connects to the hosts, or `ray://head:10001/name` to those of a name.
 
     Args:
         open_runtime: returns the runtime of a host, in the process of that host: `Runtime.open("postgresql://…", …)`.
         nodes: how many hosts; Ray spreads them over its nodes.
-        name: tells hosts on one log from those on another one on the same cluster.
-        options: what Ray is told about each host, as to `ActorClass.options`: `{"num_cpus": 2, "resources": …}`.
+        name: distinguishes the hosts of several logs on the same cluster.
+        options: Ray's options for each host, as for `ActorClass.options`: `{"num_cpus": 2, "resources": …}`.
 
     Raises:
-        ConfigurationError: this program is not connected to Ray, or hosts cannot have that name or number.
+        ConfigurationError: this program is not connected to Ray, or the name or the number of hosts is not valid.
         MissingExtraError: the extra `ray` is not installed.
     """
     if nodes < 1:
@@ -67,7 +67,7 @@ def start(
 
 
 def stop(*, name: str = NAME) -> None:
-    """End the hosts of this name, one after the other. Turns that run end as interrupted; the log stays.
+    """Stop the hosts of this name, one after the other. Running turns end as interrupted; the log stays.
 
     Raises:
         ConfigurationError: this program is not connected to Ray.
@@ -79,11 +79,11 @@ def stop(*, name: str = NAME) -> None:
 
 
 class Host:
-    """The actor: a runtime and its server, in a process of Ray's."""
+    """The Ray actor: a runtime and its server, in a process of its own."""
 
     def __init__(self, open_runtime: Callable[[], Runtime], token: str) -> None:
-        """Open the runtime and serve it; wait for a database that cannot be reached, for Ray starts no second time."""
-        from reenact.server import Server  # noqa: PLC0415 - in the host alone
+        """Open the runtime and serve it; wait while the database cannot be reached, since Ray would not try again."""
+        from reenact.server import Server  # noqa: PLC0415 - needed only in the host
 
         self._token = token
         self._runtime = _opened(open_runtime)
@@ -95,11 +95,11 @@ class Host:
             raise
 
     def place(self) -> tuple[str, str]:
-        """Return the URL of the server, and the token that opens it."""
+        """Return the URL of the server, and its token."""
         return self._server.url, self._token
 
     def close(self) -> None:
-        """End well."""
+        """Stop the server and close the runtime."""
         self._server.stop()
         self._runtime.close()
 
@@ -139,6 +139,6 @@ def _begin(
 def _end(ray: ModuleType, host: Actor) -> None:
     try:
         ray.get(host.close.remote(), timeout=ENDED_WITHIN)
-    except ray.exceptions.RayError as error:  # others take its shards
+    except ray.exceptions.RayError as error:  # other hosts take over its shards
         _log.warning("a host is ended by force: %s", error)
     ray.kill(host)
