@@ -1,4 +1,4 @@
-"""The testing kit: kits for actors of your own, mocks of the model, servers of models on the loopback."""
+"""The testing kit: test kits for actors, mocks of the model, and fake model servers on the loopback."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ __all__ = [
 if not TYPE_CHECKING:
     __all__[:] = installed(__all__, {"hypothesis": "ReplayMachine"})
 
-# What is imported when it is first asked for: mocks need no test library, and a test run not all of this.
+# These names are imported on first use: mocks need no test library, and a test run needs only a part of them.
 __getattr__, __dir__ = lazy_names(
     __name__,
     {

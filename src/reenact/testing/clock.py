@@ -1,4 +1,4 @@
-"""A clock that stands still until a test moves it, ids that a test can foresee, and the wait for a condition."""
+"""A clock that advances only when a test says so, predictable ids, and a wait for a condition."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ _START = datetime(2030, 1, 1, tzinfo=UTC)
 
 
 class ManualClock:
-    """A clock to be given to `ActorSystem(clock=...)`: calling it tells the microseconds since 1970-01-01 UTC.
+    """A clock for `ActorSystem(clock=...)`; calling it returns the microseconds since 1970-01-01 UTC.
 
-    What has become due is done by whoever moves it, before the move returns. Safe to use from many threads.
+    Work that becomes due is done by the thread that moves the clock, before the move returns. Thread-safe.
     """
 
     def __init__(self, start: int | datetime = _START) -> None:
@@ -33,11 +33,11 @@ class ManualClock:
         return self._now
 
     def elapsed(self) -> int:
-        """Return the microseconds that have passed; they never go backwards, whatever the clock is set to."""
+        """Return the microseconds that have passed; `set` does not change them."""
         return self._elapsed
 
     def advance(self, seconds: float) -> None:
-        """Let time pass.
+        """Advance the clock by some seconds.
 
         Raises:
             ValueError: `seconds` is below zero; `set` puts the clock back.
@@ -51,16 +51,16 @@ class ManualClock:
         self._tell()
 
     def set(self, at: int | datetime) -> None:
-        """Set the clock, forward or back, as an administrator would: no time passes.
+        """Set the clock, forward or back, as an administrator would; no time passes.
 
-        As with a real clock, durable timers notice within a minute that they are due: `advance` afterwards.
+        As with a real clock, durable timers notice within a minute that they are due: call `advance` afterwards.
         """
         with self._lock:
             self._now = _microseconds(at)
         self._tell()
 
     def watch(self, callback: Callable[[], object]) -> Callable[[], None]:
-        """Have `callback` called after each move, by whoever moves the clock; what is returned ends that."""
+        """Call `callback` after each move, on the thread that moves the clock; return a function that ends this."""
         with self._lock:
             self._watchers = (*self._watchers, callback)
 
@@ -87,7 +87,7 @@ def _microseconds(at: int | datetime) -> int:
 
 
 class SequentialIds:
-    """Makes `prefix_0001`, `prefix_0002` and so on, counted for each prefix; to be given to `Runtime.open(ids=...)`."""
+    """Makes `prefix_0001`, `prefix_0002` and so on, counted for each prefix; for `Runtime.open(ids=...)`."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -107,10 +107,10 @@ _LONGEST = 0.02
 
 
 def wait_until(condition: Callable[[], T], timeout: float = 60.0, what: str = "a condition") -> T:
-    """Wait until the condition is true, and return what it returned; it is looked at again and again.
+    """Check the condition repeatedly until it is true, and return its value.
 
     Raises:
-        AssertionError: it was not true within `timeout` seconds; `what` says what was waited for.
+        AssertionError: it was not true within `timeout` seconds; `what` names it in the message.
     """
     nothing_happens = threading.Event()
     deadline = time.monotonic() + timeout

@@ -1,4 +1,4 @@
-"""The points at which a process may be killed, and what is guaranteed at each."""
+"""The points at which a process may be killed, and the guarantees at each."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from enum import Enum
 import msgspec
 
 OUTCOME = "tool-result"
-"""The event that says, in a session's stream, what came of a tool's call."""
+"""The event in a session's stream that records the outcome of a tool's call."""
 
 _NOTHING = "nothing of the command"
 _UNSENT = (
@@ -33,8 +33,8 @@ _BEHIND = "The next opening takes in what is missing, before it returns: the tab
 class CrashPoint(Enum):
     """A point at which a process may be killed: `ends` says when, `durable` what the log has then, `promised` the rest.
 
-    What is handed over, committed and published is a step of an actor, a few deltas of an answer, an acknowledgement
-    of a consumer, a row that takes the place of compacted ones: whatever makes something durable.
+    What is appended, committed and published is a step of an actor, some deltas of an answer, an acknowledgement of a
+    consumer, or a row that replaces compacted ones: every kind of write.
     """
 
     BEFORE_APPEND = (
@@ -114,11 +114,11 @@ class CrashPoint(Enum):
 
 
 class Crash(msgspec.Struct, frozen=True):
-    """The process is killed when it comes to the point for the `nth` time.
+    """A crash: the process is killed when it reaches the point for the `nth` time.
 
-    `of` counts only what concerns that name: the stored name of an event for points around appends and commits, the
-    name of a tool or function for those around effects. Around outcomes it is the event that tells the outcome,
-    `tool-result` if nothing else is said.
+    `of` counts only what has this name: the stored name of an event for points around appends and commits, the name of
+    a tool or function for those around effects. For points around outcomes it is the event with the outcome,
+    `tool-result` by default.
 
     Raises:
         TypeError: `point` is not a `CrashPoint`.
@@ -137,7 +137,7 @@ class Crash(msgspec.Struct, frozen=True):
 
     @property
     def counted(self) -> str | None:
-        """The name that is counted, None if all are."""
+        """The name that is counted, or None if all are."""
         is_outcome = self.point in {CrashPoint.BEFORE_OUTCOME, CrashPoint.AFTER_OUTCOME}
         return OUTCOME if self.of is None and is_outcome else self.of
 

@@ -1,7 +1,7 @@
-"""Runs programs in processes of their own that are killed, and collects what they had reported by then.
+"""Runs programs in processes of their own that are killed, and collects what they reported before.
 
-They are children of a fork server: a small process that has imported everything, has no threads, and forks. It serves
-the one that has started it, and ends with it; whoever it has forked by then is killed.
+The processes are children of a fork server: a small process that has imported everything, has no threads, and forks. It
+serves the process that started it, and ends with it; its children are killed then.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from reenact.domain.errors import InvalidInputError, RuntimeClosedError
 from reenact.testing.crash_points import Crash, CrashPoint
 
 Said: TypeAlias = list[Any]
-"""What a program has said at once, as JSON has it."""
+"""The words of one report of a program, as JSON values."""
 
 PATIENCE = 60.0
 """Seconds that a program may take."""
@@ -41,27 +41,27 @@ _SPAWNING = multiprocessing.get_context("spawn")
 
 
 class CrashReport(msgspec.Struct, frozen=True):
-    """What became of a program: what it had said, whether it was killed, and how often it came to the point if not."""
+    """The result of a program: its reports, whether it was killed, and how often it reached the point if it was not."""
 
     said: tuple[Said, ...]
     killed: bool
     reached: int = 0
 
     def told(self, what: str) -> list[Said]:
-        """Return what was said under this first word, without it."""
+        """Return the reports with this first word, without the word."""
         return [words[1:] for words in self.said if words[:1] == [what]]
 
 
 class CrashTest:
-    """Runs programs in children of a small process that has imported everything, so that one costs milliseconds.
+    """Runs programs in children of a small process that has imported everything, so that each starts in milliseconds.
 
-    A program is a function at the top of a module, `program(reporter, *arguments)`; it says what it was promised, with
-    `reporter.say(...)`, until it is killed. Its arguments must be such that `pickle` takes them. Use it as a context
-    manager, or `close` it: no program is left then. One program runs at a time.
+    A program is a function at the top level of a module, `program(reporter, *arguments)`; it reports what it was
+    promised with `reporter.say(...)`, until it is killed. `pickle` must be able to encode its arguments. Use a crash
+    test as a context manager, or `close` it, which ends its programs. One program runs at a time.
     """
 
     def __init__(self) -> None:
-        """Take note of nothing yet: the process is started when it is needed."""
+        """Make the crash test; the fork server is started at the first run."""
         self._lock = threading.Lock()
         self._server: SpawnProcess | None = None
         self._channel: Connection | None = None
@@ -76,20 +76,21 @@ class CrashTest:
         until: Callable[[Sequence[Said]], bool] | None = None,
         timeout: float = PATIENCE,
     ) -> CrashReport:
-        """Run the program until it is killed, and return what it had said.
+        """Run the program until it is killed, and return its reports.
 
         Args:
-            program: is given a `Reporter`, then the arguments.
-            arguments: the rest that it is given.
+            program: receives a `Reporter`, then the arguments.
+            arguments: the other arguments of the program.
             at: where it is killed.
             armed: whether points count from the beginning; if not, the program says from when on (`Reporter.arm`).
-            until: is shown all that was said whenever something is, and returns whether to kill the program now,
-                wherever it may be by then.
-            timeout: seconds after which it is killed and this fails.
+            until: receives all reports so far after each report, and returns whether to kill the program now, wherever
+                it may
+            be by then.
+            timeout: seconds after which the program is killed and this fails.
 
         Raises:
-            AssertionError: it has ended by itself, has raised something, or has not ended in time.
-            InvalidInputError: the program, or an argument, cannot be handed to another process.
+            AssertionError: the program ended by itself, raised an exception, or did not end in time.
+            InvalidInputError: the program, or an argument, cannot be sent to another process.
             TypeError: `at` is not a `Crash`.
         """
         report = self.run(program, *arguments, at=at, armed=armed, until=until, timeout=timeout)
@@ -107,11 +108,11 @@ class CrashTest:
         until: Callable[[Sequence[Said]], bool] | None = None,
         timeout: float = PATIENCE,
     ) -> CrashReport:
-        """Run the program until it is killed or ends by itself; the rest is as in `run_until_killed`.
+        """Run the program until it is killed or ends by itself; otherwise like `run_until_killed`.
 
         Raises:
-            AssertionError: it has raised something, or has not ended in time.
-            InvalidInputError: the program, or an argument, cannot be handed to another process.
+            AssertionError: the program raised an exception, or did not end in time.
+            InvalidInputError: the program, or an argument, cannot be sent to another process.
             TypeError: `at` is not a `Crash`.
         """
         _check_crash(at)
@@ -142,7 +143,7 @@ class CrashTest:
         return CrashReport(tuple(said), code == -signal.SIGKILL, int(ends.get("ended", "0")))
 
     def close(self) -> None:
-        """End the process and whatever it runs. Idempotent."""
+        """End the fork server and its programs. Idempotent."""
         self._closed = True
         with self._lock:
             if self._channel is not None and self._server is not None:
@@ -170,7 +171,7 @@ class CrashTest:
 
 @contextlib.contextmanager
 def _server_lives() -> Generator[None]:
-    """Say so if the process that forks does not."""
+    """Raise an `AssertionError` if the fork server has ended."""
     try:
         yield
     except (EOFError, OSError) as error:
@@ -180,14 +181,14 @@ def _server_lives() -> Generator[None]:
 def _hear(
     pipe: Connection, pid: int, until: Callable[[Sequence[Said]], bool] | None, deadline: float
 ) -> tuple[list[Said], dict[str, str]]:
-    """Return what is said through the pipe until nobody has its other end any more, and how the program ended."""
+    """Return the reports that arrive until the pipe's other end is closed, and how the program ended."""
     ends: dict[str, str] = {}
     said: list[Said] = []
     while pipe.poll(max(0.0, deadline - time.monotonic())):
         try:
             kind, what = msgspec.json.decode(pipe.recv_bytes())
         except (EOFError, OSError):
-            return said, ends  # what was cut off by the end was not said
+            return said, ends  # a report that the end cut off does not count
         if kind != "said":
             ends[kind] = str(what)
             continue
@@ -199,7 +200,7 @@ def _hear(
 
 
 def _kill(pid: int) -> None:
-    # It has not been waited for, so the number is still its own.
+    # It has not been waited for, so its process id is not reused.
     with contextlib.suppress(ProcessLookupError):
         os.kill(pid, signal.SIGKILL)
 
@@ -211,10 +212,10 @@ def _check_crash(at: object) -> None:
 
 
 def _pickled(program: Callable[..., object], arguments: tuple[object, ...]) -> bytes:
-    """Return the program and its arguments for another process.
+    """Return the program and its arguments as a pickle for another process.
 
     Raises:
-        InvalidInputError: it could not find them.
+        InvalidInputError: they cannot be pickled.
     """
     if not callable(program):
         raise InvalidInputError(f"{program!r} is not a program; give a function at the top of a module")
@@ -228,7 +229,7 @@ def _pickled(program: Callable[..., object], arguments: tuple[object, ...]) -> b
 
 
 def _path_to(program: Callable[..., object]) -> list[str]:
-    """Return where to look for modules, also for that of the program, however it was found here."""
+    """Return a module search path that also finds the program's module."""
     name: str = program.__module__
     file: str | None = getattr(sys.modules[name], "__file__", None)
     if file is None:
@@ -241,10 +242,10 @@ PRELOADED = ("reenact", "reenact._runtime", "reenact.testing.crashing", "reenact
 
 
 class Run(msgspec.Struct, frozen=True):
-    """The wish that a program be run in a child, which writes to the pipe that comes with it.
+    """A request to run a program in a child, which writes to the pipe that is sent with it.
 
-    `program` is a pickle of it and of its arguments, `path` where its module may be. After `patience` seconds the child
-    tells on standard error where it stands.
+    `program` is a pickle of it and of its arguments, `path` the search path for its module. After `patience` seconds
+    the child writes its stack to standard error.
     """
 
     program: bytes
@@ -255,7 +256,7 @@ class Run(msgspec.Struct, frozen=True):
 
 
 class Reporter:
-    """What a program is given: the way to tell what it was promised, and to say from when on points are counted."""
+    """The first argument of a program, with which it reports promises, and says from when on points are counted."""
 
     def __init__(self, pipe: Connection, arm: Callable[[], None], reach: Callable[[], None]) -> None:
         self._pipe = pipe
@@ -264,40 +265,40 @@ class Reporter:
         self._lock = threading.Lock()
 
     def say(self, *words: object) -> None:
-        """Tell something that has come true; behind it is the point `AFTER_REPLY`. Thread-safe.
+        """Report something that has become true; the point `AFTER_REPLY` follows. Thread-safe.
 
-        The words are what JSON holds, or structs and other values that msgspec makes JSON of.
+        The words are JSON values, or structs and other values that msgspec encodes as JSON.
         """
         self.write("said", words)
         self._reach()
 
     def arm(self) -> None:
-        """Count points from now on, if that was not done from the beginning (`armed=False`)."""
+        """Count points from now on, if they were not counted from the beginning (`armed=False`)."""
         self._arm()
 
     def write(self, kind: str, what: object) -> None:
-        """Write one message, all of it before anybody else's."""
+        """Write one message; messages of several threads are not mixed."""
         with self._lock:
             self._pipe.send_bytes(msgspec.json.encode((kind, what)))
 
 
 def serve(channel: Connection) -> None:
-    """Run programs until the other one has gone.
+    """Run programs until the channel is closed.
 
-    Each is answered with the id of the child, or with why there is none, and again, when the other one has heard the
-    child out, with how it has ended.
+    The answer to each request is the child's process id, or an error text, and, after the other side has read the
+    child's reports, its exit code.
     """
-    os.setsid()  # what a terminal interrupts is the test, which then ends this
+    os.setsid()  # an interrupt from the terminal reaches only the test, which then ends this process
     for name in PRELOADED:
         importlib.import_module(name)
-    gc.freeze()  # so that children do not copy every page to look for garbage
+    gc.freeze()  # so that garbage collection in a child does not copy every page
     with contextlib.suppress(EOFError, OSError):
         while True:
             run: Run = channel.recv()
             with Connection(recv_handle(channel), readable=False) as pipe:
                 try:
                     pid = _begin(run, pipe, channel)
-                except Exception:  # noqa: BLE001 - the other one's to know
+                except Exception:  # noqa: BLE001 - reported to the other side
                     channel.send(traceback.format_exc())
                     continue
             try:
@@ -323,7 +324,7 @@ def _begin(run: Run, pipe: Connection, channel: Connection) -> int:
         try:
             channel.close()
             _live(program, arguments, run, pipe)
-        except BaseException:  # noqa: BLE001 - the other one's to know, if the program did not get as far as to run
+        except BaseException:  # noqa: BLE001 - reported to the other side, if the program has not even started
             pipe.send_bytes(msgspec.json.encode(("failed", _what_was_raised())))
         finally:
             os._exit(1)
@@ -331,11 +332,11 @@ def _begin(run: Run, pipe: Connection, channel: Connection) -> int:
 
 
 def _what_was_raised() -> str:
-    return traceback.format_exc().encode(errors="backslashreplace").decode()  # JSON holds no half of a character
+    return traceback.format_exc().encode(errors="backslashreplace").decode()  # JSON cannot hold lone surrogates
 
 
 def _live(program: Callable[..., object], arguments: tuple[object, ...], run: Run, pipe: Connection) -> None:
-    """Run the program, in the child, and end with it."""
+    """Run the program in the child, and end the process."""
     from reenact.testing.crashing import Fuse, crash_at  # noqa: PLC0415 - in the child, where all is imported
 
     faulthandler.dump_traceback_later(run.patience)
@@ -351,7 +352,7 @@ def _live(program: Callable[..., object], arguments: tuple[object, ...], run: Ru
         )
         try:
             program(reporter, *arguments)
-        except BaseException:  # noqa: BLE001 - the other one's to know
+        except BaseException:  # noqa: BLE001 - reported to the other side
             reporter.write("failed", _what_was_raised())
         else:
             reporter.write("ended", 0 if fuse is None else fuse.reached)

@@ -1,7 +1,7 @@
-"""Kills the process at a point between a command and its last consequence, by wrapping what is there anyway.
+"""Kills the process at a point between a command and its last consequence, by wrapping existing functions.
 
-Nothing of this is in the runtime: while a `crash_at` is in force, writers that are opened have their store and their
-ways in wrapped, toolboxes their call, and what moves tables is listened to: connections of the read model, and engines.
+The runtime itself has no code for this: while a `crash_at` is active, the stores and submit functions of writers that
+are opened and the calls of toolboxes are wrapped, and so are the transactions of the read model and of engines.
 """
 
 from __future__ import annotations
@@ -41,10 +41,10 @@ _COMMIT = "COMMIT"
 
 
 class Fuse:
-    """Counts how often the point of a crash is reached, and ends the process when it is time. Thread-safe."""
+    """Counts how often the point of a crash is reached, and kills the process at the right time. Thread-safe."""
 
     def __init__(self, crash: Crash, *, armed: bool = True) -> None:
-        """Take the crash; it only counts what is reached when it is `armed`."""
+        """Set the crash; points are counted only while the fuse is `armed`."""
         self._crash = crash
         self._armed = armed
         self._lock = threading.Lock()
@@ -56,15 +56,15 @@ class Fuse:
         return self._reached
 
     def arm(self) -> None:
-        """Count from now on."""
+        """Count points from now on."""
         self._armed = True
 
     def disarm(self) -> None:
-        """Count no more."""
+        """Count no more points."""
         self._armed = False
 
     def reach(self, point: CrashPoint, names: Callable[[], Collection[str]] | None = None) -> None:
-        """Take note that a point is reached, by what bears these names; this may be the last thing that happens."""
+        """Count a point that is reached, by something with these names; kill the process if it is the crash's."""
         if not self._armed or point is not self._crash.point:
             return
         counted = self._crash.counted
@@ -79,7 +79,7 @@ class Fuse:
 def die() -> NoReturn:
     """End this process at once, as `kill -9` does."""
     os.kill(os.getpid(), signal.SIGKILL)
-    while True:  # until it arrives
+    while True:  # until the signal arrives
         signal.pause()
 
 
@@ -88,10 +88,10 @@ _in_force: list[Fuse] = []
 
 @contextmanager
 def crash_at(point: CrashPoint, nth: int = 1, *, of: str | None = None, armed: bool = True) -> Generator[Fuse]:
-    """Have this process killed when what is opened in the block comes to the point for the nth time.
+    """Kill this process when something that is opened in the block reaches the point for the nth time.
 
-    A `Runtime` or an `ActorSystem` has to be opened in the block; a log that is open already is left alone. See
-    `Crash` for what is counted. Yields what counts: with `armed=False` it begins when its `arm` is called.
+    A `Runtime` or an `ActorSystem` has to be opened in the block; a log that is open already is not affected. See
+    `Crash` for what is counted. Yields the counter: with `armed=False` it begins when its `arm` is called.
 
     Raises:
         ValueError: `nth` is below one.
@@ -118,10 +118,10 @@ def effect(function: Callable[P, R]) -> Callable[P, R]: ...
 
 
 def effect(function: Callable[P, object]) -> Callable[P, object]:
-    """Return the function, plain or a coroutine function, with the points before and behind an effect around it.
+    """Return the function, plain or a coroutine function, with the points before and after an effect around it.
 
-    It is for what actors of one's own do to the world; the tools of a runtime have these points by themselves. Where
-    no `crash_at` is in force it is the function.
+    It is for effects of your own actors; the tools of a runtime have these points already. While no `crash_at` is
+    active, the result behaves like the function.
     """
     name = getattr(function, "__name__", "effect")
 
@@ -151,7 +151,7 @@ def _reach(point: CrashPoint, name: str) -> None:
         fuse.reach(point, lambda: (name,))
 
 
-# The journal: what is handed over, what is committed, who is told.
+# The journal: submitted requests, commits, and their callbacks.
 
 
 def _opening(fuse: Fuse, begin: Callable[..., None]) -> Callable[..., None]:

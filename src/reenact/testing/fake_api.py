@@ -1,4 +1,4 @@
-"""A Messages API server on the loopback, for tests of everything that talks to the real one."""
+"""A Messages API server on the loopback, for tests of code that uses the real one."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _BYTES_PER_TOKEN = 4
 
 
 class FakeMessagesAPI(FakeServer[FakeReply]):
-    """Speaks the Messages API's wire protocol, streaming or not, and fails on demand.
+    """Serves the Messages API's wire protocol, streaming or not, and fails on demand.
 
     ```python
     with FakeMessagesAPI() as api:
@@ -30,12 +30,12 @@ class FakeMessagesAPI(FakeServer[FakeReply]):
         assert api.requests[0].body["messages"][0]["role"] == "user"
     ```
 
-    Requests that find the script empty get `default`, which may be a function of the request. One to count tokens is
-    answered with a number that grows with it, or with the refusal that is next in the script. With an `api_key`, any
-    other key is answered with 401; unless `strict` is False, so is whatever the API would refuse with 400, also a
-    thought that comes back otherwise than it was sent. The server lives on a thread of its own, from `start` (or the
-    `with` line) to `close`. `requests` are those that have come, `connections` how many have been opened, and
-    `hung_up` how many clients closed theirs in the middle of an answer.
+    Requests that find the script empty get `default`, which may be a function of the request. A request to count tokens
+    is answered with a number that grows with its size, or with the refusal that is next in the script. With an
+    `api_key`, any other key is answered with 401; unless `strict` is False, a request that the API would refuse is
+    answered with 400, and so is one with a thought that differs from the one that was sent. The server runs on a thread
+    of its own, from `start` (or the `with` line) to `close`. `requests` are the received requests, `connections` is the
+    number of opened connections, and `hung_up` the number of clients that closed theirs in the middle of an answer.
     """
 
     _made_of = FakeReply
@@ -70,7 +70,7 @@ class FakeMessagesAPI(FakeServer[FakeReply]):
         return refusal.body()
 
     def _altered(self, request: FakeRequest) -> FakeError | None:
-        """Return the refusal of a request in which a thought has been altered that was sent from here."""
+        """Return the refusal of a request with a changed copy of a thought that this server sent."""
         for number, message in enumerate(request.body["messages"]):
             for place, block in enumerate(blocks_of(message)):
                 known = self._thoughts.get(block.get("signature", ""))

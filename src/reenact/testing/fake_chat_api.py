@@ -1,4 +1,4 @@
-"""A server of Chat Completions and Responses on the loopback, for tests of everything that talks to a real one."""
+"""A server of Chat Completions and Responses on the loopback, for tests of code that uses a real one."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _ENCRYPTED = "reasoning.encrypted_content"
 
 
 class FakeChatAPI(FakeServer[FakeChatReply]):
-    """Speaks the Chat Completions dialect, and Responses, streaming or not, and fails on demand.
+    """Serves Chat Completions and Responses, streaming or not, and fails on demand.
 
     ```python
     with FakeChatAPI() as api:
@@ -26,9 +26,9 @@ class FakeChatAPI(FakeServer[FakeChatReply]):
         assert api.requests[0].body["messages"][0]["role"] == "user"
     ```
 
-    All else is as `FakeMessagesAPI` has it: the script, the `default`, the `api_key`, `requests` and the rest; but
-    without an `api_key` requests need none, as with a server of one's own. Unless `strict` is False, what OpenAI would
-    refuse is refused with 400. The `url` is what clients take as base URL.
+    The script, the `default`, the `api_key`, `requests` and the rest are as in `FakeMessagesAPI`, but without an
+    `api_key` requests need none, as with a server of one's own. Unless `strict` is False, a request that OpenAI would
+    refuse is answered with 400. The `url` is the base URL for clients.
     """
 
     _made_of = FakeChatReply
@@ -61,7 +61,7 @@ class FakeChatAPI(FakeServer[FakeChatReply]):
         return refusal_body(refusal)
 
     def _with_ids(self, reply: FakeChatReply) -> FakeChatReply:
-        """Return the reply, whose calls have ids that no call of this server had before, unless it says others."""
+        """Return the reply with ids for its calls that no call of this server had before, unless it has ids."""
         if reply.call_ids is not None:
             return reply
         first = self._calls + 1

@@ -1,4 +1,4 @@
-"""What the fake Chat API answers: a message of Chat Completions, whole or in chunks, and what is peculiar in them."""
+"""The replies of the fake Chat API: a message of Chat Completions, whole or in chunks, in several dialects."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ _FIRST_SERVER_ERROR = 500
 
 
 class FakeChatReply(Faults, frozen=True, kw_only=True):
-    """A message of the model, what is peculiar in how it is sent, and what goes wrong meanwhile.
+    """A message of the model, the dialect in which it is sent, and the faults while it is sent.
 
-    `text` is said in pieces, which `deltas` replaces; `thinking` comes first, a `refusal` after the text, and `tools`,
-    which are `(name, arguments)`, last. Arguments that are a text are sent as they are, valid or not. Whoever asks for
+    `text` is sent in pieces, which `deltas` replaces; `thinking` comes first, a `refusal` after the text, and `tools`,
+    which are `(name, arguments)`, last. Arguments that are a string are sent unchanged, valid or not. A request for
     Responses gets the same message, as items and their events.
     """
 
@@ -27,40 +27,40 @@ class FakeChatReply(Faults, frozen=True, kw_only=True):
     deltas: Sequence[str] | None = None
     thinking: str | None = None
     thinking_field: Literal["reasoning_content", "reasoning"] = "reasoning_content"
-    """Where the thoughts stand in Chat Completions, which depends on the server."""
+    """The field of thoughts in Chat Completions, which depends on the server."""
     refusal: str | None = None
     tools: Sequence[tuple[str, Mapping[str, object] | str]] = ()
     call_ids: Sequence[str | None] | None = None
-    """The ids of the calls in their order; None leaves one out. Unless they are given, no two calls have the same."""
+    """The ids of the calls in their order; None leaves one out. By default all calls have different ids."""
     indexes: Sequence[int | None] | None = None
-    """The places of the calls, by which chunks tell them apart; likewise."""
+    """The indexes of the calls, by which chunks tell them apart; None leaves one out. By default, from 0 on."""
     arguments: Literal["text", "object"] = "text"
-    """Whether the arguments of calls are a text, as they should be, or an object, which comes in one piece."""
+    """Whether the arguments of calls are a string, as they should be, or an object, which is sent in one piece."""
     calls_in: Literal["pieces", "interleaved", "whole", "together"] = "pieces"
-    """Send calls in pieces, one call after the other or all side by side; or whole, a chunk for each or for all."""
+    """Send calls in pieces, one call after the other or interleaved; or whole, one chunk for each or for all."""
     repeat_call_heads: bool = False
     """Send the id and the name of a call with each piece of its arguments."""
     null_content: bool = False
     """Send `content: null` in each chunk that has no text."""
     finish_reason: str | None = None
-    """Why the message ends; None: `tool_calls` if there are some, else `stop`."""
+    """The finish reason; None: `tool_calls` if there are some, else `stop`."""
     usage: Mapping[str, object] | None = MappingProxyType(
         {"prompt_tokens": 10, "completion_tokens": 5, "total_tokens": 15}
     )
-    """What was used, in the words of Chat Completions; None if the server never says."""
+    """The usage, with the names of Chat Completions; None if the server never sends it."""
     usage_in: Literal["own", "last", "each"] = "own"
-    """Send it in a chunk of its own, without choices, to who asks for it; or unasked in the last one, or in each."""
+    """Send it in a chunk of its own, without choices, if that is requested; or always in the last one, or in each."""
     done: bool = True
     """Send `[DONE]` at the end."""
     message_id: str = "fake"
     model: str | None = None
-    """The name to answer under, if it is another than that of the model that was asked."""
+    """The model's name in the answer, if it differs from the requested one."""
     error_type: str = "server_error"
     fails: bool = False
-    """Report the error of `error_after` as a response that failed, where Responses are asked for."""
+    """Report the error of `error_after` as a failed response, if Responses were requested."""
 
     def pieces(self) -> list[str]:
-        """Return the pieces in which the text is said."""
+        """Return the pieces in which the text is sent."""
         return pieces_of(self.text or "") if self.deltas is None else list(self.deltas)
 
     def content(self) -> str | None:
@@ -68,7 +68,7 @@ class FakeChatReply(Faults, frozen=True, kw_only=True):
         return self.text if self.deltas is None else "".join(self.deltas)
 
     def calls(self) -> list[Json]:
-        """Return the calls as the message has them."""
+        """Return the calls as they stand in the message."""
         ids = self.call_ids
         if ids is None:
             ids = [f"call_fake_{number}" for number, _ in enumerate(self.tools, 1)]
@@ -82,7 +82,7 @@ class FakeChatReply(Faults, frozen=True, kw_only=True):
         ]
 
     def completion(self, model: str) -> Json:
-        """Return the message as Chat Completions has it when it does not stream."""
+        """Return the message as Chat Completions sends it without streaming."""
         message: Json = {"role": "assistant", "content": self.content(), "refusal": self.refusal}
         if self.thinking is not None:
             message[self.thinking_field] = self.thinking
@@ -93,7 +93,7 @@ class FakeChatReply(Faults, frozen=True, kw_only=True):
         return {**self._head("chat.completion", model), "choices": [choice], **usage}
 
     def chunks(self, model: str, *, with_usage: bool) -> list[bytes]:
-        """Return the chunks of the stream, each as the bytes that go over the wire."""
+        """Return the chunks of the stream, each as the bytes to send."""
         head = self._head("chat.completion.chunk", model)
         beginning: Json = {"role": "assistant", "content": None if self.content() is None else ""}
         deltas = [beginning, *self._deltas(), {"content": None} if self.null_content else {}]
@@ -135,7 +135,7 @@ class FakeChatReply(Faults, frozen=True, kw_only=True):
             yield {**blank, "tool_calls": pieces}
 
     def _pieces_of_calls(self) -> Iterator[list[Json]]:
-        """Yield what each chunk has of the calls."""
+        """Yield the parts of calls for each chunk."""
         calls = self.calls()
         places = range(len(calls)) if self.indexes is None else self.indexes
         placed = [
@@ -175,12 +175,12 @@ class FakeChatReply(Faults, frozen=True, kw_only=True):
 
 
 def sse(data: str, event: str | None = None) -> str:
-    """Return an event of a stream."""
+    """Return a server-sent event."""
     return f"data: {data}\n\n" if event is None else f"event: {event}\ndata: {data}\n\n"
 
 
 def on_the_wire(events: Sequence[str], faults: Faults) -> list[bytes]:
-    """Return the events as bytes, with comments in between if there are to be pings."""
+    """Return the events as bytes, with comments between them if pings are wanted."""
     wire: list[str] = []
     for number, event in enumerate(events, 1):
         wire.append(event)
@@ -190,7 +190,7 @@ def on_the_wire(events: Sequence[str], faults: Faults) -> list[bytes]:
 
 
 def refusal_body(refusal: FakeError) -> Json:
-    """Return the body of a refusal as the Chat API has it."""
+    """Return the body of a refusal as the Chat API sends it."""
     if refusal.bare:
         return {"error": refusal.message}
     kind = refusal.type or ("server_error" if refusal.status >= _FIRST_SERVER_ERROR else "invalid_request_error")

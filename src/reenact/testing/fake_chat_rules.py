@@ -1,8 +1,8 @@
 """The rules by which OpenAI's API refuses a request, from its public documentation and its own words.
 
-Keys, the fields of a request and what excludes what among them, tools and schemas; and of the conversation, that each
-call is answered right behind it. What servers with the same dialect refuse besides is among them: arguments of calls
-that are not a JSON object.
+They cover keys, the fields of a request and the combinations that are not allowed, tools and schemas; and that each
+call of the conversation is answered right after it. They include a rule of other servers with the same dialect:
+arguments of calls must be a JSON object.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ RESPONSES = "/v1/responses"
 _NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 _IMAGE = re.compile(r"data:image/(png|jpeg|gif|webp);base64,(.+)", re.DOTALL)
 _REASONS = re.compile(r"(o\d|gpt-[5-9])")
-"""How the names of the models begin that think first, and take neither `max_tokens` nor a temperature."""
+"""The prefixes of the names of models that think first, and take neither `max_tokens` nor a temperature."""
 _OF_ALL = frozenset(
     {
         "model",
@@ -80,7 +80,7 @@ _OF_RESPONSES = _OF_ALL | {
 
 
 def refusal(path: str, headers: Mapping[str, str], body: Json, api_key: str | None) -> FakeError | None:
-    """Return why the API would not answer a request, or None if it would. Without an `api_key` none is needed."""
+    """Return the refusal of a request, or None if the API would answer it. Without an `api_key` none is needed."""
     given = headers.get("authorization", "").removeprefix("Bearer ").strip()
     if api_key is not None and given != api_key:
         return FakeError(401, message="Incorrect API key provided." if given else "You didn't provide an API key.")
@@ -162,7 +162,7 @@ def _wrong_tools(body: Json, functions: Sequence[object]) -> Iterator[str]:
 
 
 def _wrong_schema(where: str, named: object, field: str) -> Iterator[str]:
-    """Tell what is wrong with a schema, and with the name beside it."""
+    """Yield what is wrong with a schema, or with the name beside it."""
     if not is_mapping(named) or not _NAME.fullmatch(str(named.get("name", ""))):
         yield f"Invalid '{where}.name': string does not match pattern '^[a-zA-Z0-9_-]+$'."
         return
@@ -179,7 +179,7 @@ def _wrong_schema(where: str, named: object, field: str) -> Iterator[str]:
 
 
 def _is_strict(schema: object) -> bool:
-    """Return whether every object in it says all of its properties, and takes no other."""
+    """Return whether every object in the schema lists all of its properties, and allows no other."""
     if is_sequence(schema):
         return all(map(_is_strict, schema))
     if not is_mapping(schema):
@@ -278,7 +278,7 @@ _PARTS: dict[str, frozenset[str]] = {
     "assistant": _TEXT | {"refusal"},
     "tool": _TEXT,
 }
-"""What parts the content of a message may have, by its role."""
+"""The types of parts that the content of a message may have, by its role."""
 
 
 def _wrong_calls(messages: Sequence[Json]) -> Iterator[str]:

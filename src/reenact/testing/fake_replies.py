@@ -1,4 +1,4 @@
-"""What the fake Messages API answers, as a stream or whole; and what all fakes have: refusals, streams that fail."""
+"""The replies of the fake Messages API, streamed or whole; and the refusals and faults of all fakes."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any, Literal, TypeAlias
 
 import msgspec
 
-Json: TypeAlias = dict[str, Any]  # as users' tests look into it: requests[0].body["messages"][0]["role"]
+Json: TypeAlias = dict[str, Any]  # dynamic, for tests such as requests[0].body["messages"][0]["role"]
 
 _PIECE = 12
 _NAMES = {
@@ -25,33 +25,33 @@ _NAMES = {
 
 
 class Faults(msgspec.Struct, frozen=True, kw_only=True):
-    """What goes wrong while an answer is sent. Counts are of events of the stream; times are in seconds."""
+    """The faults while an answer is sent. Counts are of events of the stream; times are in seconds."""
 
     whole: bool = False
-    """Answer with the whole message at once, also who asked for a stream, as some proxies do."""
+    """Answer with the whole message at once, even if a stream was requested, as some proxies do."""
     delay: float = 0.0
-    """Wait so long before each event."""
+    """Wait this long before each event."""
     drop_after: int | None = None
-    """Break the connection after so many events."""
+    """Break the connection after this many events."""
     drop_mode: Literal["rst", "fin", "eof"] = "rst"
     """Break it with a reset, by closing it in the middle, or by a regular end of the body."""
     error_after: int | None = None
-    """Report an error in the stream after so many events, and end."""
+    """Report an error in the stream after this many events, and end."""
     error_type: str = "overloaded_error"
     stall_after: int | None = None
-    """Fall silent after so many events, until the client hangs up."""
+    """Send nothing after this many events, until the client hangs up."""
     ping_every: int | None = None
-    """Send something that says nothing after every so many events."""
+    """Send a ping after every so many events."""
     chunk_size: int | None = None
-    """Cut the body into chunks of so many bytes, through events and characters."""
+    """Split the body into chunks of this many bytes, also within events and characters."""
     line_end: Literal["\n", "\r\n"] = "\n"
 
 
 class FakeReply(Faults, frozen=True, kw_only=True):
-    """A message, and what goes wrong while it is sent. Counts are of events of the stream; times are in seconds.
+    """A message, and the faults while it is sent. Counts are of events of the stream; times are in seconds.
 
-    `text` is said in pieces, which `deltas` replaces; `thinking` comes first, `tools` are `(name, input)` and come
-    last. `content` gives the blocks themselves, as the API has them, instead of all of these.
+    `text` is sent in pieces, which `deltas` replaces; `thinking` comes first, `tools` are `(name, input)` and come
+    last. `content` replaces all of these by the blocks themselves, in the API's form.
     """
 
     text: str | None = "Hello from the fake API!"
@@ -63,13 +63,13 @@ class FakeReply(Faults, frozen=True, kw_only=True):
     stop_reason: str | None = "end_turn"
     stop_sequence: str | None = None
     stop_details: Mapping[str, object] | None = None
-    """Why a refusal refuses: `type`, `category`, `explanation`."""
+    """The details of a refusal: `type`, `category`, `explanation`."""
     usage: Mapping[str, object] = MappingProxyType({"input_tokens": 10, "output_tokens": 5})
     message_id: str = "msg_fake"
     model: str | None = None
-    """The name to answer under, if it is another than that of the model that was asked."""
+    """The model's name in the answer, if it differs from the requested one."""
     container: Mapping[str, object] | None = None
-    """Where code was run for the message: an `id`, and when it `expires_at`."""
+    """The container in which code was run for the message: an `id`, and when it `expires_at`."""
     repeat_message_start: bool = False
 
     def blocks(self) -> list[Json]:
@@ -87,7 +87,7 @@ class FakeReply(Faults, frozen=True, kw_only=True):
         return blocks
 
     def message(self, model: str) -> Json:
-        """Return the message as the API sends it when it does not stream."""
+        """Return the message as the API sends it without streaming."""
         return {
             "id": self.message_id,
             "type": "message",
@@ -99,7 +99,7 @@ class FakeReply(Faults, frozen=True, kw_only=True):
         }
 
     def events(self, model: str) -> list[bytes]:
-        """Return the events of the stream, each as the bytes that go over the wire."""
+        """Return the events of the stream, each as the bytes to send."""
         unended: Json = dict.fromkeys(("stop_reason", "stop_sequence", "stop_details"))
         beginning: Json = {"content": [], **unended, "usage": {**self.usage, "output_tokens": 1}}
         start: Json = {"type": "message_start", "message": {**self.message(model), **beginning}}
@@ -166,11 +166,11 @@ class FakeReply(Faults, frozen=True, kw_only=True):
 
 
 class FakeError(msgspec.Struct, frozen=True):
-    """A refusal: the request is answered with this status, and with the type that belongs to it if none is given.
+    """A refusal: the request is answered with this status and error type, by default the type for the status.
 
-    `retry_after` (seconds, or any text) and `should_retry` become headers; `content_type` is that of the body, JSON.
-    Only `FakeChatAPI` has a `code` beside the type, and can be `bare`: the error is its message and nothing else, as
-    some servers have it.
+    `retry_after` (seconds, or any text) and `should_retry` become headers; `content_type` is that of the body, which is
+    JSON. Only `FakeChatAPI` sends a `code` beside the type, and can be `bare`: the error is the message alone, as some
+    servers send it.
     """
 
     status: int
@@ -183,12 +183,12 @@ class FakeError(msgspec.Struct, frozen=True):
     bare: bool = False
 
     def body(self) -> Json:
-        """Return the answer's body as the Messages API has it."""
+        """Return the answer's body as the Messages API sends it."""
         kind = self.type or _NAMES.get(self.status, "api_error")
         return {"type": "error", "error": {"type": kind, "message": self.message}}
 
     def headers(self) -> dict[str, str]:
-        """Return the answer's own headers."""
+        """Return the answer's additional headers."""
         headers: dict[str, str] = {}
         if self.retry_after is not None:
             headers["retry-after"] = str(self.retry_after)
@@ -198,5 +198,5 @@ class FakeError(msgspec.Struct, frozen=True):
 
 
 def pieces_of(text: str) -> list[str]:
-    """Return the text cut as a stream has it."""
+    """Return the text in pieces, as a stream sends it."""
     return [text[start : start + _PIECE] for start in range(0, len(text), _PIECE)]

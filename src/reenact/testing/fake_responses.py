@@ -1,4 +1,4 @@
-"""The fake Chat API's replies as Responses: the response, whole, and the events in which it streams."""
+"""The fake Chat API's replies as Responses: the whole response, and the events of its stream."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ _USED = {
     "prompt_tokens_details": "input_tokens_details",
     "completion_tokens_details": "output_tokens_details",
 }
-"""What Responses call what Chat Completions count."""
+"""The names in Responses of counts in Chat Completions."""
 
 
 def response(reply: FakeChatReply, model: str, *, encrypted: bool = False) -> Json:
-    """Return the response as it is when it has ended; thoughts are `encrypted`, too, for who asks for that."""
+    """Return the response as it is at its end, with `encrypted` thoughts as well if they were requested."""
     why = _CUT.get(reply.finish_reason or "")
     usage = None if reply.usage is None else {_USED.get(name, name): value for name, value in reply.usage.items()}
     return {
@@ -39,7 +39,7 @@ def response(reply: FakeChatReply, model: str, *, encrypted: bool = False) -> Js
 
 
 def response_events(reply: FakeChatReply, model: str, *, encrypted: bool = False) -> list[bytes]:
-    """Return the events of the stream, each as the bytes that go over the wire."""
+    """Return the events of the stream, each as the bytes to send."""
     whole = response(reply, model, encrypted=encrypted)
     begun: Json = {**whole, "status": "in_progress", "incomplete_details": None, "output": [], "usage": None}
     events: list[Json] = [{"type": f"response.{state}", "response": begun} for state in ("created", "in_progress")]

@@ -1,8 +1,8 @@
 """The rules by which the Messages API refuses a request, from its public documentation (platform.claude.com).
 
-Keys and headers, the fields of a request and what excludes what among them, tools, cache breakpoints; and of the
-conversation: "Handle tool calls", "Stop reasons and fallback", "Programmatic tool calling", "Thinking", "Errors",
-"Vision". Messages of one side in a row count as one, as they do there.
+They cover keys and headers, the fields of a request and the combinations that are not allowed, tools, and cache
+breakpoints; and of the conversation: "Handle tool calls", "Stop reasons and fallback", "Programmatic tool calling",
+"Thinking", "Errors", "Vision". Consecutive messages of one side count as one, as they do at the API.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ _TAKES_PREFILL = re.compile(r"(?!claude-)|claude-(\d|instant|opus-3|(opus|sonnet
 
 
 def blocks_of(message: Json) -> list[Json]:
-    """Return a message's content as blocks; a text alone is short for one."""
+    """Return a message's content as blocks; a string stands for one text block."""
     content = message.get("content", [])
     return [{"type": "text", "text": content}] if isinstance(content, str) else list(content)
 
 
 def wrong_turns(body: Json) -> Iterator[str]:
-    """Tell what the API would complain of in the conversation that the request holds."""
+    """Yield the API's complaints about the conversation in the request."""
     turns = _merged(body["messages"])
     if not turns:
         yield "messages: at least one message is required"
@@ -111,7 +111,7 @@ def _is_base64(data: object) -> bool:
 
 
 def _is_result(block: Json) -> bool:
-    """Return whether it is a result; what a failure says is text, and there is some."""
+    """Return whether it is a valid result; that of a failure must be text, and not empty."""
     content, failed = block.get("content", ""), block.get("is_error", False)
     if not block.get("tool_use_id"):
         return False
@@ -165,7 +165,7 @@ def _wrong_calls(turns: list[_Turn]) -> Iterator[str]:
 
 
 def _wrong_server_calls(turns: list[_Turn], *, has_container: bool) -> Iterator[str]:
-    """Follow the API's own calls: each is finished in the model's turn, which ends when the user says something."""
+    """Check the API's own calls: each must be finished in the model's turn, which the user's next message ends."""
     running: dict[str, bool] = {}
     seen: set[str] = set()
     for number, (role, blocks) in enumerate(turns):
@@ -258,7 +258,7 @@ _NO_MANUAL = re.compile(r"claude-((fable|opus|sonnet|haiku)-[5-9]|mythos-[5-9]|o
 
 
 def refusal(headers: Mapping[str, str], body: Json, api_key: str | None, *, counting: bool = False) -> FakeError | None:
-    """Return why the API would not answer a request, or None if it would. Without an `api_key` any one will do.
+    """Return the refusal of a request, or None if the API would answer it. Without an `api_key` any key is accepted.
 
     With `counting` it is a request to count the tokens of another, which has fewer fields.
     """

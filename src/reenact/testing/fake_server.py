@@ -1,4 +1,4 @@
-"""An HTTP server on the loopback that answers by a script and fails on demand: what all fake APIs have in common."""
+"""The base of all fake APIs: an HTTP server on the loopback that answers by a script and fails on demand."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _KEYS = frozenset({"x-api-key", "authorization"})
 
 
 class FakeRequest(msgspec.Struct, frozen=True):
-    """A request that was received. The API key is not in the headers."""
+    """A received request. Its headers do not include the API key."""
 
     path: str
     headers: dict[str, str]
@@ -37,7 +37,7 @@ class FakeRequest(msgspec.Struct, frozen=True):
 
     @property
     def system(self) -> str | None:
-        """The system prompt as text, whether it came as text, as blocks, or as messages of their own."""
+        """The system prompt as text, whether it was sent as text, as blocks, or as separate messages."""
         system: str | list[Json] | None = self.body.get("system", self.body.get("instructions"))
         if system is not None:
             return _text(system)
@@ -51,7 +51,7 @@ def _text(content: str | list[Json]) -> str:
 
 
 class Streamed(msgspec.Struct, frozen=True):
-    """An answer that streams: its events as they go over the wire, the one that reports a failure, and what fails."""
+    """A streamed answer: its events as bytes, the event that reports a failure, and the faults."""
 
     events: Sequence[bytes]
     failure: bytes
@@ -65,14 +65,14 @@ class _ClientHungUpError(Exception):
 class FakeServer(ABC, Generic[Reply]):
     """Answers requests by a script, on a thread of its own, from `start` (or the `with` line) to `close`.
 
-    `requests` are those that have come, `connections` how many have been opened, and `hung_up` how many clients closed
-    theirs in the middle of an answer.
+    `requests` are the received requests, `connections` is the number of opened connections, and `hung_up` the number of
+    clients that closed theirs in the middle of an answer.
     """
 
     _made_of: type[Reply]
     """The class of the replies."""
     _path: ClassVar[str] = ""
-    """What of the paths belongs to the address."""
+    """The part of the request paths that belongs to the base URL."""
 
     def __init__(
         self,
@@ -96,14 +96,14 @@ class FakeServer(ABC, Generic[Reply]):
 
     @abstractmethod
     def _reply_to(self, request: FakeRequest, headers: dict[str, str]) -> Streamed | FakeError | Json:
-        """Return what the request is answered with; the `headers` have the key, too."""
+        """Return the answer to the request; the `headers` include the key."""
 
     @abstractmethod
     def _body_of(self, refusal: FakeError) -> Json:
-        """Return the body of a refusal, as this API has it."""
+        """Return the body of a refusal, as this API sends it."""
 
     def reply(self, text: str | UnsetType | None = UNSET, **fields: object) -> None:
-        """Answer one more request with a reply of these fields; `text=None` is one that says nothing."""
+        """Answer one more request with a reply of these fields; `text=None` makes one without text."""
         self.script([made(self._made_of, **(fields if text is UNSET else {"text": text, **fields}))])
 
     def error(
@@ -121,21 +121,21 @@ class FakeServer(ABC, Generic[Reply]):
         self.script([FakeError(status, type, message, retry_after, should_retry, code=code, bare=bare)])
 
     def script(self, replies: Iterable[Reply | FakeError]) -> None:
-        """Answer the next requests with these, in order, after what was scripted before."""
+        """Answer the next requests with these, in order, after those that were scripted before."""
         self._script.extend(replies)
 
     def wait_for_requests(self, count: int, timeout: float = 10.0) -> bool:
-        """Wait until so many requests have come; return whether they have in time."""
+        """Wait until this many requests have arrived; return whether they have in time."""
         with self._changed:
             return self._changed.wait_for(lambda: len(self.requests) >= count, timeout)
 
     def wait_for_hang_up(self, count: int = 1, timeout: float = 10.0) -> bool:
-        """Wait until a client has closed its connection in the middle of an answer; return whether it has in time."""
+        """Wait until this many clients have hung up in the middle of an answer; return whether they have in time."""
         with self._changed:
             return self._changed.wait_for(lambda: self.hung_up >= count, timeout)
 
     def start(self) -> Self:
-        """Listen on a free port of the loopback; `url` tells which."""
+        """Listen on a free port of the loopback, which is then in `url`."""
         with self._changed:
             self._thread.start()
             if not self._changed.wait_for(lambda: self.url, _START_SECONDS):
@@ -226,14 +226,14 @@ class FakeServer(ABC, Generic[Reply]):
         await _send_json(writer, refusal.status, self._body_of(refusal), headers)
 
     def _next(self, request: FakeRequest) -> Reply | FakeError:
-        """Return what is next in the script, or else the default."""
+        """Return the next reply in the script, or else the default."""
         if self._script:
             return self._script.popleft()
         return self._default(request) if callable(self._default) else self._default
 
 
 class _Stream:
-    """Sends a stream of events, and fails as it says."""
+    """Sends a stream of events, with its faults."""
 
     def __init__(self, answer: Streamed, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._answer = answer
@@ -242,7 +242,7 @@ class _Stream:
         self._writer = writer
 
     async def send(self) -> None:
-        """Send it to its end, or to where it fails."""
+        """Send the stream to its end, or up to its fault."""
         headers = {"content-type": "text/event-stream; charset=utf-8", "transfer-encoding": "chunked"}
         self._writer.write(_head(HTTPStatus.OK, headers))
         hang_up = asyncio.ensure_future(self._reader.read(1))
@@ -262,7 +262,7 @@ class _Stream:
             await asyncio.wait({hang_up})
 
     async def _failed(self, number: int, hang_up: asyncio.Future[bytes]) -> bool:
-        """Fail if it is time to; return whether the stream is over."""
+        """Cause the fault that is due before this event, if any; return whether the stream is over."""
         faults = self._faults
         if number == faults.stall_after:
             await hang_up
@@ -292,7 +292,7 @@ class _Stream:
 
 
 async def _read_request(reader: asyncio.StreamReader) -> tuple[str, dict[str, str], bytes] | None:
-    """Return path, headers and body of the next request on the connection, None if there is none."""
+    """Return path, headers and body of the next request on the connection, or None if there is none."""
     try:
         head = await reader.readuntil(b"\r\n\r\n")
     except asyncio.IncompleteReadError:

@@ -1,4 +1,4 @@
-"""A journal that fails when a test wants it to: full, slow, overtaken by another writer, gone in a crash, or torn."""
+"""A journal that fails when a test wants it to: full, slow, overtaken by another writer, crashed, or torn."""
 
 from __future__ import annotations
 
@@ -37,11 +37,11 @@ S = TypeVar("S")
 def torn_copy(log: str | os.PathLike[str], directory: str | os.PathLike[str], *, lose: int = 0) -> Path:
     """Copy an open log into a new directory as a crash would leave it, without the last bytes that were written.
 
-    The last `lose` bytes of its write-ahead log are missing (with 0, all is there: only the process has ended). Opened,
-    the copy holds whole transactions, from the first one on. Nothing may be written to the log meanwhile.
+    The last `lose` bytes of its write-ahead log are missing (with 0, all of it is there: only the process has ended).
+    When opened, the copy holds whole transactions, from the first one on. The log must not be written meanwhile.
 
     Raises:
-        FileExistsError: the directory is there already.
+        FileExistsError: the directory exists already.
         ValueError: `lose` is below zero.
     """
     if lose < 0:
@@ -58,7 +58,7 @@ def torn_copy(log: str | os.PathLike[str], directory: str | os.PathLike[str], *,
 
 
 def _passed(method: Callable[Concatenate[S, P], R]) -> Callable[Concatenate[FaultyJournal, P], R]:
-    """Return the method of the same name of the journal behind, or what raises a TypeError if that has none."""
+    """Return a method that calls the wrapped journal's method of this name, or raises a TypeError if that has none."""
     name = method.__name__
 
     @wraps(method)
@@ -72,11 +72,11 @@ def _passed(method: Callable[Concatenate[S, P], R]) -> Callable[Concatenate[Faul
 
 
 PATIENCE = 60.0
-"""Seconds that something is waited for which should come at once."""
+"""Seconds to wait for something that should happen at once."""
 
 
 class CrashedError(StorageError):
-    """The process has crashed, as far as whoever uses this journal can tell."""
+    """The process has crashed, as users of this journal see it."""
 
     code = "crashed"
 
@@ -87,7 +87,7 @@ class _Crash(Enum):
 
 
 class _Overtaken(NamedTuple):
-    """Another writer has been faster, with these events."""
+    """Another writer has recorded these events first."""
 
     events: tuple[object, ...]
 
@@ -101,13 +101,13 @@ class _Held(NamedTuple):
 
 
 class FaultyJournal:
-    """Hands everything on to a journal, and lets go wrong what it was told to.
+    """Passes all calls on to a journal, with the faults that a test asks for.
 
-    It keeps the promise of `Journal` in every trouble: what is refused was not recorded, steps of one stream take
-    effect in their order, and behind a refused one nothing of its stream does until `recover`. Faults that are asked
-    for one after the other happen to one write each, in this order. A write is an append, or whatever else a journal
-    with feeds makes durable. Closing it closes the journal. The promises of `FeedJournal` and
-    `ChainedJournal` it keeps if the `journal` behind it does; if not, each of their methods raises a TypeError.
+    It keeps the contract of `Journal` in every fault: a refused step was not recorded, steps of one stream take effect
+    in order, and after a refused one no step of its stream does until `recover`. Faults that are asked for one after
+    the other happen to one write each, in this order. A write is an append, or another operation that makes something
+    durable. Closing it closes the wrapped journal. It keeps the contracts of `FeedJournal` and `ChainedJournal` if the
+    `journal` does; if not, each of their methods raises a TypeError.
     """
 
     def __init__(self, journal: Journal) -> None:
@@ -138,15 +138,15 @@ class FaultyJournal:
     # Faults.
 
     def fail_next(self, error: Exception) -> None:
-        """Have the next write fail with this error."""
+        """Let the next write fail with this error."""
         self._plan(error)
 
     def conflict_next(self, *events: object) -> None:
-        """Have another writer overtake the next append that has events: with these, or with what is gone again."""
+        """Let another writer overtake the next append that has events: with these, or with none that is kept."""
         self._plan(_Overtaken(events))
 
     def overtake(self, stream: str, *events: object) -> Outcome:
-        """Have another writer add these events to the stream, now, and return what became of that."""
+        """Let another writer append these events to the stream now, and return the outcome."""
         history = self.journal.read(stream)
         last = history[-1] if history else None
         outcomes: SimpleQueue[Outcome] = SimpleQueue()
@@ -164,7 +164,7 @@ class FaultyJournal:
         self._plan(_Crash.AFTER)
 
     def disk_full(self) -> None:
-        """Have every write fail for want of space, until there is `space_again`."""
+        """Let every write fail for lack of space, until `space_again` is called."""
         with self._changed:
             self._full = True
 
@@ -174,7 +174,7 @@ class FaultyJournal:
             self._full = False
 
     def calm(self) -> None:
-        """Let nothing go wrong any more: faults that have not happened are off, and nothing is held."""
+        """End all faults: planned ones are cancelled, and held appends go on."""
         with self._changed:
             self._faults.clear()
             self._full = False
@@ -183,14 +183,14 @@ class FaultyJournal:
     # Slowness.
 
     def hold(self) -> None:
-        """Be slow: keep every append under way, until it is released."""
+        """Be slow: hold every append until it is released."""
         with self._changed:
             self._holds = True
 
     def release(self, count: int | None = None) -> int:
-        """Let so many appends that are held go on, the oldest first, or let all go on and hold none any more.
+        """Release this many held appends, the oldest first; by default release all, and hold none any more.
 
-        Returns how many there were.
+        Returns how many were released.
         """
         with self._changed:
             if count is None:
@@ -213,10 +213,10 @@ class FaultyJournal:
             return tuple(held.step for held in self._held)
 
     def wait_until_held(self, count: int = 1) -> None:
-        """Wait until so many appends are held.
+        """Wait until this many appends are held.
 
         Raises:
-            AssertionError: they did not come.
+            AssertionError: there are fewer after the longest wait.
         """
         with self._changed:
             if not self._changed.wait_for(lambda: len(self._held) >= count, timeout=PATIENCE):
@@ -230,7 +230,7 @@ class FaultyJournal:
 
     @property
     def handed_over(self) -> int:
-        """How many appends there were, whatever became of them."""
+        """How many appends there were, whatever their outcomes."""
         with self._changed:
             return self._handed_over
 
@@ -247,10 +247,10 @@ class FaultyJournal:
     # Crashes.
 
     def crash(self) -> None:
-        """Lose what is not written: whatever is under way, and comes later, fails with a `CrashedError`.
+        """Crash: pending and later writes fail with a `CrashedError`.
 
-        To whoever uses the journal its process has ended; what it does yet leaves no trace. It can be closed in
-        peace, and its successor begins after `come_back`.
+        For users of the journal its process has ended; nothing they do has an effect any more. It can be closed
+        normally, and its successor begins after `come_back`.
         """
         with self._changed:
             self._crashed = True
@@ -260,11 +260,11 @@ class FaultyJournal:
 
     @property
     def crashed(self) -> bool:
-        """Whether there was a crash that it has not come back from."""
+        """Whether it has crashed, and has not come back."""
         return self._crashed
 
     def come_back(self) -> None:
-        """Serve the next process, after a crash, with what was written before; faults that did not happen are off."""
+        """Serve the next process, after a crash, with what was written before; planned faults are cancelled."""
         self.wait_until_settled()
         with self._changed:
             self._crashed = False
@@ -274,18 +274,18 @@ class FaultyJournal:
         """Copy the SQLite log as a loss of power may leave it, `lose` bytes short; see `torn_copy`.
 
         Raises:
-            TypeError: the journal keeps no file.
+            TypeError: the journal has no file.
         """
         path: str | None = getattr(self.journal, "path", None)
         if path is None:
             raise TypeError(f"{type(self.journal).__name__} keeps no file that could be torn")
         return torn_copy(path, directory, lose=lose)
 
-    # The promise of a journal.
+    # The methods of a journal.
 
     @property
     def codec(self) -> EventCodec | None:
-        """What the journal behind this one encodes events with, if it says so; for `ActorSystem(codec=...)`."""
+        """The codec of the wrapped journal, if it has one; for `ActorSystem(codec=...)`."""
         codec: EventCodec | None = getattr(self.journal, "codec", None)
         return codec
 
@@ -313,7 +313,7 @@ class FaultyJournal:
     read_until = _passed(ChainedJournal.read_until)
 
     def append(self, step: Append, done: Done) -> None:
-        """Make the step durable, unless something is to go wrong."""
+        """Make the step durable, unless a fault is due."""
         with self._changed:
             if self._crashed:
                 raise _crashed()
@@ -325,7 +325,7 @@ class FaultyJournal:
                 self._begin(step, done)
 
     def recover(self, stream: str, *, after: int = -1) -> list[Recorded]:
-        """Wait for what is under way, and accept steps of the stream again.
+        """Wait for pending steps, and accept steps of the stream again.
 
         Raises:
             CrashedError: it has crashed.
@@ -340,34 +340,34 @@ class FaultyJournal:
         return recorded
 
     def acknowledge(self, marks: Sequence[Mark], done: Done) -> None:
-        """Record how far consumers have come, unless something is to go wrong.
+        """Record the positions of consumers, unless a fault is due.
 
         Raises:
             CrashedError: it has crashed.
         """
         with self._changed:
             error, crashes = self._next_of_a_write()
-            # In the place of what fails goes what says nothing, so that the outcome comes from the right thread.
+            # A failing write is replaced by an empty one, so that the outcome is reported on the right thread.
             write = partial(self._acknowledge, marks if error is None else ())
             self._pass_on(write, partial(self._hear, None, done, error, crashes))
 
     def forget_marks(self, *, before: int, keep: Collection[tuple[str, str]] = ()) -> int:
-        """Delete the marks that were last said before that time, unless something is to go wrong."""
+        """Delete the marks that were last set before that time, unless a fault is due."""
         with self._writing():
             return self._forget_marks(before=before, keep=keep)
 
     def forget_requests(self, *, before: int) -> int:
-        """Delete what took effect before that time, unless something is to go wrong."""
+        """Delete the requests that took effect before that time, unless a fault is due."""
         with self._writing():
             return self._forget_requests(before=before)
 
     def replace_feed(self, topic: str, first_cursor: int, last_cursor: int, segments: Sequence[Segment]) -> None:
-        """Put one row in place of others, unless something is to go wrong."""
+        """Replace rows of a feed by one row, unless a fault is due."""
         with self._writing():
             self._replace_feed(topic, first_cursor, last_cursor, segments)
 
     def close(self) -> None:
-        """Let what is held go on, and close the journal."""
+        """Release the held appends, and close the journal."""
         self.release()
         self.journal.close()
 
@@ -377,7 +377,7 @@ class FaultyJournal:
     def __exit__(self, *exc: object) -> None:
         self.close()
 
-    # How an append fares; the lock is held, so that steps keep their order.
+    # The handling of an append; the lock is held, so that steps keep their order.
 
     def _plan(self, fault: _Fault) -> None:
         with self._changed:
@@ -387,8 +387,8 @@ class FaultyJournal:
         error = self._refusal(step)
         if error is not None:
             self._fenced.setdefault(step.stream, error)
-            # In the place of the step goes one that says nothing, so that its outcome comes in order and from the
-            # thread from which outcomes come.
+            # A failing step is replaced by an empty one, so that its outcome is reported in order and on the right
+            # thread.
             self._hand_over(Append(step.stream, None, step.recorded_at), done, error)
             return
         fault = self._next_fault(step)
@@ -407,7 +407,7 @@ class FaultyJournal:
             self._hand_over(step, done)
 
     def _refusal(self, step: Append) -> Exception | None:
-        """Return why nothing at all is recorded now."""
+        """Return the error because of which the step cannot be recorded now, or None."""
         if self._crashed:
             return _crashed()
         earlier = self._fenced.get(step.stream)
@@ -425,7 +425,7 @@ class FaultyJournal:
         return self._faults.popleft()
 
     def _next_of_a_write(self) -> tuple[Exception | None, bool]:
-        """Return why a write that is not an append fails, and whether there is a crash once it is written.
+        """Return the error of a write that is not an append, and whether to crash after it.
 
         Raises:
             CrashedError: it has crashed.

@@ -1,4 +1,4 @@
-"""Given events, when a command, then events: tests of an event-sourced actor that also prove what it must never do."""
+"""Tests of event-sourced actors in the form given events, when a command, then events; also checks their invariants."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _NOTHING = "nothing"
 
 
 class Result(Generic[State, Command, Event]):
-    """What came of a step, with words to say what was expected of it; each returns the result, to be gone on with."""
+    """The result of a step, with methods that check expectations; each returns the result, for chained calls."""
 
     def __init__(
         self,
@@ -51,7 +51,7 @@ class Result(Generic[State, Command, Event]):
         """Expect exactly these events, in this order.
 
         Raises:
-            AssertionError: others came, or a refusal.
+            AssertionError: there were other events, or a refusal.
         """
         if self.refusal is not None:
             raise AssertionError(f"{self._step}: refused with {self.refusal!r}, not {_list(events)}") from self.refusal
@@ -68,7 +68,7 @@ class Result(Generic[State, Command, Event]):
         """Expect a refusal of this type, with these values as its attributes.
 
         Raises:
-            AssertionError: it was not refused, or otherwise.
+            AssertionError: it was not refused, or differently.
         """
         if not isinstance(self.refusal, refusal):
             came = f"refused with {self.refusal!r}" if self.refusal is not None else _list(self.events)
@@ -95,7 +95,7 @@ class Result(Generic[State, Command, Event]):
         """Expect this state.
 
         Raises:
-            AssertionError: it is another one.
+            AssertionError: the state is different.
         """
         wrong = differences(portrait(state, "state"), portrait(self.state, "state"), verb="expected, there is")
         if wrong:
@@ -103,11 +103,11 @@ class Result(Generic[State, Command, Event]):
         return self
 
     def when(self, command: Command) -> Result[State, Command, Event]:
-        """Go on with the next command."""
+        """Continue with the next command."""
         return self._kit.when(command)
 
     def advance(self, seconds: float) -> Result[State, Command, Event]:
-        """Go on after some time."""
+        """Continue after some time."""
         return self._kit.advance(seconds)
 
 
@@ -120,12 +120,12 @@ def _lines(details: Sequence[str]) -> str:
 
 
 class EventSourcedTestKit(Generic[State, Command, Event]):
-    """Runs a real actor in a real system, on a log in a private directory, and looks at all that it does.
+    """Runs a real actor in a real system, on a log in a private directory, and checks everything that it does.
 
     `kit.given(Deposited(5)).when(Withdraw(3)).then(Withdrawn(3))`. After each step it checks that `decide`, `evolve`
-    and `timers` are pure, that events come back from the log as they were, that replaying the log gives the state that
-    the actor has, that a snapshot of it keeps it, and that nothing was done before it was durable; if something is
-    wrong, the step raises a `ReplayError`. Use it as a context manager, `close` it, or take the fixture `kit_for`.
+    and `timers` are pure, that events come back from the log unchanged, that replaying the log gives the state of the
+    actor, that a snapshot preserves the state, and that nothing was done before it was durable; if something is wrong,
+    the step raises a `ReplayError`. Use it as a context manager, `close` it, or use the fixture `kit_for`.
     """
 
     def __init__(
@@ -137,18 +137,19 @@ class EventSourcedTestKit(Generic[State, Command, Event]):
         factory: Callable[[ActorContext], EventSourcedActor[State, Command, Event]] | None = None,
         effects: Callable[[], object] | None = None,
     ) -> None:
-        """Take the class of the actor.
+        """Set the class of the actor.
 
         Args:
             actor_class: the class.
             id: the id of the actor.
-            clock: what it is given as the time; by default a new `ManualClock`.
+            clock: the clock of the system; by default a new `ManualClock`.
             factory: makes the actor from its context, if the class alone does not.
-            effects: returns what effects are told by, such as a list of the mails that were sent: it must not change
-                before the events are durable.
+            effects: returns a value that shows the effects so far, such as a list of sent mails: it must not change
+                before the
+            events are durable.
 
         Raises:
-            TypeError: it is not a class of event-sourced actors, or something that it declares cannot work.
+            TypeError: it is not a class of event-sourced actors, or one of its declarations cannot work.
         """
         check_class(actor_class, "what EventSourcedTestKit tests")
         self.clock = clock if clock is not None else ManualClock()
@@ -156,14 +157,14 @@ class EventSourcedTestKit(Generic[State, Command, Event]):
         self._id = id
         self._upcasts: set[tuple[str, int]] = set()
         self._stage = Stage(actor_class, factory or actor_class, clock=self.clock, effects=effects)
-        # A kit that was forgotten must not keep the process from ending.
+        # A kit that is never closed must not keep the process from ending.
         self.close = weakref.finalize(self, self._stage.close)
 
     def given(self, *events: Event) -> Self:
-        """Have these events happen first, or next: they are in the log, whoever has decided on them.
+        """Append these events to the log, without a decision of the actor.
 
         Raises:
-            ReplayError: an event cannot be stored, or `evolve` does not stand it.
+            ReplayError: an event cannot be stored, or `evolve` raises on it.
         """
         self._stage.reference(self._id).stop(timeout=PATIENCE)
         self._examine(events)
@@ -178,11 +179,11 @@ class EventSourcedTestKit(Generic[State, Command, Event]):
         return self
 
     def when(self, command: Command) -> Result[State, Command, Event]:
-        """Ask the actor the command, and return what came of it.
+        """Ask the actor the command, and return the result.
 
         Raises:
-            ReplayError: something was wrong on the way.
-            Exception: what the actor itself has raised and is not a refusal.
+            ReplayError: a check failed.
+            Exception: an exception of the actor that is not a refusal.
         """
         reply: object = None
         refusal: ReenactError | None = None
@@ -193,7 +194,7 @@ class EventSourcedTestKit(Generic[State, Command, Event]):
             reply = self._stage.reference(self._id).ask(command, timeout=PATIENCE)
         except ReenactError as error:
             refusal = error
-        except Exception as error:  # noqa: BLE001 - raised below, unless it is explained
+        except Exception as error:  # noqa: BLE001 - raised below, unless a finding explains it
             failure = error
         try:
             self._settle()
@@ -216,14 +217,14 @@ class EventSourcedTestKit(Generic[State, Command, Event]):
         return result.reply
 
     def advance(self, seconds: float) -> Result[State, Command, Event]:
-        """Let time pass, so that timers go off, and return what came of it."""
+        """Advance the clock, so that timers go off, and return the result."""
         before = len(self.history)
         self.clock.advance(seconds)
         self._settle()
         return Result(self, f"after {seconds:g} seconds", events=self.history[before:], state=self.state)
 
     def restart(self) -> Self:
-        """End the system and begin again from the log; what was asked last and recorded nothing is asked again.
+        """Restart the system from the log; the latest questions, which recorded nothing, are asked again.
 
         Raises:
             ReplayError: the state, or an answer, is not the same.
@@ -239,7 +240,7 @@ class EventSourcedTestKit(Generic[State, Command, Event]):
         return self
 
     def check(self) -> Self:
-        """Check everything again, and the log's chain, and that each older version of an event has an example.
+        """Check everything again, and the log's hash chain, and that each older version of an event has an example.
 
         Raises:
             ReplayError: something is wrong.
@@ -282,7 +283,7 @@ class EventSourcedTestKit(Generic[State, Command, Event]):
 
     @property
     def state(self) -> State:
-        """The state of the actor; while it is not in memory, the one that the log says."""
+        """The state of the actor; while it is not in memory, the state replayed from the log."""
         live = self._stage.live(self._id)
         if live is None:
             return self._class.replay(self.journal.read(self.stream), self.journal)
@@ -291,12 +292,12 @@ class EventSourcedTestKit(Generic[State, Command, Event]):
 
     @property
     def history(self) -> tuple[Event, ...]:
-        """The events in the actor's log, as they are read from it."""
+        """The events of the actor, as they are read from the log."""
         return tuple(recorded.event for recorded in self.journal.read(self.stream))
 
     @property
     def timers(self) -> tuple[Timer[Command], ...]:
-        """What the actor waits for now."""
+        """The timers that the actor has now."""
         timers = self._class.profile().timers
         return () if timers is None else tuple(timers(self.state))
 

@@ -1,4 +1,4 @@
-"""A Hypothesis machine that asks actors anything, breaks everything around them, and checks that nothing is lost."""
+"""A Hypothesis state machine that sends actors commands, causes faults around them, and checks for losses."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ def _pauses(machine: ReplayMachine) -> st.SearchStrategy[float]:
     return machine.pauses
 
 
-# What the subclass has to say is known only when its machine runs.
+# The subclass's strategies are known only when its machine runs.
 _some_command: st.SearchStrategy[object] = st.runner().flatmap(_commands)
 _some_id: st.SearchStrategy[str] = st.runner().flatmap(_ids)
 _some_time: st.SearchStrategy[float] = st.runner().flatmap(_pauses)
 
 
 class ReplayMachine(RuleBasedStateMachine):
-    """Point it at an actor, and run its `TestCase`.
+    """A state machine for an actor: subclass it, and run its `TestCase`.
 
         class AccountMachine(ReplayMachine):
             actor = Account
@@ -47,33 +47,33 @@ class ReplayMachine(RuleBasedStateMachine):
 
         TestAccount = AccountMachine.TestCase
 
-    Actors are asked and told commands in any order, passivated, restarted and crashed, also between a commit and the
-    report of it; the journal is slow, full, broken, or overtaken by another writer; snapshots are taken and deleted,
-    and time passes. After each step, everything that `EventSourcedTestKit` checks is checked of every actor, and that
-    the log holds what was written to it and what was acknowledged, in order, each exactly once. What the chain of the
-    log says is looked at after each restart and at the end. The machine adds nothing to chance: what Hypothesis finds
-    it finds again.
+    Actors are asked and told commands in any order, passivated, restarted and crashed, even between a commit and its
+    report; the journal is slow, full, broken, or overtaken by another writer; snapshots are taken and deleted, and time
+    passes. After each step, every actor is checked as by `EventSourcedTestKit`, and the log is checked to hold what was
+    written to it and what was acknowledged, in order, each exactly once. The hash chain of the log is verified after
+    each restart and at the end. The machine itself has no randomness: a failure that Hypothesis finds is reproducible.
     """
 
     actor: ClassVar[type[AnyActor]]
     """The class of the actors."""
 
     commands: ClassVar[st.SearchStrategy[object]]
-    """What they are sent."""
+    """The commands that are sent to them."""
 
     ids: ClassVar[Sequence[str]] = ("a", "b")
-    """Who they are: few, so that commands meet."""
+    """Their ids: few, so that commands meet."""
 
     pauses: ClassVar[st.SearchStrategy[float]] = st.sampled_from((0.0, 0.5, 1.0, 60.0, 3600.0, 86400.0))
-    """How long time passes, in seconds: say what your timers wait for."""
+    """How long to let time pass, in seconds: include what your timers wait for."""
 
     snapshot_every: ClassVar[int] = 2
-    """How often snapshots are taken, if the actor has them taken at all; hardly any example gets as far as 100."""
+    """How often snapshots are taken, if the actor has snapshots; few examples reach a version of 100."""
 
     def __init__(self) -> None:
         super().__init__()
         self._check_declared()
-        # An `evolve` that changes its state may have changed the class's: each example begins with a copy of the first.
+        # An `evolve` that mutates its state may have changed the class's: each example begins with a copy of the
+        # original.
         type(self).actor.initial = _copy(_initial(type(self)))  # pyright: ignore[reportGeneralTypeIssues] - its own type's
         self.clock = ManualClock()
         self.stage = Stage(
@@ -87,14 +87,14 @@ class ReplayMachine(RuleBasedStateMachine):
         return type(self).actor(context)
 
     def effects(self) -> object:
-        """Return what effects are told by, such as a list of the mails that were sent; by default nothing is known."""
+        """Return a value that shows the effects so far, such as a list of sent mails; by default there is none."""
         return None
 
-    def answered(self, id: str, command: Any, reply: Any) -> None:  # noqa: A002, ANN401 - who overrides it names the types
-        """Hear of each reply; override it to check replies against something simpler than the actor."""
+    def answered(self, id: str, command: Any, reply: Any) -> None:  # noqa: A002, ANN401 - an override names the types
+        """Called with each reply; override it to check replies against a simpler model of the actor."""
 
     def teardown(self) -> None:
-        """Check everything for the last time, and clear away."""
+        """Check everything for the last time, and clean up."""
         try:
             if not self._failed:
                 self.stage.journal.calm()
@@ -105,7 +105,7 @@ class ReplayMachine(RuleBasedStateMachine):
 
     @invariant()
     def all_is_well(self) -> None:
-        """Check everything, once whatever the last step has caused has come to rest."""
+        """Check everything, after the consequences of the last step have settled."""
         self._failed = True
         self.stage.system.settle()
         if self.stage.journal.crashed:
@@ -114,7 +114,7 @@ class ReplayMachine(RuleBasedStateMachine):
         self._hear()
         self._failed = False
 
-    # What is sent.
+    # Commands.
 
     @rule(id=_some_id, command=_some_command)
     def ask(self, id: str, command: object) -> None:  # noqa: A002 - the words users know them by
@@ -123,13 +123,13 @@ class ReplayMachine(RuleBasedStateMachine):
 
     @rule(id=_some_id, some_commands=st.lists(_some_command, min_size=2, max_size=4))
     def ask_at_once(self, id: str, some_commands: list[object]) -> None:  # noqa: A002 - likewise
-        """Ask an actor several things without waiting for an answer."""
+        """Ask an actor several commands without waiting for an answer."""
         for command in some_commands:
             self._ask(id, command)
 
     @rule(id=_some_id, command=_some_command)
     def tell(self, id: str, command: object) -> None:  # noqa: A002 - likewise
-        """Tell an actor something."""
+        """Tell an actor a command."""
         with suppress(MailboxFullError):
             self.stage.reference(id).tell(command)
 
@@ -146,7 +146,7 @@ class ReplayMachine(RuleBasedStateMachine):
     @precondition(lambda self: not self.stage.journal.planned)
     @rule(id=_some_id, command=_some_command, fault=st.sampled_from(("broken", "full", "conflict")))
     def ask_before_a_fault(self, id: str, command: object, fault: str) -> None:  # noqa: A002 - likewise
-        """Ask an actor, and have the next append fail."""
+        """Ask an actor, and let the next append fail."""
         match fault:
             case "broken":
                 self.stage.journal.fail_next(StorageError("the journal was told to fail"))
@@ -158,7 +158,7 @@ class ReplayMachine(RuleBasedStateMachine):
 
     @rule(id=_some_id, some_commands=st.lists(_some_command, min_size=1, max_size=3))
     def ask_while_disk_is_full(self, id: str, some_commands: list[object]) -> None:  # noqa: A002 - likewise
-        """Ask an actor several things while nothing can be recorded."""
+        """Ask an actor several commands while nothing can be recorded."""
         self.stage.journal.disk_full()
         for command in some_commands:
             self._ask(id, command)
@@ -167,39 +167,39 @@ class ReplayMachine(RuleBasedStateMachine):
 
     @rule(id=_some_id, other=_some_command, command=_some_command)
     def ask_when_overtaken(self, id: str, other: object, command: object) -> None:  # noqa: A002 - likewise
-        """Have another writer decide on a command and record what follows, and ask the actor, which has not looked."""
+        """Let another writer decide on a command and record its events, then ask the actor, which has not seen them."""
         self.stage.overtake(id, other)
         self._ask(id, command)
 
-    # How actors come and go.
+    # Stopping and starting.
 
     @rule(id=_some_id)
     def passivate(self, id: str) -> None:  # noqa: A002 - likewise
-        """Have an actor leave memory."""
+        """Passivate an actor."""
         self.stage.system.dismiss((type(self).actor, id))
 
     @rule()
     def restart(self) -> None:
-        """End everything in good order, and begin again."""
+        """Close the system properly, and start it again."""
         self.stage.restart()
         self.stage.ask_again()
 
     @rule()
     def crash(self) -> None:
-        """End everything in the middle of what it does, and begin again."""
+        """Crash the system, and start it again."""
         self._crash()
 
-    # What else happens to a log, and to everything.
+    # The journal and the clock.
 
     @rule()
     def hold(self) -> None:
-        """Let the journal be slow: nothing becomes durable until it is committed."""
+        """Let the journal be slow: nothing becomes durable until it is released."""
         self.stage.journal.hold()
 
     @precondition(lambda self: bool(self.stage.journal.held))
     @rule()
     def commit(self) -> None:
-        """Let the oldest append that is held become durable."""
+        """Release the oldest held append."""
         self.stage.journal.release(1)
 
     @precondition(lambda self: self.stage.journal.holds)
@@ -215,7 +215,7 @@ class ReplayMachine(RuleBasedStateMachine):
 
     @rule(seconds=_some_time)
     def advance(self, seconds: float) -> None:
-        """Let time pass."""
+        """Advance the clock."""
         self.clock.advance(seconds)
 
     def _check_declared(self) -> None:
@@ -233,7 +233,7 @@ class ReplayMachine(RuleBasedStateMachine):
             self._asked.append(_Asked(id, command, version, self.stage.reference(id).ask_future(command)))
 
     def _hear(self) -> None:
-        """Take up the answers that have come; those to questions are remembered, to be asked again."""
+        """Take the answers that have arrived; those to mere questions are stored, to be asked again."""
         waiting: list[_Asked] = []
         for asked in self._asked:
             if not asked.future.done():
@@ -261,7 +261,7 @@ def _copy(value: object) -> object:
     """Return a copy, or the value itself if it cannot be copied, such as one that holds a `MappingProxyType`."""
     try:
         return deepcopy(value)
-    except Exception:  # noqa: BLE001 - whatever a `__deepcopy__` raises; the checks find who changes the value
+    except Exception:  # noqa: BLE001 - a `__deepcopy__` may raise anything; the checks detect mutation
         return value
 
 

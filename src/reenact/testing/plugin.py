@@ -1,4 +1,4 @@
-"""Fixtures for pytest. Every test run loads this module, so it imports next to nothing until a fixture is asked for."""
+"""Fixtures for pytest. Every test run loads this module, so it imports almost nothing until a fixture is used."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ LEAVE_TIME = 5.0
 
 @pytest.fixture
 def manual_clock() -> testing.ManualClock:
-    """A clock that stands still until the test moves it."""
+    """A clock that advances only when the test says so."""
     return testing.ManualClock()
 
 
 @pytest.fixture
 def sequential_ids() -> testing.SequentialIds:
-    """Ids that the test can foresee: `prefix_0001`, and so on."""
+    """Predictable ids: `prefix_0001`, and so on."""
     return testing.SequentialIds()
 
 
@@ -48,14 +48,14 @@ def faulty_journal() -> Iterator[testing.FaultyJournal]:
 
 @pytest.fixture
 def kit_for() -> Generator[Callable[..., testing.EventSourcedTestKit[object, object, object]]]:
-    """Makes kits that are closed at the end of the test; takes what `EventSourcedTestKit` takes."""
+    """Makes kits that are closed at the end of the test; has the parameters of `EventSourcedTestKit`."""
     with ExitStack() as undo:
         yield lambda *args, **kwargs: undo.enter_context(testing.EventSourcedTestKit(*args, **kwargs))
 
 
 @pytest.fixture(scope="session")
 def crash_test() -> Iterator[testing.CrashTest]:
-    """Runs programs in processes of their own that are killed; one for all tests of a run, ended with it."""
+    """Runs programs in processes of their own that are killed; shared by all tests of a run."""
     with testing.CrashTest() as crashes:
         yield crashes
 

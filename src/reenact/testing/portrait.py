@@ -1,4 +1,4 @@
-"""Snapshots of values, field by field, for comparing them later; and the findings that are reported."""
+"""Snapshots of values, field by field, for later comparison; and the findings that are reported."""
 
 from __future__ import annotations
 
@@ -16,23 +16,23 @@ import msgspec
 from reenact.domain.plain import is_mapping
 
 Portrait: TypeAlias = dict[str, str]
-"""The value's parts: where each stands, and what it is."""
+"""The parts of a value: the path of each, and its text."""
 
 _SHOWN = 8
 _NAMED = (type, FunctionType, BuiltinFunctionType, MethodType, ModuleType)
 
 
 def portrait(value: object, name: str) -> Portrait:
-    """Return what the value looks like, to any depth; `name` is what it is called.
+    """Return the parts of the value, to any depth; their paths begin with `name`.
 
-    It tells apart what behaves differently (a list and a tuple, a value and its copy with one field less), and does
-    not tell apart what does not (1 and 1.0, the order of a dict, an instant in two time zones).
+    Values that behave differently have different portraits (a list and a tuple, a value and its copy with one field
+    less); values that behave alike have the same (1 and 1.0, a dict in another order, an instant in two time zones).
     """
     return dict(_parts(value, name, ()))
 
 
 def differences(before: Portrait, after: Portrait, *, verb: str = "became") -> list[str]:
-    """Return a line for each part that is not the same in both portraits, the first few of them."""
+    """Return a line for each part that differs between the portraits, at most the first few."""
     found: list[str] = []
     for where in dict.fromkeys((*before, *after)):
         was, is_ = before.get(where), after.get(where)
@@ -59,7 +59,7 @@ def _parts(value: object, where: str, above: tuple[int, ...]) -> Iterator[tuple[
 
 
 def _plain(value: object) -> str | None:
-    """Return what a value without parts looks like, or None for one with parts."""
+    """Return the text of a value without parts, or None for one with parts."""
     match value:
         case None | bool():
             return repr(value)
@@ -97,7 +97,7 @@ def _members(value: object) -> tuple[str, Iterator[tuple[str, object]]]:
         return kind, _fields(value, names)
     if _is_sequence(value):
         return f"{kind} of {len(value)}", ((f"[{number}]", member) for number, member in enumerate(list(value)))
-    says = any("__repr__" in vars(base) for base in type(value).__mro__[:-1])  # object's shows only where it is
+    says = any("__repr__" in vars(base) for base in type(value).__mro__[:-1])  # object's own shows only the address
     return (repr(value) if says else kind), _fields(value, _own(value))
 
 
@@ -120,7 +120,7 @@ def _own(value: object) -> list[str]:
 
 
 def is_cache(value: object, name: str) -> bool:
-    """Return whether the attribute is a `cached_property`, whose filling changes nothing."""
+    """Return whether the attribute is a `cached_property`, whose evaluation changes nothing."""
     return any(isinstance(base.__dict__.get(name), cached_property) for base in type(value).__mro__)
 
 
@@ -135,13 +135,13 @@ def _fields(value: object, names: Sequence[str]) -> Iterator[tuple[str, object]]
 
 
 def _shown(value: object) -> str:
-    """Return a text for a key or a member of a set: its parts on one line."""
+    """Return the text of a key or a member of a set: its parts on one line."""
     parts = portrait(value, "")
     return parts[""] if len(parts) == 1 else "; ".join(f"{where}={what}" for where, what in parts.items())
 
 
 class ReplayError(AssertionError):
-    """An actor is not what its log says, or would not be on another day; the message says where, and what to do."""
+    """An actor differs from what its log says, or could on another day; the message says where, and what to do."""
 
     def __init__(self, findings: Iterable[str]) -> None:
         self.findings = tuple(dict.fromkeys(findings))
@@ -149,6 +149,6 @@ class ReplayError(AssertionError):
 
 
 def finding(what: str, details: Iterable[str] = (), advice: str = "") -> str:
-    """Return the text of a finding: what is wrong, where it shows, and what to do about it."""
+    """Return the text of a finding: what is wrong, where, and what to do about it."""
     lines = [what + (":" if (details := list(details)) else "."), *(f"  {detail}" for detail in details)]
     return "\n".join([*lines, f"  ({advice})"] if advice else lines)

@@ -37,7 +37,7 @@ _EQUAL = "a timer is known by its value: give its command an __eq__, such as tha
 
 
 def live_is_replayed(actor: AnyActor, history: Sequence[Recorded]) -> Iterator[str]:
-    """Check that the log says what the live actor believes."""
+    """Check that the state of a live actor is the one that its log gives."""
     who, kind = actor.context.stream, type(actor)
     believed = [recorded for recorded in history if recorded.version <= actor.version]
     if (believed[-1].version if believed else 0) != actor.version:
@@ -45,7 +45,7 @@ def live_is_replayed(actor: AnyActor, history: Sequence[Recorded]) -> Iterator[s
         return
     try:
         replayed = kind.replay(believed, actor.context.journal)
-    except Exception as error:  # noqa: BLE001 - a function of the user's
+    except Exception as error:  # noqa: BLE001 - it is the user's function
         yield finding(f"the history of {who} cannot be replayed", [str(error)])
         return
     wrong = differences(portrait(actor.state, "state"), portrait(replayed, "state"), verb="live, replayed")
@@ -54,7 +54,7 @@ def live_is_replayed(actor: AnyActor, history: Sequence[Recorded]) -> Iterator[s
 
 
 def snapshot_keeps(actor: AnyActor) -> Iterator[str]:
-    """Check that the state comes back from a snapshot as it went in."""
+    """Check that a snapshot preserves the state."""
     form = actor.context.profile.snapshots
     if form is None:
         return
@@ -64,7 +64,7 @@ def snapshot_keeps(actor: AnyActor) -> Iterator[str]:
     try:
         with witness(acts):
             restored = form.restored(form.taken(who, actor.version, state))
-    except Exception as error:  # noqa: BLE001 - a function of the user's
+    except Exception as error:  # noqa: BLE001 - it is the user's function
         yield finding(f"no snapshot can be taken of {state!r}", [repr(error)], _SNAPSHOT)
         return
     if restored is None:
@@ -80,7 +80,7 @@ def snapshot_keeps(actor: AnyActor) -> Iterator[str]:
 def snapshot_is_replayed(
     kind: type[AnyActor], profile: AnyProfile, journal: Journal, stream: str, history: Sequence[Recorded]
 ) -> Iterator[str]:
-    """Check that the snapshot in the log, if there is one, is what the events before it add up to."""
+    """Check that the snapshot in the log, if there is one, is the result of the events before it."""
     snapshot = journal.snapshot(stream)
     restored = None if snapshot is None or profile.snapshots is None else profile.snapshots.restored(snapshot)
     if snapshot is None or restored is None:
@@ -93,7 +93,7 @@ def snapshot_is_replayed(
 
 
 def timers_are_pure(actor: AnyActor) -> Iterator[str]:
-    """Check that what the actor waits for is said by its state alone."""
+    """Check that the actor's timers depend on its state alone."""
     timers = actor.context.profile.timers
     if timers is None:
         return
@@ -110,7 +110,7 @@ def timers_are_pure(actor: AnyActor) -> Iterator[str]:
 def log_is(
     journal: Journal, expected: dict[str, list[object]], acknowledged: Iterable[tuple[str, int, object]]
 ) -> Iterator[str]:
-    """Check that the log holds what became durable, in its order, and what was acknowledged, each exactly once."""
+    """Check that the log holds what became durable, in order, and what was acknowledged, each exactly once."""
     found: dict[str, list[object]] = {}
     for recorded in journal.read_all(limit=1_000_000_000):
         found.setdefault(recorded.stream, []).append(recorded.event)
@@ -126,13 +126,13 @@ def log_is(
 
 
 _TURNS = 10
-"""After so many turns without a sign of life, whoever is not idle waits for what only the test can bring about."""
+"""After this many turns without progress, actors that are not idle are taken to wait for an action of the test."""
 
 _PAUSE = 0.001
 
 
 class _Turn:
-    """Work for a worker that only shows that its turn has come."""
+    """Work for a worker thread that only signals that its turn has come."""
 
     def __init__(self) -> None:
         self.over = threading.Event()
@@ -143,7 +143,7 @@ class _Turn:
 
 
 class SteppedSystem(ActorSystem):
-    """One worker, a clock that stands still, and a journal that a test can hold: whatever happens, happens in order."""
+    """A system with one worker thread, a manual clock and a journal that can be held, so all happens in order."""
 
     def __init__(self, journal: FaultyJournal, codec: EventCodec, clock: ManualClock) -> None:
         super().__init__(journal, codec=codec, workers=1, clock=clock)
@@ -152,7 +152,7 @@ class SteppedSystem(ActorSystem):
         self._backing_off_at = 0
 
     def _dismiss(self, key: Key) -> PooledFuture[None]:
-        """Ask the actor to stop; one that waits for the time to be started again waits no longer."""
+        """Ask the actor to stop; one that waits to be restarted waits no longer."""
         self._backing_off = frozenset()
         return super()._dismiss(key)
 
@@ -163,11 +163,11 @@ class SteppedSystem(ActorSystem):
     def settle(self) -> None:
         """Wait until every actor is idle, or waits for an append that the journal holds.
 
-        An actor that waits for something else that only the test can bring about (for one that is itself suspended,
-        or for the time to be started again) is left alone.
+        An actor that waits for another action of the test (for an actor that is itself suspended, or for the time of
+        its restart) is left alone.
 
         Raises:
-            AssertionError: there is no end of it.
+            AssertionError: the actors do not settle.
         """
         if self.timetable.elapsed() != self._backing_off_at:
             self._backing_off = frozenset()
@@ -176,7 +176,7 @@ class SteppedSystem(ActorSystem):
         while not self._is_quiet():
             turn = _Turn()
             self.pool.submit(turn)
-            turn.over.wait(PATIENCE)  # then whatever was waiting for a worker has had its turn, too
+            turn.over.wait(PATIENCE)  # all work that was queued before has had its turn
             before, signs = signs, self._signs()
             still = still + 1 if signs == before and not self._faulty.under_way else 0
             if still == _TURNS:
@@ -189,11 +189,11 @@ class SteppedSystem(ActorSystem):
             turn.never.wait(_PAUSE * still)
 
     def _signs(self) -> tuple[int, int]:
-        """Return what shows that something has moved."""
+        """Return values that change when there is progress."""
         return self._faulty.handed_over, self.live()
 
     def _is_quiet(self) -> bool:
-        """Hold all mailboxes at once: then nobody runs, and what is empty stays empty."""
+        """Return whether all mailboxes are idle; it holds them all at once, so that no actor runs meanwhile."""
         with self._lock:
             mailboxes = [(cell.context.stream, cell.mailbox) for cell in self._cells.values()]
             cells = len(mailboxes)
@@ -215,7 +215,7 @@ class SteppedSystem(ActorSystem):
             return same and not self._faulty.under_way and all(mailbox.empty() for mailbox in holding)
 
     def _without_actors(self) -> frozenset[str]:
-        """Return the streams for which there should be an actor, and is none."""
+        """Return the streams that should have an actor, and have none."""
         live = {actor.context.stream for actor in self.pool.live() if isinstance(actor, EventSourcedActor)}
         with self._lock:
             return frozenset({cell.context.stream for cell in self._cells.values()} - live)
@@ -229,13 +229,13 @@ _REPLY = "a reply says what is durable: take it from the state, or from the even
 
 
 _PLANNED = frozenset({CrashedError, StorageFullError, ConflictError, StorageError})
-"""What a faulty journal raises when it was told to."""
+"""The exceptions of a faulty journal that was told to fail."""
 
 _kernel_log = logging.getLogger("reenact.kernel")
 
 
 def _is_unplanned(record: logging.LogRecord) -> bool:
-    """Keep failures that were brought about on purpose out of the log."""
+    """Return whether a log record is about something else than an intended failure."""
     failure = record.exc_info[1] if record.exc_info else getattr(record, "failure", None)
     return type(failure) not in _PLANNED
 
@@ -249,7 +249,7 @@ class _Question(NamedTuple):
 
 
 def check_class(kind: object, what: str) -> None:
-    """Refuse what is not a class of event-sourced actors; `what` names where it was given.
+    """Check that this is a class of event-sourced actors; `what` names the argument in the message.
 
     Raises:
         TypeError: it is something else.
@@ -259,9 +259,9 @@ def check_class(kind: object, what: str) -> None:
 
 
 class Stage:
-    """Where one class of actors lives, and what it lives in: `journal`, `system`, `clock`.
+    """The environment of one class of actors: its `journal`, `system` and `clock`.
 
-    `snapshot_every` has snapshots taken more often than the class says, if it has them taken at all.
+    With `snapshot_every`, snapshots are taken more often than the class says, if it has snapshots.
     """
 
     def __init__(
@@ -304,24 +304,24 @@ class Stage:
         return history[-1].version if history else 0
 
     def remember(self, id: str, command: object, reply: object, version: int) -> None:  # noqa: A002 - likewise
-        """Take note of a reply to a command that was sent at this version of the stream."""
+        """Store a reply to a command that was sent at this version of the stream, to ask it again later."""
         live = self.live(id)
         if live is None or not version == live.version == self.version(id):
-            return  # it was no mere question, or the actor has not seen yet what somebody else has recorded
+            return  # it recorded something, or the actor has not seen the latest events yet
         if any(
             step.remembered and (step.stream, step.after) == (live.context.stream, version)
             for step in self.journal.written
         ):
-            return  # it was, or may have been, a request that is carried out once
+            return  # it was, or may have been, a request that is carried out only once
         looks = portrait(reply, "the reply")
-        if not any(" at 0x" in part for part in looks.values()):  # that is another one next time, and may be
+        if not any(" at 0x" in part for part in looks.values()):  # an address differs each time
             self._questions.append(_Question(id, command, version, self.clock(), looks))
 
     def ask_again(self) -> None:
-        """Ask again what was asked lately and recorded nothing: the answer depends on the log, so it is the same.
+        """Ask the latest questions again, which recorded nothing: the answers depend on the log, so they are the same.
 
         Raises:
-            ReplayError: it is not.
+            ReplayError: an answer differs.
         """
         questions, self._questions = list(self._questions), deque(maxlen=_QUESTIONS)
         for asked in questions:
@@ -334,7 +334,7 @@ class Stage:
                 raise ReplayError([finding(what, wrong, _REPLY)])
 
     def overtake(self, id: str, command: object) -> None:  # noqa: A002 - likewise
-        """Have another writer decide on the command and record what follows, while nobody of ours looks."""
+        """Let another writer decide on the command and record its events, unseen by the actor."""
         stream = self._class.stream(id)
         examiner = self.examiner(self.watch.note)
         try:
@@ -345,13 +345,13 @@ class Stage:
                 state = self._profile.folding.state_before(self.journal, stream, command)
             events = examiner.decide(state, command)
             reduce(examiner.evolve, events, state)
-        except Exception:  # noqa: BLE001 - refused, or not to be decided without the actor, or noted
+        except Exception:  # noqa: BLE001 - refused, or not decidable without the actor, or noted
             return
         if events:
             self.journal.overtake(stream, *events)
 
     def examiner(self, note: Note) -> Examiner:
-        """Return what calls the functions of the class and notes what is wrong with them."""
+        """Return an examiner, which calls the functions of the class and notes what is wrong with them."""
         return Examiner(
             decide=self._class.decide,
             evolve=self._class.evolve,
@@ -361,14 +361,14 @@ class Stage:
         )
 
     def restart(self) -> None:
-        """End the system in good order, and begin again with the same log."""
+        """Close the system properly, and start it again on the same log."""
         self.journal.calm()
         self.system.close()
         self._close_journal()
         self._open(self._path)
 
     def crash(self) -> None:
-        """End the system in the middle of what it does, and begin again with what a crash leaves of the log."""
+        """Crash the system, and start it again on what a crash leaves of the log."""
         self.journal.crash()
         self.system.close()
         self.journal.wait_until_settled()
@@ -378,20 +378,20 @@ class Stage:
         self._open(left)
 
     def check(self) -> None:
-        """Check everything, once the system has come to rest.
+        """Check everything, after the system has settled.
 
         Raises:
-            ReplayError: something is not as it should be.
+            ReplayError: something is wrong.
         """
         found = [*self.watch.findings(), *self._problems()]
         if found:
             raise ReplayError(found)
 
     def verify(self) -> None:
-        """Check the chain of the log, too.
+        """Check everything, and the hash chain of the log.
 
         Raises:
-            ReplayError: something is not as it should be.
+            ReplayError: something is wrong.
         """
         self.check()
         broken = [f"{one.kind} {one.name} at {one.at}: {one.problem}" for one in verify(self._path)]
@@ -399,7 +399,7 @@ class Stage:
             raise ReplayError([finding("the log is damaged", broken)])
 
     def close(self) -> None:
-        """End the system, and remove the log. Idempotent."""
+        """Close the system, and delete the log. Idempotent."""
         with self._undo:
             self.journal.calm()
             self.system.close()
@@ -424,7 +424,7 @@ class Stage:
         self._expected = self._written()
 
     def _written(self) -> dict[str, list[object]]:
-        """Return what must stand in the log: all that became durable, since the beginning."""
+        """Return the expected content of the log: all that became durable since the beginning."""
         expected = {stream: list(events) for stream, events in self._expected.items()}
         for step in self.journal.written:
             if step.events:

@@ -1,4 +1,4 @@
-"""Watches actors at work: checks each call that the kernel makes of their functions, and that these are pure."""
+"""Watches actors: checks each call that the kernel makes of their functions, and that these are pure."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ World = Callable[[], Portrait]
 
 
 class Examiner:
-    """Knows the functions of one class of actors, or of one actor.
+    """Calls and checks the functions of one class of actors, or of one actor.
 
-    `world` returns what must stay the same while they run: the effects so far, and what the actor remembers.
+    `world` returns what must stay the same while they run: the effects so far, and the actor's own attributes.
     """
 
     def __init__(
@@ -48,7 +48,7 @@ class Examiner:
         self._note = note
 
     def decide(self, state: object, command: object) -> tuple[object, ...]:
-        """Return what `decide` returns, or raise what it raises, having looked at it twice."""
+        """Call `decide` twice, check that it is pure, and return its result, or raise its exception."""
         given = {"the state": state, "the command": command}
         outcome = self._examined(
             "decide", lambda: _events(self._decide(state, command)), given, f"in decide({command!r})"
@@ -60,7 +60,7 @@ class Examiner:
         return outcome
 
     def evolve(self, state: object, event: object) -> object:
-        """Return what `evolve` returns, or raise what it raises, having looked at it twice."""
+        """Call `evolve` twice, check that it is pure, and return its result, or raise its exception."""
         given = {"the state": state, "the event": event}
         outcome = self._examined("evolve", lambda: (self._evolve(state, event),), given, f"in evolve({event!r})")
         if isinstance(outcome, Exception):
@@ -75,7 +75,7 @@ class Examiner:
         return outcome[0]
 
     def survives(self, event: object) -> None:
-        """Note it if the event is not the same when it comes back from the log."""
+        """Note a finding if the event comes back from the log changed."""
         name = type(event).__name__
         try:
             again = self._codec.decode(*self._codec.encode(event, 0))[1]
@@ -90,7 +90,7 @@ class Examiner:
 
 
 def _events(decided: object) -> tuple[object, ...]:
-    """Return the events, or raise as the kernel does; a generator would be empty when it is looked at again."""
+    """Return the events, or raise as the kernel does; a generator would be empty at the second look."""
     if not is_sequence(decided):
         raise TypeError(f"decide returned {type(decided).__name__}; it returns a sequence of events, () for none")
     return tuple(decided)
@@ -105,7 +105,7 @@ def examined(
     note: Note,
     world: World = dict,
 ) -> tuple[object, ...] | Exception:
-    """Return what the call returns, or raises; note whatever shows that it is not pure."""
+    """Return the call's result or exception; note every sign that it is not pure."""
 
     def looks() -> dict[str, Portrait]:
         return {what: portrait(value, what.removeprefix("the ")) for what, value in given.items()}
@@ -139,7 +139,7 @@ def portrait_lines(parts: Portrait) -> list[str]:
 def _outcome(call: Callable[[], tuple[object, ...]]) -> tuple[object, ...] | Exception:
     try:
         return call()
-    except Exception as error:  # noqa: BLE001 - raised again for the kernel to judge, or compared
+    except Exception as error:  # noqa: BLE001 - raised again for the kernel to handle, or compared
         return error
 
 
@@ -147,9 +147,9 @@ _ONLY_EVOLVE = "only evolve makes states, so that the log can make them again"
 
 
 class Watch:
-    """Watches every incarnation that is handed to `attach`.
+    """Watches every actor that is passed to `attach`.
 
-    `effects` returns what effects are told by, such as the list of what was sent.
+    `effects` returns a value that shows the effects so far, such as the list of what was sent.
     """
 
     def __init__(self, effects: Callable[[], object] | None = None) -> None:
@@ -166,7 +166,7 @@ class Watch:
         with self._lock:
             self._live[actor.context.stream] = actor
         watched = _Watched(self, actor, journal)
-        # The kernel calls these on the instance, and so finds ours first.
+        # The kernel calls these on the instance, so it finds the watched versions first.
         vars(actor).update(
             decide=watched.examiner.decide,
             evolve=watched.examiner.evolve,
@@ -180,42 +180,42 @@ class Watch:
         return actor
 
     def live(self) -> list[AnyActor]:
-        """Return the incarnations that have not ended."""
+        """Return the actors that have not ended."""
         with self._lock:
             return [actor for actor in self._live.values() if not actor.actor_stopped.is_set()]
 
     def note(self, text: str) -> None:
-        """Note what should not be."""
+        """Note a finding."""
         with self._lock:
             self._findings.append(text)
 
     def findings(self) -> list[str]:
-        """Return what was noted, and forget it."""
+        """Return the noted findings, and forget them."""
         with self._lock:
             found, self._findings = self._findings, []
             return found
 
     def effects(self) -> Portrait:
-        """Return what the effects so far look like."""
+        """Return a portrait of the effects so far."""
         return {} if self._effects is None else portrait(self._effects(), "effects")
 
     def acknowledged(self) -> list[tuple[str, int, object]]:
-        """Return what actors have acted on: stream, version and event."""
+        """Return the events that actors have acted on: stream, version and event."""
         with self._lock:
             return list(self._acknowledged)
 
     def replied(self, stream: str) -> tuple[int, int]:
-        """Return behind which version the events of the last command stand that was replied to, and up to which."""
+        """Return the version before the events of the last command that got a reply, and the version after them."""
         with self._lock:
             return self._replied.pop(stream, (0, 0))
 
     def replies(self, stream: str, after: int, until: int) -> None:
-        """Take note of the events that a reply is about."""
+        """Note the versions before and after the events that a reply is about."""
         with self._lock:
             self._replied[stream] = after, until
 
     def acts(self, stream: str, version: int, events: Sequence[object]) -> None:
-        """Take note that an actor acts on events that have taken its stream to this version."""
+        """Note that an actor acts on events that have brought its stream to this version."""
         first = version - len(events) + 1
         with self._lock:
             before, self._acted[stream] = self._acted.get(stream, 0), version
@@ -225,7 +225,7 @@ class Watch:
 
 
 class _Watched:
-    """The functions and hooks of one incarnation, as it is called by the kernel."""
+    """The functions and hooks of one actor, as the kernel calls them."""
 
     def __init__(self, watch: Watch, actor: AnyActor, journal: Journal) -> None:
         self._watch = watch
@@ -242,7 +242,7 @@ class _Watched:
         )
 
     def hook(self, call: Callable[P, R], watching: Callable[[str], AbstractContextManager[None]]) -> Callable[P, R]:
-        """Return the hook of the actor, watched while it runs."""
+        """Return the actor's hook, watched while it runs."""
 
         def run(*args: P.args, **kwargs: P.kwargs) -> R:
             with watching(call.__name__):
@@ -268,14 +268,14 @@ class _Watched:
             return self._reply(command, events)
 
     def _world(self) -> Portrait:
-        """Return what decide and evolve must leave alone: effects, and what the actor remembers besides its state."""
+        """Return what decide and evolve must not change: the effects, and the actor's attributes besides its state."""
         actor = self._actor
         own = {f"self.{name}": f"<{id(value):x}>" for name, value in vars(actor).items() if not is_cache(actor, name)}
         return {**self._watch.effects(), **own}
 
     @contextmanager
     def nothing_happens(self, hook: str) -> Generator[None]:
-        """Note what the hook does before anything is durable."""
+        """Note a finding if the hook has an effect before anything is durable."""
         before = self._watch.effects()
         acts: list[str] = []
         with self.state_stays(hook), witness(acts):
@@ -287,7 +287,7 @@ class _Watched:
 
     @contextmanager
     def state_stays(self, hook: str) -> Generator[None]:
-        """Note it if the hook changes the state."""
+        """Note a finding if the hook changes the state."""
         before = portrait(self._actor.state, "state")
         yield
         changed = differences(before, portrait(self._actor.state, "state"))

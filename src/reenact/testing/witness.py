@@ -1,6 +1,6 @@
-"""Records side effects of a function: reading a clock, drawing by chance, opening a file, sending a message."""
+"""Records side effects of a function: reading a clock, using randomness, opening a file, sending a message."""
 
-# The methods are looked at as code, whatever their types.
+# The methods are used for their code, whatever their types.
 # pyright: reportUnknownMemberType=false, reportUnknownArgumentType=false
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from reenact.actors.kernel.pooled import PooledRef
 from reenact.testing.clock import ManualClock
 
 Acts: TypeAlias = list[str]
-"""What was seen, in the words of a reader: "reads the clock (time.time)"."""
+"""The observed side effects, as text: "reads the clock (time.time)"."""
 
 _CLOCKS = frozenset(
     f"{name}{suffix}"
@@ -54,8 +54,8 @@ _METHODS = {
 }
 _GLOBAL_CHANCE: Final[object] = getattr(
     random.random, "__self__", None
-)  # a generator of one's own, with a seed, is not chance
-_UNSEEN = ("logging", "reenact.testing.witness")  # a log record bears the time, and nothing comes of it
+)  # a seeded generator of one's own is not random
+_UNSEEN = ("logging", "reenact.testing.witness")  # log records contain the time, which has no consequences
 
 
 def _code(function: object) -> CodeType:
@@ -82,20 +82,20 @@ _BY_CODE = {
 _HANDLED_HERE = _code(Mailbox.handled_here)
 
 SENDS = (frozenset(_BY_CODE.values()) | {*_ACTS.values(), *_METHODS.values()}) - {_ASKS, _CLOCK}
-"""What has an effect on other actors. To ask one may be a mere question, and there is a place to read the clock."""
+"""Acts that affect other actors. Asking may be a mere question, and there is a place to read the clock."""
 
 
 @contextmanager
 def witness(acts: Acts) -> Generator[None]:
-    """Note what the current thread does inside that a pure function does not.
+    """Record the acts of the current thread in this block that a pure function does not perform.
 
-    A profiler that is at work on the thread is not disturbed: then nothing is seen.
+    If another profiler is active on the thread, it is not replaced, and nothing is recorded.
     """
     if sys.getprofile() is not None:
         yield
         return
 
-    elsewhere = 0  # how many other actors are being asked, which answer on this very thread
+    elsewhere = 0  # how many other actors are being asked, which answer on this same thread
 
     def see(frame: FrameType, what: str, function: object) -> None:
         nonlocal elsewhere
@@ -120,13 +120,13 @@ def witness(acts: Acts) -> Generator[None]:
 
 
 def _innocent(frame: FrameType) -> bool:
-    """Return whether it is not the function's own doing, but that of Python or of a log record beside it."""
+    """Return whether the act is not the function's own, but that of the garbage collector or of a log record."""
     collectors = (getattr(callback, "__code__", None) for callback in gc.callbacks)
     return str(frame.f_globals.get("__name__")).startswith(_UNSEEN) or frame.f_code in collectors
 
 
 def _outside(function: object) -> str | None:
-    """Return what calling this built-in function means, or None if it may be pure."""
+    """Return the act that a call of this built-in function is, or None if it may be pure."""
     name: str = getattr(function, "__name__", "")
     module: object = getattr(function, "__module__", None)
     owner: object = getattr(function, "__self__", None)
