@@ -142,7 +142,7 @@ class FaultyJournal:
         self._plan(error)
 
     def conflict_next(self, *events: object) -> None:
-        """Let another writer overtake the next append that has events: with these, or with none that is kept."""
+        """Let another writer overtake the next append that has events; `events`, if given, are recorded before it."""
         self._plan(_Overtaken(events))
 
     def overtake(self, stream: str, *events: object) -> Outcome:

@@ -1,6 +1,6 @@
-"""Spans and metrics of OpenTelemetry, made from the log: `Tracing` sends those of a runtime while it runs.
+"""OpenTelemetry spans and metrics, made from the log: `Tracing` sends those of a runtime while it runs.
 
-Nothing here is imported, and nothing is sent, unless somebody asks for it.
+Nothing is imported here, and nothing is sent, unless it is used.
 """
 
 from __future__ import annotations

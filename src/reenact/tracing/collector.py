@@ -1,4 +1,4 @@
-"""A collector of OpenTelemetry, and what it is sent: spans and histograms as the SDK has them."""
+"""An OpenTelemetry collector, and the conversion of spans and histograms to the SDK's types."""
 
 from __future__ import annotations
 
@@ -43,26 +43,26 @@ from reenact.tracing.metrics import INSTRUMENTS, Sums
 from reenact.tracing.spans import Context, Span, Value, brief, clean
 
 MOST_SPANS = 512
-"""So many spans are sent at once."""
+"""The most spans that are sent at once."""
 MOST_TEXT = 2_000_000
 """Characters of attributes that are sent at once, unless one span has more."""
 _TRACES, _METRICS = "/v1/traces", "/v1/metrics"
 _PASSING = frozenset({408, 429})
-"""The client's faults that are none: it is to try again."""
+"""Client error statuses after which a request is to be repeated."""
 _REFUSING = range(300, 500)
 _WORDS = 200
 _log = logging.getLogger("reenact.tracing")
 
 
 class Heard:
-    """What a server answers: the status of its last answer, 0 if none came."""
+    """Records a server's answers: the status of the last one, 0 if there was none."""
 
     def __init__(self, name: str) -> None:
         self._name = name
         self.status = 0
 
     def session(self) -> requests.Session:
-        """Return a session whose answers are heard."""
+        """Return a session whose answers are recorded."""
         session = requests.Session()
         session.hooks["response"].append(self._hear)
         return session
@@ -73,10 +73,10 @@ class Heard:
             self._warn_of_rest(response.content)
 
     def _warn_of_rest(self, content: bytes) -> None:
-        """Warn if the server has taken a part only: it is not to be sent the rest again."""
-        try:  # the answer about metrics has the same form
+        """Log a warning if the server has accepted only a part; the rest must not be sent again."""
+        try:  # the answer for metrics has the same form
             part = ExportTraceServiceResponse.FromString(content).partial_success
-        except Exception:  # noqa: BLE001 - whatever is no such answer says nothing of a rest
+        except Exception:  # noqa: BLE001 - an answer of another form reports no rejection
             return
         if part.rejected_spans:
             why = harmless(part.error_message[:_WORDS])
@@ -84,7 +84,7 @@ class Heard:
 
 
 class _TakesMetrics(Protocol):
-    """What is used of a `MetricExporter`, which types less of itself."""
+    """The methods of a `MetricExporter` that are used, with types."""
 
     def export(self, metrics_data: MetricsData, /) -> MetricExportResult: ...
 
@@ -92,30 +92,30 @@ class _TakesMetrics(Protocol):
 
 
 class Collector:
-    """Takes spans and histograms. Used by one thread at a time, but for `close`."""
+    """Takes spans and histograms. Used by one thread at a time, except for `close`."""
 
     def __init__(
         self, spans: SpanExporter, metrics: MetricExporter | None = None, name: str = "", heard: Heard | None = None
     ) -> None:
-        """Take exporters, which are shut down with this; `heard` knows what was answered to them, if anybody does."""
+        """Set exporters, which are shut down with the collector; `heard`, if given, records the answers to them."""
         self._spans = spans
         self._metrics: _TakesMetrics | None = metrics
         self.name = name or type(spans).__name__
         self._heard = heard or Heard(self.name)
         self._resource: Resource | None = None
         self.sent = 0
-        """How many spans were taken."""
+        """The number of spans that were accepted."""
         self._scope = InstrumentationScope("reenact", _version())
 
     @classmethod
     def at(cls, endpoint: str, *, metrics: bool | MetricExporter) -> Self:
         """Return the collector at an address of OTLP over HTTP, such as `http://localhost:4318`.
 
-        Metrics go there, too, if they are to, or to an exporter for them. How it is to be spoken to otherwise,
-        variables such as OTEL_EXPORTER_OTLP_HEADERS say.
+        Metrics are sent there, too, if `metrics` is True, or to an exporter for them. Further settings come from
+        variables such as OTEL_EXPORTER_OTLP_HEADERS.
 
         Raises:
-            ConfigurationError: it is no such address.
+            ConfigurationError: the address is not valid.
         """
         address = _address(endpoint)
         name = f"{address.scheme}://{address.netloc.rpartition('@')[2]}{address.path}"
@@ -128,11 +128,12 @@ class Collector:
         return cls(spans, metrics, name, heard)
 
     def send(self, spans: Sequence[Span], sums: Sums, beginning: Row, position: int) -> None:
-        """Have the collector take spans, and the sums up to these; `beginning` is the log's first event.
+        """Send spans, and the sums up to and including them; `beginning` is the log's first event.
 
         Raises:
-            CollectorRefusedError: it takes nothing, or not this, which is of the log behind the position.
-            CollectorUnreachableError: it cannot take anything now.
+            CollectorRefusedError: the collector accepts nothing, or not this, which comes after the position in the
+                log.
+            CollectorUnreachableError: the collector cannot accept anything now.
         """
         if not spans:
             return
@@ -147,17 +148,17 @@ class Collector:
             self._export(position, partial(self._metrics.export, data), MetricExportResult.SUCCESS)
 
     def close(self) -> None:
-        """Let go of the exporters; what is being sent is given up."""
+        """Shut down the exporters; a transmission in progress is given up."""
         self._spans.shutdown()
         if self._metrics is not None:
             self._metrics.shutdown()
 
     def _export(self, position: int, export: Callable[[], object], success: object) -> None:
-        """Send something, and raise unless the exporter reports success."""
+        """Send data, and raise unless the exporter reports success."""
         self._heard.status = 0
         try:
             is_taken = export() is success
-        except Exception as error:  # an exporter of somebody's own may raise anything
+        except Exception as error:  # a user's exporter may raise anything
             raise CollectorUnreachableError(f"the collector {self.name} takes nothing: {in_words(error)}") from error
         status = self._heard.status
         if status in _REFUSING and status not in _PASSING:
@@ -196,7 +197,7 @@ def _in_parts(spans: Sequence[Span]) -> Iterator[list[Span]]:
 
 
 def _resource(beginning: Row) -> Resource:
-    """Return who sends this: the log, whoever reads it; OTEL_SERVICE_NAME and OTEL_RESOURCE_ATTRIBUTES may say more."""
+    """Return the sender: the log, whoever reads it; OTEL_SERVICE_NAME and OTEL_RESOURCE_ATTRIBUTES may add to it."""
     identity = blake2b(f"{beginning.stream}\0{beginning.recorded_at}".encode(), digest_size=16).digest()
     own = Resource(
         {
@@ -213,7 +214,7 @@ def _resource(beginning: Row) -> Resource:
 def _version() -> str:
     try:
         return metadata.version("reenact")
-    except metadata.PackageNotFoundError:  # nothing is installed that would know
+    except metadata.PackageNotFoundError:  # the package is not installed
         return ""
 
 
@@ -249,7 +250,7 @@ def _clean(value: Value) -> Value:
 
 
 def _metrics(sums: Sums, beginning: Row, resource: Resource, scope: InstrumentationScope) -> MetricsData:
-    """Return the sums since the log began, as they are now."""
+    """Return the sums since the beginning of the log, as of now."""
     now = time.time_ns()
     points: defaultdict[str, list[HistogramDataPoint]] = defaultdict(list)
     for (name, labels), found in sums.items():

@@ -1,4 +1,4 @@
-"""Messages, calls and results in the JSON of the conventions, within bounds that collectors take."""
+"""Messages, calls and results in the JSON of the conventions, cut to sizes that collectors accept."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from reenact.domain.plain import is_sequence
 from reenact.domain.tools import is_object
 
 LONGEST = 20_000
-"""Characters of one text; of a longer one the middle is left out."""
+"""Characters of one text; a longer one is cut in the middle."""
 LARGEST = 200_000
-"""Characters of one attribute; of messages the first are left out, so that the rest has no more."""
+"""Characters of one attribute; of longer messages, the first ones are left out."""
 
 
 def message(role: str, blocks: Iterable[Block], finish_reason: str | None = None) -> str:
@@ -31,37 +31,37 @@ def message(role: str, blocks: Iterable[Block], finish_reason: str | None = None
 
 
 class Messages:
-    """The messages of a turn as JSON, the newest of them if they are too long together."""
+    """The messages of a turn as JSON; if they are too long together, the newest of them."""
 
     def __init__(self) -> None:
         self._said: deque[str] = deque()
         self._size = 0
 
     def add(self, said: str) -> None:
-        """Take one more."""
+        """Add a message, and drop the oldest ones if all are too long together."""
         self._said.append(said)
         self._size += len(said)
         while self._size > LARGEST and len(self._said) > 1:
             self._size -= len(self._said.popleft())
 
     def text(self) -> str:
-        """Return the messages."""
+        """Return the messages as a JSON list."""
         return _listed(self._said)
 
 
 def one_message(role: str, blocks: Iterable[Block], finish_reason: str | None = None) -> str:
-    """Return a list with one message."""
+    """Return a JSON list with one message."""
     return _listed([message(role, blocks, finish_reason)])
 
 
 def instructions_of(definition: Definition) -> str | None:
-    """Return the system prompt, None if there is none."""
+    """Return the system prompt, or None if there is none."""
     prompt = definition.system_prompt
     return None if not prompt else _json([{"type": "text", "content": _short(prompt)}])
 
 
 def definitions_of(definition: Definition) -> str | None:
-    """Return the tools that the model may call, as far as the image names them; None if it names none."""
+    """Return the tools in the image's definition, or None if there are none."""
     tools = [
         {
             "type": "function",
@@ -76,12 +76,12 @@ def definitions_of(definition: Definition) -> str | None:
 
 
 def arguments_of(arguments: object) -> str:
-    """Return a call's arguments."""
+    """Return a call's arguments as JSON."""
     return _bounded(_shortened(arguments))
 
 
 def result_of(result: object) -> str:
-    """Return a call's result, as the model is given it."""
+    """Return a call's result, as the model gets it."""
     content = content_of(result)
     return _short(content) if isinstance(content, str) else _bounded([_piece(one) for one in content])
 
@@ -97,12 +97,12 @@ def _part(block: Block) -> dict[str, object]:
         case ToolResultBlock(tool_use_id=call_id, content=content):
             response = _short(content) if isinstance(content, str) else [_piece(one) for one in content]
             return {"type": "tool_call_response", "id": call_id, "response": response}
-        case _:  # what is in a picture or a file is not sent
+        case _:  # the content of images and files is not sent
             return {"type": str(msgspec.to_builtins(block).get("type"))}
 
 
 def _piece(piece: object) -> object:
-    """Return a block of a result; of a picture or a file only that it is one."""
+    """Return a block of a result; of an image or a file only its type."""
     if not is_object(piece):
         return _shortened(piece)
     return {name: _shortened(piece[name]) for name in ("type", "text") if name in piece}

@@ -1,4 +1,4 @@
-"""Why a collector was not given what it was to have."""
+"""The errors of sending to a collector."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from reenact.projections.errors import ProjectionFailedError, ReadModelError
 
 
 class CollectorUnreachableError(ReadModelError, ServerUnreachableError):
-    """The collector does not answer, or cannot take anything now; nothing is lost, and it is tried again."""
+    """The collector does not answer, or cannot accept anything now; nothing is lost, and it is tried again."""
 
     code = "collector_unreachable"
 
 
 class CollectorRefusedError(ProjectionFailedError, ConfigurationError):
-    """The collector takes nothing of the kind, with these credentials, or at this address; `status` is HTTP's.
+    """The collector rejects the kind of data, the credentials, or the address; `status` is the HTTP status.
 
-    Nothing is lost: what it was to be given begins at the position, and is sent once what is wrong is mended.
+    Nothing is lost: the rejected data begins at the position, and is sent when the cause is removed.
     """
 
     code = "collector_refused"
@@ -29,7 +29,7 @@ class CollectorRefusedError(ProjectionFailedError, ConfigurationError):
         self.status = status
 
     def again(self) -> CollectorRefusedError:
-        """Return the error for the next one who asks."""
+        """Return a new error of the same content, for the next caller."""
         return CollectorRefusedError(self.collector, self.status, self.position)
 
 

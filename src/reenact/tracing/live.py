@@ -26,10 +26,10 @@ _ON = frozenset({"span_only", "span_and_event", "true"})
 
 
 class Tracing:
-    """Sends the turns of a runtime to a collector, as spans of OpenTelemetry, while it runs; closed with the runtime.
+    """Sends the turns of a runtime to a collector, as OpenTelemetry spans, while it runs; closed with the runtime.
 
-    It follows the log on a thread of its own, and begins where it was at the end of the last time, at first with the
-    log's first event. What it remembers is kept beside the log. Whatever becomes of the collector, the runtime goes on.
+    It follows the log on a thread of its own, and continues where it stopped the last time, at first with the log's
+    first event. Its progress is stored beside the log. A failure of the collector does not affect the runtime.
     """
 
     def __init__(
@@ -45,21 +45,25 @@ class Tracing:
         """Begin to send.
 
         Args:
-            runtime: whose turns.
-            endpoint: where a collector takes OTLP over HTTP, such as `http://localhost:4318`; headers and the like come
-                from the variables of OpenTelemetry, such as OTEL_EXPORTER_OTLP_HEADERS.
-            exporter: the SDK's exporter for something else, in place of `endpoint`.
-            metrics: whether the collector is sent metrics, too; or the SDK's exporter for them.
-            content: whether messages, arguments and results are sent, too. OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_
-                CONTENT, if it is `SPAN_ONLY`, `SPAN_AND_EVENT` or `true`, says so as well.
-            state: a directory, or a `postgresql://` URL, for what it remembers, in place of the one beside the log:
-                whoever sends to two collectors needs two.
+            runtime: the runtime whose turns are sent.
+            endpoint: where a collector accepts OTLP over HTTP, such as `http://localhost:4318`; headers and the like
+                come from
+            the variables of OpenTelemetry, such as OTEL_EXPORTER_OTLP_HEADERS.
+            exporter: an SDK exporter for another destination, in place of `endpoint`.
+            metrics: whether metrics are sent to the collector, too; or an SDK exporter for them.
+            content: whether messages, arguments and results are sent, too. The environment variable
+            OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT enables this as well, with `SPAN_ONLY`, `SPAN_AND_EVENT`
+                or
+            `true`.
+            state: a directory, or a `postgresql://` URL, for the progress, in place of the one beside the log: each of
+                several
+            collectors needs its own.
 
         Raises:
-            ConfigurationError: there is no one collector, or it is at no such address.
+            ConfigurationError: there is not exactly one destination, or its address is not valid.
             MissingExtraError: the extra `otel` is not installed.
-            ProjectionsLockedError: somebody else sends from there.
-            ReadModelError: what it remembers cannot be read or written.
+            ProjectionsLockedError: another sender uses this state.
+            ReadModelError: the progress cannot be read or written.
         """
         if not isinstance(runtime, Runtime | AsyncRuntime):  # pyright: ignore[reportUnnecessaryIsInstance] - who calls may not be typed
             raise ConfigurationError("Tracing follows a log: give it a runtime of this process, where the log is")
@@ -88,36 +92,36 @@ class Tracing:
         return self
 
     def __exit__(self, *_error: object) -> None:
-        """Close it."""
+        """Close the tracing."""
         self.close()
 
     def wait_for(self, position: int | None = None, timeout: float = 30.0) -> None:
-        """Return once the collector has taken what has ended up to a position of the log, where that ends now if None.
+        """Return once the collector has what has ended up to a position of the log, by default its present end.
 
         Raises:
-            CollectorRefusedError: it takes nothing, or not this.
-            CollectorUnreachableError: it cannot take anything now; it is tried again.
+            CollectorRefusedError: the collector accepts nothing, or not this.
+            CollectorUnreachableError: the collector cannot accept anything now; it is tried again.
             ReadModelBehindError: it takes longer than `timeout` seconds.
-            ReadModelError: the log cannot be read, or the position not be written.
+            ReadModelError: the log cannot be read, or the position cannot be written.
             RuntimeClosedError: the tracing is closed.
         """
         self._sending.wait_for(self._journal.head() if position is None else position, timeout)
 
     def status(self) -> ProjectionStatus:
-        """Return how it is: how far behind the log, and what keeps it from going on, if anything does."""
+        """Return its status: how far it is behind the log, and the error that stops it, if any."""
         return self._sending.status(self._journal.head())
 
     @property
     def failure(self) -> ReadModelError | None:
-        """Why nothing can be sent now, or nothing more; None when all is well."""
+        """Why nothing can be sent now, or ever again; None if there is no failure."""
         return self._sending.failure
 
     def retry(self) -> None:
-        """Go on after the collector has refused something: what was wrong is mended."""
+        """Go on after the collector has refused something, when the cause has been removed."""
         self._sending.retry()
 
     def close(self) -> None:
-        """Send the last spans, as long as a second suffices, and end; the next time sends the rest. Idempotent."""
+        """Send the last spans, for at most a second, and end; the next run sends the rest. Idempotent."""
         self._parts.close()
 
     def _end(self) -> None:
@@ -126,7 +130,7 @@ class Tracing:
 
 
 def is_content_wanted(environ: Mapping[str, str]) -> bool:
-    """Return whether the environment wants messages, arguments and results on spans."""
+    """Return whether the environment asks for messages, arguments and results on spans."""
     return environ.get(_CAPTURE, "").strip().casefold() in _ON
 
 

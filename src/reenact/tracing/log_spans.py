@@ -1,4 +1,4 @@
-"""The spans of a log: of each of its sessions, in the order in which they ended."""
+"""Makes the spans of all sessions of a log, in the order in which they ended."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from reenact.tracing.spans import Span
 from reenact.tracing.turns import SessionTurns
 
 _KNOWN = 10_000
-"""So many sessions, and revisions of images, are held in memory; those of others are read again from the log."""
+"""The number of sessions, and of image revisions, that are held in memory; others are read again from the log."""
 _PAGE = 1000
 
 
 class LogSpans:
-    """Makes spans of events, which may begin anywhere in the log: what came before in a session is read from it."""
+    """Makes spans of events, from any place in the log on: a session's earlier events are read from the log."""
 
     def __init__(self, log: AuditedLog, *, content: bool) -> None:
         self._log = log
@@ -27,17 +27,17 @@ class LogSpans:
         self._definitions: dict[tuple[str, int], Definition | None] = {}
 
     def of(self, rows: Sequence[Row]) -> Iterator[Span]:
-        """Yield what has ended with these events, which follow those that were given before.
+        """Yield the spans that end with these events, which follow those of the last call.
 
         Raises:
-            LogUnusableError: the log has lost what a session branches off from.
+            LogUnusableError: the log has lost the history from which a session branches off.
         """
         for row in rows:
             if is_session(row.stream):
                 yield from self._turns_of(row).take(row)
 
     def forget(self) -> None:
-        """Take whatever comes next as if nothing had been given before."""
+        """Drop all sessions, as if no events had been given."""
         self._sessions.clear()
 
     def _turns_of(self, row: Row) -> SessionTurns:
@@ -60,7 +60,7 @@ class LogSpans:
         return turns
 
     def _place(self, turns: SessionTurns, parent: Parent) -> None:
-        """Say of which call of its parent the session is; nothing, if the log does not have it."""
+        """Link the session to the call of its parent that started it, if the log has that call."""
         stream, version = stream_of(parent.session_id), parent.version
         known = self._sessions.get(stream)
         call = None if known is None else known.call(parent.call_id)

@@ -1,4 +1,4 @@
-"""Histograms of the conventions, summed up over the spans of a log from its beginning."""
+"""The histograms of the conventions, summed up over the spans of a log from its beginning."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _TOKENS: Final = tuple(float(4**power) for power in range(14))
 
 
 class Instrument(msgspec.Struct, frozen=True):
-    """What is measured, in which unit, and the upper bounds of its buckets, as the conventions have them."""
+    """An instrument of the conventions: its unit, its description, and the upper bounds of its buckets."""
 
     unit: str
     description: str
@@ -37,7 +37,7 @@ INSTRUMENTS: Final[Mapping[str, Instrument]] = {
 }
 
 MOST_SERIES = 2000
-"""So many series are kept; a further one is counted in that with the attribute `otel.metric.overflow`, as SDKs do."""
+"""The most series that are kept; further ones are counted in one with the attribute `otel.metric.overflow`."""
 
 _OF_CHATS = (
     "gen_ai.operation.name",
@@ -55,7 +55,7 @@ _OVERFLOW: Final[Labels] = (("otel.metric.overflow", "true"),)
 
 
 class Distribution(msgspec.Struct, frozen=True):
-    """How often, and in all how much; how many are in each bucket; the least and the most."""
+    """A histogram: the number of values and their sum, the count of each bucket, the least and the greatest value."""
 
     count: int
     sum: float
@@ -69,7 +69,7 @@ _DECODE = msgspec.json.Decoder(list[tuple[Series, Distribution]])
 
 
 def plus(sums: Sums, spans: Iterable[Span]) -> Sums:
-    """Return the sums with what the spans say."""
+    """Return the sums with the values of the spans added."""
     new = dict(sums)
     for (name, labels), value in (measured for span in spans for measured in _measured(span)):
         known = (name, labels) in new or len(new) < MOST_SERIES
@@ -84,12 +84,12 @@ def stored(sums: Sums) -> str:
 
 
 def restored(text: str) -> Sums:
-    """Return the sums that were stored."""
+    """Return the sums from their stored text."""
     return {series: found for series, found in _DECODE.decode(text) if series[0] in INSTRUMENTS}
 
 
 def _with(found: Distribution | None, value: float, bounds: Sequence[float]) -> Distribution:
-    place = bisect_left(bounds, value)  # a bound is in the bucket below it
+    place = bisect_left(bounds, value)  # a bound belongs to the bucket below it
     if found is None:
         found = Distribution(0, 0.0, (0,) * (len(bounds) + 1), value, value)
     buckets = (*found.buckets[:place], found.buckets[place] + 1, *found.buckets[place + 1 :])

@@ -1,4 +1,4 @@
-"""Sends the spans of a log to a collector: a projection whose position moves on when the collector has taken them."""
+"""Sends the spans of a log to a collector: a projection whose position advances once they are accepted."""
 
 from __future__ import annotations
 
@@ -24,20 +24,20 @@ if TYPE_CHECKING:
 
 NAME: Final = "tracing"
 BATCH = 500
-"""So many events are read at a time; what follows from them is sent before there are more."""
+"""The number of events that are read at a time; their spans are sent before more are read."""
 _TABLES = MetaData()
 _SUMS = Table("sums", _TABLES, Column("sums", Text, nullable=False))
 
 
 class SentSpans(Projection):
-    """How far spans are sent; and the sums of the metrics up to there, so that these go on where they were."""
+    """The position up to which spans are sent, and the sums of the metrics up to there, which later sums continue."""
 
     name = NAME
     tables = _TABLES
 
 
 class _Batch(msgspec.Struct, frozen=True):
-    """What follows from some events of the log; `after` is the position before them, `last` the last of them."""
+    """The spans and sums of some events of the log; `after` is the position before them, `last` the last of them."""
 
     after: int
     last: Row
@@ -46,7 +46,7 @@ class _Batch(msgspec.Struct, frozen=True):
 
 
 class _Position(Generation):
-    """How far spans are sent. One batch is held in memory until the collector has taken it."""
+    """The position up to which spans are sent. One batch is held in memory until the collector has accepted it."""
 
     def __init__(
         self,
@@ -67,24 +67,24 @@ class _Position(Generation):
         self._beginning: Row | None = None
         self._batch: _Batch | None = None
         self._sums: Sums = {}
-        self._reached: int | None = None  # up to where `_spans` has been given events, and `_sums` goes
+        self._reached: int | None = None  # the position up to which `_spans` and `_sums` have got events
 
     def advance(self, limit: int | None = None) -> bool:
-        """Send what follows from further events, then move on; return whether there were any.
+        """Send the spans of further events, then advance the position; return whether there were any events.
 
         Raises:
-            CollectorRefusedError: the collector does not take it.
-            CollectorUnreachableError: it cannot take anything now.
-            LogEncryptedError, WrongKeyError: the log has no key ring here, or that of another one.
-            ProjectionFailedError: the log has lost what an event needs.
-            ReadModelError: the log cannot be read, or the position not be written.
+            CollectorRefusedError: the collector rejects them.
+            CollectorUnreachableError: the collector cannot accept anything now.
+            LogEncryptedError, WrongKeyError: there is no key ring for the log here, or that of another log.
+            ProjectionFailedError: the log has lost something that an event needs.
+            ReadModelError: the log cannot be read, or the position cannot be written.
         """
         batch = self._batch
         if batch is None or batch.after != self.position:
             batch = self._batch = self._next(BATCH if limit is None else limit)
         if batch is None:
             return False
-        assert self._beginning is not None  # of a log that has events
+        assert self._beginning is not None  # there are events, so the log has a first one
         self._collector.send(batch.spans, batch.sums, self._beginning, batch.after)
         self._note(batch)
         return True
@@ -99,7 +99,7 @@ class _Position(Generation):
             raise ReadModelError(f"the log cannot be read: {error}") from error
         if not rows:
             return None
-        if self._reached != self.position:  # it is the first time, or another process has sent some meanwhile
+        if self._reached != self.position:  # the first batch, or another process has sent some meanwhile
             self._spans.forget()
             self._sums = self._stored_sums()
         self._reached = None
@@ -108,7 +108,7 @@ class _Position(Generation):
         return _Batch(self.position, last, tuple(spans), self._sums)
 
     def _spans_of(self, rows: Sequence[Row]) -> tuple[list[Span], Row]:
-        """Return the spans of the events before the first that there is something wrong with, and the last of these."""
+        """Return the spans of the events before the first one that fails, and the last event before it."""
         spans: list[Span] = []
         last: Row | None = None
         for row in rows:
@@ -163,12 +163,12 @@ class Sending(Hosted):
         look: float | None = None,
         is_keeper: Callable[[], bool] | None = None,
     ) -> None:
-        """Find the position at the place, or begin with the log's first event, or that of the one stream.
+        """Read the position at the place, or begin with the first event of the log, or of the one stream.
 
-        `look` and `is_keeper` are as those of any projection.
+        `look` and `is_keeper` are as for any projection.
 
         Raises:
-            ReadModelError: the place cannot be read or written, or the log not be read.
+            ReadModelError: the place cannot be read or written, or the log cannot be read.
         """
         self._audited = log
         self._content = content
@@ -178,11 +178,11 @@ class Sending(Hosted):
 
     @property
     def failure(self) -> ReadModelError | None:
-        """What keeps it from going on, None if nothing does."""
+        """The error that stops it, or None."""
         return None if self._runner is None else self._runner.failure
 
     def catch_up(self) -> None:
-        """Send all that the log holds now; raises what `wait_for` raises, but for the time, and tries nothing again."""
+        """Send everything up to the log's present end; raises as `wait_for` does, with no timeout and no retries."""
         if self._runner is not None:
             self._runner.catch_up()
 

@@ -1,4 +1,4 @@
-"""Spans as values: what came to its end, where it belongs, and ids that the log decides."""
+"""Spans as values: an operation that has ended, its place in a trace, and ids that are computed from the log."""
 
 from __future__ import annotations
 
@@ -15,27 +15,27 @@ Attributes: TypeAlias = dict[str, Value]
 Kind: TypeAlias = Literal["invoke_agent", "chat", "execute_tool", "wait"]
 
 LONGEST_NAME = 200
-"""Characters of a span's name, and of the attributes that are not content: a model may ask for a tool of any name."""
+"""Characters of a span's name, and of attributes that are not content: a model may call a tool by any name."""
 
 
 class Context(msgspec.Struct, frozen=True):
-    """Which span of which trace."""
+    """The ids of a trace and of a span in it."""
 
     trace_id: int
     span_id: int
 
 
 class Link(msgspec.Struct, frozen=True):
-    """Another span that has to do with this one, and what."""
+    """A related span, and the kind of relation."""
 
     context: Context
     attributes: Mapping[str, Value]
 
 
 class Span(msgspec.Struct, frozen=True, kw_only=True):
-    """Something that has ended. Times are microseconds since 1970-01-01 UTC.
+    """An operation that has ended. Times are microseconds since 1970-01-01 UTC.
 
-    `error` is a class of errors, if it has failed; `message` says more of that, and is content.
+    `error` is an error class, if it has failed; `message` is the error's text, which counts as content.
     """
 
     name: str
@@ -51,31 +51,31 @@ class Span(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def seconds(self) -> float:
-        """How long it took."""
+        """The duration in seconds."""
         return (self.end - self.start) / 1_000_000
 
 
 def trace_id_of(row: Row) -> int:
     """Return the id of the trace that begins with the event.
 
-    Version and time are those of any copy of the log, whatever the positions in it; the time also tells the session
-    from one of the same name in another log.
+    It is computed from the version and time, which are the same in each copy of the log, unlike the position; the time
+    also distinguishes the session from one of the same name in another log.
     """
     return _number(f"{row.stream}\0{row.version}\0{row.recorded_at}", 16)
 
 
 def span_id_of(row: Row, kind: str, call_id: str = "") -> int:
-    """Return the id of the span of this kind that begins with the event; a call's, if the event is about several."""
+    """Return the id of the span of this kind that begins with the event, and belongs to this call if there is one."""
     return _number(f"{row.stream}\0{row.version}\0{row.recorded_at}\0{kind}\0{call_id}", 8)
 
 
 def brief(text: str) -> str:
-    """Return the text as it may stand in names: bounded, and without what some databases do not take."""
+    """Return the text cut to the length of a name, and without characters that some databases do not accept."""
     return clean(text if len(text) <= LONGEST_NAME else f"{text[: LONGEST_NAME - 1]}…")
 
 
 def clean(text: str) -> str:
-    """Return the text without NUL, also as JSON has it: databases behind collectors do not take it."""
+    """Return the text without NUL, also in its JSON form: databases behind collectors do not accept it."""
     return text.replace("\0", "\ufffd").replace("\\u0000", "\\ufffd")
 
 

@@ -2,7 +2,7 @@
 
 Names and attributes are those of OpenTelemetry's conventions for generative AI that released instrumentations write and
 backends read (github.com/open-telemetry/semantic-conventions-genai, November 2026; in development), those of
-OpenInference, and `reenact.*` for what they have no name for.
+OpenInference, and `reenact.*` where these have no name.
 """
 
 from __future__ import annotations
@@ -54,14 +54,14 @@ from reenact.tracing.content import (
 from reenact.tracing.spans import Context, Kind, Link, Span, Value, brief, span_id_of, trace_id_of
 
 Define: TypeAlias = Callable[[str, int], Definition | None]
-"""Returns a revision of an image, None if the log does not have it."""
+"""Returns a revision of an image, or None if the log does not have it."""
 
 _Told: TypeAlias = dict[str, Value | None]
-"""Attributes; what is None is left out."""
+"""Attributes; those that are None are left out."""
 _Decision: TypeAlias = ToolApproved | ToolEdited | ToolRejected | HumanResponded
 _CRASH = "crash"
 _MOST = 1 << 40
-"""No answer has so many tokens; what says so is not a count."""
+"""A token count that no answer reaches; a greater number is not a count."""
 _DECISIONS: Mapping[type, str] = {
     ToolApproved: "approved",
     ToolRejected: "rejected",
@@ -70,7 +70,7 @@ _DECISIONS: Mapping[type, str] = {
 
 
 class _Chat(msgspec.Struct):
-    """A model that is asked, since this event."""
+    """A request to the model that began with this event."""
 
     row: Row
     start: int
@@ -79,7 +79,7 @@ class _Chat(msgspec.Struct):
 
 
 class _Turn(msgspec.Struct):
-    """A turn under way. `asked`, `said`, `answer` are content: the question, what the model is given, its answer.
+    """A turn in progress. `asked`, `said`, `answer` are content: the question, the model's input, its answer.
 
     `model` and `stop_reason` are those of the last answer.
     """
@@ -100,9 +100,9 @@ class _Turn(msgspec.Struct):
 
 
 class _Call(msgspec.Struct):
-    """A call that the model asks for; `started` is the event with which it ran first in this turn.
+    """A call of the model; `started` is the event with which it first ran in this turn.
 
-    It `waits` while it is a child session that waits for a person.
+    `waits` is True while it is a child session that waits for a person.
     """
 
     name: str
@@ -114,9 +114,9 @@ class _Call(msgspec.Struct):
 
 
 class _Place(msgspec.Struct, frozen=True):
-    """The turn to which something belongs that happens in none; `is_shared` if it is another session's, too.
+    """The turn to which an event outside any turn belongs; `is_shared` if it is another session's, too.
 
-    To what a branch shares with its origin it adds nothing: its spans are linked to it.
+    The spans of a branch are not added to a turn that it shares with its origin, but linked to it.
     """
 
     context: Context | None = None
@@ -124,7 +124,7 @@ class _Place(msgspec.Struct, frozen=True):
 
 
 class _Wait(msgspec.Struct):
-    """A person who is asked about a call, since this event, in this turn."""
+    """A question to a person about a call, which began with this event in this turn."""
 
     row: Row
     what: str
@@ -134,7 +134,7 @@ class _Wait(msgspec.Struct):
 
 
 class SessionTurns:
-    """The turns of one session, which is given all its events; those of another one, if it branches off, before."""
+    """The turns of one session, which gets all its events; a branch gets those of its origin before."""
 
     def __init__(self, define: Define, *, content: bool) -> None:
         self._define = define
@@ -147,26 +147,26 @@ class SessionTurns:
         self._calls: dict[str, _Call] = {}
         self._waits: dict[str, _Wait] = {}
         self._last: Context | None = None  # the last turn that has ended
-        self._asked_in = _Place()  # the turn in which a person was asked last
+        self._asked_in = _Place()  # the turn in which a person was last asked
         self._origin: tuple[Link, ...] = ()
         self._called_by: Context | None = None
 
     def is_called_by(self, call: Context, *, detached: bool) -> None:
-        """Take note of the span of the call that the session's first turn is a part of, or which does not wait."""
+        """Set the span of the call that started this session: the first turn's parent, or a link if it is detached."""
         if detached:
             self._origin = _links("called", call)
         else:
             self._called_by = call
 
     def call(self, call_id: str) -> Context | None:
-        """Return the span of a call that runs."""
+        """Return the span of a running call."""
         call, turn = self._calls.get(call_id), self._turn
         if turn is None or call is None or call.started is None:
             return None
         return Context(turn.context.trace_id, span_id_of(call.started, "execute_tool", call_id))
 
     def take(self, row: Row) -> Iterator[Span]:
-        """Take in the next event, and yield what has ended with it."""
+        """Take in the next event, and yield the spans that it ends."""
         event = row.event
         match event:
             case TurnStarted():
@@ -200,7 +200,7 @@ class SessionTurns:
                 self._note(row)
 
     def _note(self, row: Row) -> None:
-        """Take note of what ends nothing."""
+        """Note an event that ends no span."""
         event, turn = row.event, self._turn
         match event:
             case SessionCreated():
@@ -225,7 +225,7 @@ class SessionTurns:
                 pass
 
     def _branch(self, event: SessionBranched) -> None:
-        """Go on as another session, whose own turns are still to come; what waits goes on waiting in both."""
+        """Continue as another session, whose own turns follow; open questions to people stay open in both."""
         told: dict[str, Value] = {"reenact.branch.origin": brief(event.origin), "reenact.branch.version": event.version}
         self._origin = _links("branched", self._last if self._turn is None else self._turn.context, told)
         self._session_id, self._image = event.session_id, (event.image_id, event.image_revision)
@@ -273,7 +273,7 @@ class SessionTurns:
         turn = self._turn
         if turn is not None and turn.chat is not None:
             turn.chat.answer = event
-            if not event.partial:  # else the end of the turn says why it is none that is whole
+            if not event.partial:  # otherwise the end of the turn says why it is partial
                 yield from self._end_chat(turn, row)
 
     def _end_chat(self, turn: _Turn, row: Row, error: str | None = None, detail: str | None = None) -> Iterator[Span]:
@@ -323,7 +323,7 @@ class SessionTurns:
 
     def _ask_person(self, row: Row, call_id: str, what: str, name: str) -> Iterator[Span]:
         call = self._calls.get(call_id)
-        if call is not None and call.started is not None:  # nobody knows what became of it, so a person is asked
+        if call is not None and call.started is not None:  # its outcome is not known, so a person is asked
             yield self._call_span(row, call_id, call, "lost")
         if self._turn is not None:
             self._asked_in = _Place(self._turn.context)
@@ -400,13 +400,13 @@ class SessionTurns:
         self._queue.pop(event.turn_id, None)
         turn = self._turn
         if turn is None or turn.id != event.turn_id:
-            return  # it never began, or is the origin's
+            return  # it never began, or belongs to the origin
         error = event.failure.type if event.failure is not None else None
         if turn.interrupted == _CRASH:
             error = _CRASH
         detail = event.failure.message if event.failure is not None else None
         if event.stop_reason == COST_LIMIT:
-            turn.chat = None  # the model was to be asked, and was not
+            turn.chat = None  # the request to the model was not made
         yield from self._end_chat(turn, row, error, detail)
         for call_id, call in self._calls.items():
             if call.started is not None:
@@ -440,7 +440,7 @@ class SessionTurns:
         self._last, self._turn = turn.context, None
 
     def _common(self, began: Row, kind: str) -> _Told:
-        """Return what every span has, which begins with this event."""
+        """Return the attributes of every span that begins with this event."""
         image_id, revision = self._image
         definition = self._definition()
         return {
@@ -462,7 +462,7 @@ class SessionTurns:
 def _span(
     what: tuple[str, str | None], kind: Kind, start: int, ended: Row, told: _Told, *, error: str | None = None
 ) -> Span:
-    """Return a span of no trace yet; a clock that was set back ends nothing before it began."""
+    """Return a span without a trace; it never ends before it begins, even if the clock was set back."""
     return Span(
         name=brief(" ".join(filter(None, what))),
         kind=kind,
@@ -476,7 +476,7 @@ def _span(
 
 
 def _placed(span: Span, began: Row, span_id: int, place: _Place) -> Span:
-    """Return the span as a part of its turn, or in a trace of its own, if the turn is also another session's."""
+    """Return the span as a part of its turn, or in a trace of its own if the turn is shared with another session."""
     if place.context is None or place.is_shared:
         context = Context(trace_id_of(began), span_id)
         return msgspec.structs.replace(span, context=context, links=_links("waited", place.context))
@@ -488,7 +488,7 @@ def _links(what: str, context: Context | None, told: Mapping[str, Value] | None 
 
 
 def _used(model: str | None, usage: Mapping[str, object], cost: float | None) -> _Told:
-    """Return what an answer used; the input tokens of the conventions are all of them, cached or not."""
+    """Return an answer's usage; the conventions count all input tokens, cached or not."""
     given, said, written, read = (
         count if type(count := usage.get(name)) is int and 0 <= count < _MOST else None
         for name in ("input_tokens", "output_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")
@@ -524,5 +524,5 @@ _PROVIDERS: Final = (
 
 
 def _provider_of(model: str | None) -> str:
-    """Return the provider that makes the model, as its name tells: the log does not say who was asked."""
+    """Return the provider of the model, as its name suggests: the log does not say which API was used."""
     return next((provider for begin, provider in _PROVIDERS if (model or "").startswith(begin)), "_OTHER")
