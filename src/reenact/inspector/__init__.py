@@ -1,4 +1,4 @@
-"""The inspector: pages that show a log, beside whoever writes it. Needs the extra `inspect`."""
+"""The inspector: pages that show a log, while another process may be writing it. Needs the extra `inspect`."""
 
 from __future__ import annotations
 

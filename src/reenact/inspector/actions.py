@@ -1,4 +1,4 @@
-"""What people may do from the pages: it is done by the runtime that writes the log, and in somebody's name."""
+"""Actions of people on the pages, which the runtime that writes the log carries out, in a person's name."""
 
 from __future__ import annotations
 
@@ -17,27 +17,28 @@ from reenact.domain.errors import InvalidInputError
 from reenact.inspector.source import Source
 
 LARGEST: Final = 4_000_000
-"""Bytes of a form that are taken."""
+"""The most bytes of a form that are read."""
 FIELDS: Final = 200
 _TYPE = "application/x-www-form-urlencoded"
 _CATCH_UP = 2.0
-"""Seconds that a page waits for the tables to show what was just done."""
+"""Seconds that a page waits for the tables to include what was just done."""
 
 
 class Actions:
-    """What is allowed: through the runtime that has the log open for writing, here or behind a server.
+    """The actions, carried out by the runtime that has the log open for writing, here or behind a server.
 
-    `by` is who decides, for the record. `form` is in each form, and nobody knows it who does not have the cookie.
+    `by` is the name that is recorded for decisions. `form` is a value in each form, which only pages with the cookie
+    get.
     """
 
     def __init__(self, owner: Asking, by: str, token: str) -> None:
-        """Take the runtime, which stays yours to close, and the token that opens the pages."""
+        """Set the runtime, which the caller still has to close, and the token for the pages."""
         self.owner = owner
         self.by = by
         self.form = hmac.new(token.encode(), b"the forms of the inspector", hashlib.sha256).hexdigest()
 
     def check(self, form: Form) -> None:
-        """See that one of our pages has sent the form.
+        """Check that the form was sent by one of the inspector's own pages.
 
         Raises:
             InvalidInputError: it was not.
@@ -56,7 +57,7 @@ class Form:
 
     @classmethod
     async def reading(cls, request: Request) -> Callable[[], Form]:
-        """Receive the form, and return what reads it."""
+        """Receive the form, and return a function that parses it."""
         body = bytearray()
         async for part in request.stream():
             body += part
@@ -66,10 +67,10 @@ class Form:
 
     @classmethod
     def of(cls, kind: str, body: bytes) -> Form:
-        """Read the form.
+        """Parse the form.
 
         Raises:
-            InvalidInputError: it is none, or too large.
+            InvalidInputError: it is not a form, or too large.
         """
         if kind.partition(";")[0].strip() != _TYPE:
             raise InvalidInputError(f"a form comes as {_TYPE}")
@@ -81,7 +82,7 @@ class Form:
             raise InvalidInputError(f"the form cannot be read: {error}") from None
 
     def one(self, name: str) -> str:
-        """Return the value of the field, empty if there is none."""
+        """Return the value of the field, or an empty string if there is none."""
         return self._fields.get(name, [""])[0]
 
     def all(self, name: str) -> list[str]:
@@ -90,7 +91,7 @@ class Form:
 
 
 def catch_up(source: Source) -> None:
-    """Wait until the tables hold what the log holds now, or it has taken too long."""
+    """Wait until the tables include all that the log has now, or until a time limit."""
     head, until = source.log.head(), time.monotonic() + _CATCH_UP
     source.tables.refresh()
     while source.tables.position() < head and time.monotonic() < until:

@@ -1,4 +1,4 @@
-"""Addresses of pages: what a page is asked for, and links to other pages."""
+"""Addresses of pages: the parameters of a page, and links to other pages."""
 
 from __future__ import annotations
 
@@ -11,39 +11,39 @@ _LARGEST = 1 << 62
 
 
 def whole_number(text: str) -> int | None:
-    """Return the number from 0 on that the text is, None if it is none, or one that no log has."""
+    """Return the text as a number from 0 on; None if it is not one, or larger than any in a log."""
     is_one = text.isascii() and text.isdecimal() and len(text) < 20  # noqa: PLR2004 - 64 bits
     return int(text) if is_one and int(text) < _LARGEST else None
 
 
 class Address:
-    """The address of a page: where the inspector is mounted, the page's path, and the names and values behind it."""
+    """The address of a page: where the inspector is mounted, the page's path, and its query parameters."""
 
     def __init__(self, base: str, path: str, query: Mapping[str, str]) -> None:
-        """Take where the inspector is mounted, empty for the root, and the page's own path and query."""
+        """Set where the inspector is mounted (empty for the root), and the page's own path and query."""
         self.base = base
         self.path = path
         self.query = query
 
     def text(self, name: str, default: str = "") -> str:
-        """Return the value, without spaces around it."""
+        """Return the parameter without surrounding spaces, or the default."""
         return self.query.get(name, default).strip()
 
     def required(self, name: str) -> str:
-        """Return the value as it stands.
+        """Return the parameter unchanged.
 
         Raises:
-            InvalidInputError: the address has none.
+            InvalidInputError: the address does not have it.
         """
         if not self.query.get(name):
             raise InvalidInputError(f"this address names no {name}")
         return self.query[name]
 
     def number(self, name: str) -> int | None:
-        """Return the value, which is a number from 0 on; None if there is none.
+        """Return the parameter as a number from 0 on; None if it is missing.
 
         Raises:
-            InvalidInputError: it is no such number.
+            InvalidInputError: it is not such a number.
         """
         text = self.text(name)
         if not text:
@@ -54,10 +54,10 @@ class Address:
         return number
 
     def choice(self, name: str, choices: Collection[str], default: str) -> str:
-        """Return the value, which is one of the choices.
+        """Return the parameter, which must be one of the choices.
 
         Raises:
-            InvalidInputError: it is none of them.
+            InvalidInputError: it is not one of them.
         """
         text = self.text(name, default) or default
         if text not in choices:
@@ -70,5 +70,5 @@ class Address:
         return f"{self.base}{path}{f'?{urlencode(given)}' if given else ''}"
 
     def but(self, **changes: object) -> str:
-        """Return the address of this page with other values; None leaves one out."""
+        """Return the address of this page with some parameters changed; None removes one."""
         return self.to(self.path, **{**self.query, **changes})

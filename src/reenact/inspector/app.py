@@ -1,4 +1,4 @@
-"""Serves the inspector: its ASGI application, behind a guard that checks host, site and token before anything else."""
+"""The inspector's ASGI application, behind a guard that checks host, site and token before anything else."""
 
 from __future__ import annotations
 
@@ -45,9 +45,9 @@ from reenact.server.serving import Listener, check_port
 from reenact.server.sockets import Connection
 
 AT_ONCE = 4
-"""Pages that are made at the same time."""
+"""The number of pages that are made at the same time."""
 SECONDS = 10.0
-"""So long a page may read the log; each question to the tables has a limit of its own."""
+"""Seconds that a page may read the log; each query on the tables has a limit of its own."""
 COOKIE = "reenact_inspect"
 POLICY: Final = (
     "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self'; connect-src 'self'; form-action 'self'; "
@@ -57,7 +57,7 @@ _HEADERS: Final[Mapping[str, str]] = {
     "content-security-policy": POLICY,
     "x-content-type-options": "nosniff",
     "x-frame-options": "DENY",
-    "referrer-policy": "same-origin",  # without one, forms come with the origin `null`, as those of strangers may
+    "referrer-policy": "same-origin",  # with `no-referrer` forms would come with the origin `null`
     "cross-origin-opener-policy": "same-origin",
     "cross-origin-resource-policy": "same-origin",
 }
@@ -68,12 +68,12 @@ _Make: TypeAlias = Callable[[], Page | File | str]
 
 
 def new_token() -> str:
-    """Return a token that nobody can guess."""
+    """Return a new random token."""
     return secrets.token_urlsafe(24)
 
 
 class Guard:
-    """Lets in who has the token; it comes once in an address, and in a cookie from then on.
+    """Admits requests with the token, which comes in an address once, and in a cookie from then on.
 
     A page of another site, and one that has let its own name point here (DNS rebinding), is refused: it can choose
     neither the header `Host` nor `Sec-Fetch-Site`.
@@ -85,7 +85,7 @@ class Guard:
         self._access = service.access
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass the request on, or answer it here."""
+        """Pass the request on to the application, or answer it here."""
         if scope["type"] == "lifespan":
             await self._app(scope, receive, send)
             return
@@ -121,7 +121,7 @@ class Guard:
 
 
 def _cookie_at(host: str) -> str:
-    """Return the name of the cookie: browsers send those of one port to all, and each inspector has a token."""
+    """Return the cookie's name: browsers send the cookies of one port to all, and each inspector has its own token."""
     port = host.rpartition(":")[2]
     return f"{COOKIE}_{port}" if port.isdecimal() else COOKIE
 
@@ -135,7 +135,7 @@ def _cookie(headers: Headers, name: str) -> str | None:
 
 
 def _stranger(scope: Scope, why: str, status: int) -> Response:
-    """Return what somebody is told who may not come in: nothing of the log."""
+    """Return the answer to a refused request; it shows nothing of the log."""
     base = scope.get("root_path", "")
     return HTMLResponse(render(Page("stranger.html", {"why": why, "address": Address(base, "/", {})})), status)
 
@@ -155,14 +155,15 @@ def _with_headers(send: Send) -> Send:
 def create_app(
     source: Source, token: str, *, service: Service[Served], owner: Asking | None = None, by: str = ""
 ) -> ASGIApp:
-    """Return the ASGI application of a source, which stays yours to close.
+    """Return the ASGI application of a source, which the caller still has to close.
 
     Args:
         source: the log whose pages are shown.
-        token: what lets people in, see `new_token`.
-        service: what the WebSocket is served by, and which names the application may be called by.
-        owner: the runtime that writes the log, here or behind a server, if people may act; it stays yours to close.
-        by: in whose name they do, for the record.
+        token: the token that admits people, see `new_token`.
+        service: serves the WebSocket, and says which host names are allowed.
+        owner: the runtime that writes the log, here or behind a server, if people may act; the caller still has to
+            close it.
+        by: the name that is recorded for their decisions.
     """
     actions = None if owner is None else Actions(owner, by, token)
     limiter = CapacityLimiter(AT_ONCE)
@@ -191,7 +192,7 @@ def create_app(
     async def socket(websocket: WebSocket) -> None:
         wanted = websocket.scope.get("subprotocols", [])
         await websocket.accept(SUBPROTOCOL if SUBPROTOCOL in wanted else None)
-        await Connection(websocket, service, True).run()  # noqa: FBT003 - the guard knows the client
+        await Connection(websocket, service, True).run()  # noqa: FBT003 - the guard has checked the client
 
     app = Starlette(
         routes=[
@@ -216,13 +217,13 @@ def _address(request: Request) -> Address:
 
 
 def _answer_first(source: Source, address: Address, actions: Actions | None, make: _Make) -> Response:
-    """Answer before the work in the background goes on."""
+    """Answer the request while the background work is paused."""
     with source.marks.page(), reading_for(SECONDS):
         return _answer(source, address, actions, make)
 
 
 def _answer(source: Source, address: Address, actions: Actions | None, make: _Make) -> Response:
-    """Make the page, or lead to another address; what goes wrong becomes a page as well."""
+    """Make the page, or redirect to another address; an error becomes a page as well."""
     try:
         page = make()
     except ReenactError as error:
@@ -244,7 +245,7 @@ def _answer(source: Source, address: Address, actions: Actions | None, make: _Ma
 
 
 def _waiting(source: Source) -> int:
-    """Return how many calls wait for people, as far as that can be said."""
+    """Return how many calls wait for people; 0 if that is not known."""
     tables = source.tables_now
     try:
         return 0 if tables is None else count(tables)[0]
@@ -253,17 +254,17 @@ def _waiting(source: Source) -> int:
 
 
 class Inspector(Listener):
-    """The pages of a log at an address of this machine. `start` and `stop` it, or use it as a context manager."""
+    """Serves the pages of a log on this machine. `start` and `stop` it, or use it as a context manager."""
 
     def __init__(
         self, source: Source, host: str = "127.0.0.1", port: int = 0, *, owner: Asking | None = None, by: str = ""
     ) -> None:
-        """Prepare to serve the source, which stays yours to close; port 0 takes any that is free.
+        """Prepare to serve the source, which the caller still has to close; port 0 chooses a free port.
 
         With the `owner`, the runtime that writes the log, here or behind a server, people may act, in the name `by`.
 
         Raises:
-            ConfigurationError: the address is not a loopback address, or none of this machine.
+            ConfigurationError: the address is not a loopback address, or not one of this machine.
         """
         check_port(port)
         self.token = new_token()
@@ -275,5 +276,5 @@ class Inspector(Listener):
 
     @property
     def address(self) -> str:
-        """The address that opens the pages; whoever has it may read the log."""
+        """The address that opens the pages; anyone who has it can read the log."""
         return f"{self.url}/?token={self.token}"

@@ -1,4 +1,4 @@
-"""Whether the chain of the log is whole, looked at in the background: all of it, what is new, and all of it again."""
+"""Verifies the hash chain of the log in the background: first all of it, then new rows, and all of it again later."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from reenact.actors.journal.walk import Finding
 from reenact.domain.errors import LogUnusableError
 
 REST: Final = 60.0
-"""Seconds at least between two passes over all of the log."""
+"""The least seconds between two passes over the whole log."""
 SHARE: Final = 20
-"""The time between two of them is so many times as long as one takes."""
+"""The pause between two passes is this many times as long as a pass takes."""
 _LAST = "SELECT number FROM steps ORDER BY number DESC LIMIT 1"
 
 
 class ChainMark(msgspec.Struct, frozen=True):
-    """What is known of the chain: its rows up to a position were looked at, and this was found.
+    """The verified part of the chain: its rows up to a position were checked, with these findings.
 
-    `began` and `ended` are when all of the log was looked at last; the first time is still under way if there is no
-    end. What was written since was looked at as it came.
+    `began` and `ended` are the times of the last pass over the whole log; without an end the first pass is still
+    running. Rows that were written since are checked as they come.
     """
 
     position: int = 0
@@ -36,17 +36,17 @@ class ChainMark(msgspec.Struct, frozen=True):
     more: int = 0
 
     def verified_up_to(self, stream: str) -> int:
-        """Return the last position up to which the rows of the stream are known to be as they were written."""
+        """Return the last position up to which the rows of the stream are known to be unchanged."""
         found = [finding for finding in self.findings if finding.name in (stream, "")]
         at = min((0 if each.position is None else max(0, each.position - 1) for each in found), default=self.position)
         return min(at, self.position)
 
 
 class ChainMarks:
-    """Makes the mark, a while at a time."""
+    """Verifies the chain in time slices, and keeps the mark."""
 
     def __init__(self, url: str, log: StoredJournal, pause: Callable[[], object]) -> None:
-        """Look at the log at the URL, which is open here as well; `pause` is called often."""
+        """Set the log at the URL, which is also open here; `pause` is called often."""
         self._url = url
         self._log = log
         self._pause = pause
@@ -57,10 +57,10 @@ class ChainMarks:
         self._done: tuple[datetime, datetime] | None = None
         self._lost: tuple[Finding, ...] = ()
         self.is_busy = True
-        """Whether there is more to look at now."""
+        """Whether there is more to verify now."""
 
     def look(self, until: float) -> dict[str, int]:
-        """Go on until it is so late; return the streams that have rows behind those seen before, and where they end.
+        """Verify until the given time; return the streams with new rows, and the last position of each.
 
         Raises:
             StorageError: the log cannot be read now.
@@ -83,7 +83,7 @@ class ChainMarks:
         return streams
 
     def mark(self) -> ChainMark:
-        """Return what is known now."""
+        """Return the present mark."""
         passes = (self._pass, *(() if self._again is None else (self._again,)))
         findings = dict.fromkeys((*self._lost, *(each for one in passes for each in one.findings)))
         began, ended = self._done or (self._began, None)
@@ -111,7 +111,7 @@ class ChainMarks:
         self._next = time.monotonic() + max(REST, SHARE * (ended - began).total_seconds())
 
     def _begin_anew(self) -> None:
-        """Begin anew: rows are gone that were there."""
+        """Start again, because rows that were there are gone."""
         was, now = self._pass.position, self._log.head()
         problem = f"the log ended at position {was} when it was looked at, and now ends at {now}"
         self._lost = (Finding("log", "", now + 1, problem, now + 1),)

@@ -1,4 +1,4 @@
-"""Whether today's code decides the sessions as they were recorded, one session after the other, the newest first."""
+"""Checks whether the present code decides sessions as they were recorded, one after the other, the newest first."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from reenact.projections.log import stream_of
 from reenact.projections.verification.replay import HistoryReplay, Parting
 
 KEPT: Final = 10_000
-"""Sessions of which is known how they were decided."""
+"""The number of sessions whose marks are kept."""
 OPEN: Final = 8
-"""Sessions that are followed on from where they were; of others it begins anew."""
+"""The number of sessions whose replay is kept, to be continued; a replay of another one begins again."""
 LONG: Final = 20_000
-"""Events of a session that is too long to be kept for that."""
+"""The number of events from which on a session's replay is not kept."""
 PATIENCE: Final = 10
-"""So many times as long as it took is waited before a session is decided anew from its beginning."""
+"""A session is replayed again from its beginning only after this many times as long as that took."""
 _KIND = "session/"
 _PAGE = 100
 _BACK = """
@@ -34,9 +34,9 @@ _BEHIND_ALL = 2**62
 
 
 class SessionMark(msgspec.Struct, frozen=True):
-    """A session was decided anew up to its end then, or up to where today's code parts from it.
+    """A session was replayed up to its end at that time, or up to the first decision that differs.
 
-    `position` is that of its last event that was decided as it was recorded; `until` where the log ended then.
+    `position` is that of its last event that was decided as recorded; `until` is the end of the log at that time.
     """
 
     session_id: str
@@ -48,13 +48,14 @@ class SessionMark(msgspec.Struct, frozen=True):
     parting: Parting | None
     at: datetime
     forgotten: bool = False
-    """Whether nothing can be decided anew, since nobody can read what was recorded."""
+    """Whether nothing can be replayed, because the session was forgotten."""
 
 
 class DecisionMark(msgspec.Struct, frozen=True):
-    """Of `known` sessions so many are decided the `same`, some have `parted`; `is_all` if none is left to look at.
+    """The results over all sessions: of `known` ones, the number decided the `same`, and those that have `parted`.
 
-    Those that were `forgotten` are counted apart. `problem` says why nothing can be decided: the keys are not there.
+    `is_all` is whether no session is left to replay. The `forgotten` ones are counted separately. `problem` is the
+    reason for which nothing can be replayed: the keys are missing.
     """
 
     same: int = 0
@@ -79,7 +80,7 @@ class _Known:
 
 
 class _Look:
-    """A look at one session, which goes on step by step."""
+    """A replay of one session, which proceeds step by step."""
 
     def __init__(self, log: StoredJournal, session_id: str, replay: HistoryReplay) -> None:
         self.session_id = session_id
@@ -90,12 +91,12 @@ class _Look:
         self.go_on()
 
     def go_on(self) -> None:
-        """Go on behind the last step."""
+        """Continue after the last step."""
         self.steps = self.replay.go_on(self.until, _PAGE)
 
 
 class DecisionMarks:
-    """Makes the marks, a while at a time. `mark_of` and `ask` are thread-safe."""
+    """Replays sessions in time slices, and keeps the marks. `mark_of` and `ask` are thread-safe."""
 
     def __init__(self, log: StoredJournal, pause: Callable[[], object]) -> None:
         self._log = log
@@ -111,23 +112,23 @@ class DecisionMarks:
         self._problem = ""
 
     def ask(self, session_id: str) -> None:
-        """Have this session looked at before others, if it has to be."""
+        """Replay this session before others, if it is not up to date."""
         known = self._known.get(session_id)
         if known is None or not known.is_done:
             self._asked.append(session_id)
 
     def mark_of(self, session_id: str) -> SessionMark | None:
-        """Return what is known of the session; None if nobody has looked at it yet."""
+        """Return the mark of the session; None if it has not been replayed yet."""
         known = self._known.get(session_id)
         return None if known is None else known.mark
 
     def is_done(self, session_id: str) -> bool:
-        """Return whether the session has no events that nobody has looked at, as far as is known."""
+        """Return whether the session has been replayed up to its last known event."""
         known = self._known.get(session_id)
         return known is not None and known.is_done
 
     def mark(self) -> DecisionMark:
-        """Return what is known of all."""
+        """Return the results over all sessions."""
         is_all = self._before == 0 and not (self._found or self._changed or self._look)
         marks = [known.mark for known in self._known.values() if known.mark is not None]
         parted = tuple(mark for mark in marks if mark.parting is not None)
@@ -136,7 +137,7 @@ class DecisionMarks:
         return DecisionMark(same, known, parted, is_all, forgotten, self._problem)
 
     def changed(self, streams: Mapping[str, int]) -> None:
-        """Take note of streams that have events up to these positions."""
+        """Note that streams have events up to these positions."""
         for stream, position in streams.items():
             session_id = stream.removeprefix(_KIND)
             known = self._known.get(session_id)
@@ -150,7 +151,7 @@ class DecisionMarks:
                 self._changed[session_id] = None
 
     def look(self, until: float) -> bool:
-        """Go on until it is so late; return whether there is more to do now.
+        """Replay until the given time; return whether there is more to do now.
 
         Raises:
             StorageError: the log cannot be read now.
@@ -177,7 +178,7 @@ class DecisionMarks:
                     look.took += time.thread_time() - began
                     return
         except StorageError:
-            look.go_on()  # a generator that has raised is over, which would pass for the end of the session
+            look.go_on()  # a generator that has raised is finished, which would look like the end of the session
             raise
         look.took += time.thread_time() - began
         self._look = None
@@ -205,7 +206,7 @@ class DecisionMarks:
                 self._open.popitem(last=False)
 
     def _choose(self) -> bool:
-        """Begin to look at the session that is next, if one is."""
+        """Begin with the next session, if there is one."""
         session_id = self._next()
         if session_id is None:
             return False
@@ -261,7 +262,7 @@ class DecisionMarks:
         return known
 
     def _take(self, session_id: str, last: int) -> _Known:
-        """Know a session; one that was known for long is forgotten if there are too many."""
+        """Add a session; if there are too many, the oldest entry is dropped."""
         known = self._known[session_id] = _Known(last)
         if len(self._known) > KEPT:
             self._known.popitem(last=False)

@@ -1,4 +1,4 @@
-"""What is different between two moments of a session, grouped by what it is about."""
+"""The differences between two moments of a session, grouped by subject."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from reenact.projections.explain.entries import fields_of
 from reenact.projections.log import Row
 
 Facts: TypeAlias = Mapping[str, object]
-"""Values by their names; what is None is as if it were not there."""
+"""Values by their names; None means that a value is missing."""
 
 _CALL = ("stage", "arguments", "result", "is_error", "ran", "attempts", "decision", "by")
 _TIMES = ("decided", "started", "ended")
 
 
 class Change(msgspec.Struct, frozen=True):
-    """A value that is not the same, as text; None where there is none."""
+    """A changed value, as text; None where it is missing."""
 
     name: str
     before: str | None
@@ -34,14 +34,14 @@ class Change(msgspec.Struct, frozen=True):
 
 
 class Group(msgspec.Struct, frozen=True):
-    """Changes that are about one thing."""
+    """Changes with the same subject."""
 
     title: str
     changes: list[Change]
 
 
 class Moment(msgspec.Struct, frozen=True):
-    """A session behind an event, and the story of the events that led there."""
+    """A session after an event, and the story of the events that led there."""
 
     number: int
     row: Row
@@ -50,7 +50,7 @@ class Moment(msgspec.Struct, frozen=True):
 
     @property
     def state(self) -> str:
-        """What the agent is at."""
+        """The state of the agent."""
         agent = self.session.agent
         return "no agent" if agent is None else agent.state(self.session.turn, self.session.round)
 
@@ -65,9 +65,9 @@ class Moment(msgspec.Struct, frozen=True):
 
 
 def changes_between(left: Moment, right: Moment, added: Iterable[Speech], *, has_calls: bool) -> list[Group]:
-    """Return what makes the right moment of the left one; `added` is what was said between them, as far as it is shown.
+    """Return the changes from the left moment to the right one; `added` are the messages between them that are shown.
 
-    It `has_calls` if the stories of both begin with the same event.
+    `has_calls` is whether both stories begin with the same event, so that calls can be compared.
     """
     groups = [
         Group("Agent", list(_changed(_agent(left), _agent(right)))),
@@ -93,9 +93,9 @@ def _title(call: Call) -> str:
 
 
 def _calls(left: Moment, right: Moment) -> Iterator[tuple[Call, Facts, Facts]]:
-    """Yield the calls to which something happened between the moments, with what is known of them on each side.
+    """Yield the calls that changed between the moments, with their facts on each side.
 
-    The stories of both begin with the same event.
+    Both stories must begin with the same event.
     """
     low, high = (left, right) if left.number <= right.number else (right, left)
     before, after = _of_story(left.story), _of_story(right.story)
@@ -195,7 +195,7 @@ def _session(session: Session) -> Facts:
 
 
 def _whole(name: str, before: Facts | None, after: Facts | None) -> Iterator[Change]:
-    """Yield that a thing has come or gone as one change, and what has changed in it as one for each value."""
+    """Yield one change if the thing was added or removed, or else one for each changed value in it."""
     if before is None or after is None:
         yield from _changed({name: before}, {name: after})
     else:

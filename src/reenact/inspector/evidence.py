@@ -1,4 +1,4 @@
-"""Whether one event can be believed: the record agrees with its digest, and today's code decides its step the same."""
+"""The evidence for one event: its record agrees with its digest, and the present code decides its step the same."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _BEFORE = """
 
 
 class Link(msgspec.Struct, frozen=True):
-    """An event's record in the chain: the digests of the one before and of its own, and whether they agree."""
+    """An event's record in the chain: the previous digest and its own, and whether they agree."""
 
     before: str
     digest: str
@@ -31,7 +31,7 @@ class Link(msgspec.Struct, frozen=True):
 
 
 def link_of(log: StoredJournal, stream: str, version: int) -> Link | None:
-    """Return the link of the event, None if its record cannot be read."""
+    """Return the link of the event, or None if its record cannot be read."""
     found = log.select(_AT, (stream, version))
     if not found:
         return None
@@ -39,12 +39,12 @@ def link_of(log: StoredJournal, stream: str, version: int) -> Link | None:
     earlier = log.select(_BEFORE, (stream, record.version, record.cursor))
     before: object = earlier[0][0] if earlier else GENESIS
     if type(before) is not bytes or type(record.digest) is not bytes:
-        return None  # a file can hold anything in its cells
+        return None  # a manipulated file can hold any type
     return Link(before.hex(), record.digest.hex(), record.follows(before), not earlier)
 
 
 def broken_at(log: StoredJournal, history: History) -> int | None:
-    """Return the position of the first record of the history that is not as it was written, None if all are.
+    """Return the position of the first changed record of the history, or None if all are unchanged.
 
     It reads all of them.
     """
@@ -61,10 +61,10 @@ def broken_at(log: StoredJournal, history: History) -> int | None:
 
 
 def decided_anew(states: States, history: History, number: int) -> Divergence | None:
-    """Decide the step of the event anew; return where today's code decides otherwise, if it does.
+    """Decide the step of the event again; return where the present code decides differently, or None.
 
     Raises:
-        LogUnusableError: the log holds what cannot have happened.
+        LogUnusableError: the log holds events that cannot have happened.
     """
     first, rows = _with_whole_step(history, number)
     place = first
@@ -81,7 +81,7 @@ def decided_anew(states: States, history: History, number: int) -> Divergence | 
 
 
 def _with_whole_step(history: History, number: int) -> tuple[int, list[Row]]:
-    """Return events in which the step of this one is whole, and the number of the first of them."""
+    """Return events that include the whole step of this one, and the number of the first of them."""
     reach = AROUND
     while True:
         first, last = max(1, number - reach), min(history.count, number + reach)

@@ -1,4 +1,4 @@
-"""Writes a session as one page that needs nothing else: for a mail, without script, without the inspector."""
+"""Writes a session as one self-contained page without scripts, such as for a mail."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ from reenact.inspector.timeline import lines_by_call, work_of
 from reenact.inspector.windows import History
 
 MOST = 20_000
-"""So many events a file has at the most."""
+"""The most events of a file."""
 DRAWN = 400
-"""The drawing of where the time went is for so many events."""
+"""The most events for which there is a drawing of where the time went."""
 
 
 class _InFile(Address):
-    """Addresses in the file: of events, which are in it, and of nothing else."""
+    """Addresses in the file: of its events, and of nothing else."""
 
     def to(self, path: str, **query: object) -> str:
-        """Return the address of an event, nothing for another page."""
+        """Return the address of an event, or an empty string for another page."""
         return f"#p{query['at']}" if path == "/event" else ""
 
 
@@ -39,7 +39,7 @@ def page_of(log: StoredJournal, name: str, session_id: str, now: datetime) -> st
         SessionNotFoundError: there is no such session in the log.
         SessionForgottenError: it was forgotten.
         InvalidInputError: it is too long for a page.
-        LogUnusableError: the log holds what cannot have happened.
+        LogUnusableError: the log holds events that cannot have happened.
     """
     history = History(log, session_id)
     if history.count > MOST:

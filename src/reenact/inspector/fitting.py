@@ -1,4 +1,4 @@
-"""What there is room for: pages have a size, so what they list is drawn one after the other until they are full."""
+"""Limits the size of pages: list items are drawn one after the other until the page is full."""
 
 from __future__ import annotations
 
@@ -20,24 +20,21 @@ from reenact.projections.log import Row
 MOST: Final = 150_000
 """Bytes of a page."""
 LISTED: Final = 128_000
-"""So many of them are for what it lists; the rest is for what stands around that."""
+"""Bytes of a page for its list; the rest is for everything around it."""
 ITEM: Final = 24_000
-"""So many at the most for one thing of a list: what needs more has a page of its own."""
+"""The most bytes of one item of a list; a larger item has a page of its own."""
 _BAR = 260
-"""So many for the bar of a line in the drawing of where the time went."""
+"""Bytes of a line's bar in the drawing of where the time went."""
 
 T = TypeVar("T")
 Where: TypeAlias = Literal["at", "from", "until"]
-"""Whether a page has an event in its middle, begins with it, or ends with it."""
+"""Whether the page has the event in its middle, begins with it, or ends with it."""
 Record: TypeAlias = tuple[Value, Row]
 Draw: TypeAlias = Callable[[T], Markup]
 
 
 def fitted(items: Iterable[object], room: int, draw: Callable[..., Markup], *more: object) -> list[Markup]:
-    """Return the first items as they are drawn, with what is drawn of all: as many as so many bytes have room for.
-
-    One at least.
-    """
+    """Return the first items as HTML, as many as fit into `room` bytes, but at least one; `draw` gets `more`."""
     drawn: list[Markup] = []
     for item in items:
         html = draw(item, *more)
@@ -49,7 +46,7 @@ def fitted(items: Iterable[object], room: int, draw: Callable[..., Markup], *mor
 
 
 class Entry(NamedTuple):
-    """What a page has of the events with the numbers `first` to `last`: in the timeline, and in the conversation."""
+    """The content for the events with the numbers `first` to `last`: in the timeline, and in the conversation."""
 
     first: int
     last: int
@@ -58,7 +55,7 @@ class Entry(NamedTuple):
 
 
 class Fit(msgspec.Struct, frozen=True):
-    """What there was room for. `work` is for how many seconds somebody was at work, `span` how many that spans."""
+    """The content that fits. `work` is how long the model and tools worked in it, `span` its length; in seconds."""
 
     window: Window
     rail: list[Markup]
@@ -69,12 +66,12 @@ class Fit(msgspec.Struct, frozen=True):
 
     @property
     def before(self) -> int | None:
-        """The position of the event before the first, None if there is none."""
+        """The position of the event before the first one, or None."""
         return self._position(self.window.shown.start - 1)
 
     @property
     def after(self) -> int | None:
-        """The position of the event behind the last, None if there is none."""
+        """The position of the event after the last one, or None."""
         return self._position(self.window.shown.stop)
 
     def _position(self, place: int) -> int | None:
@@ -82,10 +79,10 @@ class Fit(msgspec.Struct, frozen=True):
 
 
 class Contents:
-    """What a page has of a window: as much as there is room for, on the sides of one of its events."""
+    """The content of a page for a window: as much as fits around one of its events."""
 
     def __init__(self, story: Story, window: Window, entries: Sequence[Entry], number: int, where: Where) -> None:
-        """Take the entries of the window, and the number of the event that is wanted, with what is on its sides."""
+        """Set the entries of the window, and the number of the wanted event, with its place on the page."""
         self._story = story
         self._window = window
         self._entries = entries
@@ -99,7 +96,7 @@ class Contents:
         brief_line: Draw[Line | Record],
         brief_speech: Draw[Speech | Record],
     ) -> Fit:
-        """Return what there is room for, as these draw it."""
+        """Return the content that fits, drawn with these functions."""
         room = LISTED
         drawn: dict[int, tuple[list[Markup], list[Markup]]] = {}
         full: set[bool] = set()
@@ -129,7 +126,7 @@ class Contents:
         )
 
     def _in_turn(self) -> Iterator[int]:
-        """Yield the places of the entries, those first that are wanted most."""
+        """Yield the indexes of the entries, those that are wanted most first."""
         earlier, later = range(self._wanted - 1, -1, -1), range(self._wanted + 1, len(self._entries))
         yield self._wanted
         match self._where:
@@ -143,7 +140,7 @@ class Contents:
 
 
 def entries_of(window: Window, lines: Sequence[Line | Record], said: Sequence[Speech | Record]) -> list[Entry]:
-    """Return what a page may have of the window; each of its events belongs to one entry."""
+    """Return the possible content of the window; each of its events belongs to one entry."""
     numbers = {row.position: number for number, row in enumerate(window.own, window.first)}
     told = {numbers[_last(one).position]: one for one in said}
     entries: list[Entry] = []
@@ -151,7 +148,7 @@ def entries_of(window: Window, lines: Sequence[Line | Record], said: Sequence[Sp
     first = window.first
     for line in lines:
         some.append(line)
-        if isinstance(line, Line) and line.kind == "idle":  # it belongs to what ends it
+        if isinstance(line, Line) and line.kind == "idle":  # it belongs to the event that ends it
             continue
         last = numbers[_last(line).position]
         entries.append(Entry(first, last, some, [told[at] for at in range(first, last + 1) if at in told]))

@@ -1,4 +1,4 @@
-"""The feed of a log that is only read: what other processes write is delivered to whoever follows it here."""
+"""The feed of a log that is only read: events that other processes write are delivered to subscribers here."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ from reenact.domain.operations.table import Response
 from reenact.domain.stream.events import Envelope
 
 LOOK = 0.05
-"""Seconds between two looks at the log while somebody follows a session."""
+"""Seconds between two reads of the log while a session is followed."""
 REST = 1.0
-"""The same while the log cannot be read."""
+"""Seconds between two reads while the log cannot be read."""
 _logger = logging.getLogger("reenact.inspector")
 
 
 class FeedOnly:
-    """A feed, without a runtime that could be asked for anything: pages act by their forms alone."""
+    """A feed without a runtime: requests are refused, because pages act by their forms alone."""
 
     def __init__(self, feed: Feed) -> None:
         self.feed = feed
 
     def request(self, type: str, data: Mapping[str, object], timeout: float | None) -> Envelope[Response]:  # noqa: A002 - as a runtime has it
-        """Refuse.
+        """Refuse the request.
 
         Raises:
             InvalidInputError: always.
@@ -37,13 +37,13 @@ class FeedOnly:
 
 
 class ReadOnlyLog:
-    """A log that is only read, and its feed: what is published of a session is read from the log. Thread-safe.
+    """A log that is only read, and its feed, which reads published events from the log. Thread-safe.
 
-    A thread looks at the ends of the sessions that are followed, and lets their followers read up to there.
+    A thread checks the ends of the followed sessions, and lets their subscribers read up to there.
     """
 
     def __init__(self, log: StoredJournal) -> None:
-        """Take the log, which stays yours to close, after this."""
+        """Set the log, which the caller has to close after this."""
         self._log = log
         self.feed = Feed(log, new_id=_new_id, now=microseconds)
         self._ending = threading.Event()
@@ -51,13 +51,13 @@ class ReadOnlyLog:
         self._thread.start()
 
     def close(self) -> None:
-        """Follow the log no more. Idempotent."""
+        """Stop following the log. Idempotent."""
         self._ending.set()
         self._thread.join()
         self.feed.close()
 
     def advance(self) -> None:
-        """Look once where the sessions end that are followed.
+        """Check once for new events of the followed sessions.
 
         Raises:
             StorageError: the log cannot be read.

@@ -1,4 +1,4 @@
-"""Where the time went, as a drawing: lanes for the model, tools and people, to scale while somebody is at work."""
+"""A drawing of where the time went: lanes for the model, tools and people, to scale while the model or tools work."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ from reenact.projections.log import Row
 Mark: TypeAlias = Literal["m-turn", "m-tool", "m-fail", "m-person"]
 
 FOLD = 7.8
-"""Percent of the width that folded time takes, unless there is much of it."""
+"""The width of a fold, in percent, unless there are many."""
 FOLDED = 60.0
-"""Percent of it that all folded time takes, at the most."""
+"""The most width of all folds together, in percent."""
 LEGIBLE = 5.0
-"""Percent that a label needs."""
+"""The width that a label needs, in percent."""
 LEAST = 0.35
-"""Percent that a bar has at the least."""
+"""The least width of a bar, in percent."""
 _MICRO = 1_000_000
 
 
 class Bar(msgspec.Struct, frozen=True, kw_only=True):
-    """Something that took time, or a point in time of a person; in percent of the width."""
+    """Something that took time, or an action of a person at one time; in percent of the width."""
 
     mark: Mark
     x: float
@@ -39,11 +39,11 @@ class Bar(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     seconds: float | None
     row: int = 0
-    """The upper half of the lane (1), the lower one (2), or all of it (0)."""
+    """1: the upper half of the lane, 2: the lower half, 0: the whole lane."""
 
 
 class Fold(msgspec.Struct, frozen=True):
-    """Folded time, and whether a person was waited for in it; without a length it is still going on."""
+    """A fold in the time axis, and whether a person was waited for in it; without a length it is still going on."""
 
     x: float
     width: float
@@ -52,19 +52,19 @@ class Fold(msgspec.Struct, frozen=True):
 
     @property
     def has_room(self) -> bool:
-        """Whether its length can stand beneath it."""
+        """Whether its length fits beneath it."""
         return self.width >= LEGIBLE
 
 
 class Lanes(msgspec.Struct, frozen=True):
-    """The drawing."""
+    """The bars and folds of a drawing."""
 
     bars: list[Bar]
     folds: list[Fold]
 
 
 class _Scale:
-    """From times to percents of the width."""
+    """Converts times to percent of the width."""
 
     def __init__(self, story: Story, window: Window) -> None:
         rows = story.rows
@@ -93,7 +93,7 @@ class _Scale:
             self.folds.append(Fold(self._places[-1], width, None, True))  # noqa: FBT003 - it waits
 
     def at(self, time: int) -> float:
-        """Return where the time is; before the first it is at 0."""
+        """Return the place of the time; times before the first are at 0."""
         number = bisect_right(self._times, time) - 1
         if number < 0:
             return 0.0
@@ -135,7 +135,7 @@ def _bar(scale: _Scale, mark: Mark, name: str, began: int, row: Row) -> Bar:
 
 
 def _halved(bars: Sequence[Bar]) -> Iterator[Bar]:
-    """Yield the bars; of tools that ran at the same time, one in the upper half of the lane, the next in the lower."""
+    """Yield the bars; those of tools that ran at the same time alternate between the lane's upper and lower half."""
     tools = [bar for bar in bars if bar.mark in ("m-tool", "m-fail")]
     crowded = {id(bar) for one, other in pairwise(tools) if other.x < one.x + one.width for bar in (one, other)}
     number = 0

@@ -1,4 +1,4 @@
-"""The tables beside a log, opened while pages are served already: where there are none, they have to be made first."""
+"""The tables beside a log, opened in the background: if there are none, they have to be made first."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from reenact.projections.log import Progress
 from reenact.projections.read_model.reader_tables import ReaderTables
 
 PATIENCE: Final = 2.0
-"""Seconds that a page waits for them."""
+"""Seconds that a page waits for the tables."""
 AGAIN: Final = 10.0
-"""Seconds after which it is tried again, if they could not be opened or made."""
+"""Seconds after which opening is tried again, if it has failed."""
 _logger = logging.getLogger("reenact.inspector")
 
 
 class TablesNotReadyError(ReadModelError):
-    """The tables that a page is made from are still being made; ask again."""
+    """The tables for a page are still being made; ask again."""
 
     code = "tables_not_ready"
 
@@ -33,14 +33,14 @@ class TablesNotReadyError(ReadModelError):
 
 
 class _EndedError(Exception):
-    """Nobody wants the tables any more."""
+    """The tables are not wanted any more."""
 
 
 class LateTables:
     """Opens the tables on a thread of its own. Thread-safe."""
 
     def __init__(self, location: LogLocation, log: StoredJournal) -> None:
-        """Begin to open them; the log stays open until this is closed."""
+        """Begin to open the tables; the log must stay open until this is closed."""
         self._location = location
         self._log = log
         self._changing = threading.Lock()
@@ -53,15 +53,15 @@ class LateTables:
         self._thread = self._begin()
 
     def now(self) -> ReaderTables | None:
-        """Return the tables if they are there, None if not."""
+        """Return the tables if they are open, or None."""
         return self._tables if self._settled.is_set() else None
 
     def get(self) -> ReaderTables:
         """Return the tables.
 
         Raises:
-            TablesNotReadyError: they are being made.
-            StorageError: they cannot be opened, or be made from this log; the subclass says why.
+            TablesNotReadyError: they are still being made.
+            StorageError: they cannot be opened, or made from this log; the subclass says why.
         """
         with self._changing:
             if self._error is not None and time.monotonic() > self._failed_at + AGAIN and not self._is_ended:
@@ -76,7 +76,7 @@ class LateTables:
         return self._tables
 
     def close(self) -> None:
-        """Let go of them. Idempotent."""
+        """Close the tables. Idempotent."""
         with self._changing:
             self._is_ended = True
         self._thread.join()

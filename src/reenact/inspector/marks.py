@@ -1,4 +1,4 @@
-"""What is known of a log in the background: whether its chain is whole, and whether today's code decides the same."""
+"""Background checks of a log: whether its hash chain is intact, and whether the present code decides the same."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ from reenact.inspector.chain_marks import ChainMark, ChainMarks
 from reenact.inspector.decision_marks import DecisionMark, DecisionMarks, SessionMark
 
 LOOK: Final = 0.5
-"""Seconds between two looks at a log in which nothing happens."""
+"""Seconds between two checks of a log in which nothing happens."""
 NICE: Final = 10
-"""What the thread leaves to others where processors are scarce, as `nice` has it: most of all, to whoever writes."""
+"""The thread's nice value, so that other threads, above all writers, come first where processors are scarce."""
 FAILED: Final = 2.0
-"""The same while it cannot be read."""
+"""Seconds between two checks while the log cannot be read."""
 STROKE: Final = 0.004
 """Seconds of work after which the thread rests."""
 SHARE: Final = 3
-"""It rests so many times as long as it has worked: a quarter of a processor at most is left to it."""
+"""The thread rests this many times as long as it has worked, so it takes at most a quarter of a processor."""
 PATIENCE: Final = 1.0
-"""Seconds that it waits for pages at most: a page that takes long must not stop it for good."""
+"""The most seconds that the thread waits for pages: a slow page must not stop it for good."""
 _SLICE = 0.25
-"""Seconds that one of the two works before it is the other's turn."""
+"""Seconds that one of the two checks runs before the other."""
 _logger = logging.getLogger("reenact.inspector")
 
 
@@ -41,7 +41,7 @@ class EndedError(Exception):
 
 
 class Pace:
-    """Slows down one thread for the sake of all others. Thread-safe."""
+    """Slows down one thread in favour of all others. Thread-safe."""
 
     def __init__(self) -> None:
         self._changed = threading.Condition()
@@ -51,7 +51,7 @@ class Pace:
 
     @contextmanager
     def page(self) -> Generator[None]:
-        """Let the page go first that is made meanwhile."""
+        """Pause the thread while the page in this block is made."""
         with self._changed:
             self._pages += 1
         try:
@@ -62,7 +62,7 @@ class Pace:
                 self._changed.notify_all()
 
     def __call__(self) -> None:
-        """Rest, if it is time for that.
+        """Rest, if the thread has worked long enough.
 
         Raises:
             EndedError: the work is to end.
@@ -77,7 +77,7 @@ class Pace:
         self._since = time.monotonic()
 
     def rest(self, seconds: float) -> None:
-        """Rest so long, unless the work is to end before; raises likewise."""
+        """Rest for this time, unless the work is to end before; raises as a call does."""
         with self._changed:
             self._must_go_on()
             self._changed.wait(seconds)
@@ -85,7 +85,7 @@ class Pace:
         self._since = time.monotonic()
 
     def end(self) -> None:
-        """Have the work end. Idempotent."""
+        """End the work. Idempotent."""
         with self._changed:
             self._is_ended = True
             self._changed.notify_all()
@@ -96,7 +96,7 @@ class Pace:
 
 
 class Known(msgspec.Struct, frozen=True):
-    """What was known at one moment; `problem` says why nobody can look now."""
+    """The results at one moment; `problem` is the reason for which the log cannot be checked now."""
 
     chain: ChainMark = ChainMark()
     decisions: DecisionMark = DecisionMark()
@@ -104,10 +104,10 @@ class Known(msgspec.Struct, frozen=True):
 
 
 class Marks:
-    """Looks at the log on a thread of its own, slowly, and never while a page is made. Thread-safe."""
+    """Checks the log on a thread of its own, slowly, and not while a page is made. Thread-safe."""
 
     def __init__(self, location: LogLocation) -> None:
-        """Begin to look.
+        """Begin to check.
 
         Raises:
             StorageError: the log cannot be read.
@@ -121,32 +121,32 @@ class Marks:
         self._thread.start()
 
     def now(self) -> Known:
-        """Return what is known now; it does not change any more."""
+        """Return the present results, which do not change any more."""
         return self._now
 
     def session(self, session_id: str) -> SessionMark | None:
-        """Return what is known of the decisions of a session, None if nobody has looked yet; it is looked at soon."""
+        """Return the mark of a session's decisions, or None if it has none yet; the session is checked soon."""
         self._decisions.ask(session_id)
         return self._decisions.mark_of(session_id)
 
     def is_current(self, mark: SessionMark, head: int) -> bool:
-        """Return whether the session has no events up to that position which came after the mark."""
+        """Return whether the mark includes all of the session's events up to that position."""
         return mark.until >= head or (self._now.chain.position >= head and self._decisions.is_done(mark.session_id))
 
     @contextmanager
     def page(self) -> Generator[None]:
-        """Let a page be made meanwhile."""
+        """Pause the checks while a page is made in this block."""
         with self._pace.page():
             yield
 
     def close(self) -> None:
-        """Look no more. Idempotent."""
+        """Stop checking. Idempotent."""
         self._pace.end()
         self._thread.join()
         self._log.close()
 
     def _run(self) -> None:
-        if sys.platform == "linux":  # elsewhere a thread has no priority of its own
+        if sys.platform == "linux":  # elsewhere threads have no priorities of their own
             with suppress(OSError):
                 os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), NICE)
         try:
@@ -161,7 +161,7 @@ class Marks:
             self._now = msgspec.structs.replace(self._now, problem=f"{type(error).__name__}: {error}")
 
     def _turn(self) -> bool:
-        """Look for a while; return whether there is more to look at now."""
+        """Check for a while; return whether there is more to check now."""
         problem, is_busy = "", False
         try:
             self._decisions.changed(self._chain.look(time.monotonic() + _SLICE))

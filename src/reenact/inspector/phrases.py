@@ -1,4 +1,4 @@
-"""What pages of a session say of its events in a few words."""
+"""Short texts about events on the pages of a session."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ _CACHED = "cache_read_input_tokens"
 
 
 def with_short_ids(text: str) -> str:
-    """Return the sentence with ids of ours shortened to what tells them apart."""
+    """Return the sentence with Reenact's ids shortened to a part that distinguishes them."""
     return _ID.sub(r"\1_…\2", text)
 
 
 def said_of(event: AnyEvent) -> str:
-    """Return what the event says."""
+    """Return a sentence about the event."""
     return with_short_ids(sentence(event))
 
 
@@ -39,7 +39,7 @@ def tokens_in(usage: Mapping[str, object]) -> int:
 
 
 def used(usage: Mapping[str, object]) -> str:
-    """Say how many tokens an answer took, as far as that is known."""
+    """Return a text about the tokens of an answer, as far as they are known."""
     if not usage:
         return "tokens unknown"
     cached = _number(usage.get(_CACHED))
@@ -48,7 +48,7 @@ def used(usage: Mapping[str, object]) -> str:
 
 
 def outcome(call: Call) -> Markup:
-    """Say in one line what a call returned."""
+    """Return a call's result in one line."""
     if call.told is None or not call.told.pieces:
         return Markup("nothing")
     text = call.told.text
@@ -58,19 +58,19 @@ def outcome(call: Call) -> Markup:
 
 
 def beginning(text: str, room: int) -> Markup:
-    """Return as much of the text as so many bytes of a page hold."""
+    """Return as much of the text as fits into `room` bytes of a page."""
     html, length = within(text, room)
     return html if length == len(text) else html + "…"
 
 
 def asked(question: Question, room: int) -> Markup:
-    """Return what a person is asked, with what there is to choose from, in so many bytes of a page."""
+    """Return a question to a person with its options, cut to `room` bytes of a page."""
     options = (f"\n- {option.label}" for option in question.options or ())
     return beginning("".join((question.prompt, *options)), room)
 
 
 def edits(event: ToolEdited, room: int) -> tuple[Markup, bool]:
-    """Return what a person has changed in the arguments, in so many bytes of a page, and whether that is all of it."""
+    """Return a person's changes to arguments, in at most `room` bytes of a page, and whether these are all."""
     parts: list[Markup] = []
     for name in (*event.edited, *(name for name in event.original if name not in event.edited)):
         before, after = ([_as_text(each[name])] if name in each else [] for each in (event.original, event.edited))
@@ -90,13 +90,13 @@ def name_in(row: Row) -> str:
 
 
 def second(microseconds: int) -> Markup:
-    """Return the time of day here, of so many microseconds after 1970-01-01 UTC, to the second."""
+    """Return the local time of day, to the second, for microseconds since 1970-01-01 UTC."""
     here = instant(microseconds).astimezone()
     return Markup('<time datetime="{}" title="{:%Y-%m-%d}">{:%H:%M:%S}</time>').format(here.isoformat(), here, here)
 
 
 def moment(microseconds: int) -> str:
-    """Return the day and the minute here, of so many microseconds after 1970-01-01 UTC."""
+    """Return the local day and minute, for microseconds since 1970-01-01 UTC."""
     return f"{instant(microseconds).astimezone():%d %b %H:%M}"
 
 
@@ -136,4 +136,4 @@ PHRASES: Mapping[str, Callable[..., object]] = {
     "brief": brief,
     "instant": instant,
 }
-"""The filters of these pages."""
+"""The template filters of these pages."""

@@ -1,4 +1,4 @@
-"""Pages as HTML: what a page is made of, and the templates that write it."""
+"""Renders pages as HTML: the content of a page, and the templates."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ HERE = Path(__file__).parent
 
 
 class Page(msgspec.Struct, frozen=True):
-    """A template and what it is filled with."""
+    """A template and its values."""
 
     template: str
     values: Mapping[str, object]
@@ -29,22 +29,22 @@ class Page(msgspec.Struct, frozen=True):
 
 
 class File(msgspec.Struct, frozen=True):
-    """Text that is saved as a file of this name."""
+    """A text to be saved as a file of this name."""
 
     name: str
     text: str
 
 
 View: TypeAlias = Callable[[Source, Address], Page | File]
-"""Makes the page of an address, on a thread of its own; it may read, and raises what the reading raises."""
+"""Makes the page of an address, on a worker thread; it may read, and raises errors of reading."""
 
 Act: TypeAlias = Callable[[Source, Address, Actions, Form], Page | str]
-"""Does what a form asks for; returns the address at which that is seen, or the page that says why it was not done."""
+"""Carries out a form; returns the address of the result, or a page that says why it was not done."""
 
 
 @cache
 def templates() -> Environment:
-    """Return the templates: what they are filled with is text, and never markup."""
+    """Return the template environment; values are escaped as text."""
     made = Environment(
         loader=FileSystemLoader(HERE / "templates"),
         autoescape=True,
@@ -58,11 +58,11 @@ def templates() -> Environment:
 
 
 def compile_templates() -> None:
-    """Compile all templates now, which takes half a second, so that nobody's first page waits for that."""
+    """Compile all templates now, which takes half a second, so that the first page does not wait for it."""
     for name in templates().list_templates():
         templates().get_template(name)
 
 
 def render(page: Page, **frame: object) -> str:
-    """Return the page as HTML; `frame` is what all pages have."""
+    """Return the page as HTML; `frame` has the values of all pages."""
     return templates().get_template(page.template).render(**frame, **page.values)

@@ -1,4 +1,4 @@
-"""The seals of a page: how far it can be believed, and how far nobody has looked yet."""
+"""The seals of a page: how much of the log has been verified, and how much not yet."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from reenact.inspector.text import count
 
 Kind: TypeAlias = Literal["good", "bad", "busy"]
 ALONE = "/marks"
-"""The address of the seals alone, for a page that has been open for a while; `path` is that of the page."""
+"""The path of the seals alone, for a page that has been open for a while; `path` is that of the page."""
 _OF_SESSION = frozenset({"/session", "/state"})
 
 
 class Seal(msgspec.Struct, frozen=True):
-    """What stands in a seal: a sign, a few words, what there is room for on wide pages alone, and the whole story."""
+    """The content of a seal: an icon, a few words, more words for wide pages, and an explanation."""
 
     kind: Kind
     icon: str
@@ -36,7 +36,7 @@ class Seals(msgspec.Struct, frozen=True):
     chain: Seal
     decisions: Seal
     verified: int
-    """The position up to which what is shown is known to be as it was written, or was looked at, of all sessions."""
+    """The position up to which the shown rows are verified; on a page of no session, up to which all rows are."""
 
 
 def seals_of(source: Source, address: Address) -> Seals:
@@ -46,7 +46,7 @@ def seals_of(source: Source, address: Address) -> Seals:
     session = address.query.get("id") if path in _OF_SESSION else None
     try:
         head = source.log.head()
-    except ReenactError as error:  # then the page says so as well
+    except ReenactError as error:  # the page shows the error as well
         known, head = msgspec.structs.replace(known, problem=str(error)), known.chain.position
     decisions = _decisions(known, head) if not session else _of_session(source.marks, session, head)
     verified = known.chain.verified_up_to(f"session/{session}") if session else known.chain.position

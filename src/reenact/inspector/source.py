@@ -1,4 +1,4 @@
-"""What the pages are made from: the log, its feed and its tables, each read beside whoever writes them."""
+"""The sources of the pages: the log, its feed and its tables, read while other processes may write them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from reenact.server.service import Served
 
 
 class Source:
-    """A log that is inspected. Thread-safe. Use it as a context manager, or `close` it."""
+    """An inspected log. Thread-safe. Use it as a context manager, or `close` it."""
 
     def __init__(
         self,
@@ -35,19 +35,19 @@ class Source:
         self.log = log
         self._tables = tables
         self.served = served
-        """What the pages follow: a feed, beside a runtime its own."""
+        """The feed that the pages follow: in the process of a runtime, that of the runtime."""
         self.states = States()
-        """States of its sessions, as they were at any time."""
+        """The states of sessions at any event."""
         self.marks = marks
-        """Whether the log can be believed, as far as somebody has looked."""
+        """The results of the background checks."""
         self._cleanup = cleanup
 
     @classmethod
     def open(cls, log: str | os.PathLike[str], feed: Feed | None = None) -> Self:
-        """Open the log for reading. `feed` is that of the runtime that writes it in this process, if one does.
+        """Open the log for reading. `feed` is that of the runtime that writes it in this process, if there is one.
 
         Raises:
-            ConfigurationError: it names no log, or what it needs is not installed.
+            ConfigurationError: it names no log, or a package is missing.
             LogTooNewError: a newer version of Reenact has written it.
             LogUnusableError: it is missing, or is not a log, or is damaged.
             StorageError: it cannot be read now.
@@ -67,17 +67,17 @@ class Source:
 
     @property
     def tables(self) -> ReaderTables:
-        """The tables of the log, live or private ones.
+        """The tables of the log, those of its writer or private ones.
 
         Raises:
             TablesNotReadyError: they are being made.
-            StorageError: they cannot be opened, or be made from this log.
+            StorageError: they cannot be opened, or made from this log.
         """
         return self._tables.get()
 
     @property
     def tables_now(self) -> ReaderTables | None:
-        """The tables of the log, None while they are being made, or if they cannot be: nobody waits for these."""
+        """The tables of the log, or None while they are being made, or if that failed; this never waits."""
         return self._tables.now()
 
     def __enter__(self) -> Self:
@@ -87,5 +87,5 @@ class Source:
         self.close()
 
     def close(self) -> None:
-        """Let go of everything. Idempotent."""
+        """Close everything. Idempotent."""
         self._cleanup.close()

@@ -1,4 +1,4 @@
-"""States of sessions at any of their events: folded from the log, and kept now and then, so that others come soon."""
+"""States of sessions at any of their events: folded from the log, with some states kept to fold further ones from."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from reenact.inspector.windows import History
 from reenact.projections.explain.history import believe
 
 EVERY = 1000
-"""So many events are read at once, and so far from each other are states that are kept on the way."""
+"""The number of events that are read at once, and between two states that are kept on the way."""
 KEPT = 500
-"""So many states are kept in all, those that were asked for last."""
+"""The number of kept states, those that were used last."""
 _RECENT = 2
 _BEGINNING = Session()
 
@@ -28,8 +28,8 @@ _BEGINNING = Session()
 class States:
     """States of the sessions of a log. Thread-safe.
 
-    A state that is kept has the last messages of its conversation; the others are read when somebody asks for them. Nor
-    does it know the ids of all calls that there were: `whole` does.
+    A kept state has the last messages of its conversation; the others are read on demand. Unlike the state of `whole`,
+    it does not have the ids of all earlier calls.
     """
 
     def __init__(self) -> None:
@@ -38,27 +38,27 @@ class States:
         self._versions: dict[str, list[int]] = {}
 
     def at(self, history: History, number: int) -> Session:
-        """Return the session as it was behind the event of that number.
+        """Return the session as it was after the event of that number.
 
         Raises:
-            LogUnusableError: the log holds what cannot have happened.
+            LogUnusableError: the log holds events that cannot have happened.
         """
         return self._folded(history, number, math.inf)[1]
 
     def advance(self, history: History, number: int, seconds: float) -> int:
-        """Read on for the state behind the event of that number, for so long; return the last event that was read.
+        """Read on for at most `seconds` towards the state after that event; return the number of the last event read.
 
         Raises:
-            LogUnusableError: as above.
+            LogUnusableError: as for `at`.
         """
         return self._folded(history, number, time.monotonic() + seconds)[0]
 
     def ahead(self, history: History, number: int) -> int:
-        """Return how many events have to be read for the state behind the event of that number."""
+        """Return how many events have to be read for the state after the event of that number."""
         return number - self._nearest(history, number)[0]
 
     def _folded(self, history: History, number: int, until: float) -> tuple[int, Session]:
-        """Read on up to the event, or until it is so late; return the number of the last event, and the state there."""
+        """Read on up to the event, or until the time; return the number of the last event read, and the state there."""
         begin, state = self._nearest(history, number)
         while begin < number:
             end = min(number, begin - begin % EVERY + EVERY)
@@ -70,7 +70,7 @@ class States:
         return begin, state
 
     def _nearest(self, history: History, number: int) -> tuple[int, Session]:
-        """Return the last state that is kept up to the event, and the number of its own event."""
+        """Return the number of the last kept state up to the event, and that state."""
         with self._lock:
             for part in reversed(history.parts):
                 versions = self._versions.get(part.stream, [])
@@ -96,7 +96,7 @@ class States:
 
 
 def whole(history: History, number: int) -> Session:
-    """Return the session as it was behind the event of that number, with all that was said; it reads all of it."""
+    """Return the session as it was after the event of that number, with the whole conversation; it reads all events."""
     state = _BEGINNING
     for begin in range(0, number, EVERY):
         state = reduce(believe, history.rows(begin + 1, min(number, begin + EVERY)), state)

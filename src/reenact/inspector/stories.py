@@ -1,4 +1,4 @@
-"""What the events of a window tell together: causes, calls of tools, how long each answer took."""
+"""Relations between the events of a window: causes, tool calls, and how long each answer took."""
 
 from __future__ import annotations
 
@@ -44,19 +44,19 @@ Decided: TypeAlias = ToolApproved | ToolEdited | ToolRejected | HumanResponded
 
 
 class Call(msgspec.Struct):
-    """A call of a tool, as far as the events of a window tell of it."""
+    """A tool call, as far as it appears in the events of a window."""
 
     id: str
     name: str
     arguments: JsonObject | None = None
     value: Value | None = None
-    """The arguments that it runs with."""
+    """The arguments with which it runs."""
     asked: Row | None = None
-    """The answer of the model that asks for it."""
+    """The model's answer that contains it."""
     requested: Row | None = None
-    """Where the answer's calls began to be looked at."""
+    """The event that began the round of the answer's calls."""
     waits: Row | None = None
-    """Where a person was asked about it."""
+    """The event that asked a person about it."""
     reason: str = ""
     digest: str = ""
     question: Question | None = None
@@ -71,11 +71,11 @@ class Call(msgspec.Struct):
     is_error: bool = False
     ran: bool = False
     told: Value | None = None
-    """What it returned."""
+    """Its result."""
 
     @property
     def is_waiting(self) -> bool:
-        """Whether a person has yet to decide about it."""
+        """Whether a person still has to decide about it."""
         return self.waits is not None and self.decided is None and self.ended is None
 
     @property
@@ -85,50 +85,50 @@ class Call(msgspec.Struct):
 
     @property
     def seconds(self) -> float | None:
-        """How long it ran, if it has."""
+        """How long it ran, or None if it did not run to its end."""
         if self.started is None or self.ended is None or not self.ran:
             return None
         return (self.ended.recorded_at - self.started.recorded_at) / 1_000_000
 
     @property
     def stage(self) -> str:
-        """How far it has come."""
+        """The stage that it has reached."""
         if self.ended is not None:
             return "answered"
         return "waiting" if self.is_waiting else "running" if self.is_running else "ready"
 
 
 class Story:
-    """What the rows tell together; they need not begin where the session does."""
+    """The relations between some rows of a session; they need not begin with its first event."""
 
     def __init__(self, rows: Sequence[Row]) -> None:
         """Read the rows, which are of one history.
 
         Raises:
-            LogUnusableError: they hold what cannot have happened.
+            LogUnusableError: they hold events that cannot have happened.
         """
         self.rows = rows
         with reading("the history of the session"):
             self.causes = causes_in(rows)
         self.calls: list[tuple[Call, ...]] = []
-        """Of each row, the calls that it is about."""
+        """For each row, the calls that it is about."""
         self.since: list[int | None] = []
-        """Of each row, when the model was asked for the answer, or the call was started, that it ends."""
+        """For each row, when the request to the model, or the call, began that the row ends."""
         self.busy: list[bool] = []
-        """Of each row, whether the model or a tool was at work after it."""
+        """For each row, whether the model or a tool was at work after it."""
         self.waiting: list[bool] = []
-        """Of each row, whether a call waited for a person after it."""
+        """For each row, whether a call waited for a person after it."""
         self.open: dict[str, Call] = {}
-        """Calls whose results have not gone back to the model at the end."""
+        """The calls whose results have not been sent to the model at the end."""
         self.asked: int | None = None
-        """When the model was asked for an answer that has not come at the end."""
+        """When the model was asked for an answer that is still missing at the end."""
         self._running: set[str] = set()
         self._waits: set[str] = set()
         for row in rows:
             self._read(row, event_of(row))
 
     def positions(self, cause: Cause) -> list[int]:
-        """Return the positions of the events that something follows from."""
+        """Return the positions of the events of a cause."""
         return [self.rows[place].position for place in cause.places]
 
     def _read(self, row: Row, event: SessionEvent) -> None:
@@ -241,7 +241,7 @@ class Story:
         return call
 
     def _call(self, id_: str, name: str) -> Call:
-        """Return the call of that id; that it was asked for may have happened before the rows."""
+        """Return the call of that id; it may have been requested before the first row."""
         call = self.open.setdefault(id_, Call(id_, name))
         call.name = call.name or name
         return call

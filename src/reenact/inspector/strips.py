@@ -1,4 +1,4 @@
-"""Strips: when sessions were at work and when they waited, on one axis, as paths of 200 units."""
+"""Strips that show when sessions were at work and when they waited, on one axis, as SVG paths of 200 units."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from reenact.projections.read_model.session_list import Turn
 WIDTH: Final = 200
 _TICK: Final = 3
 _FEW: Final = 40
-"""Of so many turns each is a bar, of more only those that took long enough; the others are lines."""
+"""The most turns that are all drawn as bars; with more, turns that took little time are lines."""
 _LABELS: Final = 4
 _SECOND: Final = 1_000_000
 _MINUTE, _HOUR, _DAY = 60, 3600, 86400
@@ -26,7 +26,7 @@ _STEPS: Final = (
 
 
 class Label(msgspec.Struct, frozen=True):
-    """A time under or above an axis; `at` is its place in percent of the width."""
+    """A time at an axis; `at` is its place in percent of the width."""
 
     at: float
     text: str
@@ -34,20 +34,20 @@ class Label(msgspec.Struct, frozen=True):
 
 
 class Axis(msgspec.Struct, frozen=True):
-    """A stretch of time, in microseconds, and the times that are written on it."""
+    """A span of time, in microseconds, and its labels."""
 
     begin: int
     end: int
     labels: tuple[Label, ...]
 
     def place(self, time: int, width: float = WIDTH) -> float:
-        """Return where the time stands, inside the width."""
+        """Return the place of the time, limited to the width."""
         share = (time - self.begin) / max(1, self.end - self.begin)
         return min(max(share, 0.0), 1.0) * width
 
 
 class Strip(msgspec.Struct, frozen=True):
-    """What a session did, as paths: its turns, those that failed, and when it waited for people, before and still."""
+    """The paths of a session: its turns, its failed turns, its past waits for people, and its present one."""
 
     turns: str
     failed: str
@@ -57,7 +57,7 @@ class Strip(msgspec.Struct, frozen=True):
 
 
 def axis_of(begin: int, end: int, most: int = _LABELS) -> Axis:
-    """Return the axis from one time to another, with at most so many labels at even times of this place."""
+    """Return the axis between two times, with at most this many labels at round local times."""
     seconds = max(1.0, (end - begin) / _SECOND)
     step = next((one for one in _STEPS if seconds / one <= most), _STEPS[-1])
     whole = Axis(begin, end, ())
@@ -70,7 +70,7 @@ def axis_of(begin: int, end: int, most: int = _LABELS) -> Axis:
 
 
 def axis_around(turns: Iterable[Sequence[Turn]], now: int, *, is_open: bool) -> Axis | None:
-    """Return the axis on which all of these turns stand, up to now if it is open: something goes on still."""
+    """Return the axis that includes all of these turns; up to now if it is open, which means that work goes on."""
     every = [turn for some in turns for turn in some]
     if not every:
         return None
@@ -80,7 +80,7 @@ def axis_around(turns: Iterable[Sequence[Turn]], now: int, *, is_open: bool) -> 
 
 
 def strip_of(turns: Sequence[Turn], axis: Axis, until: int, *, waits_until: int | None) -> Strip:
-    """Return the strip of a session, whose last turn goes on until then if it is not over; or waits for somebody."""
+    """Return the strip of a session, with an open turn drawn up to `until`, and a present wait up to `waits_until`."""
     failed = [turn for turn in turns if turn.outcome == "failed"]
     gaps = pairwise(turns)
     waited = [
@@ -113,7 +113,7 @@ def _bars(spans: Iterable[tuple[float, float]], top: int, height: int, least: in
 
 
 def _joined(spans: Iterable[tuple[float, float]], least: int) -> Iterator[tuple[int, int]]:
-    """Yield the spans on whole units, each of some width, in order; those that touch become one."""
+    """Yield the spans rounded to whole units, each with a least width, in order; touching spans are joined."""
     whole = sorted((round(begin), max(round(end), round(begin) + least)) for begin, end in spans)
     last: tuple[int, int] | None = None
     for begin, end in whole:

@@ -1,4 +1,4 @@
-"""What was said in a window: messages and answers with their calls, each where it stands in the log."""
+"""The conversation in a window: messages and answers with their calls, each at its place in the log."""
 
 from __future__ import annotations
 
@@ -17,24 +17,24 @@ from reenact.projections.explain.history import event_of
 from reenact.projections.log import Row
 
 PARTS = 40
-"""So many parts of a message or an answer are shown."""
+"""The most parts of a message or an answer that are shown."""
 
 PartKind: TypeAlias = Literal["text", "thought", "call", "other"]
 
 
 class Part(msgspec.Struct, frozen=True):
-    """A part of what was said: a value, and of a call what became of it."""
+    """A part of a message: a value, and for a tool call the call."""
 
     kind: PartKind
     value: Value
     call: Call | None = None
     name: str = ""
     summary: str = ""
-    """Of a call its arguments, in one line."""
+    """For a call, its arguments in one line."""
 
 
 class Speech(msgspec.Struct, frozen=True, kw_only=True):
-    """A message or an answer; `gap` is for how many seconds nothing had happened before it, if that was long."""
+    """A message or an answer; `gap` is the idle time before it, in seconds, if that was long."""
 
     row: Row
     who: str
@@ -42,13 +42,13 @@ class Speech(msgspec.Struct, frozen=True, kw_only=True):
     parts: list[Part]
     gap: float | None = None
     note: str = ""
-    """What else is to be said of it: why it is not whole."""
+    """A note, such as why it is not complete."""
     more: int = 0
-    """How many parts it has besides."""
+    """The number of parts that are not shown."""
 
 
 def talk_of(story: Story, window: Window) -> list[Speech]:
-    """Return what was said in the window, in the order of the log."""
+    """Return the conversation in the window, in the order of the log."""
     speeches: list[Speech] = []
     for place in window.shown:
         speech = _speech(story, place, idle_before(story, window, place) if speeches else None)

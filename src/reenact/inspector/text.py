@@ -1,4 +1,4 @@
-"""How values stand in pages: all text as text, whatever is in it; times, durations, counts, costs and sizes."""
+"""Formats values for pages: text with all characters visible, times, durations, counts, costs and sizes."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from reenact.domain.legible import seen
 from reenact.domain.messages import instant
 
 CUT = 16 * 1024
-"""Bytes that a value takes of a page; the rest has an address of its own."""
+"""The most bytes of a page for a value; the rest has a page of its own."""
 _PLAIN = re.compile(r"[\n\t -~]*")
 _RUN = re.compile(r"(?:[\n\t -~\u2010-\u2027]|(?![\u115f\u1160\u3164\uffa0])[^\W_])+|[\s\S]")
-"""Characters in a row that are shown as they are, or one of which that has to be found out."""
+"""A run of characters that are shown unchanged, or one character that has to be checked."""
 _MARKED = 4
-"""So many characters behind a letter no mark belongs to it any more."""
+"""The number of characters after a letter from which on a mark does not belong to it."""
 _NARROW = "\u202f"
 _DASH = "\u2013"
 _MINUTE, _HOUR, _DAY = 60, 3600, 86400
@@ -29,7 +29,7 @@ _SHORT = 20
 
 
 class _Run(NamedTuple):
-    """A part of a text, how it is shown, and how it is written in a page."""
+    """A part of a text, with the text that is shown for it, and its HTML."""
 
     text: str
     shown: str
@@ -37,14 +37,14 @@ class _Run(NamedTuple):
 
     @property
     def size(self) -> int:
-        """How many bytes of a page it takes."""
+        """Its size in bytes of a page."""
         return len(self.html.encode())
 
 
 def visible(text: object) -> Markup:
-    """Return the text as it stands, with what cannot be seen, or would act, as escapes that are marked as such.
+    """Return the text as HTML, with invisible or active characters replaced by marked escapes.
 
-    Lines and tabs stay. Nothing in it becomes markup; what is markup of ours stays that.
+    Line ends and tabs stay. Nothing in the text is treated as markup, unless it is a `Markup` already.
     """
     if isinstance(text, Markup):
         return text
@@ -53,7 +53,7 @@ def visible(text: object) -> Markup:
 
 
 def line(text: object, width: int = 200) -> Markup:
-    """Return the beginning of the text on one line; of an escape each character counts."""
+    """Return the beginning of the text on one line; each character of an escape counts towards the width."""
     beginning = " ".join(str(text)[: 4 * width].split())
     if _PLAIN.fullmatch(beginning):
         return escape(beginning if len(beginning) <= width else f"{beginning[: width - 1]}…")
@@ -64,12 +64,12 @@ def line(text: object, width: int = 200) -> Markup:
 
 
 def plain(text: object, width: int = 200) -> str:
-    """Return the same for an attribute or a title, where escapes cannot be marked."""
+    """Do the same as `line` for an attribute or a title, where escapes cannot be marked."""
     return str(line(text, width).striptags())
 
 
 def within(text: str, size: int) -> tuple[Markup, int]:
-    """Return as much of the text, as `visible` has it, as so many bytes of a page hold, and how much of it that is."""
+    """Return as much of the text, formatted by `visible`, as fits into `size` bytes, and the length of that part."""
     runs = list(_until(_runs(text[: max(0, size)]), size, lambda run: run.size))
     return _written(runs), sum(len(run.text) for run in runs)
 
@@ -89,7 +89,7 @@ def _runs(text: str) -> Iterator[_Run]:
 
 
 def _letter_before(before: str, part: str) -> str:
-    """Return the last letter with what stands behind it."""
+    """Return the last letter and the characters after it."""
     for place in reversed(range(max(0, len(part) - _MARKED), len(part))):
         if part[place] in "\n\t":
             return part[place + 1 :]
@@ -99,7 +99,7 @@ def _letter_before(before: str, part: str) -> str:
 
 
 def _until(runs: Iterable[_Run], room: int, measure: Callable[[_Run], int]) -> Iterator[_Run]:
-    """Yield the runs as far as there is room; of one that is too long its beginning."""
+    """Yield the runs that fit, and the beginning of the first one that does not."""
     for run in runs:
         length = measure(run)
         if length <= room:
@@ -116,16 +116,16 @@ def _until(runs: Iterable[_Run], room: int, measure: Callable[[_Run], int]) -> I
 
 
 def _written(runs: Iterable[_Run]) -> Markup:
-    return Markup("".join(run.html for run in runs))  # noqa: S704 - each of them is escaped
+    return Markup("".join(run.html for run in runs))  # noqa: S704 - each run is escaped
 
 
 def as_json(value: object) -> str:
-    """Return the value as JSON that people read."""
+    """Return the value as indented JSON."""
     return msgspec.json.format(msgspec.json.encode(value), indent=2).decode()
 
 
 def as_visible_json(value: object) -> str:
-    """Return the value as JSON that can be changed: what cannot be seen, or would act, stands in it as an escape."""
+    """Return the value as editable JSON, with invisible or active characters as JSON escapes."""
     return "".join(
         character if character in '\n"\\' or seen(character, "") == character else json.dumps(character)[1:-1]
         for character in as_json(value)
@@ -133,12 +133,12 @@ def as_visible_json(value: object) -> str:
 
 
 def count(number: int | None) -> str:
-    """Return a number with its thousands apart, a dash for none."""
+    """Return a number with separated thousands, or a dash for None."""
     return _DASH if number is None else f"{number:,}".replace(",", _NARROW)
 
 
 def brief_count(number: float) -> Markup:
-    """Return a large number in few characters, with all of it beside it."""
+    """Return a large number in few characters, with the full number as its title."""
     for unit, factor in (("M", 1_000_000), ("k", 1_000)):
         if number >= 10 * factor:
             whole = f"{number / factor:.1f}".removesuffix(".0")
@@ -147,7 +147,7 @@ def brief_count(number: float) -> Markup:
 
 
 def cost(amount: float | None) -> str:
-    """Return an amount with as many digits as say something; what is unknown is never 0."""
+    """Return an amount with its significant digits; None is "unknown", not 0."""
     if amount is None:
         return "unknown"
     if abs(amount) >= _LARGE:
@@ -156,7 +156,7 @@ def cost(amount: float | None) -> str:
 
 
 def size(length: int) -> str:
-    """Return so many bytes as people say it."""
+    """Return a number of bytes with its unit."""
     for unit, factor in (("MB", 1_000_000), ("kB", 1_000)):
         if length >= factor:
             return f"{length / factor:.1f} {unit}"
@@ -164,12 +164,12 @@ def size(length: int) -> str:
 
 
 def size_in_bytes(html: str) -> int:
-    """Return how many bytes of a page it takes."""
+    """Return the size of the HTML in bytes."""
     return len(html.encode())
 
 
 def duration(seconds: float | timedelta | None) -> str:
-    """Return a time that something took, in its two largest units."""
+    """Return a duration, in its two largest units."""
     if seconds is None:
         return _DASH
     length = seconds.total_seconds() if isinstance(seconds, timedelta) else seconds
@@ -188,7 +188,7 @@ def duration(seconds: float | timedelta | None) -> str:
 
 
 def clock(time: datetime, now: datetime | None = None) -> Markup:
-    """Return the time of day here, with the day unless it is that of `now`."""
+    """Return the local time of day, with the date unless it is that of `now`."""
     here = time.astimezone()
     shown = (
         f"{here:%H:%M:%S}"
@@ -199,19 +199,19 @@ def clock(time: datetime, now: datetime | None = None) -> Markup:
 
 
 def when(microseconds: int) -> Markup:
-    """Return the time of day here, of so many microseconds after 1970-01-01 UTC, to the millisecond."""
+    """Return the local time of day, to the millisecond, for microseconds since 1970-01-01 UTC."""
     here = instant(microseconds).astimezone()
     text = f"{here:%H:%M:%S}.{here.microsecond // 1000:03}"
     return Markup('<time datetime="{}" title="{:%Y-%m-%d}">{}</time>').format(here.isoformat(), here, text)
 
 
 def day(microseconds: int) -> Markup:
-    """Return the day and the time of day here, of so many microseconds after 1970-01-01 UTC."""
+    """Return the local date and time of day, for microseconds since 1970-01-01 UTC."""
     return clock(instant(microseconds))
 
 
 def lately(microseconds: int, now: int) -> Markup:
-    """Return a time not long ago in few characters: the day stands in the place of the seconds unless it is today."""
+    """Return a recent time in few characters: with seconds if it is today, otherwise with the date."""
     here, today = instant(microseconds).astimezone(), instant(now).astimezone()
     form = "%H:%M:%S" if here.date() == today.date() else "%-d %b, %H:%M" if here.year == today.year else "%-d %b %Y"
     return Markup('<time datetime="{}" title="{:%Y-%m-%d %H:%M:%S}">{}</time>').format(
@@ -220,13 +220,13 @@ def lately(microseconds: int, now: int) -> Markup:
 
 
 def ago(microseconds: int, now: int) -> str:
-    """Return how long before now it was."""
+    """Return how long before `now` it was."""
     seconds = (now - microseconds) / 1_000_000
     return "now" if seconds < 1 else f"{duration(seconds)} ago"
 
 
 def short(text: str) -> str:
-    """Return an id that nobody reads as a whole with its middle left out."""
+    """Return a long id with its middle left out."""
     return text if len(text) <= _SHORT else f"{text[:8]}…{text[-4:]}"
 
 

@@ -1,4 +1,4 @@
-"""The timeline of a window: a line for each thing that happened, bookkeeping in small, idle time folded."""
+"""The timeline of a window: a line for each event, with bookkeeping events joined and idle time folded."""
 
 from __future__ import annotations
 
@@ -44,11 +44,11 @@ from reenact.projections.explain.history import event_of
 from reenact.projections.log import Row, name_of
 
 IDLE = 30
-"""Seconds without an event after which time is folded, if nobody is at work."""
+"""Seconds without an event after which time is folded, if neither the model nor a tool is at work."""
 FEW = 8
-"""So many bookkeeping events in a row are named."""
+"""The most bookkeeping events in a row whose names are shown."""
 LONG = 5.0
-"""Seconds after which what somebody does takes long."""
+"""Seconds from which on a duration counts as long."""
 
 Kind: TypeAlias = Literal["message", "answer", "call", "ask", "edit", "decision", "end", "note", "small", "idle"]
 Colour: TypeAlias = Literal["model", "tool", "person", "wait", "fail", ""]
@@ -67,7 +67,7 @@ _SMALL = (
 
 
 class Line(msgspec.Struct, kw_only=True):
-    """A line of the timeline: an event, or for a `small` one some in a row, or time in which nothing happened."""
+    """A line of the timeline: an event, several `small` events in a row, or idle time."""
 
     kind: Kind
     row: Row
@@ -79,11 +79,11 @@ class Line(msgspec.Struct, kw_only=True):
     calls: tuple[Call, ...] = ()
     seconds: float | None = None
     rows: list[Row] = []
-    """The events of a small one."""
+    """The events of a small line."""
     is_direct: bool = False
-    """Whether it is a direct cause, or a direct effect, of the event that a page is about."""
+    """Whether it is a direct cause, or a direct effect, of the event of the page."""
     waits: bool = False
-    """Of idle time, and of what a person is asked: whether a person is waited for."""
+    """For idle time, and for a question to a person: whether a person is waited for."""
 
     @property
     def name(self) -> str:
@@ -92,29 +92,29 @@ class Line(msgspec.Struct, kw_only=True):
 
     @property
     def names(self) -> str:
-        """The names of the events of a small one."""
+        """The names of the events of a small line."""
         names = ", ".join(name_of(row.event) for row in self.rows[:FEW])
         return names if len(self.rows) <= FEW else f"{names} and {len(self.rows) - FEW} more"
 
     @property
     def called(self) -> str:
-        """The names of the tools that an answer calls, and how often."""
+        """The names of the tools that an answer calls, with their counts."""
         counts = Counter(call.name for call in self.calls)
         return ", ".join(name if number == 1 else f"{name} \u00d7 {number}" for name, number in counts.items())
 
     @property
     def origin(self) -> str:
-        """What it came from outside of the log, if it did."""
+        """The cause outside of the log, if there is one."""
         return "" if self.outside is None else told(self.outside)
 
     @property
     def is_long(self) -> bool:
-        """Whether it took long."""
+        """Whether its duration counts as long."""
         return self.seconds is not None and self.seconds >= LONG
 
 
 def lines_by_call(story: Story, window: Window) -> list[Line]:
-    """Return the lines of the window: a call stands where it ended, with where it was started."""
+    """Return the lines of the window; a call is on the line where it ended."""
     lines: list[Line] = []
     for place in window.shown:
         lines += _idle_before(story, window, place)
@@ -137,7 +137,7 @@ def lines_by_event(story: Story, window: Window) -> list[Line]:
 
 
 def line_of(story: Story, place: int) -> Line:
-    """Return the event as a line that says nothing yet of its kind; the `rows` of one that says little are itself."""
+    """Return the line of the event, of kind `note`; the `rows` of a bookkeeping event are the event itself."""
     row, cause, calls = story.rows[place], story.causes[place], story.calls[place]
     event = event_of(row)
     return Line(
@@ -154,7 +154,7 @@ def line_of(story: Story, place: int) -> Line:
 
 
 def colour_of(row: Row) -> Colour:
-    """Return whose doing the event is, or how it is to be marked."""
+    """Return the colour of the event: its author, or how it is marked."""
     match row.event:
         case MessageAccepted() | ToolApproved() | ToolEdited() | ToolRejected() | HumanResponded():
             return "person"
@@ -171,7 +171,7 @@ def colour_of(row: Row) -> Colour:
 
 
 def _line(story: Story, place: int, window: Window) -> Line | None:
-    """Return the line of the event, None if it stands in another one."""
+    """Return the line of the event, or None if it is part of another one."""
     line, since = line_of(story, place), story.since[place]
     row, event = line.row, event_of(line.row)
     match event:
@@ -205,7 +205,7 @@ def _line(story: Story, place: int, window: Window) -> Line | None:
 
 
 def idle_before(story: Story, window: Window, place: int) -> float | None:
-    """Return for how long nothing had happened before the event, if that was long and nobody was at work."""
+    """Return the idle seconds before the event, if there were many, and neither the model nor a tool was at work."""
     if place == window.shown.start or story.busy[place - 1]:
         return None
     seconds = (story.rows[place].recorded_at - story.rows[place - 1].recorded_at) / 1_000_000
@@ -219,7 +219,7 @@ def _idle_before(story: Story, window: Window, place: int) -> Iterator[Line]:
 
 
 def work_of(story: Story, window: Window) -> tuple[float, float]:
-    """Return how many seconds the model or tools were at work in the window, and how many it spans."""
+    """Return for how many seconds the model or tools were at work in the window, and how many seconds it spans."""
     rows, shown = story.rows, window.shown
     steps = [(rows[at + 1].recorded_at - rows[at].recorded_at, story.busy[at]) for at in shown[:-1]]
     work = sum(length for length, is_busy in steps if is_busy)

@@ -1,4 +1,4 @@
-"""Values of events as pages show them: as text, of which a page has the beginning."""
+"""Values of events as pages show them: as text, of which a page shows the beginning."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from reenact.domain.plain import is_mapping, is_sequence
 from reenact.inspector.text import CUT, line, visible, within
 
 Pieces: TypeAlias = Sequence[tuple[str, str]]
-"""Names and texts; the name is empty where a text stands for itself."""
+"""Names and texts; the name is empty for a text without one."""
 
 ROOM = 40_000
-"""So many bytes of a page are for values."""
+"""Bytes of a page for values."""
 LEAST = 200
-"""So many for each, at the least."""
+"""The least bytes of a page for one value."""
 KEY: Final = Markup('<span class="key">{}:</span> ')
 """The name of a piece, before its text."""
 _SAMPLE = 512
@@ -28,7 +28,7 @@ _FEW = 20
 
 
 class Value(msgspec.Struct, frozen=True):
-    """A value of the event at a position, where `path` names it. Its text is that of its pieces."""
+    """A value of the event at a position; `path` is its place in the event. Its text consists of its pieces."""
 
     position: int
     path: str
@@ -36,16 +36,16 @@ class Value(msgspec.Struct, frozen=True):
 
     @property
     def length(self) -> int:
-        """How many characters it has."""
+        """The number of its characters."""
         return sum(map(_length, self.pieces))
 
     @property
     def text(self) -> str:
-        """All of it."""
+        """Its whole text."""
         return "".join(f"{name}: {text}\n" if name else text for name, text in self.pieces)
 
     def written(self, room: int) -> tuple[Markup, int]:
-        """Return as much of it as so many bytes of a page hold, and how many characters of its text that is."""
+        """Return as much of it as fits into `room` bytes, and how many characters of its text that is."""
         parts: list[Markup] = []
         end = 0
         for name, text in self.pieces:
@@ -58,21 +58,21 @@ class Value(msgspec.Struct, frozen=True):
             end += len(name) + 2 + length if name else length
             if length < len(text):
                 break
-            end += bool(name)  # its line has an end
+            end += bool(name)  # the end of its line
             room -= len(html.encode())
         return Markup("\n").join(parts), end
 
 
 def value_of(position: int, path: str, value: object) -> Value:
-    """Return the value as it is shown: text as it is, objects by their names, all else as JSON."""
+    """Return the value as it is shown: text unchanged, objects by their members, all else as JSON."""
     return Value(position, path, _pieces(value))
 
 
 def inside(fields: object, path: str) -> object:
-    """Return what the path names in the fields of an event.
+    """Return the value at the path in the fields of an event.
 
     Raises:
-        InvalidInputError: it names nothing.
+        InvalidInputError: there is no value at the path.
     """
     value = fields
     for step in path.split("."):
@@ -86,7 +86,7 @@ def inside(fields: object, path: str) -> object:
 
 
 def room_for(lengths: Iterable[int], room: int = ROOM, least: int = LEAST) -> int:
-    """Return how many bytes a page has for each value, so that the short ones are whole and all have room."""
+    """Return how many bytes a page has for each value, so that short ones are complete and all fit."""
     waiting = sorted(lengths)
     for number, length in enumerate(waiting):
         share = room // (len(waiting) - number)
@@ -99,7 +99,8 @@ def room_for(lengths: Iterable[int], room: int = ROOM, least: int = LEAST) -> in
 def room_of(values: Sequence[Value], room: int = ROOM) -> int:
     """Return how many bytes a page has for each of the values, as `room_for` does.
 
-    Characters that are not ASCII, or must be written as escapes, take more than one; how many, the beginnings tell.
+    Characters that are not ASCII, or are written as escapes, take several bytes; their share is estimated from the
+    beginnings of the values.
     """
     beginnings = [text[:_SAMPLE] for value in values for _, text in value.pieces[:1]]
     written = sum(len(visible(text).encode()) for text in beginnings)
@@ -113,14 +114,14 @@ def on_one_line(value: object) -> str:
 
 
 def summary_of(arguments: Mapping[str, object]) -> str:
-    """Return the beginning of the arguments of a call on one line."""
+    """Return the beginning of a call's arguments on one line."""
     few = list(islice(arguments.items(), _FEW))
     told = (f"{name}: {on_one_line(value[:_SUMMARY] if isinstance(value, str) else value)}" for name, value in few)
     return ", ".join(told)[:_SUMMARY]
 
 
 def size_of(value: object) -> str:
-    """Say what a long value is: how many items or characters."""
+    """Return the number of items of a sequence as text; empty for other values."""
     if is_sequence(value):
         return f"{len(value)} item{'' if len(value) == 1 else 's'}"
     return ""
@@ -144,7 +145,7 @@ def _pieces(value: object) -> Pieces:
 
 
 def _item(block: object) -> str:
-    """Return the text of a block of text, which many results of tools are made of, and of all else the JSON."""
+    """Return the text of a text block, of which many tool results consist; any other value is JSON."""
     match block:
         case {"type": "text", "text": str(text)}:
             return text

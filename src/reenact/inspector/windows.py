@@ -1,4 +1,4 @@
-"""A session's history as pages read it: events have numbers from 1, and are read a window at a time, never all."""
+"""A session's history as pages read it: its events are numbered from 1, and read one window at a time."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from reenact.domain.session.state import SessionBranched, SessionForgotten
 from reenact.projections.log import AuditedLog, Row, stream_of
 
 SIZE = 200
-"""So many events a page shows."""
+"""The number of events on a page."""
 AROUND = 100
-"""So many more are read on each side, for what those of the page belong to."""
+"""The number of further events that are read on each side, to which those of the page may be related."""
 
 
 class Part(NamedTuple):
-    """The events of a stream that belong to a history: versions up to `last`, numbered on from `before`."""
+    """The events of a stream that belong to a history: the versions up to `last`, with numbers after `before`."""
 
     stream: str
     before: int
@@ -27,9 +27,9 @@ class Part(NamedTuple):
 
 
 class Window(msgspec.Struct, frozen=True):
-    """Some events of a history, from the number `first` to the number `last`, of `count`.
+    """Some events of a history, with the numbers `first` to `last`, of `count`.
 
-    `rows` are these and those around them: `shown` says which of them are the window's.
+    `rows` are these and the events around them; `shown` are the indexes of the window's own.
     """
 
     rows: list[Row]
@@ -45,25 +45,25 @@ class Window(msgspec.Struct, frozen=True):
 
     @property
     def is_end(self) -> bool:
-        """Whether nothing comes after it."""
+        """Whether the window is at the end of the history."""
         return self.last == self.count
 
     def part(self, first: int, last: int) -> Window:
-        """Return the window of these events of its own."""
+        """Return a smaller window of these events."""
         begin = self.shown.start + first - self.first
         return msgspec.structs.replace(self, first=first, last=last, shown=range(begin, begin + last - first + 1))
 
 
 class History:
-    """The events of a session, a branch's with those that it shares with its origin, as far as the log goes now."""
+    """The events of a session up to the log's present end; a branch begins with those shared with its origin."""
 
     def __init__(self, log: AuditedLog, session_id: str) -> None:
-        """Find where the events are, without reading them.
+        """Find the places of the events, without reading them.
 
         Raises:
             SessionNotFoundError: there is no such session in the log.
             SessionForgottenError: it was forgotten.
-            LogUnusableError: the log has lost what the session branches off from.
+            LogUnusableError: the log has lost the history from which the session branches off.
         """
         if not is_sayable(session_id):
             raise SessionNotFoundError(session_id)
@@ -77,7 +77,7 @@ class History:
             raise SessionForgottenError(session_id)
         streams = [(stream, last[0].version)]
         self.begun = begun = self._first(stream)
-        """The first event that is the session's own."""
+        """The first event of the session itself."""
         while isinstance(branched := begun.event, SessionBranched):
             stream = stream_of(branched.origin)
             origin = self._first(stream)
@@ -86,7 +86,7 @@ class History:
             streams.append((stream, branched.version))
             begun = origin
         self.parts: list[Part] = []
-        """The streams that it goes through, the first first."""
+        """The parts in streams, from the oldest on."""
         self.count = 0
         for name, versions in reversed(streams):
             self.parts.append(Part(name, self.count, versions))
@@ -111,7 +111,7 @@ class History:
         """Return the number of the last event up to the position of the log.
 
         Raises:
-            InvalidInputError: the session begins behind it, or the log ends before it.
+            InvalidInputError: the session begins after it, or the log ends before it.
         """
         head = self._log.head()
         if position > head:
@@ -127,16 +127,16 @@ class History:
         return self.rows(number, number)[0]
 
     def window(self, number: int | None = None, *, size: int = SIZE) -> Window:
-        """Return a window with the event of the number in the middle, the last one if it is None."""
+        """Return a window with the event of that number in the middle, by default the last one."""
         return self.until(self.count if number is None else number + size // 2, size=size)
 
     def until(self, number: int, *, size: int = SIZE) -> Window:
-        """Return a window that ends with the event of the number, later if so few events come before it."""
+        """Return a window that ends with the event of that number, or later if fewer than `size` events come before."""
         last = min(self.count, max(number, size))
         return self.between(max(1, last - size + 1), last)
 
     def between(self, first: int, last: int, *, behind: int = AROUND) -> Window:
-        """Return the window of these events, with so many `behind` it."""
+        """Return the window of these events; at most `behind` events after it are read as well."""
         low, high = max(1, first - AROUND), min(self.count, last + behind)
         shown = range(first - low, last - low + 1)
         return Window(self.rows(low, high), first, last, self.count, shown)

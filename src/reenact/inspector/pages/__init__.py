@@ -1,4 +1,4 @@
-"""The pages, each in a module of its own: what it reads, and what its template shows of it."""
+"""The pages, each in a module of its own, which reads the data that its template shows."""
 
 from collections.abc import Mapping
 from typing import Final
@@ -35,4 +35,4 @@ PAGES: Final[Mapping[str, View]] = {
 """The pages by their paths."""
 
 ACTS: Final[Mapping[str, Act]] = {"/waiting": decide, "/interrupt": interrupt, "/branch": branch}
-"""What their forms do."""
+"""The functions that carry out the pages' forms."""

@@ -1,4 +1,4 @@
-"""Pages that ask before something is done to a session: to end its turn, or to branch off from it."""
+"""Pages that ask for confirmation before a session's turn is ended, or before it branches off."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from reenact.inspector.text import visible
 from reenact.projections.read_model.session_list import SessionLine, lines_of, questions_at
 
 EDITED: Final = 8_000
-"""Bytes of a message that can be changed in a form."""
+"""The largest message, in bytes, that can be changed in a form."""
 
 
 def ask_interrupt(source: Source, address: Address) -> Page:
-    """Return the page that asks whether the turn under way is to be ended."""
+    """Return the page that asks whether to end the current turn."""
     line = _line(source, address.required("id"))
     return Page("interrupt.html", {"line": line, "turn": _turn_under_way(source, line)})
 
 
 def interrupt(source: Source, address: Address, actions: Actions, form: Form) -> Page | str:
-    """End the turn that was shown as under way, if it still is."""
+    """End the turn that was shown as current, if it still is."""
     line = _line(source, form.one("id"))
     turn = _turn_under_way(source, line)
     if turn is None or turn[0] != form.one("turn"):
@@ -46,7 +46,7 @@ def ask_branch(source: Source, address: Address) -> Page:
 
 
 def branch(source: Source, address: Address, actions: Actions, form: Form) -> Page | str:
-    """Branch off, and let the branch run if that is asked for.
+    """Create the branch, and run it if that is asked for.
 
     Raises:
         ReenactError: the runtime refuses it.
@@ -73,7 +73,7 @@ def _line(source: Source, id_: str) -> SessionLine:
 
 
 def _turn_under_way(source: Source, line: SessionLine) -> tuple[str, str] | None:
-    """Return the turn that the session's agent is at, and the agent."""
+    """Return the current turn of the session's agent, and the agent, or None."""
     rows = source.tables.query(
         "SELECT turn_id, id FROM agents WHERE session = :key AND stopped_at IS NULL AND turn_id IS NOT NULL",
         key=line.key,
@@ -90,4 +90,4 @@ def _message(source: Source, line: SessionLine, at: int) -> str | None:
         return None
     ((size,),) = source.tables.query("SELECT length(content) FROM messages WHERE position = :key", key=asked)
     text = questions_at(source.tables, [asked]).get(asked, "") if isinstance(size, int) and size <= EDITED else ""
-    return text if visible(text) == escape(text) else None  # what acts in a text would act where it is changed, too
+    return text if visible(text) == escape(text) else None  # text with invisible or active characters is not editable

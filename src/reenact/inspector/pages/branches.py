@@ -1,4 +1,4 @@
-"""What goes on from where: each session that has branches, with all that has branched off from it."""
+"""The page of branches: each session that has branches, with everything that has branched off from it."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from reenact.projections.read_model.session_list import SessionLine, lines_of
 
 FAMILIES: Final = 20
 ROWS: Final = 60
-"""Sessions that a page shows; at least one family, or so many of its sessions."""
+"""The most sessions of a page; at least one family, or this many of its sessions."""
 _ROW = 50
-"""How high a row is."""
+"""The height of a row."""
 _LEFT, _WIDTH = 3, 94
 _APART = 6
-"""Percent of the width that two numbers are apart at the least."""
+"""The least distance of two numbers, in percent of the width."""
 
 
 class Row(msgspec.Struct, frozen=True):
-    """A session as it is drawn; places are percent of the width. `joint` is where it branches off."""
+    """A session as it is drawn; places are in percent of the width. `joint` is where it branches off."""
 
     line: SessionLine
     depth: int
@@ -38,7 +38,7 @@ class Row(msgspec.Struct, frozen=True):
 
 
 class Family(msgspec.Struct, frozen=True):
-    """A session and what has branched off from it, or a part of that."""
+    """A session and its branches, or a part of them."""
 
     root: SessionLine
     rows: Sequence[Row]
@@ -47,7 +47,7 @@ class Family(msgspec.Struct, frozen=True):
 
 
 def branches(source: Source, address: Address) -> Page:
-    """Return a page of families, or of one of them."""
+    """Return the page of all families, or of one."""
     source.tables.refresh()
     of, before, first = address.text("id"), address.number("before"), address.number("from") or 0
     shown: list[Family] = []
@@ -87,7 +87,7 @@ def branches(source: Source, address: Address) -> Page:
 
 
 def _place_of(source: Source, members: Sequence[Member], id_: str) -> int:
-    """Return the beginning of the page on which the session stands."""
+    """Return the index at which the page with the session begins."""
     if len(members) <= ROWS:
         return 0
     ((key,),) = source.tables.query("SELECT position FROM sessions WHERE id = :id", id=id_)
@@ -121,7 +121,7 @@ def _drawn(source: Source, members: Sequence[Member], first: int) -> Family:
 
 
 def _apart(numbers: Iterable[tuple[float, int]]) -> tuple[tuple[float, int], ...]:
-    """Return those numbers that do not stand too near to one before."""
+    """Return the numbers that are not too close to one before."""
     kept: list[tuple[float, int]] = []
     for at, number in numbers:
         if all(abs(at - other) >= _APART for other, _ in kept):

@@ -1,4 +1,4 @@
-"""What was used and what it cost: by time, by model, by tool and by session, and how long things took."""
+"""The page of costs: usage and costs by time, by model, by tool and by session, and durations."""
 
 from __future__ import annotations
 
@@ -38,17 +38,17 @@ from reenact.projections.statistics.report import cell_of
 
 PERIODS: Final = {"": ("All", 0), "7d": ("7 days", 7), "30d": ("30 days", 30), "90d": ("90 days", 90)}
 BARS: Final = 60
-"""So many bars a chart has at most."""
+"""The most bars of a chart."""
 TOOLS, SESSIONS, MODELS = 12, 12, 12
 COLOURS: Final = 4
-"""So many models have a colour of their own; the rest share one."""
+"""The number of models with a colour of their own; the others share one."""
 HEIGHT: Final = 140
 _LINES = 3
 _LABELS = 6
 
 
 class Bar(msgspec.Struct, frozen=True):
-    """A bar of a chart: where it stands, in percent of the width, and its parts from below: class, top and height."""
+    """A bar of a chart: its place, in percent of the width, and its parts from the bottom up: class, top and height."""
 
     x: float
     width: float
@@ -57,7 +57,7 @@ class Bar(msgspec.Struct, frozen=True):
 
 
 class Chart(msgspec.Struct, frozen=True):
-    """Bars, the lines behind them with what these stand for, and the labels below."""
+    """Bars, the lines behind them with their values, and the labels below."""
 
     bars: tuple[Bar, ...]
     lines: tuple[tuple[float, str], ...]
@@ -65,7 +65,7 @@ class Chart(msgspec.Struct, frozen=True):
 
 
 class Slot(msgspec.Struct):
-    """A stretch of time: what was used in it, by model."""
+    """A span of time, and the usage in it by model."""
 
     title: str
     label: str
@@ -144,7 +144,7 @@ def _by_model(used: Mapping[tuple[int, str], Used]) -> list[tuple[str, Used]]:
 
 
 def _slots(used: Mapping[tuple[int, str], Used], step: int) -> list[Slot]:
-    """Return the stretches from the first to the last, each of so many steps that there are not too many."""
+    """Return the slots from the first to the last; each joins enough steps that there are not too many."""
     if not used:
         return []
     first, last = min(at for at, _ in used), max(at for at, _ in used)
@@ -219,7 +219,7 @@ def _short(amount: float) -> str:
 
 
 def _even(largest: float) -> float:
-    """Return a number that is not smaller, of which thirds are short to write."""
+    """Return a number that is not smaller, and whose thirds have few digits."""
     if largest <= 0:
         return 3.0
     size = 10.0 ** math.floor(math.log10(largest))

@@ -1,4 +1,4 @@
-"""An event: why it happened, what came of it, and whether its record can be believed."""
+"""The page of an event: its causes, its effects, and the evidence for its record."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ from reenact.projections.log import Row, name_of
 from reenact.projections.read_model.families import branches_with
 
 REACH = 400
-"""Causes and effects are looked for among so many events on each side."""
+"""The number of events on each side among which causes and effects are looked for."""
 NEAREST = 40
-"""So many of them are shown on each side, the nearest."""
+"""The most causes and effects that are shown, the nearest first."""
 BRANCHES = 4
-"""In so many of the newest branches effects are looked for."""
+"""The number of newest branches in which effects are looked for."""
 FEW = 8
-"""So many effects in a branch are shown."""
+"""The most effects in a branch that are shown."""
 SOON = 5000
-"""A step is decided anew without being asked for if no more events than this have to be read for it."""
+"""The most events that are read to decide a step again without being asked to."""
 
 
 class InBranch(NamedTuple):
-    """What followed from an event in a session that branches off behind it; there are so many `more`."""
+    """Effects of an event in a session that branches off after it; `more` is the number of further ones."""
 
     id: str
     lines: Sequence[Line]
@@ -103,7 +103,7 @@ def event(source: Source, address: Address) -> Page:
 
 
 def _causes(story: Story, place: int) -> list[int]:
-    """Return the places of everything that led to the event, in order."""
+    """Return the indexes of all causes of the event, direct or not, in order."""
     found: set[int] = set()
     ahead = list(story.causes[place].places)
     while ahead:
@@ -115,7 +115,7 @@ def _causes(story: Story, place: int) -> list[int]:
 
 
 def _effects(story: Story, place: int) -> list[int]:
-    """Return the places of everything that followed from the event, in order."""
+    """Return the indexes of all effects of the event, direct or not, in order."""
     followed = {place}
     for later in range(place + 1, len(story.causes)):
         if not followed.isdisjoint(story.causes[later].places):
@@ -124,7 +124,7 @@ def _effects(story: Story, place: int) -> list[int]:
 
 
 def _lines(story: Story, place: int, shown: Iterable[int]) -> list[Line]:
-    """Return the lines of causes or effects of the event at the place."""
+    """Return the lines of causes or effects of the event at the index `place`."""
     direct = {*story.causes[place].places}
     return [
         _line(story, one, is_direct=one in direct or (one > place and place in story.causes[one].places))
@@ -133,7 +133,7 @@ def _lines(story: Story, place: int, shown: Iterable[int]) -> list[Line]:
 
 
 def _in_branches(source: Source, session_id: str, number: int, row: Row) -> Iterator[InBranch]:
-    """Yield what followed from the event in sessions that branch off behind it, as far as tables say which they are."""
+    """Yield the effects of the event in sessions that branch off after it, if the tables are there."""
     tables = source.tables_now
     for branch in [] if tables is None else branches_with(tables, session_id, row.version, BRANCHES):
         history = History(source.log, branch)
@@ -158,7 +158,7 @@ def _line(story: Story, place: int, *, is_direct: bool = False) -> Line:
 
 
 def _values(row: Row, call: Call | None) -> Iterator[tuple[str, Value]]:
-    """Yield what the event is about, with a word for each."""
+    """Yield the values of the event, with a label for each."""
     match row.event:
         case ToolResult(is_error=is_error):
             yield from _input(call)

@@ -1,4 +1,4 @@
-"""What keys do, by page."""
+"""The keyboard shortcuts, by page."""
 
 from __future__ import annotations
 
@@ -47,6 +47,6 @@ KEYS: Final[dict[str, Keys]] = {
 }
 
 
-def keys(source: Source, address: Address) -> Page:  # noqa: ARG001 - it is the same for every log
-    """Return the page of keys."""
+def keys(source: Source, address: Address) -> Page:  # noqa: ARG001 - the page is the same for every log
+    """Return the page of keyboard shortcuts."""
     return Page("keys.html", {"pages": KEYS})

@@ -1,4 +1,4 @@
-"""Why a page cannot be shown, or not all of it, in words that say what to do."""
+"""Pages and notices that say why a page, or a part of it, cannot be shown, and what to do."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _FROM_TABLES: Final = frozenset({"/", "/waiting", "/costs", "/branches"})
 
 
 def problem_of(error: ReenactError, status: int) -> Page:
-    """Return the page that stands in the place of one that could not be made."""
+    """Return the page that replaces one that could not be made."""
     match error:
         case TablesNotReadyError():
             return Page("making.html", {"done": error.done, "total": error.total}, status)
@@ -41,7 +41,7 @@ def problem_of(error: ReenactError, status: int) -> Page:
 
 
 def notice_of(source: Source, address: Address) -> str:
-    """Return what is to be said of a page that is made from the tables, "" if nothing."""
+    """Return a notice for a page that is made from the tables, or ""."""
     tables = source.tables_now
     if address.path not in _FROM_TABLES or tables is None:
         return ""

@@ -1,4 +1,4 @@
-"""A session: what was said, and beside it what happened, around a position or at its end."""
+"""The page of a session: its conversation, and beside it the timeline, around a position or at its end."""
 
 from __future__ import annotations
 
@@ -39,9 +39,9 @@ from reenact.projections.log import Row
 State: TypeAlias = Literal["answers", "cut off", "waits", "failed", "idle", "new", "deleted"]
 
 CHILDREN = 50
-"""So many child sessions of each session of a family are named."""
+"""The most child sessions of each session that are listed."""
 RECORDS = 50
-"""So many records a page shows as JSON."""
+"""The most records that a page shows as JSON."""
 _WHERE: Final[tuple[Where, ...]] = ("until", "from", "at")
 _CURSOR = """
     SELECT cursor + heard - 1 FROM steps WHERE stream = ? AND count > 0 AND version <= ? ORDER BY version DESC LIMIT 1
@@ -50,11 +50,11 @@ _BESIDE = (
     *(SessionCreated, SessionBranched, AgentStarted, AgentStopped, MessageAccepted, RulesRecorded),
     *(HandoverRequested, ImageChanged, MessageScheduled, ScheduleCancelled, ScheduleFired),
 )
-"""Events that say nothing of whether the session is at work."""
+"""Events that do not tell whether the session is at work."""
 
 
 def session(source: Source, address: Address) -> Page:
-    """Return the page of a session: its last events, or those around a position, from one on, or until one."""
+    """Return the page of a session: its last events, or those around, from, or up to a position."""
     session_id = address.required("id")
     history = History(source.log, session_id)
     if address.choice("part", ("page", "news"), "page") == "news":
@@ -98,7 +98,7 @@ def session(source: Source, address: Address) -> Page:
 
 
 class _Child(msgspec.Struct, frozen=True):
-    """A child session, with its own."""
+    """A child session, with its own children."""
 
     session: SessionInfo
     children: tuple[_Child, ...]
@@ -115,7 +115,7 @@ def _children(source: Source, session_id: str) -> tuple[_Child, ...]:
 
 
 def _wanted(history: History, address: Address) -> tuple[int, Where]:
-    """Return the number of the event that the address names, the last one if it names none."""
+    """Return the number of the event that the address names, by default the last one."""
     for where in _WHERE:
         position = address.number(where)
         if position is not None:
@@ -130,25 +130,25 @@ def record_of(row: Row) -> Value:
 
 
 def values_of_talk(said: Iterable[Speech]) -> list[Value]:
-    """Return the values that a conversation shows."""
+    """Return the values in a conversation."""
     return [part.value for speech in said for part in speech.parts if part.kind != "call"]
 
 
 def values_of_lines(lines: Iterable[Line]) -> list[Value]:
-    """Return the values that a timeline shows."""
+    """Return the values in a timeline."""
     calls = [call for line in lines if line.kind in ("call", "ask") for call in line.calls]
     return [value for call in calls for value in (call.value, call.told) if value is not None]
 
 
 def state_now(source: Source, history: History, window: Window | None = None) -> State:
-    """Return what the session is at now; no turn goes on while nobody writes the log."""
+    """Return the present state of the session; without a writer of the log, an open turn counts as cut off."""
     end = window if window is not None and window.is_end else history.window(size=SIZE // 4)
     state = state_of(end.own)
     return "cut off" if state == "answers" and not source.location.has_writer() else state
 
 
 def state_of(rows: Iterable[Row]) -> State:
-    """Return what the session is at, as its last events tell."""
+    """Return the state of the session, as its last events say."""
     for row in reversed(list(rows)):
         match row.event:
             case SessionDeleted():
@@ -165,7 +165,7 @@ def state_of(rows: Iterable[Row]) -> State:
 
 
 def _spent(source: Source, session_id: str) -> UsageInfo | None:
-    """Return what the session has used, None while there are no tables that say it."""
+    """Return the usage of the session, or None while there are no tables."""
     tables = source.tables_now
     try:
         return None if tables is None else tables.model.usage(session_id)
@@ -174,19 +174,19 @@ def _spent(source: Source, session_id: str) -> UsageInfo | None:
 
 
 def _heard(source: Source, row: Row) -> int:
-    """Return the last cursor at which subscribers hear what became durable together with the event."""
+    """Return the last cursor of the events that became durable together with this one."""
     found = source.log.select(_CURSOR, (row.stream, row.version))
     return max(0, int(found[0][0])) if found else 0
 
 
 def waits_since(story: Story, window: Window) -> int | None:
-    """Return since when a person is waited for at the end of the history."""
+    """Return since when a person is waited for at the end of the history, or None."""
     waits = [call.waits.recorded_at for call in story.open.values() if call.is_waiting and call.waits is not None]
     return min(waits) if waits and window.is_end and not story.busy[-1] else None
 
 
 def told_of(drawing: Lanes) -> str:
-    """Say what the drawing shows."""
+    """Return a description of the drawing."""
     answers = sum(bar.mark == "m-turn" for bar in drawing.bars)
     calls = sum(bar.mark in ("m-tool", "m-fail") for bar in drawing.bars)
     waits = sum(fold.waits for fold in drawing.folds)

@@ -1,4 +1,4 @@
-"""The sessions of the log, the newest first: fifty a page, those that a filter asks for."""
+"""The page of sessions: those that match a filter, the newest first, fifty on a page."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from reenact.projections.read_model.session_list import (
 
 SIZE: Final = 50
 SECONDS: Final = 0.1
-"""So long a search takes at most, but for what it has begun."""
+"""The most seconds of a search, apart from the step that it has begun."""
 STATES: Final = {"waits": "Waits", "live": "Live", "failed": "Failed", "idle": "Idle", "new": "New"}
 OUTCOMES: Final = {
     "completed": "completed",
@@ -46,7 +46,7 @@ _HOUR = 3_600_000_000
 
 
 def list_sessions(source: Source, address: Address) -> Page:
-    """Return a page of the list."""
+    """Return the page of sessions."""
     source.tables.refresh()
     now, filters, text = microseconds(), _filters(address), _text(address)
     before, after = address.number("before"), address.number("after")
@@ -80,7 +80,7 @@ def list_sessions(source: Source, address: Address) -> Page:
 
 
 def list_changed(source: Source, address: Address) -> Page:
-    """Return what has changed of a page of the list: the sessions that it shows, and how many have come since."""
+    """Return the changed parts of the page: the sessions that it shows, and the number of newer ones."""
     source.tables.refresh()
     filters, keys = _filters(address), _keys(address)
     lines = lines_of(source.tables, keys)
@@ -91,7 +91,7 @@ def list_changed(source: Source, address: Address) -> Page:
 
 
 def _shown(source: Source, filters: Filters, lines: Sequence[SessionLine], now: int) -> dict[str, object]:
-    """Return what both the page and what has changed of it say."""
+    """Return the values of both the page and its changed parts."""
     turns = {line.key: turns_of(source.tables, line.key) for line in lines}
     is_run = source.location.has_writer()
     working = is_run and any(line.state == "live" for line in lines)
@@ -132,7 +132,7 @@ def _filters(address: Address) -> Filters:
 
 
 def _text(address: Address) -> str:
-    """Return the words that are looked for, without what nobody sees, which is in no field to be edited either."""
+    """Return the words to look for, without invisible characters."""
     return "".join(filter(str.isprintable, address.text("text")))[:_MOST_TEXT]
 
 

@@ -1,4 +1,4 @@
-"""A session as it was at a position: what was true then, and what another position makes of it."""
+"""The page of a session's state at a position, and of its differences from another position."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ from reenact.projections.explain.history import event_of
 from reenact.projections.log import Row
 
 DRAWN = 400
-"""So many events of a session have a tick each under the slider; of a longer one some times stand there."""
+"""The most events for which the slider has one tick each; for a longer session it has some times."""
 TALK = 60
-"""What was said in so many events is shown."""
+"""The number of last events whose messages are shown."""
 FAR = 400
-"""Calls and messages between two positions are told if no more events are between them."""
+"""The most events between two positions whose calls and messages are compared."""
 AT_ONCE = 10_000
-"""So many events are read for a state at once."""
+"""The most events that are read for a state at once."""
 SECONDS = 0.1
-"""So long more are read before a page says how far that is."""
+"""Seconds that further ones are read before a page shows the progress."""
 TIMES = 5
-"""So many times stand under the slider of a long session."""
+"""The number of times under the slider of a long session."""
 
 
 class Tick(msgspec.Struct, frozen=True):
@@ -52,7 +52,7 @@ class Label(msgspec.Struct, frozen=True):
 
 
 def state(source: Source, address: Address) -> Page:
-    """Return the page of a session at a position, or at one of its events by its number."""
+    """Return the page of a session at a position, or at one of its events by number."""
     session_id = address.required("id")
     history = History(source.log, session_id)
     number = _number(history, address, "n", "at") or history.count
@@ -66,7 +66,7 @@ def state(source: Source, address: Address) -> Page:
     said = talk_of(here.story, history.between(max(1, number - TALK + 1), number, behind=0))
     low, high = sorted((left, right))
     is_near = high - low <= FAR
-    since = low if is_near else None  # both sides then know the same calls
+    since = low if is_near else None  # then both sides know the same calls
     before, after = (_moment(source, history, one, since) for one in (left, right))
     added = _between(after, low) if is_near and left < right else []
     groups = changes_between(before, after, added, has_calls=is_near)
@@ -106,9 +106,9 @@ def state(source: Source, address: Address) -> Page:
 
 
 def folding(source: Source, history: History, number: int) -> Page | None:
-    """Return the page that stands in the place of one for whose state too many events have to be read; else None.
+    """Return a page that shows progress if too many events have to be read for the state; otherwise None.
 
-    It comes again by itself, and each time it has read on.
+    The page reloads itself, and each time more has been read.
     """
     if source.states.ahead(history, number) <= AT_ONCE:
         return None
@@ -140,7 +140,7 @@ def _between(after: Moment, low: int) -> list[Speech]:
 
 
 def _message(history: History, number: int, step: int) -> int | None:
-    """Return the number of the next event, forwards or backwards, in which a message came in; None if it is far."""
+    """Return the number of the next message event, forwards or backwards; None if it is far."""
     first, last = (number + 1, number + AROUND) if step > 0 else (number - AROUND, number - 1)
     first, last = max(1, first), min(history.count, last)
     if first > last:

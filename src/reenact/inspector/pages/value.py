@@ -1,4 +1,4 @@
-"""A value that is too long for a page: a part of it at a time, or all of it as a file."""
+"""The page of a value that is too long for other pages: a part at a time, or all of it as a file."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from reenact.projections.explain.entries import fields_of, row_at, session_of
 from reenact.projections.log import name_of
 
 PART = 64 * 1024
-"""Bytes of a page that a part takes."""
+"""Bytes of a page for a part."""
 
 
 def value(source: Source, address: Address) -> Page | File:
-    """Return the page of a value of the event at a position, of the whole record if none is named."""
+    """Return the page of a value of the event at a position, or of the whole record if no value is named."""
     at, path, start = address.number("at") or 0, address.text("of"), address.number("start") or 0
     row = row_at(source.log, at)
     found = value_of(at, path, inside(fields_of(row.event), path)) if path else record_of(row)

@@ -1,4 +1,4 @@
-"""What waits for people: each call with all that it would run with, and the forms that decide about it."""
+"""The page of calls that wait for people, with all of their arguments, and the forms to decide about them."""
 
 from __future__ import annotations
 
@@ -29,16 +29,16 @@ from reenact.projections.read_model.waiting_list import (
 
 SIZE: Final = 50
 ROOM: Final = 80_000
-"""Bytes that arguments take of a page; one call at least is shown as a whole if it takes no more than that."""
+"""Bytes of a page for arguments; at least one call is shown completely if it needs no more than that."""
 EDITED: Final = 8_000
-"""Bytes of arguments that can be changed in a form."""
+"""The largest arguments, in bytes, that can be changed in a form."""
 _OPTION = 120
-"""Bytes that an option takes of a page, besides what it says."""
+"""Bytes of a page for an option, besides its text."""
 _object = msgspec.json.Decoder(JsonDict).decode
 
 
 class Ask(msgspec.Struct, frozen=True):
-    """A call as it is shown. Only one that is shown as a whole can be approved; `seen` stands for what was shown."""
+    """A call as it is shown. Only a completely shown call can be approved; `seen` is a digest of what was shown."""
 
     call: WaitingCall
     pieces: Pieces
@@ -49,7 +49,7 @@ class Ask(msgspec.Struct, frozen=True):
 
 
 def list_waiting(source: Source, address: Address) -> Page:
-    """Return a page of the calls that wait."""
+    """Return the page of waiting calls."""
     source.tables.refresh()
     after = _place(address.text("after")) if address.text("after") else Place()
     done = address.text("done")
@@ -79,10 +79,10 @@ def list_waiting(source: Source, address: Address) -> Page:
 
 
 def decide(source: Source, address: Address, actions: Actions, form: Form) -> Page | str:
-    """Do what the form asks for; return where that is shown, or the page that says why it is not done.
+    """Carry out the form; return the address of the result, or a page that says why it was not done.
 
     Raises:
-        InvalidInputError: it asks for nothing that can be done.
+        InvalidInputError: the form asks for nothing that can be done.
         ReenactError: the runtime refuses it.
     """
     place = _place(form.one("call"))
@@ -152,7 +152,7 @@ def _place(text: str) -> Place:
 
 
 def _edited(form: Form, call: WaitingCall) -> JsonDict | None:
-    """Return the arguments that a person has written instead of the call's own, None if these are left."""
+    """Return the arguments that a person has written, or None if they are the call's own."""
     text = form.one("arguments")
     if not text.strip():
         return None
