@@ -53,7 +53,7 @@ class AnswerTool:
     def hear(self, reported: Reported) -> None:
         """Pass on an event of the driver; a call of the answer tool is passed on as text.
 
-        The text begins on a new line if the model has said something before.
+        The text begins on a new line if there is text before it.
         """
         event = incoming(reported)
         if self._pieces is not None and not isinstance(event, InputJsonDelta):

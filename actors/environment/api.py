@@ -105,7 +105,7 @@ class Environment(Protocol):
 
     @property
     def name(self) -> str:
-        """What kind of environment this is, such as `claude` or `mock`."""
+        """The kind of environment, such as `claude` or `mock`."""
         ...
 
     @property
@@ -224,7 +224,7 @@ def _are_texts(value: object) -> bool:
 
 
 class EnvironmentConfig(msgspec.Struct, frozen=True, kw_only=True):
-    """What a factory gets to know about the agent that the environment is for.
+    """The agent for which a factory makes an environment, and the resources for it.
 
     `resume_session_id` and `on_session_id_captured` are for environments whose service stores conversations itself; a
     factory that wraps another one and makes such environments sets them. The runtime does not set them: it sends the

@@ -83,7 +83,7 @@ def export_log(
     Raises:
         LogEncryptedError: decryption is necessary, and there are no keys.
         KeyRingError: the keys cannot be used now, or are those of another log.
-        ConfigurationError: the log or the file cannot be what is named, or something is asked for that needs types.
+        ConfigurationError: the log or the file cannot be used, or something is asked for that needs types.
         RedactionError: the policy names something that does not exist, or would remove something that has to stay.
         SessionNotFoundError: a session is not in the log.
         LogTooNewError: a newer version of Reenact has written the log.
@@ -149,7 +149,7 @@ def import_log(
             into
         it was cut short.
         StorageFullError: there is no space; free some and import again, to go on.
-        ConfigurationError: the log or the file cannot be what is named.
+        ConfigurationError: the log or the file cannot be used.
     """
     forms = codec() if typed else None
     location = location_of(log, keys)

@@ -69,7 +69,7 @@ class ClaudeClient(ApiClient["AsyncAnthropic"]):
         return count
 
     def _made(self) -> AsyncAnthropic:
-        import anthropic  # noqa: PLC0415 - half a second that only those pay who talk to Claude
+        import anthropic  # noqa: PLC0415 - half a second, spent only where Claude is used
 
         return anthropic.AsyncAnthropic(
             api_key=self._key,

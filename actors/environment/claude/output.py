@@ -27,8 +27,8 @@ def is_format(schema: JsonObject) -> bool:
 
 
 def output_format(output: OutputSpec) -> dict[str, object]:
-    """Return the format as it stands in the request."""
-    from anthropic import transform_schema  # noqa: PLC0415 - half a second that only those pay who talk to Claude
+    """Return the `format` of the request's `output_config`."""
+    from anthropic import transform_schema  # noqa: PLC0415 - half a second, spent only where Claude is used
 
     return {"type": "json_schema", "schema": transform_schema(_plain(output.schema))}
 

@@ -67,7 +67,7 @@ class OpenAIClient(ApiClient["AsyncOpenAI"]):
         return host.endswith((".openai.com", ".azure.com"))
 
     def _made(self) -> AsyncOpenAI:
-        import openai  # noqa: PLC0415 - half a second that only those pay who talk to such a server
+        import openai  # noqa: PLC0415 - half a second, spent only where it is used
 
         return openai.AsyncOpenAI(
             api_key=self._key,

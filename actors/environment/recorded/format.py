@@ -3,7 +3,7 @@
 A recording is one JSON object. Its first line holds `format` and `version`; each line after that is one of the
 `entries`, and the last line closes the object. An entry is a request to the environment and its answer (`exchange`), a
 call of a tool and its result (`tool`), or a note that one of these was cut short while it was being written (`cut`).
-Entries are numbered in the order in which they began, and stand in the order in which they ended.
+Entries are numbered in the order in which they began, and listed in the order in which they ended.
 
 A runtime that replays may not know the key that the recording was made with. So the file holds a digest of each key
 that was part of a request: when the same request is made again, the text with this digest is the key.
@@ -113,7 +113,7 @@ class Exchange(msgspec.Struct, frozen=True, tag_field="kind", tag="exchange", kw
 
     @property
     def answer(self) -> Said:
-        """The events combined to one message, as it stands in the conversation."""
+        """The events combined to one message, as it is in the conversation."""
         return Said("assistant", gather(spoken.event for spoken in self.events).blocks)
 
 
@@ -207,7 +207,7 @@ class Redactor:
         if secret is None or len(secret) < _SHORTEST or secret in self.secrets:
             return
         self._wanted.discard(_digest(secret))
-        escaped = _quoted(secret).decode()  # as it stands in JSON within a JSON string
+        escaped = _quoted(secret).decode()  # its form in JSON within a JSON string
         self.secrets = tuple(sorted({*self.secrets, secret, escaped}, key=lambda one: (-len(one), one)))
         self._encoded = tuple(map(_quoted, self.secrets))
         self._pattern = re.compile("|".join(map(re.escape, self.secrets)))

@@ -16,7 +16,7 @@ NOTHING = b""
 _SHOWN = 80
 """How many characters of a difference a message shows."""
 _BEFORE = 20
-"""How many of them stand before the difference."""
+"""How many of them are before the difference."""
 _encode = msgspec.json.Encoder(order="deterministic").encode
 
 

@@ -70,7 +70,7 @@ def failure(why: str, *, limit: int = MAX_OUTPUT) -> ToolOutcome:
 
 
 def told(error: BaseException) -> str:
-    """Return the text by which a model is told of an exception: its type and its message."""
+    """Return the text for the model about an exception: its type and its message."""
     kind = type(error).__name__
     try:
         message = str(error)

@@ -76,7 +76,7 @@ def error_in(body: object) -> object:
 
 
 def words_of(error: object) -> str:
-    """Return the text of an error, wherever it stands in it; empty if there is none, as in an HTML page."""
+    """Return the text of an error, wherever it is in it; empty if there is none, as in an HTML page."""
     try:
         return _words_of(error)
     except RecursionError:

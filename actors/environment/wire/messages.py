@@ -103,7 +103,7 @@ def api_blocks(blocks: Iterable[Block]) -> list[ApiBlock]:
 
 
 def container_of(conversation: Sequence[Said]) -> ApiBlock | None:
-    """Return what the API last said of the container in which it runs code: its `id`, and when it `expires_at`."""
+    """Return the latest data about the container in which the API runs code: its `id`, and when it `expires_at`."""
     for said in reversed(conversation):
         for block in reversed(said.content):
             if isinstance(block, OpaqueBlock) and block.data.get("type") == _BESIDE_THE_MESSAGE:

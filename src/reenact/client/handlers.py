@@ -221,12 +221,13 @@ class Listening(Follower):
 
     A handler receives the events that are published after it joined, and all handlers have processed an event before
     any receives the next. So when a handler joins, a second subscription is opened, and the first is ended once the
-    second stands. The new handler receives the events that both subscriptions deliver. Used on the link's thread.
+    second is established. The new handler receives the events that both subscriptions deliver. Used on the
+    link's thread.
     """
 
     _present: str | None = None
     _coming: str | None = None
-    _stands = False  # the new subscription stands
+    _stands = False  # the new subscription is established
     _relieves = False  # and the present one must still be ended
 
     def __init__(self, link: Link, handlers: Handlers) -> None:
@@ -388,7 +389,7 @@ class Listening(Follower):
             self._handlers.end(error)
 
     def _drop(self) -> None:
-        """Release both ids, which deliver nothing more. Handlers that were told that they stand are admitted."""
+        """Release both ids, which deliver nothing more. Handlers whose `standing` is done are admitted."""
         for id_ in (self._present, self._coming):
             if id_ is not None:
                 self._link.drop_id(id_)

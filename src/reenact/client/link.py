@@ -47,7 +47,7 @@ class Follower:
     queued = False
     _deaf = False  # an event was dropped, and later ones are not accepted before it
     _full = False  # there was no room, and no signal of new room yet
-    _later = False  # the server accepts it no more on this connection
+    _later = False  # the server does not accept it any more on this connection
     _left = False  # no one wants events any more
 
     def __init__(self, link: Link) -> None:

@@ -329,7 +329,7 @@ class RemoteRuntime(Asking):
             UnknownCommandError: there is no such request; see `reenact.events.REQUESTS`.
             InvalidInputError: the data does not fit it.
             RequestTimeoutError: no answer came in time; the request may still be carried out.
-            ReenactError: what the facade's method raises.
+            ReenactError: any error that the facade's method raises.
         """
         return self._caller.request(type, data, timeout)
 

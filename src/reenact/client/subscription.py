@@ -69,7 +69,7 @@ class RemoteSubscription:
         self._said_at = time.monotonic()
         self._following = Following(link, topic, client_id, after, self._buffer)
         self.standing: Final = self._following.standing
-        """Done when the subscription stands, with the cursor after which it begins."""
+        """Done when the subscription is established, with the cursor after which it begins."""
         weakref.finalize(self, link.abandoned.append, self._following).atexit = False
 
     def open(self) -> None:

@@ -13,7 +13,7 @@ from reenact.domain.errors import ConfigurationError
 
 MIB = 1024 * 1024
 MOST_UNREAD = 128 * MIB
-"""Bytes of unread answers, of all clients together, from which on no more reads are carried out."""
+"""Bytes of unread answers, of all clients together, from which on no further reads are carried out."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -41,9 +41,9 @@ from reenact.server.limits import Counts, Unread
 from reenact.server.reading import NotAccepted
 
 MOST_WAITING = 64
-"""Frames that may wait; from this number on, no more are read from the client."""
+"""Frames that may wait; from this number on, no further ones are read from the client."""
 MOST_BYTES = 4 * 1024 * 1024
-"""Bytes of frames that may wait; from this size on, no more are read from the client, and no requests carried out."""
+"""Bytes of frames that may wait; from this size on, no frames are read from the client, and no requests started."""
 BATCH = 64 * 1024
 """Approximate bytes of events in one frame."""
 PACE = 0.01
@@ -66,7 +66,7 @@ class Followed:
     def __post_init__(self) -> None:
         self.head = b'{"id":%b,"events":[' % msgspec.json.encode(self.id)
         self.told = asyncio.Event()
-        """Set when the client has been told that the subscription stands, or that it was refused."""
+        """Set when the client has been sent the answer to its subscription."""
         self.acks: set[asyncio.Task[None]] = set()
         """Acknowledgements that are not durable yet."""
 

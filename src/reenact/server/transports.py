@@ -159,7 +159,7 @@ class _Stall(_Patience):
 
 
 class _Watched(asyncio.Protocol):
-    """A connection that ends if its client does not send a request, or does not read what it is sent."""
+    """A connection that ends if its client does not send a request in time, or does not read the responses."""
 
     transport: asyncio.Transport
     _transports: Transports

@@ -41,7 +41,7 @@ class Faults(msgspec.Struct, frozen=True, kw_only=True):
     stall_after: int | None = None
     """Send nothing after this many events, until the client hangs up."""
     ping_every: int | None = None
-    """Send a ping after every so many events."""
+    """Send a ping each time after this many events."""
     chunk_size: int | None = None
     """Split the body into chunks of this many bytes, also within events and characters."""
     line_end: Literal["\n", "\r\n"] = "\n"

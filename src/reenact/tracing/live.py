@@ -96,7 +96,7 @@ class Tracing:
         self.close()
 
     def wait_for(self, position: int | None = None, timeout: float = 30.0) -> None:
-        """Return once the collector has what has ended up to a position of the log, by default its present end.
+        """Return once the collector has all spans that end up to a position of the log, by default its present end.
 
         Raises:
             CollectorRefusedError: the collector accepts nothing, or not this.

@@ -42,6 +42,6 @@ class Reporter:
 
 
 def cause_of(error: BaseException) -> str:
-    """Return the text by which a model is told of an exception; of an exception group, the first, its cause."""
+    """Return the text for the model about an exception; for an exception group, about the first one, its cause."""
     several: tuple[BaseException, ...] = getattr(error, "exceptions", ())
     return cause_of(several[0]) if several else told(error)
