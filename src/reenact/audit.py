@@ -170,7 +170,7 @@ class Audit:
         cost_limit: CostLimit | float | UnsetType | None = UNSET,
         progress: OnProgress | None = None,
     ) -> Iterator[Retraced]:
-        """Decide each history of the log, or that of one session, again, and yield the results up to a first difference.
+        """Decide each history of the log again, or that of one session, and yield the results up to a difference.
 
         With any of the other arguments, yield what would be different: each recorded decision about a call, or about
         how a turn goes on, is made again by itself, with the arguments in place of the recorded settings. Only the log
