@@ -20,7 +20,7 @@ KEPT: Final = 10_000
 OPEN: Final = 8
 """The number of sessions whose replay is kept, to be continued; a replay of another one begins again."""
 LONG: Final = 20_000
-"""The number of events from which on a session's replay is not kept."""
+"""The number of events above which a session's replay is not kept."""
 PATIENCE: Final = 10
 """A session is replayed again from its beginning only after this many times as long as that took."""
 _KIND = "session/"

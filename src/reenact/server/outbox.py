@@ -41,7 +41,7 @@ from reenact.server.limits import Counts, Unread
 from reenact.server.reading import NotAccepted
 
 MOST_WAITING = 64
-"""Frames that may wait; from this number on, no further ones are read from the client."""
+"""Frames that may wait; from this number on, no frames are read from the client, and no requests started."""
 MOST_BYTES = 4 * 1024 * 1024
 """Bytes of frames that may wait; from this size on, no frames are read from the client, and no requests started."""
 BATCH = 64 * 1024
