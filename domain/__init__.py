@@ -1,1 +1,1 @@
-"""What is true: plain values, the rules about them, and nothing that touches the world."""
+"""The domain model: immutable values and pure rules; no thread, clock, network or database."""

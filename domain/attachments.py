@@ -1,4 +1,4 @@
-"""What a message carries besides text: images and documents, in the shapes of the Messages API."""
+"""Attachments of a message: images and documents, in the shapes of the Messages API."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class Base64Source(Frozen, tag="base64"):
 
 
 class UrlSource(Frozen, tag="url"):
-    """A public address from which the API fetches the bytes each time; they should not change."""
+    """A public address from which the API fetches the file for each request; the content there should not change."""
 
     url: str
 
@@ -36,7 +36,7 @@ class TextSource(Frozen, tag="text"):
 
 
 class ContentSource(Frozen, tag="content"):
-    """A document in pieces, text and image blocks as plain mappings; citations name the piece."""
+    """A document in pieces: text and image blocks as plain mappings; citations refer to a piece by its index."""
 
     content: str | tuple[JsonObject, ...]
 
@@ -73,7 +73,7 @@ class ImageBlock(Frozen, tag="image"):
 
 
 class DocumentBlock(Frozen, tag="document", omit_defaults=True):
-    """A document. The model is told its title and its context, but does not cite them."""
+    """A document. The model sees its title and its context, but does not cite from them."""
 
     source: DocumentSource
     title: str | None = None

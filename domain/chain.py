@@ -1,4 +1,4 @@
-"""The hash chain: each row carries a digest of itself and of the row before it, so that no history changes unseen."""
+"""The hash chain: each row carries a digest of itself and of the row before it, so that every change is detected."""
 
 from __future__ import annotations
 
@@ -16,28 +16,28 @@ Event_co = TypeVar("Event_co", covariant=True)
 DIGEST_SIZE = 32
 
 GENESIS = blake2b(b"reenact: the first row of a stream", digest_size=DIGEST_SIZE).digest()
-"""What stands for the row before the first one of a stream."""
+"""The previous digest of a stream's first row, which has no row before it."""
 
 NOTHING = bytes(DIGEST_SIZE)
-"""What stands for the digest of a part that a row does not have."""
+"""The digest of a part that a row does not have."""
 
 End: TypeAlias = tuple[int, int, bytes]
-"""Where a stream ends: the version of its last event, -1 if it has none, its last cursor, and its last row's digest."""
+"""The end of a stream: the version of its last event (-1 if it has none), its last cursor, its last row's digest."""
 
 BEGINNING: Final[End] = (-1, 0, GENESIS)
-"""Where a stream ends that has no rows."""
+"""The end of a stream without rows."""
 
 Parts: TypeAlias = tuple[bytes, bytes, bytes]
 """The digests of a row's cause, events and feed, as they are stored."""
 
-# The lengths of the two texts and the fixed size of the rest leave one way to cut the input into its parts. The last
-# number is always 0.
+# The lengths of the two texts and the fixed size of the rest make the encoding unambiguous. The last number is always
+# 0.
 _HEADER = struct.Struct(">IIqqqqqq").pack
 _ORIGINAL = struct.Struct(f">{DIGEST_SIZE}s{DIGEST_SIZE}s{DIGEST_SIZE}s{DIGEST_SIZE}sqq")
 ORIGINAL_SIZE = _ORIGINAL.size
 _REQUEST_HEADER = struct.Struct(">IIIq").pack
 
-# What is digested for a seal is never what is digested for a row.
+# Rows, seals and requests are digested with different `person` values, so that their digests never coincide.
 _SEAL = b"reenact: a seal"
 _REQUEST = b"reenact: request"
 
@@ -57,10 +57,10 @@ def header_of(
     heard: int,
     key: bytes = b"",
 ) -> bytes:
-    """Return what is digested of a row beside its parts.
+    """Return the digested fields of a row other than its parts: its stream, time, version, cursor, counts and key.
 
-    Neither number nor position nor epoch is: they are the log's, and a stream can go to another log. Nor is the version
-    if it has no events, or the cursor if nothing is heard.
+    The number, the position and the epoch are left out: they belong to the log, and a stream can move to another log.
+    The version is left out if the row has no events, and the cursor if it has no announcements.
     """
     place, first = version if count else -1, cursor if heard else 0
     return _HEADER(len(stream), len(key), recorded_at, place, count, first, heard, 0) + stream + key
@@ -72,26 +72,28 @@ def row_digest(previous: bytes, parts: Parts, header: bytes) -> bytes:
 
 
 def seal_digest(previous: bytes, parts: Parts, header: bytes, *, digest: bytes, original: bytes) -> bytes:
-    """Return the seal of a row that keeps its `digest`, which is of its `original`, and says something else now."""
+    """Return the seal of a row whose content was changed: it keeps `digest`, which was computed over its `original`."""
     content = b"".join((previous, *parts, digest, original, header))
     return blake2b(content, digest_size=DIGEST_SIZE, person=_SEAL).digest()
 
 
 def request_proof(request_id: bytes, digest: bytes, note: bytes, at: int) -> bytes:
-    """Return the digest of a request that has taken effect, as it is remembered: no other record is in it."""
+    """Return the digest of a completed request as the log stores it; it covers this record alone."""
     header = _REQUEST_HEADER(len(request_id), len(digest), len(note), at)
     content = b"".join((header, request_id, digest, note))
     return blake2b(content, digest_size=DIGEST_SIZE, person=_REQUEST).digest()
 
 
 class Row(Frozen):
-    """A row of a log as its bytes stand there: what became durable of a stream together.
+    """A row of a log as it is stored: everything of one stream that became durable together.
 
     It holds `count` events from `version` and `position` on, `heard` announcements from `cursor` on, or both. If it has
-    none, these are what the next ones get, or 0 in a row that is in no log yet. What stands in it may be less than what
-    was written: announcements in the place of its own and those of rows before it, or events out of which something
-    was taken. Then it keeps its digest; `original` is what that is of, beside what never changes, and `seal` is over
-    what it says now.
+    no events or no announcements, these are the values that the next ones will get, or 0 in a row that is in no log
+    yet.
+
+    A row can be changed later: its announcements replace its own and those of earlier rows, or data was removed from
+    its events. It then keeps its `digest`; `original` holds the digests and places over which that was computed, and
+    `seal` is the digest of the changed content.
     """
 
     number: int
@@ -112,7 +114,7 @@ class Row(Frozen):
     feed: bytes | None
 
     def end(self, before: End) -> End:
-        """Return where its stream ends with it, behind that end."""
+        """Return the end of the stream after this row, given the end before it."""
         version, cursor, _ = before
         return (
             self.version + self.count - 1 if self.count else version,
@@ -121,30 +123,31 @@ class Row(Frozen):
         )
 
     def missing(self, before: End) -> tuple[Literal["version", "cursor"], int] | None:
-        """Return the version, or the cursor, that is missing between that end of its stream and the row."""
+        """Return the version or cursor that is missing between this end of the stream and the row; None if none is."""
         version, cursor, _ = before
-        # A stream that another library has begun may start at 0.
+        # A stream that another library began may start at version 0.
         if self.count and self.version != version + 1 and (version, self.version) != (-1, 1):
             return "version", max(1, version + 1)
         return ("cursor", cursor + 1) if self.heard and self.cursor != cursor + 1 else None
 
     @property
     def is_redacted(self) -> bool:
-        """Whether something was taken out of its events, or of what caused them."""
+        """Whether data was removed from its events or from its cause."""
         return self.original is not None and _ORIGINAL.unpack(self.original)[1:3] != self._parts()[:2]
 
     @property
     def is_replaced(self) -> bool:
-        """Whether its announcements stand in the place of others."""
+        """Whether its announcements replace those of other rows."""
         if self.original is None:
             return False
         *_, feed, cursor, heard = _ORIGINAL.unpack(self.original)
         return (feed, cursor, heard) != (part_digest(self.feed), self._heard_from, self.heard)
 
     def follows(self, previous: bytes) -> bool:
-        """Return whether it is as it was written, or sealed, behind the row of its stream with the digest `previous`.
+        """Return whether the row is unchanged, or validly sealed, and follows the row with the digest `previous`.
 
-        A file can hold anything in its cells.
+        Returns False, and does not raise, if the stored values have unexpected types: a file can hold anything in its
+        cells.
         """
         try:
             return self._follows(previous)
@@ -164,8 +167,8 @@ class Row(Frozen):
     ) -> Row:
         """Return the row with other parts, sealed.
 
-        `previous` is the digest of the row before it. It is to come `behind` another one if it takes the place of
-        those between them, too.
+        `previous` is the digest of the row before it. `behind` is the digest of an earlier row that the new row shall
+        follow instead, if it also replaces the rows in between.
         """
         original = self.original or _ORIGINAL.pack(previous, *self._parts(), self._heard_from, self.heard)
         changed = msgspec.structs.replace(
@@ -177,7 +180,7 @@ class Row(Frozen):
             heard=heard,
             original=original,
         )
-        seal = changed._seal(previous if behind is None else behind, original)  # noqa: SLF001 - one of its own
+        seal = changed._seal(previous if behind is None else behind, original)  # noqa: SLF001 - of the same class
         return msgspec.structs.replace(changed, seal=seal)
 
     def _follows(self, previous: bytes) -> bool:
@@ -212,10 +215,10 @@ class Row(Frozen):
 
 
 class Passed(Frozen, Generic[Event_co]):
-    """A row that is as it was written: its events, if they are decoded, and what it holds of the feed, still encoded.
+    """A row that has passed the check of the chain: its events, if they are decoded, and its feed part, still encoded.
 
-    `stored` are the events as they stand in the row. It has `heard` cursors from `cursor` on; it is sealed if it stands
-    in place of others.
+    `stored` are the events as encoded in the row. The row has `heard` cursors from `cursor` on; it is sealed if its
+    announcements replace others.
     """
 
     events: Sequence[Event_co]
@@ -227,16 +230,17 @@ class Passed(Frozen, Generic[Event_co]):
 
 
 class Timer(Frozen):
-    """When a stream is to be woken, in microseconds since 1970-01-01 UTC."""
+    """The time at which a stream's actor is to be woken, in microseconds since 1970-01-01 UTC."""
 
     stream: str
     due: int
 
 
 class DataKey(Frozen):
-    """A key of a log as it stands there: wrapped by a key ring, None once it was destroyed.
+    """A data key of a log as it is stored: wrapped by a key ring; `wrapped` is None once the key was destroyed.
 
-    `stream` is what it encrypts, "" for everything that has no key of its own. The id is 16 hexadecimal digits.
+    `stream` is the stream that it encrypts, "" for all streams without a key of their own. The id is 16 hexadecimal
+    digits.
     """
 
     id: str

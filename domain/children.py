@@ -1,7 +1,7 @@
-"""Child sessions: images that a model calls as tools, their budgets, and what a log holds of a child and of its parent.
+"""Child sessions: images that a model calls as tools, their budgets, and the events about a child and its parent.
 
-A child session is a session. Its parent's log says when it started and how it ended, its own log begins with who its
-parent is.
+A child session is a session. Its parent's log records when it started and how it ended; its own log begins with the
+identity of its parent.
 """
 
 from __future__ import annotations
@@ -19,24 +19,24 @@ from reenact.domain.structs import Fact, Frozen, FrozenByName
 from reenact.domain.tools import ToolSpec, check_spec, is_amount
 
 MAX_DEPTH: Final = 2
-"""How deep sessions may be below the one that nobody has called: its children are at 1."""
+"""The greatest depth of a child session: children of a session without parent are at depth 1."""
 MAX_CHILDREN: Final = 8
-"""How many child sessions a turn may start, with the turns that it goes on with."""
+"""How many child sessions a turn may start, including the turns that continue it."""
 _LONGEST = 1e9
 _DIGEST = 13
 
 ChildOutcome: TypeAlias = Literal["completed", "failed", "interrupted", "limit", "waiting", "unknown"]
-"""What came of a child. `limit` is a limit or budget that ended it, `waiting` that it waits for a person."""
+"""How a child ended. `limit`: a limit or budget ended it; `waiting`: it waits for a person."""
 
 
 class Budget(msgspec.Struct, metaclass=Spelled, frozen=True, gc=False, omit_defaults=True):
-    """What a child session may use, with the children of its own: None is what nobody has stated.
+    """What a child session and its own children may use; None is no limit of its own.
 
     `steps` is how often models may be asked, `tokens` the sum of all token counts, `cost` is in the currency of the
-    prices, and `seconds` is how long turns may take together, without the time in which a person is waited for.
+    prices, and `seconds` is the total duration of its turns, without the time spent waiting for a person.
 
     Raises:
-        ConfigurationError: one of them is no such amount.
+        ConfigurationError: a value is not a valid amount.
     """
 
     steps: int | None = None
@@ -45,7 +45,7 @@ class Budget(msgspec.Struct, metaclass=Spelled, frozen=True, gc=False, omit_defa
     seconds: float | None = None
 
     def __post_init__(self) -> None:
-        """Refuse what is not a budget."""
+        """Raise `ConfigurationError` if a value is not a valid amount."""
         for name in ("steps", "tokens"):
             count: object = getattr(self, name)
             if count is not None and not (type(count) is int and count >= 1):
@@ -60,10 +60,10 @@ NO_BUDGET: Final = Budget()
 
 
 class AgentTool(FrozenByName, omit_defaults=True):
-    """An image that a model calls as a tool of this name; `agent_tool` makes one.
+    """An image that a model calls as a tool of this name; create it with `agent_tool`.
 
-    A call starts a child session of the image, and its answer is the call's result. A `detached` call is answered at
-    once with the id of the session, whose answer comes as a message.
+    A call starts a child session of the image, and the child's answer is the call's result. A `detached` call returns
+    the id of the session at once, and the answer arrives as a message later.
     """
 
     name: str
@@ -73,12 +73,12 @@ class AgentTool(FrozenByName, omit_defaults=True):
     budget: Budget | None = None
 
     def told(self) -> ToolSpec:
-        """Return what the model is told of the tool."""
+        """Return the spec of the tool as the model sees it."""
         return ToolSpec(name=self.name, description=self.description, input_schema=_PROMPT)
 
 
 class OfferedAgent(FrozenByName, omit_defaults=True):
-    """A tool whose calls start child sessions, as a session offers it: with the revision of the image to start."""
+    """A tool of a session whose calls start child sessions, with the revision of the image that they start."""
 
     name: str
     image_id: str
@@ -108,10 +108,10 @@ def agent_tool(
     Args:
         name: the tool's name.
         image: the id of the image; by default the name of the tool.
-        description: what the model is told of it.
-        detached: whether a call is answered at once with the id of the session; its answer comes as a message.
-        budget: what each child session may use. What it does not state is an equal share of what is left of the budget
-            or cost limit of the session that calls, if that has one.
+        description: the description of the tool that the model reads.
+        detached: whether a call returns the id of the session at once; the answer then arrives as a message.
+        budget: what each child session may use. For each value that it leaves open, a child gets an equal share of what
+            remains of the calling session's budget or cost limit, if it has one.
 
     Raises:
         ConfigurationError: the Messages API would refuse the tool.
@@ -123,7 +123,7 @@ def agent_tool(
 
 
 def check_agent(agent: AgentTool) -> AgentTool:
-    """Return it, or raise `ConfigurationError` if the Messages API would refuse the tool, or no image has its id."""
+    """Return the tool, or raise `ConfigurationError` if the Messages API would refuse it or its image id is blank."""
     check_spec(agent.told())
     if not agent.image_id.strip():
         raise ConfigurationError(f"tool {agent.name!r} names no image")
@@ -133,9 +133,9 @@ def check_agent(agent: AgentTool) -> AgentTool:
 
 
 class Parent(FrozenByName):
-    """Whose child a session is: behind this version of the parent's events, for this call.
+    """The parent of a child session: the child was started after this version of the parent's events, for this call.
 
-    `root` is the session at the top of the family, which nobody has called, and `depth` how far this one is below it.
+    `root` is the session at the top of the family, which has no parent, and `depth` the distance from it.
     """
 
     session_id: str
@@ -146,7 +146,7 @@ class Parent(FrozenByName):
 
 
 class ChildStarted(Fact):
-    """The call is a child session of this revision of an image; the `budget` is reserved for it."""
+    """The call has started a child session of this revision of an image; the `budget` is reserved for it."""
 
     call_id: str
     child_id: str
@@ -159,11 +159,11 @@ class ChildStarted(Fact):
 
 
 class ChildEnded(Fact):
-    """The child's turn is over; if it waits for a person, another end follows.
+    """The child's turn has ended; if the child waits for a person, another end follows.
 
-    `steps`, `usage` and `cost` are what it and its own children have used and was not settled before. `version` and
-    `cursor` are those of the child's last event, and `digest` is that of the record which has it; they are 0 and ""
-    if the child has not said how it ended.
+    `steps`, `usage` and `cost` are what the child and its own children have used since the last settlement. `version`
+    and `cursor` are those of the child's last event, and `digest` is that of the row that holds it; they are 0 and ""
+    if the child did not report how it ended.
     """
 
     call_id: str
@@ -180,16 +180,16 @@ class ChildEnded(Fact):
 
 
 class ChildrenInterrupted(Fact):
-    """The children that the calls wait for are interrupted; the turn ends when they have ended."""
+    """The children that the calls wait for are interrupted; the turn ends when all of them have ended."""
 
     reason: str
     at: int
 
 
 class Child(Frozen):
-    """What is known of a child: what it was started with, how it ended, and what was settled for it.
+    """The state of a child as its parent knows it: what it was started with, how it ended, and what it has used.
 
-    `prompt` is what it is asked, until it has ended.
+    `prompt` is the question it was given; it is kept until the child has ended.
     """
 
     call_id: str
@@ -207,11 +207,11 @@ class Child(Frozen):
 
     @property
     def is_open(self) -> bool:
-        """Whether it is at work, or waits for a person."""
+        """Whether it is running, or waits for a person."""
         return self.outcome is None or self.outcome == "waiting"
 
 
 def child_id(parent_id: str, call_id: str, attempt: int, *, root: str) -> str:
-    """Return the id of the child session of a call: always the same, and in the shard of the `root`."""
+    """Return the id of the child session of a call: deterministic, and in the shard of the `root`."""
     told = f"{len(parent_id)} {parent_id} {len(call_id)} {call_id} {attempt}"
     return f"ses_{hashlib.blake2b(told.encode(), digest_size=_DIGEST).hexdigest()}_{child_key(root)}"

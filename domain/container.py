@@ -19,7 +19,7 @@ class ContainerInfo(FrozenByName):
 
 
 class ContainerCreated(Fact):
-    """The container exists."""
+    """The container was created."""
 
     container_id: str
     name: str | None
@@ -36,19 +36,19 @@ class CreateContainer(IdempotentCommand, kw_only=False):
 
 
 class Container(Frozen):
-    """What is known of a container."""
+    """The state of a container."""
 
     id: str | None = None
     name: str | None = None
 
 
 def decide(container: Container, command: CreateContainer) -> tuple[ContainerEvent, ...]:
-    """Return what follows from the command, or refuse it with `AlreadyExistsError`."""
+    """Return the events that the command leads to, or raise `AlreadyExistsError`."""
     if container.id is not None:
         raise AlreadyExistsError("container", container.id)
     return (ContainerCreated(command.container_id, command.name),)
 
 
 def evolve(_container: Container, event: ContainerEvent) -> Container:
-    """Return the container as it is once the event has happened."""
+    """Return the container's state after the event."""
     return Container(event.container_id, event.name)

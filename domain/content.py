@@ -1,7 +1,4 @@
-"""Checks content that is handed in, block by block: a user's message and a tool's result.
-
-The rules are those of the Messages API (platform.claude.com: "Images and vision", "PDF support", "Handle tool calls").
-"""
+"""Checks content given by callers, block by block: a user's message and a tool's result."""
 
 from __future__ import annotations
 
@@ -19,7 +16,7 @@ from reenact.domain.messages import Block, OpaqueBlock, TextBlock, check_message
 from reenact.domain.plain import Json, JsonDict, check_unicode, is_mapping, is_sequence, plain_object
 
 Content: TypeAlias = str | Sequence[Block | Mapping[str, object]]
-"""What may be handed in as a message: text, or content blocks, or their plain mappings."""
+"""The content of a message as callers may give it: text, content blocks, or their plain mappings."""
 IMAGE_TYPES = ("image/jpeg", "image/png", "image/gif", "image/webp")
 DOCUMENT_TYPES = ("application/pdf",)
 MAX_CONTENT_BYTES = 20 * 1024 * 1024
@@ -40,7 +37,7 @@ def check_content(content: object) -> tuple[Block, ...]:
     """Return the blocks of a user's message, which is given as text or as a list of blocks or of their plain mappings.
 
     Raises:
-        InvalidMessageError: it says nothing, is too large, or a block is not what the API accepts; the message names
+        InvalidMessageError: the content is empty or too large, or the API would not accept a block; the message names
             the block by its index, and the field.
     """
     if isinstance(content, str):
@@ -52,7 +49,7 @@ def check_content(content: object) -> tuple[Block, ...]:
 
 
 def plain_content(content: object) -> object:
-    """Return content with its blocks as plain mappings, as they travel; anything else stays for others to refuse."""
+    """Return content with its blocks as plain mappings, as they are sent; anything else is returned unchecked."""
     if isinstance(content, str) or not is_sequence(content):
         return content
     return [
@@ -69,8 +66,8 @@ def check_result_content(content: object) -> str | tuple[JsonDict, ...]:
     """Return the content of a tool's result, which is given as text or as a list of blocks or of their plain mappings.
 
     Raises:
-        InvalidInputError: it is too large, or a block is not what the API accepts; the message names the block by its
-            index, and the field.
+        InvalidInputError: the content is too large, or the API would not accept a block; the message names the block by
+            its index, and the field.
     """
     if isinstance(content, str):
         _check_size(check_unicode("content", content))
@@ -91,7 +88,7 @@ def _blocks(where: str, content: object, kinds: tuple[str, ...]) -> list[JsonDic
 
 
 def _block(where: str, given: object, kinds: tuple[str, ...]) -> JsonDict:
-    """Return the block as a plain mapping, if its type is one of these and its fields are what the API accepts."""
+    """Return the block as a plain mapping; raise if its type is not in `kinds` or the API would not accept a field."""
     if isinstance(given, OpaqueBlock):
         given = given.data
     elif isinstance(given, TextBlock | ImageBlock | DocumentBlock):
@@ -207,7 +204,7 @@ _RULES: Final[dict[str, _Check]] = {
     "image": _check_image,
     "document": _check_document,
 }
-"""The others are not checked, but for that they can be stored: the API is asked what it thinks of them."""
+"""The check of each block type. Blocks of other types are only checked for being storable; the API judges the rest."""
 
 
 def _check_names(where: str, fields: JsonDict, *known: str) -> None:
@@ -218,7 +215,7 @@ def _check_names(where: str, fields: JsonDict, *known: str) -> None:
 
 
 def _said(where: str, text: object) -> str:
-    """Return a text that is there, and not blank."""
+    """Return the text, or raise `InvalidInputError` if it is missing, not text, or blank."""
     if not isinstance(text, str):
         raise InvalidInputError(
             f"{where} is missing" if text is None else f"{where} is text, not {type(text).__name__}"

@@ -1,4 +1,4 @@
-"""A conversation that grows at its end: a value like a tuple, but to add one message costs the same at any length."""
+"""A conversation: an immutable sequence of messages to which appending one costs the same at any length."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from typing import TypeAlias, overload
 from reenact.domain.messages import Said, TextBlock, ToolResultBlock
 
 Read: TypeAlias = Callable[[], Sequence[Said]]
-"""Returns a conversation as the log has it, from its first message on."""
+"""Reads a conversation from the log, from its first message on."""
 
 
 class Conversation(Sequence[Said]):
-    """What was said, in order; immutable to everyone who holds one.
+    """The messages of a conversation, in order; immutable for everyone who holds one.
 
-    All conversations that grew out of one another share one list and differ in how much of it they see. Only the one
-    that sees all of it may add to it in place, and one that would add what stands there already goes on sharing; any
-    other makes a copy first. What stands before the list is read when somebody asks for it, if anything does.
+    All conversations derived from one another share one list and differ in how much of it they see. Only the one that
+    sees the whole list appends to it in place, and one that would append the message that is there already keeps
+    sharing; any other makes a copy first. Messages before the shared list are read from the log when they are needed.
     """
 
     __slots__ = ("_before", "_beginning", "_length", "_shared")
@@ -26,25 +26,25 @@ class Conversation(Sequence[Said]):
 
     @classmethod
     def unread(cls, length: int, read: Read | None = None) -> Conversation:
-        """Return a conversation of so many messages, which are read when one of them is asked for, if they can be."""
+        """Return a conversation of `length` messages, read when one is needed; without `read`, they cannot be read."""
         conversation = cls()
         conversation._share(_Beginning(length, read) if length else None, [], length)
         return conversation
 
     @property
     def is_read(self) -> bool:
-        """Whether all of it is in memory."""
+        """Whether all its messages are in memory."""
         return self._beginning is None or self._beginning.is_read
 
     def plus(self, said: Said) -> Conversation:
-        """Return the conversation that goes on with `said`; this one stays what it is."""
+        """Return a conversation with `said` appended; this one does not change."""
         shared, length = self._shared, self._length - self._before
         if length == len(shared) > 0:
             shared.append(said)
-        elif length == 0 or shared[length] != said:  # a list of its own, also for all that begin with nothing
+        elif length == 0 or shared[length] != said:  # make a copy, also of an empty conversation
             shared = [*shared[:length], said]
         grown = Conversation.__new__(Conversation)
-        grown._share(self._beginning, shared, self._length + 1)  # noqa: SLF001 - one of its own kind
+        grown._share(self._beginning, shared, self._length + 1)  # noqa: SLF001 - of the same class
         return grown
 
     def __len__(self) -> int:
@@ -74,7 +74,7 @@ class Conversation(Sequence[Said]):
             yield self._shared[place]
 
     def __eq__(self, other: object) -> bool:
-        """Return whether the same was said; where one cannot be read, whether as much was said before the rest."""
+        """Return whether both have the same messages; unreadable ones are compared by their number only."""
         if not isinstance(other, Conversation) or len(self) != len(other):
             return False
         known = max(self._unreadable, other._unreadable)
@@ -99,7 +99,7 @@ class Conversation(Sequence[Said]):
 
 
 class _Beginning:
-    """The first messages of a conversation. Thread-safe: of two who ask at once, both may read the same."""
+    """The first messages of a conversation, read when needed. Thread-safe: two threads may both read them."""
 
     __slots__ = ("_read", "_said", "length")
 
@@ -126,20 +126,20 @@ class _Beginning:
 
 
 LEAST = 2
-"""So many messages have to be replaced, for a summary to be worth its price."""
+"""How many messages a summary must replace at least, to be worth its cost."""
 _INTRODUCTION = "This is a summary of the conversation so far, which had become too long to be kept whole:\n\n"
 
 
 def introduced(summary: str) -> Said:
-    """Return the summary as the model is given it, at the beginning of what is left of the conversation."""
+    """Return the summary as a message to the model, which begins the shortened conversation."""
     return Said("user", (TextBlock(_INTRODUCTION + summary),))
 
 
 def cut_of(messages: Sequence[Said]) -> int:
     """Return how many messages, from the first on, a summary may replace; 0 if it would not be worth it.
 
-    The question that is being answered stays as it is, unless the answer to it is what has become so long: then what is
-    kept begins with the last answer, so that the results of calls follow the calls.
+    The question being answered is kept, unless the messages after it make up the larger part of the conversation: then
+    the kept part begins with the last answer, so that the results of calls still follow the calls.
     """
     question = max(
         (

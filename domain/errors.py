@@ -1,4 +1,4 @@
-"""The errors of Reenact, each with a stable code and the values that a caller acts on."""
+"""The errors of Reenact, each with a stable code and the values that a caller needs to handle it."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from math import isfinite
 from typing import ClassVar, TypeGuard
 
 _NEAR = 0.5
-"""How much of two names must be the same pairs of letters for one to be meant by the other."""
+"""The share of letter pairs that two names must have in common for one to be suggested for the other."""
 
 
 class ReenactError(Exception):
-    """The root of every error that Reenact raises on purpose.
+    """The base class of every error that Reenact raises on purpose.
 
     `code` is stable: the command protocol and the command line's JSON carry it.
     """
@@ -20,7 +20,7 @@ class ReenactError(Exception):
     code: str = "internal_error"
 
     def __reduce__(self) -> tuple[Callable[..., object], tuple[object, ...], dict[str, object]]:
-        """Have it pickled as it is: what `__init__` was given is not known any more."""
+        """Pickle the error by its attributes: the arguments of `__init__` are not kept."""
         return _remade, (type(self), self.args), vars(self)
 
 
@@ -31,7 +31,7 @@ def _remade(kind: type[ReenactError], args: tuple[object, ...]) -> ReenactError:
 
 
 class InvalidInputError(ReenactError, ValueError):
-    """A value handed in cannot be accepted; nothing was recorded."""
+    """A given value cannot be accepted; nothing was recorded."""
 
     code = "invalid_input"
 
@@ -43,13 +43,13 @@ class InvalidMessageError(InvalidInputError):
 
 
 class ConfigurationError(InvalidInputError):
-    """A runtime was asked for with settings that cannot work."""
+    """The given settings are not valid."""
 
     code = "invalid_configuration"
 
 
 class MissingExtraError(ConfigurationError, ImportError):
-    """What was asked for needs packages that are not installed; `pip install 'reenact[EXTRA]'` brings them."""
+    """The feature needs packages that are not installed; `pip install 'reenact[EXTRA]'` installs them."""
 
     code = "missing_extra"
 
@@ -90,7 +90,7 @@ class UnknownCommandError(InvalidInputError):
 
 
 class UnknownScenarioError(InvalidInputError, LookupError):
-    """A mock was asked for a scenario that nobody defined."""
+    """A mock was asked for a scenario that is not defined."""
 
     code = "unknown_scenario"
 
@@ -101,7 +101,7 @@ class UnknownScenarioError(InvalidInputError, LookupError):
 
 
 class AlreadyExistsError(ReenactError):
-    """The id that was supplied has been used before."""
+    """The given id has been used before."""
 
     code = "already_exists"
 
@@ -112,7 +112,7 @@ class AlreadyExistsError(ReenactError):
 
 
 class NotFoundError(ReenactError, LookupError):
-    """Something that was named does not exist."""
+    """The named entity does not exist."""
 
     code = "not_found"
     kind: ClassVar[str] = "entity"
@@ -158,7 +158,7 @@ class TurnNotFoundError(NotFoundError):
 
 
 class LLMError(ReenactError):
-    """The model's API did not do what was asked of it; `type` says why, as the API names it."""
+    """The request to the model's API failed; `type` says why, as the API names it."""
 
     code = "llm_error"
 
@@ -176,7 +176,7 @@ class RuntimeClosedError(ReenactError):
 
 
 class MailboxFullError(ReenactError):
-    """An actor has as many messages waiting as it may; send this one again later, or ask and wait for the replies."""
+    """An actor's mailbox is full; send the message again later, or use `ask` and wait for the replies."""
 
     code = "mailbox_full"
 
@@ -186,19 +186,19 @@ class MailboxFullError(ReenactError):
 
 
 class DeadlockError(ReenactError, RuntimeError):
-    """An actor was about to wait for its own reply, directly or through others that wait for it; tell it instead."""
+    """An actor was about to wait for its own reply, directly or through other waiting actors; use `tell` instead."""
 
     code = "deadlock"
 
 
 class RequestTimeoutError(ReenactError, TimeoutError):
-    """No answer came in time; what was asked for may still happen."""
+    """No answer came in time; the request may still take effect."""
 
     code = "timeout"
 
 
 class TurnTimeoutError(RequestTimeoutError):
-    """The turn has not ended in time; it goes on, and can be waited for."""
+    """The turn has not ended in time; it continues, and can be waited for again."""
 
     code = "turn_timeout"
 
@@ -211,7 +211,7 @@ class TurnTimeoutError(RequestTimeoutError):
 
 
 class SessionForgottenError(ReenactError):
-    """The session was forgotten: what was said in it can be read by nobody any more."""
+    """The session was forgotten: its content can no longer be read by anyone."""
 
     code = "session_forgotten"
 
@@ -221,7 +221,7 @@ class SessionForgottenError(ReenactError):
 
 
 class SessionNotEncryptedError(ReenactError):
-    """The session, or a part of it, was recorded without keys, so that there is no key to destroy."""
+    """The session, or a part of it, was recorded without encryption, so that there is no key to destroy."""
 
     code = "session_not_encrypted"
 
@@ -234,7 +234,7 @@ class SessionNotEncryptedError(ReenactError):
 
 
 class SessionInUseError(ReenactError):
-    """Other sessions rest on this one: branches of it, the session that called it, or sessions that it called."""
+    """Other sessions depend on this one: branches of it, the session that called it, or sessions that it called."""
 
     code = "session_in_use"
 
@@ -248,7 +248,7 @@ class SessionInUseError(ReenactError):
 
 
 class AgentStoppedError(ReenactError):
-    """The agent was stopped before it took up a message, which stays queued in its session."""
+    """The agent was stopped before it began the turn of a message, which stays queued in its session."""
 
     code = "agent_stopped"
 
@@ -263,13 +263,13 @@ class AgentStoppedError(ReenactError):
 
 
 class StorageError(ReenactError):
-    """The log could not be read or written; what was not acknowledged was not recorded."""
+    """The log could not be read or written; anything not acknowledged was not recorded."""
 
     code = "storage_error"
 
 
 class ReadTooLongError(StorageError, TimeoutError):
-    """Reading the log for one question took longer than it may; ask for less."""
+    """Reading the log for one request took longer than allowed; ask for less."""
 
     code = "log_read_too_long"
 
@@ -285,7 +285,7 @@ class StorageFullError(StorageError):
 
 
 class UnstorableError(StorageError, InvalidInputError):
-    """An event holds what cannot be stored, or could not be read again; give its fields what they declare."""
+    """An event holds a value that cannot be stored or read back; give its fields values of their declared types."""
 
     code = "unstorable"
 
@@ -328,27 +328,27 @@ class LogUnusableError(StorageError):
 
 
 class reading:  # noqa: N801 - reads as the function that it is used as
-    """Raise `LogUnusableError` in place of whatever else is raised while something of the log is made sense of.
+    """Context manager that turns any error raised while data of the log is decoded into `LogUnusableError`.
 
-    A file can hold anything, also what decodes and cannot have happened. Our own errors stay as they are.
+    A file can hold anything, also data that can be decoded but is impossible. Reenact's own errors pass unchanged.
     """
 
     def __init__(self, what: str) -> None:
-        """Name what is read, such as an event by its version and stream."""
+        """Take the name of what is read, such as an event's version and stream."""
         self._what = what
 
     def __enter__(self) -> None:
-        """Begin."""
+        """Do nothing."""
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        """Say what cannot be read, and why."""
+        """Raise `LogUnusableError` with what cannot be read, and why."""
         if isinstance(error, Exception) and not isinstance(error, ReenactError):
             why = f"{type(error).__name__}: {error}"
             raise LogUnusableError(f"{self._what} cannot be read ({why:.300}); verify the log") from error
 
 
 class CheckpointError(InvalidInputError):
-    """What a log is to be held to is not a checkpoint, is damaged, or is that of another log."""
+    """The given checkpoint is not a checkpoint, is damaged, or belongs to another log."""
 
     code = "checkpoint_unusable"
 
@@ -360,7 +360,7 @@ class LogUnreachableError(StorageError):
 
 
 class LogAccessError(StorageError):
-    """The database server of the log asked for a password, and refused the connection."""
+    """The database server of the log requires a password, and refused the connection."""
 
     code = "log_access_denied"
 
@@ -372,7 +372,7 @@ class LogTooNewError(LogUnusableError):
 
 
 class LogEncryptedError(StorageError):
-    """The log is encrypted, and was opened without its key ring: `keys=KeyRing.file(…)`."""
+    """The log is encrypted, but was opened without its key ring: `keys=KeyRing.file(…)`."""
 
     code = "log_encrypted"
 
@@ -383,19 +383,19 @@ class LogEncryptedError(StorageError):
 
 
 class KeyRingError(StorageError):
-    """The key ring cannot be used now; what was not acknowledged was not recorded, and nothing is lost."""
+    """The key ring cannot be used now; anything not acknowledged was not recorded, and nothing is lost."""
 
     code = "key_ring"
 
 
 class WrongKeyError(KeyRingError):
-    """The key ring has not the key with which the log's keys are wrapped."""
+    """The key ring does not have the key with which the log's keys are wrapped."""
 
     code = "wrong_key"
 
 
 class ConflictError(StorageError):
-    """Another writer has moved the stream on; read it again and decide again."""
+    """Another writer has appended to the stream; read it again and decide again."""
 
     code = "conflict"
 
@@ -416,7 +416,7 @@ class NodeUnreadyError(StorageError):
 
 
 class ShardMovedError(StorageError):
-    """Another node has taken over the stream; send the command again, and it is passed on to that node."""
+    """Another node now owns the stream; send the command again, and it is forwarded to that node."""
 
     code = "shard_moved"
 
@@ -426,7 +426,7 @@ class ShardMovedError(StorageError):
 
 
 class CallNotPendingError(ReenactError, LookupError):
-    """No call of this id waits for what a person wants to do to it."""
+    """No call with this id waits for this kind of decision by a person."""
 
     code = "call_not_pending"
 
@@ -438,7 +438,7 @@ class CallNotPendingError(ReenactError, LookupError):
 
 
 class StaleApprovalError(ReenactError):
-    """An approval is bound to the exact call and the policies it was asked under; these are others."""
+    """An approval is bound to the exact call and to the policies under which it was asked for; these have changed."""
 
     code = "stale_approval"
 
@@ -448,7 +448,7 @@ class StaleApprovalError(ReenactError):
 
 
 class ToolUnavailableError(ReenactError):
-    """A call cannot be approved, for the function behind its tool is not there; it goes on waiting."""
+    """A call cannot be approved because the function behind its tool is not available; it continues to wait."""
 
     code = "tool_unavailable"
 
@@ -461,13 +461,13 @@ class ToolUnavailableError(ReenactError):
 
 
 class InvalidAnswerError(InvalidInputError):
-    """A question that a person was asked does not take this answer."""
+    """The answer does not fit the question that the person was asked."""
 
     code = "invalid_answer"
 
 
 class InvalidOutputError(ReenactError):
-    """The answer fits the schema, but not the type that was asked for, which has rules of its own; the turn is over."""
+    """The answer fits the schema, but not the requested type, which has rules of its own; the turn has ended."""
 
     code = "output_invalid"
 
@@ -478,7 +478,7 @@ class InvalidOutputError(ReenactError):
 
 
 class MessageRefusedError(ReenactError):
-    """A guard has refused a message: it was not accepted, and the log has the verdict alone."""
+    """A guard refused a message: it was not accepted, and the log holds only the verdict."""
 
     code = "message_refused"
 
@@ -495,19 +495,19 @@ class AuthenticationError(ReenactError):
 
 
 class ServerUnreachableError(ReenactError, ConnectionError):
-    """The server cannot be reached; what was asked for may have happened all the same."""
+    """The server cannot be reached; the request may have taken effect all the same."""
 
     code = "unreachable"
 
 
 class ProtocolError(ReenactError):
-    """The other side speaks another version of the protocol, or none."""
+    """The other side uses another version of the protocol, or does not use it at all."""
 
     code = "protocol"
 
 
 class RequestReusedError(InvalidInputError):
-    """A request id was used before, for another request; give each request an id of its own."""
+    """A request id was used before for a different request; give each request an id of its own."""
 
     code = "request_reused"
 
@@ -517,15 +517,15 @@ class RequestReusedError(InvalidInputError):
 
 
 class RecordingError(ReenactError):
-    """A recording cannot be read, or does not hold what it is asked for."""
+    """A recording cannot be read, or does not hold what is asked for."""
 
     code = "recording"
 
 
 class ExportUnusableError(InvalidInputError):
-    """A file is no whole and true export of a log; nothing of it was taken in.
+    """A file is not a complete and intact export of a log; nothing was imported.
 
-    `line` counts from 1; `stream` and `version` are those of the record where it shows, if it is one.
+    `line` counts from 1; `stream` and `version` are those of the record at that line, if it is one.
     """
 
     code = "export_unusable"
@@ -545,7 +545,7 @@ class ExportUnusableError(InvalidInputError):
 
 
 class HistoryDiffersError(StorageError, InvalidInputError):
-    """What was to be taken in contradicts what the log holds already; nothing was taken in."""
+    """The import contradicts the history that the log holds already; nothing was imported."""
 
     code = "history_differs"
 
@@ -557,13 +557,13 @@ class HistoryDiffersError(StorageError, InvalidInputError):
 
 
 class RedactionError(ConfigurationError):
-    """A policy asks for what cannot be taken out of a log without breaking it; nothing was exported."""
+    """A redaction policy would remove data without which the log cannot be read; nothing was exported."""
 
     code = "redaction"
 
 
 class RemoteError(ReenactError):
-    """A server raised an error that this version does not know; `code` is the one that it came with."""
+    """A server raised an error that this version does not know; `code` is the server's code."""
 
     code = "remote_error"
 
@@ -573,12 +573,12 @@ class RemoteError(ReenactError):
 
 
 def details_of(error: ReenactError) -> dict[str, object]:
-    """Return the values that the error carries beside its message, as far as they can travel as JSON."""
+    """Return the values that the error carries besides its message, as far as they can be sent as JSON."""
     return {name: value for name, value in vars(error).items() if name[:1] != "_" and _travels(value)}
 
 
 def meant(name: object, known: Iterable[str]) -> str:
-    """Return which of the known names is nearest to the name, as a question in brackets, or "" if none is near."""
+    """Return the known name most similar to `name` as a question in brackets, or "" if none is similar enough."""
     pairs = _pairs(str(name))
     likeness = {one: 2 * len(pairs & _pairs(one)) / (len(pairs) + len(_pairs(one)) or 1) for one in known}
     nearest = max(likeness, key=likeness.__getitem__, default="")
@@ -590,14 +590,14 @@ def _pairs(text: str) -> set[str]:
 
 
 def from_wire(code: str, message: str, details: Mapping[str, object] | None = None) -> ReenactError:
-    """Return the error that has this code, with the same message and the same values, sequences as tuples.
+    """Return the error that has this code, with the same message and the same values; lists become tuples.
 
-    A code that is not known here makes a `RemoteError`.
+    An unknown code gives a `RemoteError`.
     """
     kind = next((kind for kind in _kinds(ReenactError) if kind.code == code), None)
     if kind is None:
         return RemoteError(code, message)
-    error = kind.__new__(kind, message)  # not called: its arguments are what the message was made from
+    error = kind.__new__(kind, message)  # without __init__, whose arguments are those from which the message was made
     error.args = (message,)
     vars(error).update(
         (name, tuple(value) if _is_sequence(value) else value)
@@ -613,7 +613,7 @@ def _process(pid: int | None, host: str | None) -> str:
 
 
 def _kinds(kind: type[ReenactError]) -> Iterator[type[ReenactError]]:
-    """Yield the kinds of error that have a code of their own, those before that are less special."""
+    """Yield the error classes that have a code of their own, each before its subclasses."""
     yield kind
     for special in kind.__subclasses__():
         for one in _kinds(special):

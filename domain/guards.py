@@ -1,4 +1,4 @@
-"""Guards: functions of the user's own that let a message, a call or an answer pass, or refuse it."""
+"""Guards: user functions that let a message, a call or an answer pass, or refuse it."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ GuardVerdict: TypeAlias = Literal["passed", "refused"]
 
 
 class Guards(FrozenByName, forbid_unknown_fields=True):
-    """Which guards an image has, by the names under which the runtime was given them.
+    """The guards of an image, by the names under which they were registered with the runtime.
 
-    Those of `message` are asked before a message is accepted, those of `call` before a call runs, those of `answer`
-    about each answer of the model. With `hold`, nothing of an answer is told until they have let it pass.
+    Those of `message` run before a message is accepted, those of `call` before a call runs, those of `answer` on each
+    answer of the model. With `hold`, an answer is not delivered to subscribers until they have let it pass.
     """
 
     message: tuple[str, ...] = ()
@@ -30,7 +30,7 @@ class Guards(FrozenByName, forbid_unknown_fields=True):
 
 
 class GuardChecked(Fact):
-    """A guard was asked. `turn_id` is the turn that the message begins, or that the call or the answer is of.
+    """A guard has run. `turn_id` is the turn that the message begins, or to which the call or the answer belongs.
 
     `message_id` is that of the message or the answer, `call_id` that of the call.
     """
@@ -45,9 +45,9 @@ class GuardChecked(Fact):
 
 
 class GuardInput(FrozenByName):
-    """What a guard is asked about: the content of a message or an answer; or a call of the `tool` with its `arguments`.
+    """The input of a guard: the content of a message or an answer, or a call of the `tool` with its `arguments`.
 
-    An answer that asks for tools has the calls in its content.
+    An answer that requests tool calls has the calls in its content.
     """
 
     point: GuardPoint
@@ -67,10 +67,10 @@ class GuardInput(FrozenByName):
 
 
 def guards_of(value: object, who: str) -> Guards | None:
-    """Return the guards that a value says, None for none: `Guards`, or a mapping with its fields.
+    """Return the guards given as `Guards` or as a mapping with its fields; None if there are none.
 
     Raises:
-        ConfigurationError: something of it cannot work.
+        ConfigurationError: the value is not valid.
     """
     if value is None:
         return None
@@ -87,7 +87,7 @@ def guards_of(value: object, who: str) -> Guards | None:
 
 
 def refusal_in(checked: Iterable[GuardChecked]) -> GuardChecked | None:
-    """Return the first of the verdicts that refuses, None if all let it pass."""
+    """Return the first refusal among the verdicts, None if all guards let it pass."""
     return next((one for one in checked if one.verdict == "refused"), None)
 
 

@@ -1,4 +1,4 @@
-"""Idempotency keys of requests: a request that is sent again under the same key is carried out once."""
+"""Idempotency keys: a request that is sent again under the same key is carried out only once."""
 
 from __future__ import annotations
 
@@ -12,26 +12,26 @@ from reenact.domain.structs import Frozen, FrozenByName
 
 
 class IdempotencyKey(Frozen):
-    """The key of a request that is carried out once: its id, and the digest of what is asked for."""
+    """The key of a request that is carried out only once: its id, and the digest of its content."""
 
     id: str
     digest: bytes
 
 
 class IdempotentCommand(FrozenByName, kw_only=True):
-    """A command that a request may lead to; `once` is the request's key, if it is to be carried out once."""
+    """A command that a request may cause; `once` is the request's key, if the request is idempotent."""
 
     once: IdempotencyKey | None = None
 
 
 def digest_of(kind: str, request: msgspec.Struct) -> bytes:
-    """Return what two requests have in common if, and only if, they ask for the same.
+    """Return a digest that is equal for two requests if, and only if, they ask for the same.
 
-    Their ids, `request_id`, do not count. A field that has its default does not count either, so that one which is
-    added in a later version changes no digest. What is not plain data, such as a function, counts by its name.
+    Their ids, `request_id`, are left out, and so are fields with default values, so that a field added in a later
+    version does not change the digest. A value that is not plain data, such as a function, is represented by its name.
 
     Raises:
-        InvalidInputError: what is asked for can be compared with nothing.
+        InvalidInputError: the request holds values that cannot be compared.
     """
     given = given_fields(request)
     given.pop("request_id", None)
@@ -45,7 +45,7 @@ def digest_of(kind: str, request: msgspec.Struct) -> bytes:
 
 
 def given_fields(struct: msgspec.Struct) -> dict[str, object]:
-    """Return the fields that do not have their defaults, structs among them likewise."""
+    """Return the fields whose values are not the defaults; nested structs likewise."""
     given: dict[str, object] = {}
     for field in msgspec.structs.fields(struct):
         value = getattr(struct, field.name)

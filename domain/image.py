@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from typing_extensions import TypeVar
 
     O_co = TypeVar("O_co", covariant=True, default=object)
-else:  # which has no defaults before Python 3.13
+else:  # Before Python 3.13, type variables have no defaults.
     from typing import TypeVar
 
     O_co = TypeVar("O_co", covariant=True)
@@ -35,25 +35,25 @@ else:  # which has no defaults before Python 3.13
 MAX_PROMPT_BYTES = 10 * 1024 * 1024
 MAX_TOKENS = 2**31 - 1
 OutputType: TypeAlias = type[object] | Mapping[str, object] | OutputSpec
-"""What an answer can be asked to be: a type, the JSON Schema of an object, or one that has a name."""
+"""The type of an answer: a Python type, the JSON Schema of an object, or a named `OutputSpec`."""
 FILLED = 0.8
-"""The part of a model's context window beyond which a conversation is summarised, unless the image says otherwise."""
+"""The share of a model's context window beyond which a conversation is summarised, unless the image sets a limit."""
 
 
 class Image(msgspec.Struct, Generic[O_co], metaclass=Spelled, frozen=True, kw_only=True):
     """The definition of an agent.
 
-    `model` is a model's name, or None for the runtime's own choice; `max_tokens` bounds one answer. `tools` are Python
-    functions, things made by `@tool`, other images as `agent_tool` makes them tools, names of those that the runtime
-    was opened with, or mappings with a `type` for the tools that the API runs itself, and `mcp_servers` offer more.
-    `policies` say which calls a person is asked about: `Policies`, or its plain form.
+    `model` is a model's name, or None for the runtime's default; `max_tokens` bounds one answer. `tools` are Python
+    functions, tools made by `@tool`, other images wrapped by `agent_tool`, names of tools that the runtime was opened
+    with, or mappings with a `type` for the tools that the API runs itself; the `mcp_servers` provide more tools.
+    `policies` say which calls a person must approve: `Policies`, or its plain form.
 
     `max_steps` is how often the model may be asked in one turn, and `max_repeats` how often in a row the same calls may
     have the same results; None is without limit. `cost_limit` is for a whole session: a `CostLimit`, or an amount in
     the currency of the prices, beyond which the turn stops. A conversation of more than `compress_at` tokens is
-    summarised before the model is asked again; None is four fifths of the model's context window, 0 is never.
-    `output` is what answers must be: a type, or the JSON Schema of an object.
-    `guards` are asked about messages, calls and answers: `Guards`, or a mapping with its fields.
+    summarised before the model is asked again; None is four fifths of the model's context window, 0 is never. `output`
+    is the type of the answers: a type, or the JSON Schema of an object. `guards` check messages, calls and answers:
+    `Guards`, or a mapping with its fields.
     """
 
     id: str | None = None
@@ -73,7 +73,7 @@ class Image(msgspec.Struct, Generic[O_co], metaclass=Spelled, frozen=True, kw_on
 
 
 class ImageInfo(FrozenByName):
-    """An image as callers see it, in its newest revision, which counts from 1; `tools` are their names."""
+    """The newest revision of an image, as callers see it; revisions count from 1, and `tools` are the tools' names."""
 
     id: str
     name: str
@@ -121,14 +121,14 @@ ImageEvent: TypeAlias = ImageRegistered
 
 
 class RegisterImage(IdempotentCommand, kw_only=False):
-    """Make this the newest content of the image."""
+    """Register this definition as the newest revision of the image."""
 
     image_id: str
     definition: Definition
 
 
 class Images(Frozen):
-    """All revisions of one image, the first first."""
+    """All revisions of one image, oldest first."""
 
     id: str | None = None
     revisions: tuple[Definition, ...] = ()
@@ -142,12 +142,12 @@ def decide(image: Images, command: RegisterImage) -> tuple[ImageEvent, ...]:
 
 
 def evolve(image: Images, event: ImageEvent) -> Images:
-    """Return the image as it is once the event has happened."""
+    """Return the image's revisions after the event."""
     return Images(event.image_id, (*image.revisions, event.definition))
 
 
 def define(image: Image, image_id: str) -> Definition:
-    """Return the image's content, or raise `ConfigurationError` or `InvalidInputError` saying what is wrong with it."""
+    """Return the image's definition, or raise `ConfigurationError` or `InvalidInputError` if a field is not valid."""
     who = f"image {image_id!r}"
     for field, least in (("max_tokens", 1), ("max_steps", 1), ("max_repeats", 1), ("compress_at", 0)):
         check_limit(getattr(image, field), f"{field} of {who}", least)
@@ -184,13 +184,13 @@ def define(image: Image, image_id: str) -> Definition:
 
 
 def check_limit(value: object, what: str, least: int = 1) -> None:
-    """Raise `ConfigurationError` unless the value is a whole number that can be a limit, or None for no limit."""
+    """Raise `ConfigurationError` unless the value is a whole number from `least` to `MAX_TOKENS`, or None."""
     if value is not None and not (type(value) is int and least <= value <= MAX_TOKENS):
         raise ConfigurationError(f"{what} is {value!r}; it is a number from {least} to {MAX_TOKENS}")
 
 
 def as_cost_limit(limit: CostLimit | float | None) -> CostLimit | None:
-    """Return the cost limit, of which perhaps only the amount is given, or raise `ConfigurationError`."""
+    """Return the cost limit, which may be given as an amount alone."""
     return CostLimit(limit) if isinstance(limit, int | float) else limit
 
 
@@ -201,7 +201,7 @@ def tool_names(content: Definition) -> tuple[str, ...]:
 
 
 def check_policy_names(content: Definition) -> None:
-    """Raise `ConfigurationError` if the policies name a tool that the image does not have, and no server of it may."""
+    """Raise `ConfigurationError` if the policies name a tool that neither the image nor its MCP servers can have."""
     if content.policies is not None:
         check_names(content.policies, tool_names(content), _prefixes(content))
 
@@ -216,7 +216,7 @@ def _prefixes(content: Definition) -> list[str]:
 
 
 def check_model(model: str | None, system_prompt: str | None) -> None:
-    """Raise `InvalidInputError` if one of them is blank, too long or not valid Unicode; a prompt may be empty."""
+    """Raise `InvalidInputError` if either is blank, too long or not valid Unicode; the prompt may be empty."""
     if model is not None:
         check_text("the model", model)
     if system_prompt is not None and system_prompt != "":
@@ -224,7 +224,7 @@ def check_model(model: str | None, system_prompt: str | None) -> None:
 
 
 def derive(image_id: str, content: Definition, *, model: str | None, system_prompt: str | None) -> Definition:
-    """Return the image's content with this model and this system prompt, where they are given, and the same tools."""
+    """Return the image's definition with this model and system prompt, where given, and the same tools."""
     return msgspec.structs.replace(
         content,
         model=content.model if model is None else model,
@@ -234,7 +234,7 @@ def derive(image_id: str, content: Definition, *, model: str | None, system_prom
 
 
 def describe(image_id: str, content: Definition, revision: int, created_at: datetime) -> ImageInfo:
-    """Return the image as callers see it in this revision."""
+    """Return this revision of the image as callers see it."""
     return ImageInfo(
         id=image_id,
         name=content.name,
@@ -248,12 +248,12 @@ def describe(image_id: str, content: Definition, revision: int, created_at: date
 
 
 def own_policies(definition: Definition) -> dict[str, Policy]:
-    """Return the policies that the image's tools have of their own."""
+    """Return the policies that the image's tools define themselves."""
     return {tool.name: Policy(tool.intervention) for tool in definition.tools if tool.intervention is not None}
 
 
 def rules_of(definition: Definition, prices: Mapping[str, Price], context_window: int) -> Rules:
-    """Return what holds for the loop of an agent with this definition; `context_window` is its model's, in tokens.
+    """Return the loop's rules for an agent with this definition; `context_window` is its model's, in tokens.
 
     A tool's own `intervention` is its policy, unless the image's policies name the tool.
     """
@@ -281,17 +281,17 @@ def _output(who: str, output: object) -> OutputSpec | None:
 
 
 def _is_api_tool(tool: object) -> TypeGuard[Mapping[str, object]]:
-    """Return whether it is a tool that the Messages API runs, or has a schema for, itself: a mapping with a `type`."""
+    """Return whether the tool is one of the Messages API's own, which the API runs or defines: it has a `type`."""
     return is_mapping(tool) and not _is_plain_spec(tool) and not _is_agent(tool)
 
 
 def _is_plain_spec(tool: object) -> TypeGuard[Mapping[str, object]]:
-    """Return whether it is a spec as a mapping: with an `input_schema`, and without a `type`."""
+    """Return whether the tool is a spec given as a mapping: with an `input_schema`, and without a `type`."""
     return is_mapping(tool) and "input_schema" in tool and "type" not in tool
 
 
 def _is_agent(tool: object) -> bool:
-    """Return whether its calls start child sessions: an `AgentTool`, or one as a mapping, with an `image_id`."""
+    """Return whether the tool's calls start child sessions: an `AgentTool`, or a mapping with an `image_id`."""
     return isinstance(tool, AgentTool) or (is_mapping(tool) and "image_id" in tool and "type" not in tool)
 
 

@@ -1,4 +1,4 @@
-"""Makes text from anywhere legible: nothing in it can hide, move the cursor, or end the line."""
+"""Makes untrusted text safe to display: no character can be invisible, move the cursor, or end the line."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ _UNSEEN_CATEGORIES = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp", "Zs"})
 _UNSEEN = frozenset(
     map(chr, (0x034F, 0x115F, 0x1160, 0x17B4, 0x17B5, 0x2800, 0x3164, 0xFFA0, *range(0x180B, 0x1810)))
 ) | frozenset(map(chr, (*range(0xFE00, 0xFE10), *range(0xE0000, 0xE1000))))
-"""Letters, marks and symbols that show nothing all the same."""
+"""Characters of visible categories that nevertheless show nothing."""
 _STRUCK_THROUGH = frozenset(map(chr, range(0x0334, 0x0339)))
 _MOST_MARKS = 3
-"""Marks over and under one letter; more of them would reach into other lines."""
+"""How many combining marks one letter may have; more would reach into other lines."""
 
 
 def harmless(text: str) -> str:
-    """Return a line of text that can be read, but neither obeyed by a terminal nor taken for more than it is."""
+    """Return the text with every character escaped that a terminal would obey or that would mislead a reader."""
     return "".join(one if one in '\\"' else seen(one, "x") for one in text.expandtabs(4))
 
 
 def shortened(text: str, width: int) -> str:
-    """Return the text, made harmless, in at most so many columns; an ellipsis stands for what is left out."""
+    """Return the harmless text in at most `width` columns; an ellipsis replaces the omitted end."""
     beginning = text[: 4 * width]
     whole = harmless(beginning)
     if len(beginning) == len(text) and columns(whole) <= width:
@@ -37,7 +37,7 @@ def shortened(text: str, width: int) -> str:
 
 
 def columns(text: str) -> int:
-    """Return how many columns of a terminal the text takes."""
+    """Return the number of terminal columns that the text takes."""
     return sum(
         0 if unicodedata.category(one).startswith("M") else 2 if unicodedata.east_asian_width(one) in "WF" else 1
         for one in text
@@ -45,7 +45,7 @@ def columns(text: str) -> int:
 
 
 def seen(character: str, before: str) -> str:
-    """Return the character as it is if a person can see it, else as an escape."""
+    """Return the character itself if it is visible, else its escape; `before` is the letter that a mark belongs to."""
     if character in _SHORT:
         return _SHORT[character]
     if " " <= character <= "~":
@@ -59,7 +59,7 @@ def seen(character: str, before: str) -> str:
 
 
 def in_ascii(character: str, _before: str) -> str:
-    """Return the character as an escape unless it is one of ASCII that can be seen."""
+    """Return the character itself if it is a visible ASCII character, else its escape."""
     if character in _SHORT:
         return _SHORT[character]
     if " " <= character <= "~":
@@ -69,7 +69,7 @@ def in_ascii(character: str, _before: str) -> str:
 
 
 def tokens(text: str, escape: Callable[[str, str], str]) -> Iterator[str]:
-    """Yield each character as it is written, a letter together with its marks."""
+    """Yield the escaped text character by character, each letter together with its combining marks."""
     token = ""
     for character in text:
         written = escape(character, token)
@@ -84,7 +84,7 @@ def tokens(text: str, escape: Callable[[str, str], str]) -> Iterator[str]:
 
 
 def _fits(mark: str, before: str) -> bool:
-    """Return whether the mark belongs to the letter that stands before it, perhaps with marks of its own."""
+    """Return whether the mark can be combined with the letter before it, which may have marks already."""
     return (
         mark not in _STRUCK_THROUGH
         and unicodedata.category(mark) != "Me"

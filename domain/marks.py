@@ -1,4 +1,4 @@
-"""Marks of redaction: what stands in the place of what was taken out of a history, and comparing around them."""
+"""Redaction marks: placeholders for removed data, and comparison of values that treats them as wildcards."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ import msgspec
 from reenact.domain.plain import is_mapping
 
 REDACTED = "redacted"
-"""Under this name the mark stands that is in the place of a whole object."""
+"""The key of a mark that replaces a whole object."""
 
 _MARK = re.compile(r"\[redacted: [^\[\]]*\]")
 _WITHOUT_MARK = frozenset({"original", "extra", "citations", "signature"})
-"""Fields that are missing when they were taken out."""
+"""Fields that become None, without a mark, when they are removed."""
 
 
 def mark(name: str) -> str:
-    """Return what stands in a text for what is called so."""
+    """Return the mark that replaces a removed text of this name."""
     return f"[redacted: {name}]"
 
 
 def is_marked(value: object) -> bool:
-    """Return whether a mark stands anywhere in the value."""
+    """Return whether the value contains a mark anywhere."""
     if isinstance(value, str):
         return _MARK.search(value) is not None
     parts = parts_of(value)
@@ -33,7 +33,7 @@ def is_marked(value: object) -> bool:
 
 
 def alike(recorded: object, decided: object) -> bool:
-    """Return whether two values are equal but for marks: in the place of one anything may have stood."""
+    """Return whether two values are equal, where a mark matches anything."""
     if recorded == decided or _is_taken_out(recorded) or _is_taken_out(decided):
         return True
     if isinstance(recorded, str) and isinstance(decided, str):
@@ -56,7 +56,7 @@ def alike(recorded: object, decided: object) -> bool:
 
 
 def parts_of(value: object) -> Mapping[object, object] | None:
-    """Return what a value consists of, by names or numbers; None if it is one thing."""
+    """Return the parts of a value by names or indices; None if it has no parts."""
     if isinstance(value, msgspec.Struct):
         return {name: getattr(value, name) for name in value.__struct_fields__}
     if is_mapping(value):
@@ -65,14 +65,14 @@ def parts_of(value: object) -> Mapping[object, object] | None:
 
 
 def _is_taken_out(value: object) -> bool:
-    """Return whether the value is nothing but a mark."""
+    """Return whether the whole value is a mark."""
     if isinstance(value, str):
         return _MARK.fullmatch(value) is not None
     return is_mapping(value) and list(value) == [REDACTED] and _is_taken_out(value[REDACTED])
 
 
 def _fits(pattern: str, text: str) -> bool:
-    """Return whether the text is what the other one says around its marks."""
+    """Return whether the text matches the pattern, where each mark of the pattern matches any text."""
     first, *rest = _MARK.split(pattern)
     if not rest or not text.startswith(first) or not text.endswith(rest[-1]):
         return False

@@ -1,4 +1,4 @@
-"""What is said in a conversation: messages and their content blocks, shaped as in the Messages API."""
+"""Messages of a conversation and their content blocks, shaped as in the Messages API."""
 
 from __future__ import annotations
 
@@ -16,29 +16,30 @@ MAX_MESSAGE_BYTES = 10 * 1024 * 1024
 """The largest message accepted, in bytes of UTF-8; the Messages API itself refuses requests above 32 MB."""
 
 SERVER_CALLS = frozenset({"server_tool_use", "mcp_tool_use"})
-"""The types of blocks in which an API calls a tool that it runs itself."""
+"""The types of the blocks that stand for calls of tools which the API runs itself."""
 
 Role: TypeAlias = Literal["user", "assistant"]
 
 
 class TextBlock(Frozen, tag="text", omit_defaults=True):
-    """Plain text; `citations` as the API sent them."""
+    """Plain text; `citations` are kept as the API sent them."""
 
     text: str
     citations: tuple[JsonObject, ...] | None = None
 
 
 class ThinkingBlock(Frozen, tag="thinking"):
-    """What the model thought; only with its signature may it be sent back, unmodified."""
+    """The model's reasoning; it may be sent back only unmodified and with its signature."""
 
     thinking: str
     signature: str | None = None
 
 
 class ToolUseBlock(Frozen, tag="tool_use", omit_defaults=True):
-    """A call that the model asks for; `input` is the decoded JSON object.
+    """A tool call requested by the model; `input` is the decoded JSON object.
 
-    `extra` holds what else the API said of the call, such as its `caller`; it goes back with the call.
+    `extra` holds the other fields that the API sent with the call, such as its `caller`; they are sent back with the
+    call.
     """
 
     id: str
@@ -48,7 +49,7 @@ class ToolUseBlock(Frozen, tag="tool_use", omit_defaults=True):
 
 
 class ToolResultBlock(Frozen, tag="tool_result"):
-    """The answer to a call: text, or text, image, document and search result blocks as plain mappings."""
+    """The result of a call: text, or text, image, document and search result blocks as plain mappings."""
 
     tool_use_id: str
     content: str | tuple[JsonObject, ...]
@@ -56,9 +57,9 @@ class ToolResultBlock(Frozen, tag="tool_result"):
 
 
 class OpaqueBlock(Frozen, tag="opaque"):
-    """A block of a kind that Reenact does not interpret, kept as it came so that it can be sent back as it came.
+    """A block of a type that Reenact does not interpret, kept unchanged so that it can be sent back unchanged.
 
-    One of type `container` stands at the end of an answer for which the API ran code, and names where.
+    One of type `container` at the end of an answer names the container in which the API ran code for it.
     """
 
     data: JsonObject
@@ -70,7 +71,7 @@ Usage: TypeAlias = JsonObject
 
 
 class StopDetails(FrozenByName):
-    """Why the model refused, as the API says it; `category` and `explanation` are None where the API names none."""
+    """Why the model refused, as reported by the API; `category` and `explanation` are None if the API gives none."""
 
     type: str = "refusal"
     category: str | None = None
@@ -82,7 +83,7 @@ class Message(FrozenByName):
 
     `partial` is true for an answer that an interrupt, an error or a crash cut short; `stop_reason` is then
     `interrupted` or `error`, else the API's. `stop_sequence` is the stop sequence that ended the answer, and
-    `stop_details` says why the model refused. `turn_id` names the turn that the message asked for or answered.
+    `stop_details` says why the model refused. `turn_id` names the turn that the message began or answered.
     """
 
     id: str
@@ -103,9 +104,9 @@ class Message(FrozenByName):
 
 
 class Said(Frozen, omit_defaults=True):
-    """A message as the model is given it: who speaks, and what.
+    """A message as it is sent to the model: its role and its content.
 
-    `refused` marks an answer that the API refused to give, or to finish: its turn is not sent again.
+    `refused` marks an answer that the API refused to give or to finish: its turn is not sent again.
     """
 
     role: Role
@@ -114,7 +115,7 @@ class Said(Frozen, omit_defaults=True):
 
     @property
     def text(self) -> str:
-        """The text said, without thinking and tool calls."""
+        """The text of the message, without thinking and tool calls."""
         return text_of(self.content)
 
 
@@ -124,12 +125,12 @@ def text_of(blocks: tuple[Block, ...]) -> str:
 
 
 def server_calls_of(blocks: tuple[Block, ...]) -> int:
-    """Return how many tools the API ran itself."""
+    """Return the number of tool calls that the API ran itself."""
     return sum(isinstance(block, OpaqueBlock) and block.data.get("type") in SERVER_CALLS for block in blocks)
 
 
 def is_blank(blocks: tuple[Block, ...]) -> bool:
-    """Return whether the blocks say nothing at all."""
+    """Return whether the blocks have no content at all."""
     return all(
         (isinstance(block, TextBlock) and not block.text.strip())
         or (isinstance(block, ThinkingBlock) and not block.thinking and not block.signature)
@@ -137,14 +138,14 @@ def is_blank(blocks: tuple[Block, ...]) -> bool:
     )
 
 
-@functools.lru_cache(maxsize=256)  # what happens together has one time
+@functools.lru_cache(maxsize=256)  # events of one commit share one time
 def instant(microseconds: int) -> datetime:
-    """Return the time that is so many microseconds after 1970-01-01 UTC."""
+    """Return the time `microseconds` after 1970-01-01 UTC."""
     return EPOCH + timedelta(0, 0, microseconds)
 
 
 def check_message(text: object) -> str:
-    """Return the text of a user's message, or raise `InvalidMessageError` saying what is wrong with it."""
+    """Return the text of a user's message, or raise `InvalidMessageError` if it is not valid."""
     if not isinstance(text, str):
         raise InvalidMessageError(f"a message is text, not {type(text).__name__}")
     if not text.strip():

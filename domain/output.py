@@ -1,7 +1,8 @@
-"""Structured output: an answer that is JSON and fits a schema; how it is checked, and how the model is told.
+"""Structured output: answers that are JSON and fit a schema; how they are checked, and corrections for the model.
 
-The check is part of a decision. So it is pure, and ends soon whatever the schema and the answer are: both are bounded
-in size and depth, patterns are matched in linear time, and what would take too long is said to be too large.
+The check is part of a decision. It is therefore pure, and its time is bounded whatever the schema and the answer are:
+both are limited in size and depth, patterns are matched in linear time, and a check that would take too long reports
+that the answer is too large.
 """
 
 from __future__ import annotations
@@ -25,30 +26,30 @@ from reenact.domain.structs import FrozenByName
 from reenact.domain.tools import faults_of_schema, is_array, is_object
 
 RETRIES = 2
-"""How often the model is asked again for an answer that fits, unless somebody says otherwise."""
+"""How often the model is asked again for an answer that fits, by default."""
 MOST_RETRIES = 10
 MAX_SCHEMA_BYTES = 100_000
 MAX_ANSWER = 2_000_000
-"""Characters of an answer that can be read as JSON."""
+"""The longest answer that is parsed as JSON, in characters."""
 MAX_WORK = 4_000_000
-"""How much a check may look at: in characters, of which a part of a value counts as some."""
+"""The work that one check may do, in characters; each part of a value counts as `_PART` characters."""
 MOST_ERRORS = 10
 INVALID = "output_invalid"
-"""Why a turn failed whose answers did not fit."""
+"""The failure type of a turn whose answers did not fit."""
 
 _PART = 20
 _SHOWN = 80
 _NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 _FENCED = re.compile(r"```(?:json)?[ \t]*\n(.*)\n[ \t]*```", re.DOTALL)
 _UNCHECKED: Final[frozenset[str]] = frozenset({"refusal", "max_tokens", "model_context_window_exceeded", "pause_turn"})
-"""Stop reasons of answers that are none: to ask for them again would bring the same, or another part of it."""
+"""Stop reasons of answers that are not checked: asking again would give the same, or another part of the answer."""
 
 
 class OutputSpec(FrozenByName):
-    """What an answer must be: JSON that fits the schema, which is that of an object.
+    """The required form of an answer: JSON that fits the schema, which is that of an object.
 
-    `name` is told to the model, and has 1 to 64 letters, digits, `_` and `-`. An answer that does not fit is asked for
-    again up to `retries` times.
+    `name` is sent to the model, and has 1 to 64 letters, digits, `_` and `-`. If an answer does not fit, the model is
+    asked again, up to `retries` times.
     """
 
     name: str
@@ -57,7 +58,7 @@ class OutputSpec(FrozenByName):
 
 
 def check_output(output: OutputSpec) -> OutputSpec:
-    """Return the output, with a copy of its schema, or raise `ConfigurationError` if no answer could be held to it."""
+    """Return the output with a copy of its schema, or raise `ConfigurationError` if the schema cannot be checked."""
     who = f"output {output.name!r:.80}"
     given: object = output.schema
     if not is_mapping(given):
@@ -79,12 +80,12 @@ def check_output(output: OutputSpec) -> OutputSpec:
 
 
 def is_checked(stop_reason: str | None) -> bool:
-    """Return whether an answer that ended like this is to fit: a refusal is none, nor is what was cut off."""
+    """Return whether an answer with this stop reason must fit the schema: a refusal or a truncated answer need not."""
     return stop_reason not in _UNCHECKED
 
 
 def faults_of_answer(output: OutputSpec, content: tuple[Block, ...]) -> tuple[str, ...]:
-    """Return what is wrong with the answer, at most some of it; nothing if it fits. Never raises."""
+    """Return the problems of the answer, at most `MOST_ERRORS`; an empty tuple if it fits. Never raises."""
     try:
         value = read_output(content)
     except InvalidInputError as error:
@@ -93,10 +94,10 @@ def faults_of_answer(output: OutputSpec, content: tuple[Block, ...]) -> tuple[st
 
 
 def read_output(content: tuple[Block, ...]) -> Json:
-    """Return the value that the text of an answer is: all of it, what is fenced in it, or else its last line.
+    """Return the JSON value in the text of an answer: the whole text, the content of a code fence, or the last line.
 
     Raises:
-        InvalidInputError: it is none, or one that no log holds; the message says why.
+        InvalidInputError: the text is not JSON, or holds a value that a log cannot store; the message says why.
     """
     text = text_of(content).strip()
     if not text:
@@ -121,7 +122,7 @@ _decode = msgspec.json.Decoder().decode
 
 
 def correction(errors: tuple[str, ...]) -> str:
-    """Return what the model is told of an answer that does not fit."""
+    """Return the message that tells the model why its answer does not fit."""
     listed = "\n".join(f"- {error}" for error in errors)
     return f"That answer does not fit its JSON Schema:\n{listed}\nGive the whole answer again, as JSON that fits."
 
@@ -150,11 +151,11 @@ _NOT_CHECKED: Final = frozenset(
     {"$id", "$anchor", "$dynamicRef", "$dynamicAnchor", "$recursiveRef", "unevaluatedItems", "unevaluatedProperties"}
     | {"additionalItems", "dependencies"}
 )
-"""Keywords that are no mere notes, and that nothing here would check."""
+"""Keywords that constrain a value but are not supported by the check."""
 
 
 def _faults(node: Schema, whole: JsonObject, place: str) -> Iterator[str]:
-    """Yield what is wrong with a schema: whatever it says is to be checked, and can be."""
+    """Yield the faults of a schema: keywords that are malformed, or that cannot be checked."""
     if isinstance(node, bool):
         return
     if not is_plain_object(node):
@@ -231,7 +232,7 @@ def _faults_of_pattern(given: Json) -> Iterator[str]:
 
 
 def is_plain_object(value: object) -> TypeGuard[dict[str, Json]]:
-    """Return whether it is what JSON has as an object."""
+    """Return whether the value is a JSON object."""
     return is_object(value)
 
 
@@ -244,7 +245,7 @@ def _is_number(value: object) -> TypeGuard[float]:
 
 
 def _referred(reference: Json, whole: JsonObject) -> Schema:
-    """Return the schema that a reference leads to, None if it leads nowhere."""
+    """Return the schema that a reference points to, None if there is none."""
     if not isinstance(reference, str) or not reference.startswith("#"):
         return None
     node: object = whole
@@ -261,24 +262,24 @@ def _referred(reference: Json, whole: JsonObject) -> Schema:
 
 @lru_cache(maxsize=256)
 def _expression(pattern: str) -> Expression:
-    """Return what finds the pattern anywhere in a text, or raise `ConfigurationError`."""
-    Expression(pattern)  # or raises: it is whole by itself, so that nothing in it closes what stands around it
+    """Return an expression that finds the pattern anywhere in a text, or raise `ConfigurationError`."""
+    Expression(pattern)  # raises unless complete by itself: no bracket in it may close the group below
     return Expression(f"(?s:.*)(?:{pattern})(?s:.*)")
 
 
 class _TooMuchError(Exception):
-    """The check would look at more than it may."""
+    """The check would do more work than allowed."""
 
 
 def faults_of_value(schema: JsonObject, value: Json) -> tuple[str, ...]:
-    """Return where the value does not fit the schema, at most some places; nothing if it fits. Never raises.
+    """Return the places where the value does not fit the schema, at most `MOST_ERRORS`.
 
-    The schema is one that `check_output` has let pass.
+    The tuple is empty if the value fits. Never raises. The schema must have passed `check_output`.
     """
     found: list[str] = []
     try:
         for problem in islice(_Check(schema).check(schema, value, ""), MOST_ERRORS):
-            found.append(problem)  # noqa: PERF402 - those before an error count, too
+            found.append(problem)  # noqa: PERF402 - problems found before an error are returned, too
     except (_TooMuchError, RecursionError) as error:
         found.append(str(error) if isinstance(error, _TooMuchError) else _TOO_DEEP)
     return tuple(found[:MOST_ERRORS])
@@ -289,7 +290,7 @@ _TOO_DEEP = f"the answer is nested too deep: the schema leads more than {DEEPEST
 
 
 class _Check:
-    """A check of one value. It yields problems, which begin with where they are, and looks no further than is asked."""
+    """A check of one value. It yields problems lazily, each beginning with its place in the value."""
 
     def __init__(self, whole: JsonObject) -> None:
         self._whole = whole
@@ -297,7 +298,7 @@ class _Check:
         self._depth = 0
 
     def check(self, node: Schema, value: Json, place: str) -> Iterator[str]:
-        """Compare a part of the value with a schema."""
+        """Yield the problems of a part of the value against a schema."""
         self._spend(_PART)
         if node is False:
             yield f"{_at(place)} may not be there"
@@ -411,13 +412,13 @@ class _Check:
     def _matches(self, pattern: str, text: str) -> bool:
         try:
             expression = _expression(pattern)
-        except ConfigurationError:  # of a schema that nobody has checked
+        except ConfigurationError:  # the schema was not checked
             return True
         self._spend(expression.work(text))
         return expression.fullmatch(text)
 
     def _form(self, value: Json) -> bytes:
-        """Return the value in a form that is the same for what is equal in JSON."""
+        """Return an encoding of the value that is the same for values that are equal in JSON."""
         form = msgspec.json.encode(_whole(value), order="sorted")
         self._spend(len(form))
         return form
@@ -447,7 +448,7 @@ def _faults_of_number(node: Mapping[str, Json], value: float) -> Iterator[str]:
 
 
 def _is_multiple(value: float, of: float) -> bool:
-    """Return whether it is one as far as floats tell: 0.3 is three times 0.1."""
+    """Return whether the value is a multiple within float precision: 0.3 is three times 0.1."""
     if isinstance(value, int) and isinstance(of, int):
         return value % of == 0
     return abs(math.remainder(value, of)) <= _NEARLY * of or abs(value) / of >= _WHOLE
@@ -455,11 +456,11 @@ def _is_multiple(value: float, of: float) -> bool:
 
 _NEARLY = 1e-9
 _WHOLE = 2.0**53
-"""From here on, every float is a whole number."""
+"""From this value on, every float is a whole number."""
 
 
 def _broken(node: Mapping[str, Json], what: str, count: int) -> Iterator[str]:
-    """Yield how many there must be, if there are too few or too many."""
+    """Yield the violated bound on the count, if there is one."""
     least, most = node.get(f"min{what}"), node.get(f"max{what}")
     if _is_number(least) and count < least:
         yield f"at least {least}"
@@ -468,7 +469,7 @@ def _broken(node: Mapping[str, Json], what: str, count: int) -> Iterator[str]:
 
 
 def _type_fault(node: Mapping[str, Json], value: Json) -> str:
-    """Return what the value must be, empty if it is of a type that the schema names."""
+    """Return the type error of the value, "" if it has one of the types that the schema allows."""
     given = node.get("type")
     kinds = given if _is_list(given) else [] if given is None else [given]
     if not kinds or any(_is_of(kind, value) for kind in kinds):
@@ -496,7 +497,7 @@ def _is_of(kind: object, value: Json) -> bool:
 
 
 def _whole(value: Json) -> Json:
-    """Return the value with `5.0` as `5`: in JSON they are equal."""
+    """Return the value with floats such as `5.0` as integers: they are equal in JSON."""
     if isinstance(value, float) and value.is_integer() and abs(value) < _WHOLE:
         return int(value)
     if is_plain_object(value):
@@ -553,11 +554,11 @@ _FORMATS: Final[Mapping[str, Callable[[str], None]]] = {
     "date-time": _read_date_time,
     "uuid": _read_uuid,
 }
-"""What reads a text of a format, or raises `ValueError`; other formats are notes for the model."""
+"""Parsers of the checked formats, which raise `ValueError`; other formats are only hints for the model."""
 
 
 def example_of(schema: JsonObject) -> Json:
-    """Return a value that fits a schema of the usual kind: it says nothing of patterns, and of limits little."""
+    """Return a value that fits a schema of the usual kind; patterns are ignored, and so are most limits."""
     return _example(schema, schema, 0)
 
 
@@ -574,7 +575,7 @@ def _example(node: Schema, whole: JsonObject, depth: int) -> Json:
             return listed[0]
     for keyword in ("anyOf", "oneOf", "allOf"):
         if listed := _listed(node, keyword):
-            return _example(listed[-1], whole, depth + 1)  # where one of them is null, that is the last
+            return _example(listed[-1], whole, depth + 1)  # null, if among them, is usually the last
     match node.get("type"):
         case "object":
             needed, known = node.get("required"), _members(node, "properties")

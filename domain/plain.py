@@ -1,4 +1,4 @@
-"""Plain values: what JSON holds, and gives back as it was."""
+"""Plain values: those that JSON can hold and returns unchanged."""
 
 from __future__ import annotations
 
@@ -16,22 +16,22 @@ Made = TypeVar("Made")
 
 if TYPE_CHECKING:
     Json: TypeAlias = Mapping[str, "Json"] | Sequence["Json"] | str | int | float | bool | None
-    """A value of JSON, to be read; a `dict[str, str]` is one, too."""
+    """A JSON value, read-only; a `dict[str, str]` is one, too."""
     JsonObject: TypeAlias = Mapping[str, Json]
     JsonDict: TypeAlias = dict[str, Json]
-    """An object of JSON that is being made."""
+    """A JSON object that is being built."""
     Encodable: TypeAlias = object
-    """What msgspec encodes, and decodes as a value of JSON."""
-else:  # msgspec takes no type that is defined by itself, and decodes `object` more slowly than what may be anything
+    """A value that msgspec can encode, and decodes as a JSON value."""
+else:  # msgspec does not support recursive type aliases, and decodes `object` more slowly than `Any`
     import typing
 
     Json = Encodable = typing.Any
     JsonObject = JsonDict = dict[str, Json]
 
 DEEPEST = 100
-"""How deep a value may be nested."""
+"""The greatest nesting depth of a value."""
 LONGEST_PAGE = 1000
-"""So many sessions are listed at a time, at the most."""
+"""The greatest number of sessions on one page of a list."""
 _LEAST, _GREATEST = -(2**63), 2**64 - 1
 
 
@@ -39,7 +39,7 @@ def plain(where: str, value: object, depth: int = DEEPEST) -> Json:
     """Return a copy of the value with nothing but plain values in it; tuples become lists.
 
     Raises:
-        InvalidInputError: something in it cannot be stored, or could not be read again; the message names the place.
+        InvalidInputError: a value in it cannot be stored or read back; the message names its place.
     """
     match value:
         case None | bool():
@@ -66,18 +66,18 @@ def plain(where: str, value: object, depth: int = DEEPEST) -> Json:
 
 
 def plain_object(where: str, value: Mapping[object, object], depth: int = DEEPEST) -> JsonDict:
-    """Return a copy of the mapping, or raise, as `plain` does."""
+    """Return a copy of the mapping with nothing but plain values in it; raises as `plain` does."""
     return {_key(where, name): plain(f"{where}.{name}", one, depth - 1) for name, one in value.items()}
 
 
 def parsed(text: str, *, strict: bool = True) -> Json:
     """Return the value of a JSON text, with numbers that a log can hold; `strict` is that of `json.loads`.
 
-    An integer of more than 64 bits becomes a float where no digit is lost. What is still too large is its digits, as a
-    text: a tool that is to have a number refuses it, and the model reads why.
+    An integer of more than 64 bits becomes a float if no digit is lost. A number that is still too large becomes a
+    string of its digits: a tool that requires a number refuses it, and the model reads why.
 
     Raises:
-        ValueError: it is not a JSON text, or is nested too deeply.
+        ValueError: the text is not JSON, or is nested too deeply.
     """
     try:
         value: Json = json.loads(
@@ -104,7 +104,7 @@ def _refuse_constant(name: str) -> NoReturn:
 
 
 def check_depth(where: str, value: Json, deepest: int = DEEPEST) -> None:
-    """Raise `InvalidInputError` if the value is nested so deeply that programs which walk through it may break off."""
+    """Raise `InvalidInputError` if the value is nested so deeply that programs which traverse it may fail."""
     level = [value]
     for _ in range(deepest + 1):
         level = [
@@ -119,7 +119,7 @@ def check_depth(where: str, value: Json, deepest: int = DEEPEST) -> None:
 
 
 def check_unicode(where: str, text: str, error: type[InvalidInputError] = InvalidInputError) -> bytes:
-    """Return the text in UTF-8, or raise the error: it has a lone surrogate."""
+    """Return the text in UTF-8, or raise the error if it has a lone surrogate."""
     try:
         return text.encode()
     except UnicodeEncodeError as broken:
@@ -127,7 +127,7 @@ def check_unicode(where: str, text: str, error: type[InvalidInputError] = Invali
 
 
 def is_sayable(id_: object) -> bool:
-    """Return whether an id could have been used at all: whether it is text, and not empty, that the log can hold."""
+    """Return whether a value can be an id: non-empty text that is valid Unicode."""
     try:
         return isinstance(id_, str) and bool(id_.encode())
     except UnicodeEncodeError:
@@ -135,7 +135,7 @@ def is_sayable(id_: object) -> bool:
 
 
 def check_id(name: str, id_: object) -> None:
-    """Raise `InvalidInputError` if what has an id is given in the place of that id; `name` is that of the argument."""
+    """Raise `InvalidInputError` if an object is given instead of its id; `name` is the name of the argument."""
     if isinstance(id_, msgspec.Struct):
         known = (name, "id") if name.endswith("_id") else ("id", "session_id")
         own = next((one for one in known if isinstance(getattr(id_, one, None), str)), None)
@@ -144,7 +144,7 @@ def check_id(name: str, id_: object) -> None:
 
 
 def check_page(waiting: object, limit: object) -> None:
-    """Raise `InvalidInputError` unless these can bound a page of sessions."""
+    """Raise `InvalidInputError` unless these are valid bounds of a page of sessions."""
     if waiting is not None and not isinstance(waiting, bool):
         raise InvalidInputError(f"`waiting` is True, False or None, not {waiting!r:.100}")
     if isinstance(limit, bool) or not isinstance(limit, int) or not 1 <= limit <= LONGEST_PAGE:
@@ -152,13 +152,13 @@ def check_page(waiting: object, limit: object) -> None:
 
 
 def check_position(name: str, position: object) -> None:
-    """Raise `InvalidInputError` unless it is a whole number; whether the log has it, the log knows."""
+    """Raise `InvalidInputError` unless the position is a whole number; whether it exists, the log checks."""
     if type(position) is not int:
         raise InvalidInputError(f"`{name}` is a position of the log, a whole number from 1 on, not {position!r:.100}")
 
 
 class Spelled(msgspec.StructMeta):
-    """Has a class of structs that users make say which field is meant by a keyword that it does not have."""
+    """Metaclass of structs that users create: the error for an unknown keyword suggests the nearest field."""
 
     if not TYPE_CHECKING:  # a type checker knows the fields
 
@@ -170,12 +170,12 @@ class Spelled(msgspec.StructMeta):
 
 
 def is_mapping(value: object) -> TypeGuard[Mapping[object, object]]:
-    """Return whether it is a mapping, whatever is in it."""
+    """Return whether the value is a mapping, without checking its contents."""
     return isinstance(value, Mapping)
 
 
 def is_sequence(value: object) -> TypeGuard[Sequence[object]]:
-    """Return whether it is a list or a tuple, whatever is in it."""
+    """Return whether the value is a list or a tuple, without checking its contents."""
     return isinstance(value, list | tuple)
 
 
@@ -186,14 +186,14 @@ def _key(where: str, name: object) -> str:
 
 
 LONGEST = 1e9
-"""What is more seconds than these, 31 years, is for ever: no clock is asked to wait so long."""
+"""A longer timeout in seconds (31 years) counts as none, so that no clock has to wait that long."""
 
 
 def seconds_of(timeout: object) -> float | None:
-    """Return a time to wait in seconds, None for ever.
+    """Return a timeout in seconds, None for no timeout.
 
     Raises:
-        InvalidInputError: it is not a number.
+        InvalidInputError: the timeout is not a number.
     """
     if timeout is None:
         return None
@@ -203,5 +203,5 @@ def seconds_of(timeout: object) -> float | None:
 
 
 def made(make: Callable[..., Made], /, *values: object, **named: object) -> Made:
-    """Return what is made of values of which only running tells the types."""
+    """Call `make` with values whose types are known only at run time, and return the result."""
     return make(*values, **named)

@@ -1,7 +1,7 @@
-"""Base classes of frozen structs, so that a struct need not say again that it is frozen.
+"""Base classes of frozen structs, so that each struct need not declare `frozen` itself.
 
-Type checkers take `frozen` from the decorator, of the class or, if they look there first, of the metaclass; at run time
-msgspec's options are inherited.
+Type checkers take `frozen` from `dataclass_transform`, of the class or, if they look there first, of the metaclass; at
+run time msgspec's options are inherited.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ else:
 
 @dataclass_transform(frozen_default=True, field_specifiers=(msgspec.field,))
 class Frozen(msgspec.Struct, frozen=True, gc=False, metaclass=_Frozen):
-    """A frozen value. The garbage collector does not track it, unless it says `gc=True`: it is in no cycle."""
+    """A frozen value. The garbage collector does not track it unless it declares `gc=True`: it is in no cycle."""
 
 
 class Fact(Frozen, array_like=True):
-    """An event as the log holds it: its fields in order, without their names."""
+    """An event as it is stored in the log: an array of its fields in order, without their names."""
 
 
 @dataclass_transform(frozen_default=True, kw_only_default=True, field_specifiers=(msgspec.field,))
 class FrozenByName(msgspec.Struct, frozen=True, gc=False, metaclass=_FrozenByName):
-    """A frozen value whose fields are given by their names. Otherwise as `Frozen`."""
+    """A frozen value whose fields are given by keyword; apart from that, the same as `Frozen`."""

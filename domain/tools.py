@@ -1,4 +1,4 @@
-"""Tools as the model and the log know them, and where servers are that offer more of them."""
+"""Tools as the model and the log know them, and the addresses of MCP servers that provide more of them."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from reenact.domain.plain import JsonObject, is_sayable
 from reenact.domain.structs import FrozenByName
 
 MAX_NAME = 64
-"""Characters of a tool's name."""
+"""The greatest length of a tool's name, in characters."""
 MOST = 1e15
-"""No price and no cost of a call is higher, so that sums of them stay numbers that JSON has."""
+"""The highest price or cost of a call, so that sums of them remain numbers that JSON can hold."""
 
 _Checked = TypeVar("_Checked", bound=msgspec.Struct)
 Intervention: TypeAlias = Literal["never", "required", "first", "always"]
@@ -35,12 +35,12 @@ _DIGEST = 8
 
 
 def is_amount(value: object, most: float = MOST) -> TypeGuard[float]:
-    """Return whether the value is a number from 0 to `most`; NaN is none, nor are true and false."""
+    """Return whether the value is a number from 0 to `most`; NaN and booleans are not."""
     return isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= most
 
 
 class InvalidArgumentsError(InvalidInputError):
-    """The arguments of a call do not fit the tool; `problems` says of each what is wrong, for the model to mend it."""
+    """The arguments of a call do not fit the tool; each of `problems` tells the model what to correct."""
 
     code = "invalid_arguments"
 
@@ -51,7 +51,7 @@ class InvalidArgumentsError(InvalidInputError):
 
 
 class MCPServerError(ReenactError):
-    """An MCP server cannot be used now; `server` is its name. It is tried again when it is needed the next time."""
+    """An MCP server cannot be used now; `server` is its name. The next call that needs it tries again."""
 
     code = "mcp_server_error"
 
@@ -66,22 +66,23 @@ def no_arguments() -> JsonObject:
 
 
 History: TypeAlias = Literal["all", "summary", "none"]
-"""What an agent is given of what was said before a hand-over to it."""
+"""What an agent sees of the conversation before a hand-over to it."""
 
 
 class Handover(FrozenByName):
-    """To which image a session goes over, in its newest revision, and with what of its history."""
+    """The image to which a session is handed over, in its newest revision, and how much history the new agent sees."""
 
     image: str
     history: History = "all"
 
 
 class ToolSpec(FrozenByName):
-    """What is known of a tool without running it.
+    """The declaration of a tool.
 
-    `input_schema` is the JSON Schema of its arguments, an object. An `idempotent` tool may be run again when a crash
-    has left open whether it ran. `timeout` is in seconds. `intervention` says when a person is asked. `cost` is that
-    of one call, in the currency of all prices. A call of a tool with a `handover` hands the session over: nothing runs.
+    `input_schema` is the JSON Schema of its arguments, an object. An `idempotent` tool may be run again when it is
+    unknown after a crash whether it ran. `timeout` is in seconds. `intervention` says when a person must approve a
+    call. `cost` is that of one call, in the currency of all prices. A call of a tool with a `handover` hands the
+    session over to another image; nothing runs.
     """
 
     name: str
@@ -97,12 +98,12 @@ class ToolSpec(FrozenByName):
 def handover_tool(
     image: str, *, history: History = "all", name: str | None = None, description: str | None = None
 ) -> ToolSpec:
-    """Return a tool by whose call a model hands its session over to another image, once its turn has ended.
+    """Return a tool that lets a model hand its session over to another image, once its turn has ended.
 
     Its name is `hand_over_to_` and the image's id, unless another is given. The `description` says when to call it.
 
     Raises:
-        ConfigurationError: a model could not call it.
+        ConfigurationError: a model could not call the tool.
     """
     told = description or f"Hand this conversation over to {image}: it answers the messages that come after this turn."
     called = name or _UNFIT.sub("_", f"hand_over_to_{image}")[:MAX_NAME]
@@ -140,7 +141,7 @@ def _faults_of_spec(spec: ToolSpec) -> Iterator[str]:
 
 
 def faults_of_schema(what: str, schema: Mapping[str, object]) -> Iterator[str]:
-    """Yield what a model's API would refuse in the schema of an object that the model gives."""
+    """Yield what a model's API would refuse in the schema of an object."""
     if not is_json(schema):
         yield f"{what} cannot be written as JSON"
         return
@@ -159,12 +160,12 @@ def faults_of_schema(what: str, schema: Mapping[str, object]) -> Iterator[str]:
 
 
 def is_property_name(name: str) -> bool:
-    """Return whether the Messages API takes an argument of this name."""
+    """Return whether the Messages API accepts an argument of this name."""
     return _PROPERTY.fullmatch(name) is not None
 
 
 def is_json(value: object) -> bool:
-    """Return whether the value consists of what JSON has: no other types, no NaN, no cycle, valid Unicode."""
+    """Return whether the value consists of JSON types only: no other types, no NaN, no cycle, valid Unicode."""
     try:
         return _is_json(value)
     except RecursionError:
@@ -184,12 +185,12 @@ def _is_json(value: object) -> bool:
 
 
 def is_object(value: object) -> TypeGuard[dict[str, object]]:
-    """Return whether the value is what a JSON object is in Python."""
+    """Return whether the value is a dict, as JSON objects are in Python."""
     return isinstance(value, dict)
 
 
 def is_array(value: object) -> TypeGuard[list[object]]:
-    """Return whether the value is what a JSON array is in Python."""
+    """Return whether the value is a list, as JSON arrays are in Python."""
     return isinstance(value, list)
 
 
@@ -198,11 +199,11 @@ def _is_text(text: object) -> bool:
 
 
 class MCPServer(FrozenByName, omit_defaults=True):
-    """Where a server of the Model Context Protocol is, and how to reach it; made by `stdio` or by `http`.
+    """The address of a Model Context Protocol server and how to connect to it; created by `stdio` or by `http`.
 
     `connect_timeout` and the `timeout` of one call are in seconds, None for no limit. In `args`, `env`, `url` and
-    `headers`, `${NAME}` stands for an environment variable, so that a secret need not stand in a configuration. What
-    `env` and `headers` hold is never shown.
+    `headers`, `${NAME}` stands for an environment variable, so that a secret need not be written into a configuration.
+    The values of `env` and `headers` are never shown.
     """
 
     name: str
@@ -227,12 +228,12 @@ class MCPServer(FrozenByName, omit_defaults=True):
         connect_timeout: float = 30.0,
         timeout: float | None = 60.0,
     ) -> Self:
-        """Return a server that is a program, spoken to through its standard input and output.
+        """Return a server that runs as a program and communicates over its standard input and output.
 
-        It inherits `PATH`, `HOME` and a few more environment variables, and is given those of `env`.
+        It inherits `PATH`, `HOME` and a few more environment variables, and gets those of `env`.
 
         Raises:
-            ConfigurationError: it could not be started like that.
+            ConfigurationError: the configuration is not valid.
         """
         server = cls(
             name=name,
@@ -256,17 +257,17 @@ class MCPServer(FrozenByName, omit_defaults=True):
         connect_timeout: float = 30.0,
         timeout: float | None = 60.0,
     ) -> Self:
-        """Return a server that is spoken to over streamable HTTP.
+        """Return a server that is reached over streamable HTTP.
 
         Raises:
-            ConfigurationError: it could not be reached like that.
+            ConfigurationError: the configuration is not valid.
         """
         server = cls(name=name, url=url, headers=dict(headers or {}), connect_timeout=connect_timeout, timeout=timeout)
         check_server(server)
         return server
 
     def resolved(self, variables: Mapping[str, str]) -> Self:
-        """Return the server with each `${NAME}` replaced by that variable.
+        """Return the server with each `${NAME}` replaced by the variable's value.
 
         Raises:
             ConfigurationError: a variable is not set.
@@ -289,7 +290,7 @@ class MCPServer(FrozenByName, omit_defaults=True):
         )
 
     def without_secrets(self, text: str) -> str:
-        """Return the text without what `env` and `headers` hold, should it be in there."""
+        """Return the text with the values of `env` and `headers` replaced by an ellipsis."""
         values = (*self.env.values(), *self.headers.values())
         for secret in sorted({part for value in values for part in (value, *value.split())}, key=len, reverse=True):
             if len(secret) >= _SHORTEST_SECRET:
@@ -301,7 +302,7 @@ class MCPServer(FrozenByName, omit_defaults=True):
         return f"MCPServer({told})"
 
     def __rich_repr__(self) -> list[tuple[str, object]]:
-        """Return what may be shown: of arguments, variables and headers only how many there are."""
+        """Return the fields to show: of arguments, variables and headers only their number."""
         kept = (("args", self.args), ("env", self.env), ("headers", self.headers))
         return [
             ("name", self.name),
@@ -311,14 +312,14 @@ class MCPServer(FrozenByName, omit_defaults=True):
 
 
 def _shown_url(url: str) -> str:
-    """Return the address without user and query, where secrets may stand."""
+    """Return the address without user and query, which may hold secrets."""
     scheme, _, rest = re.split(r"[?#]", url, maxsplit=1)[0].partition("://")
     host, slash, path = rest.partition("/")
     return f"{scheme}://{host.rpartition('@')[2]}{slash}{path}"
 
 
 def check_server(server: MCPServer) -> MCPServer:
-    """Return the server, or raise `ConfigurationError` saying what is wrong with it."""
+    """Return the server, or raise `ConfigurationError` if a field is not valid."""
     _check(f"MCP server {server.name!r}", server, _faults_of_server)
     return server
 
@@ -352,7 +353,7 @@ def _faults_of_server(server: MCPServer) -> Iterator[str]:
 def remote_name(server: str, tool: str) -> str:
     """Return the name under which the model knows a tool of an MCP server: `mcp__SERVER__TOOL`.
 
-    What the Messages API does not take becomes `_`; what is too long ends with a digest of the whole in its place.
+    Characters that the Messages API does not accept become `_`; a name that is too long is cut and ends with a digest.
     """
     whole = f"mcp__{server}__{tool}"
     name = _UNFIT.sub("_", whole)
@@ -363,7 +364,7 @@ def remote_name(server: str, tool: str) -> str:
 
 
 def remote_prefix(server: str) -> str:
-    """Return how the names of all tools of an MCP server begin."""
+    """Return the prefix that the names of all tools of an MCP server share."""
     return _UNFIT.sub("_", f"mcp__{server}__")[: MAX_NAME - _DIGEST - 1]
 
 

@@ -1,7 +1,7 @@
-"""A conversation as one text, so that a model can be asked to sum it up.
+"""A conversation as one text, so that a model can be asked to summarise it.
 
-The request that comes of it is a plain question: no tools, no thoughts, no calls that would have to be answered. So it
-is valid for every model, whatever happened in the conversation.
+The resulting request is a plain question without tools, thoughts or calls that would need answers. So it is valid for
+every model, whatever the conversation holds.
 """
 
 from __future__ import annotations
@@ -27,19 +27,19 @@ INSTRUCTIONS = (
     "asked for and why, what was decided, what was done with which result, names, numbers, paths and identifiers as "
     "they are, what failed, and what is still to be done. Write nothing but the summary."
 )
-"""What the model is told to do, unless somebody says it better."""
+"""The default instructions for the summary."""
 LONGEST = 20_000
-"""How many characters of a single text go into the transcript; of a longer one the middle is left out."""
+"""The longest text that goes into the transcript whole, in characters; of a longer one the middle is left out."""
 
 
 def summary_request(conversation: Sequence[Said], instructions: str | None = None) -> tuple[Said, ...]:
-    """Return the conversation that asks a model to sum up another one."""
+    """Return the conversation that asks a model to summarise another one."""
     text = transcript(conversation)
     return (Said("user", (TextBlock(text), TextBlock(instructions or INSTRUCTIONS))),)
 
 
 def transcript(conversation: Sequence[Said]) -> str:
-    """Return what was said, called and answered, without thoughts; of images and files only that they were there."""
+    """Return messages, calls and results as text, without thoughts; images and files are only mentioned."""
     names: dict[str, str] = {}
     lines = (line for said in conversation for block in said.content for line in _told(said, block, names))
     return "\n\n".join(("<conversation>", *lines, "</conversation>"))
@@ -86,7 +86,7 @@ def _plain_text(content: str | tuple[JsonObject, ...]) -> str:
 
 
 def _opaque(said: Said, data: JsonObject) -> Iterator[str]:
-    """Tell what the API's own tools were asked and found; what is sealed or is not content stays out."""
+    """Yield the inputs and results of the API's own tools; encrypted parts and other blocks are left out."""
     kind = str(data.get("type"))
     if kind.endswith("_tool_use"):
         yield f"[{said.role} calls {data.get('name')}] {_short(_json(data.get('input')))}"

@@ -226,7 +226,7 @@ export interface Operations {
   sessions: {
     /** Create a session. */
     create(data: Requests["session_create_request"], options?: RequestOptions): Promise<Results["session_create_request"]>;
-    /** Create a session that goes on with the history of another one, up to a position of the log. `edit` is text, or content blocks as in the Messages API, in place of the last message that was accepted up to there. `image_id` goes with neither `model` nor `system_prompt`. */
+    /** Create a session that continues the history of another one, up to a position of the log. `edit` is text, or content blocks as in the Messages API, that replaces the last message accepted up to there. `image_id` excludes `model` and `system_prompt`. */
     branch(data: Requests["session_branch_request"], options?: RequestOptions): Promise<Results["session_branch_request"]>;
     /** Hand a session over to another image, at the end of the turn under way if there is one. */
     switch(data: Requests["session_switch_request"], options?: RequestOptions): Promise<Results["session_switch_request"]>;
@@ -234,11 +234,11 @@ export interface Operations {
     get(data: Requests["session_get_request"], options?: RequestOptions): Promise<Results["session_get_request"]>;
     /** Return the sessions of a container. */
     listByContainer(data: Requests["session_list_request"], options?: RequestOptions): Promise<Results["session_list_request"]>;
-    /** Return sessions, the newest first, from behind the session `after` on: `limit` at the most, up to 1000. Those of one container, the children of the session `parent`, or all; with `waiting` those with a call that waits for a person, or those without one. */
+    /** Return sessions, newest first, beginning after the session `after`: at most `limit`, which may be up to 1000. They are those of one container, the children of the session `parent`, or all; with `waiting`, those with a call that waits for a person, or those without one. */
     list(data?: Requests["session_page_request"], options?: RequestOptions): Promise<Results["session_page_request"]>;
     /** Delete a session. */
     delete(data: Requests["session_delete_request"], options?: RequestOptions): Promise<Results["session_delete_request"]>;
-    /** Destroy the keys of a session, or of all that belong together with it, so that nobody can read them any more. */
+    /** Destroy the keys of a session, or of its whole family, so that nobody can read them any more. */
     forget(data: Requests["session_forget_request"], options?: RequestOptions): Promise<Results["session_forget_request"]>;
     /** Run a session. */
     run(data: Requests["session_run_request"], options?: RequestOptions): Promise<Results["session_run_request"]>;
@@ -252,7 +252,7 @@ export interface Operations {
     usage(data: Requests["session_usage_request"], options?: RequestOptions): Promise<Results["session_usage_request"]>;
   };
   turns: {
-    /** Return which session a turn is of, and the cursor of its first event, or nothing. */
+    /** Return the session of a turn, and the cursor of the turn's first event, or nothing. */
     locate(data: Requests["turn_locate_request"], options?: RequestOptions): Promise<Results["turn_locate_request"]>;
   };
   agents: {
@@ -264,26 +264,26 @@ export interface Operations {
     interrupt(data: Requests["agent_interrupt_request"], options?: RequestOptions): Promise<Results["agent_interrupt_request"]>;
     /** Destroy an agent. */
     destroy(data: Requests["agent_destroy_request"], options?: RequestOptions): Promise<Results["agent_destroy_request"]>;
-    /** Return the calls that wait for a person: all, or those of an agent's or of a session, and of all below it. */
+    /** Return the calls that wait for a person: all, or those of one session, also by its agent, and its descendants. */
     pending(data?: Requests["agent_pending_request"], options?: RequestOptions): Promise<Results["agent_pending_request"]>;
-    /** Let a call that waits run, with other arguments if some are given. */
+    /** Approve a waiting call, with other arguments if some are given. */
     approve(data: Requests["agent_approve_request"], options?: RequestOptions): Promise<Results["agent_approve_request"]>;
-    /** Refuse a call that waits; unless `resume`, the turn ends with that. */
+    /** Reject a waiting call; unless `resume`, this ends the turn. */
     reject(data: Requests["agent_reject_request"], options?: RequestOptions): Promise<Results["agent_reject_request"]>;
     /** Answer the question that a call asks. */
     respond(data: Requests["agent_respond_request"], options?: RequestOptions): Promise<Results["agent_respond_request"]>;
-    /** Have a message come to a session: once `at` a time, or `every` so many seconds, perhaps `until` a time. `content` is text, or content blocks as in the Messages API. */
+    /** Schedule a message for a session: once, `at` a time, or `every` number of seconds, optionally `until` a time. `content` is text, or content blocks as in the Messages API. */
     schedule(data: Requests["agent_schedule_request"], options?: RequestOptions): Promise<Results["agent_schedule_request"]>;
-    /** Return the messages that are to come: to all sessions, or to one. */
+    /** Return the scheduled messages of all sessions, or of one. */
     schedules(data?: Requests["agent_schedules_request"], options?: RequestOptions): Promise<Results["agent_schedules_request"]>;
-    /** Have no message of a schedule come any more. */
+    /** Cancel a schedule. */
     cancelSchedule(data: Requests["agent_cancel_schedule_request"], options?: RequestOptions): Promise<Results["agent_cancel_schedule_request"]>;
-    /** Send a message to an agent, to a session, or to an image's default session in a container. Exactly one of `agent_id`, `session_id` and `image_id` is given; `container_id` goes with `image_id`. `content` is text, or content blocks as in the Messages API. `output` is what the answer must be, if not what the image says. */
+    /** Send a message to an agent, to a session, or to an image's default session in a container. Exactly one of `agent_id`, `session_id` and `image_id` is given; `container_id` goes with `image_id`. `content` is text, or content blocks as in the Messages API. `output` is the required form of the answer, if it differs from the image's. */
     receive(data: Requests["message_send_request"], options?: RequestOptions): Promise<Results["message_send_request"]>;
   };
 }
 
-/** Everything up to this cursor has been dealt with; told `acked` once that is durable. An older one is ignored. */
+/** Acknowledge all events up to this cursor; the server sends `acked` once durable. An older cursor is ignored. */
 export interface Ack {
   type: "ack";
   id: string;
@@ -297,7 +297,7 @@ export interface Acked {
   cursor: number;
 }
 
-/** Let a call that waits run, with other arguments if some are given. */
+/** Approve a waiting call, with other arguments if some are given. */
 export interface AgentApproveRequest {
   call_id: string;
   session_id?: string | null;
@@ -307,7 +307,7 @@ export interface AgentApproveRequest {
   by?: string | null;
 }
 
-/** Have no message of a schedule come any more. */
+/** Cancel a schedule. */
 export interface AgentCancelScheduleRequest {
   schedule_id: string;
 }
@@ -343,13 +343,13 @@ export interface AgentInterruptRequest {
 export interface AgentListRequest {
 }
 
-/** Return the calls that wait for a person: all, or those of an agent's or of a session, and of all below it. */
+/** Return the calls that wait for a person: all, or those of one session, also by its agent, and its descendants. */
 export interface AgentPendingRequest {
   agent_id?: string | null;
   session_id?: string | null;
 }
 
-/** Refuse a call that waits; unless `resume`, the turn ends with that. */
+/** Reject a waiting call; unless `resume`, this ends the turn. */
 export interface AgentRejectRequest {
   call_id: string;
   reason?: string;
@@ -368,7 +368,7 @@ export interface AgentRespondRequest {
   by?: string | null;
 }
 
-/** Have a message come to a session: once `at` a time, or `every` so many seconds, perhaps `until` a time. `content` is text, or content blocks as in the Messages API. */
+/** Schedule a message for a session: once, `at` a time, or `every` number of seconds, optionally `until` a time. `content` is text, or content blocks as in the Messages API. */
 export interface AgentScheduleRequest {
   session_id: string;
   content: string | Array<Record<string, unknown>>;
@@ -377,36 +377,36 @@ export interface AgentScheduleRequest {
   until?: string | null;
 }
 
-/** Return the messages that are to come: to all sessions, or to one. */
+/** Return the scheduled messages of all sessions, or of one. */
 export interface AgentSchedulesRequest {
   session_id?: string | null;
 }
 
-/** A session is running. */
+/** A session has an agent that runs it. */
 export interface AgentStarted {
   agent_id: string;
 }
 
-/** The agent went from one state to another; never repeated for the same state. */
+/** The agent's state has changed; never repeated for the same state. */
 export interface AgentStateChanged {
   previous: "error" | "idle" | "responding" | "stopped" | "thinking" | "tool_executing" | "waiting_for_human_input";
   current: "error" | "idle" | "responding" | "stopped" | "thinking" | "tool_executing" | "waiting_for_human_input";
 }
 
-/** A session runs no longer; `reason` is `destroyed`, `deleted`, `shutdown`, `crash` or `finished`. The last is that of a child session, which has nothing more to do. */
+/** The agent of a session has stopped; `reason` is `destroyed`, `deleted`, `shutdown`, `crash` or `finished`. `finished` is that of a child session, which has nothing more to do. */
 export interface AgentStopped {
   agent_id: string;
   reason: string;
 }
 
-/** What came of the request `id`: the envelope of its response, with a result or an error. */
+/** The response to the request `id`: its envelope, with a result or an error. */
 export interface Answered {
   type: "response";
   id: string;
   response: unknown;
 }
 
-/** Carry out a request of the command protocol: the type `request`, with this data. `id` is unique for all time and all clients, such as a UUID, and the request's own: sent again, also over another connection, the request is not carried out a second time and has the same answer. `timeout` is in seconds. */
+/** Carry out a request of the command protocol: the type `request`, with this data. `id` is unique for all time and all clients, such as a UUID, and identifies the request: if it is sent again, also over another connection, the request is not carried out a second time and has the same answer. `timeout` is in seconds. */
 export interface Ask {
   type: "request";
   id: string;
@@ -415,7 +415,7 @@ export interface Ask {
   timeout?: number | null;
 }
 
-/** A call that a person is asked about. `digest` is that of the exact call and of the revision of the policies. `original` is the call as it was written down, where that is to be kept. */
+/** A call that a person is asked about. `digest` is that of the exact call and of the revision of the policies. `original` is the call as it was written, if that is to be kept. */
 export interface AskedCall {
   id: string;
   name: string;
@@ -425,7 +425,7 @@ export interface AskedCall {
   original?: Record<string, unknown> | null;
 }
 
-/** The model's answer, whole, or the part of it that there is. */
+/** The model's answer, complete or partial. */
 export interface AssistantMessage {
   message: Message;
 }
@@ -443,14 +443,14 @@ export interface Batch {
   events: Array<unknown>;
 }
 
-/** Where a session branches off: behind this version of the other session's events, at this position of the log. */
+/** The point where a session branches off: after this version of the other session, at this log position. */
 export interface BranchPoint {
   session_id: string;
   position: number;
   version: number;
 }
 
-/** What a child session may use, with the children of its own: None is what nobody has stated. `steps` is how often models may be asked, `tokens` the sum of all token counts, `cost` is in the currency of the prices, and `seconds` is how long turns may take together, without the time in which a person is waited for. Raises: ConfigurationError: one of them is no such amount. */
+/** What a child session and its own children may use; None is no limit of its own. `steps` is how often models may be asked, `tokens` the sum of all token counts, `cost` is in the currency of the prices, and `seconds` is the total duration of its turns, without the time spent waiting for a person. Raises: ConfigurationError: a value is not a valid amount. */
 export interface Budget {
   steps?: number | null;
   tokens?: number | null;
@@ -458,14 +458,14 @@ export interface Budget {
   seconds?: number | null;
 }
 
-/** A session above a child session: on which image it is, and which call of it the child is. */
+/** A session above a child session: the image it uses, and its call that started the child. */
 export interface Caller {
   session_id: string;
   image_id: string;
   call_id: string;
 }
 
-/** The child's turn is over; one that waits for a person goes on later. `steps`, `usage` and `cost` are what it and its own children have used and was not told before. `version` and `cursor` are those of the child's last event, and `digest` is that of its record. */
+/** The child's turn has ended; a child that waits for a person continues later. `steps`, `usage` and `cost` are what the child and its own children have used since the last report. `version` and `cursor` are those of the child's last event, and `digest` is that of its row. */
 export interface ChildEnded {
   call_id: string;
   child_id: string;
@@ -479,7 +479,7 @@ export interface ChildEnded {
   digest: string;
 }
 
-/** The call is a child session of this image, with the budget that is reserved for it; `depth` is how deep it is. A `detached` call is answered at once: what the child says comes as a message. */
+/** The call has started a child session of this image, with a reserved budget; `depth` is its depth in the family. A `detached` call is answered at once: the child's answer comes as a message. */
 export interface ChildStarted {
   call_id: string;
   child_id: string;
@@ -495,7 +495,7 @@ export interface Citations {
   enabled?: boolean;
 }
 
-/** Why a request was refused; `code` is that of the error that the facade raises. `details` are the values that the error carries, such as the `id` of what does not exist. */
+/** Why a request was refused; `code` is that of the error that the facade raises. `details` are the values that the error carries, such as the `id` of the missing entity. */
 export interface CommandError {
   code: string;
   message: string;
@@ -530,13 +530,13 @@ export interface ContainerInfo {
 export interface ContainerListRequest {
 }
 
-/** A document in pieces, text and image blocks as plain mappings; citations name the piece. */
+/** A document in pieces: text and image blocks as plain mappings; citations refer to a piece by its index. */
 export interface ContentSource {
   type: "content";
   content: string | Array<Record<string, unknown>>;
 }
 
-/** What an event is about, and why it happened. Within a turn `correlation_id` is the turn's id and `causation_id` the id of the message that asked for it; for what a request of the command protocol brought about, `correlation_id` is the request's id. */
+/** What an event belongs to, and what caused it. Within a turn `correlation_id` is the turn's id and `causation_id` the id of the message that it answers; for events caused by a request of the command protocol, `correlation_id` is the request's id. */
 export interface Context {
   container_id?: string | null;
   image_id?: string | null;
@@ -547,7 +547,7 @@ export interface Context {
   causation_id?: string | null;
 }
 
-/** The model is given this summary in place of all but the last `kept` messages; the log keeps them all. */
+/** The model gets this summary instead of all but the last `kept` messages; the log keeps them all. */
 export interface ContextCompressed {
   summary: string;
   kept: number;
@@ -555,19 +555,19 @@ export interface ContextCompressed {
   model?: string | null;
 }
 
-/** How much may be spent, in the currency of the prices, and what happens beyond that (not at it). */
+/** The maximal cost, in the currency of the prices, and the reaction when it is exceeded (not when reached). */
 export interface CostLimit {
   max_total: number;
   on_exceeded?: "interrupt" | "stop" | "warn";
 }
 
-/** Stands for the deltas of a finished turn that are kept no more, under the cursor of the last of them. */
+/** Replaces the deltas of a finished turn that were dropped, under the cursor of the last of them. */
 export interface DeltasCompacted {
   first_cursor: number;
   last_cursor: number;
 }
 
-/** A document. The model is told its title and its context, but does not cite them. */
+/** A document. The model sees its title and its context, but does not cite from them. */
 export interface DocumentBlock {
   type: "document";
   source: Base64Source | UrlSource | FileSource | TextSource | ContentSource;
@@ -576,14 +576,14 @@ export interface DocumentBlock {
   citations?: Citations | null;
 }
 
-/** Nothing more comes for this subscription. It was `unsubscribed`, `deleted` with its session, or `closed` with the runtime; or what only listens is `lagging`: it has taken so little for so long that something is lost which no session's feed keeps. */
+/** The subscription has ended. It was `unsubscribed`, `deleted` with its session, or `closed` with the runtime; or one that only listens is `lagging`: it has read so slowly for so long that events were dropped that no session's feed keeps. */
 export interface Ended {
   type: "ended";
   id: string;
   reason: string;
 }
 
-/** Why there is no answer, or no whole one. */
+/** Why there is no answer, or only a partial one. */
 export interface ErrorMessage {
   type?: string;
   message: string;
@@ -596,7 +596,7 @@ export interface Events {
   batches: Array<Batch>;
 }
 
-/** Why a turn failed, in the environment's words. */
+/** Why a turn failed, as the environment reports it. */
 export type Failure = Array<unknown>;
 
 /** A file that was uploaded through the Files API. */
@@ -616,7 +616,7 @@ export type FromClient = Hello | Ask | Subscribe | Listen | Ack | Unsubscribe;
 
 export type FromServer = Welcome | Answered | Subscribed | Events | Acked | Ended | Refused;
 
-/** A guard let something pass, or refused it: a message, a call before it ran, or an answer of the model. What was told of an answer that is refused is void: it is in no conversation. `turn_id` is the turn that the message begins, or that the call or the answer is of; `message_id` is that of the message or the answer. */
+/** A guard let a message, a call or an answer of the model pass, or refused it. A refused answer is not part of the conversation, whatever was published of it. `turn_id` is the turn that the message begins, or to which the call or the answer belongs; `message_id` is that of the message or the answer. */
 export interface GuardChecked {
   point: "answer" | "call" | "message";
   name: string;
@@ -667,7 +667,7 @@ export interface ImageBlock {
   source: Base64Source | UrlSource | FileSource;
 }
 
-/** The session went over from the image `previous` to another one, and its agent knows this much of its history. */
+/** The session was handed over from the image `previous` to another; `history` says what its agent sees of it. */
 export interface ImageChanged {
   image_id: string;
   image_revision: number;
@@ -675,7 +675,7 @@ export interface ImageChanged {
   history: "all" | "none" | "summary";
 }
 
-/** An image as it travels. No function does: `tools` are names of those that the runtime was opened with, specs of others as mappings, mappings with an `image_id` for agents that are called as tools, and with a `type` for tools that the API runs. `policies` and `guards` are in their plain form. */
+/** An image as it is sent. Functions are not sent: `tools` are names of those that the runtime was opened with, specs of others as mappings, mappings with an `image_id` for agents that are called as tools, and with a `type` for tools that the API runs. `policies` and `guards` are in their plain form. */
 export interface ImageContent {
   id?: string | null;
   name?: string | null;
@@ -698,7 +698,7 @@ export interface ImageGetRequest {
   image_id: string;
 }
 
-/** An image as callers see it, in its newest revision, which counts from 1; `tools` are their names. */
+/** The newest revision of an image, as callers see it; revisions count from 1, and `tools` are the tools' names. */
 export interface ImageInfo {
   id: string;
   name: string;
@@ -725,7 +725,7 @@ export interface ImageRegistered {
   revision: number;
 }
 
-/** The input of a call goes on, as a piece of JSON text. */
+/** More of a call's input, as a piece of JSON text. */
 export interface InputJsonDelta {
   id?: string | null;
   partial_json: string;
@@ -736,7 +736,7 @@ export interface Interrupted {
   reason: string;
 }
 
-/** Send the events of these types, or all, of these sessions, or of all and of none, from now on. Not those of the command protocol. `after` names, by session, the last cursors that were received of such a subscription before its connection was lost: what those sessions have had since comes first. */
+/** Send the events of these types, or all, of these sessions, or of all sessions and of none, from now on. Events of the command protocol are not sent. `after` holds, by session, the last cursors received by such a subscription before its connection was lost: later events of those sessions are sent first. */
 export interface Listen {
   type: "listen";
   id: string;
@@ -745,7 +745,7 @@ export interface Listen {
   sessions?: Array<string>;
 }
 
-/** Where a server of the Model Context Protocol is, and how to reach it; made by `stdio` or by `http`. `connect_timeout` and the `timeout` of one call are in seconds, None for no limit. In `args`, `env`, `url` and `headers`, `${NAME}` stands for an environment variable, so that a secret need not stand in a configuration. What `env` and `headers` hold is never shown. */
+/** The address of a Model Context Protocol server and how to connect to it; created by `stdio` or by `http`. `connect_timeout` and the `timeout` of one call are in seconds, None for no limit. In `args`, `env`, `url` and `headers`, `${NAME}` stands for an environment variable, so that a secret need not be written into a configuration. The values of `env` and `headers` are never shown. */
 export interface MCPServer {
   name: string;
   command?: string | null;
@@ -758,7 +758,7 @@ export interface MCPServer {
   timeout?: number | null;
 }
 
-/** One message of a conversation. `partial` is true for an answer that an interrupt, an error or a crash cut short; `stop_reason` is then `interrupted` or `error`, else the API's. `stop_sequence` is the stop sequence that ended the answer, and `stop_details` says why the model refused. `turn_id` names the turn that the message asked for or answered. */
+/** One message of a conversation. `partial` is true for an answer that an interrupt, an error or a crash cut short; `stop_reason` is then `interrupted` or `error`, else the API's. `stop_sequence` is the stop sequence that ended the answer, and `stop_details` says why the model refused. `turn_id` names the turn that the message began or answered. */
 export interface Message {
   id: string;
   role: "assistant" | "user";
@@ -772,12 +772,12 @@ export interface Message {
   stop_details?: StopDetails | null;
 }
 
-/** What has been used so far; it replaces what was said before. */
+/** The usage so far; it replaces the one reported before. */
 export interface MessageDelta {
   usage: Record<string, unknown>;
 }
 
-/** A message is to come: the first at the time `at`, and then every so many seconds until another time. */
+/** A message was scheduled: first at the time `at`, and then every `every` seconds until the time `until`. */
 export interface MessageScheduled {
   schedule_id: string;
   at: string;
@@ -785,7 +785,7 @@ export interface MessageScheduled {
   until?: string | null;
 }
 
-/** Send a message to an agent, to a session, or to an image's default session in a container. Exactly one of `agent_id`, `session_id` and `image_id` is given; `container_id` goes with `image_id`. `content` is text, or content blocks as in the Messages API. `output` is what the answer must be, if not what the image says. */
+/** Send a message to an agent, to a session, or to an image's default session in a container. Exactly one of `agent_id`, `session_id` and `image_id` is given; `container_id` goes with `image_id`. `content` is text, or content blocks as in the Messages API. `output` is the required form of the answer, if it differs from the image's. */
 export interface MessageSendRequest {
   content: string | Array<Record<string, unknown>>;
   agent_id?: string | null;
@@ -808,32 +808,32 @@ export interface MessageStop {
   stop_details?: StopDetails | null;
 }
 
-/** A block of a kind that Reenact does not interpret, kept as it came so that it can be sent back as it came. One of type `container` stands at the end of an answer for which the API ran code, and names where. */
+/** A block of a type that Reenact does not interpret, kept unchanged so that it can be sent back unchanged. One of type `container` at the end of an answer names the container in which the API ran code for it. */
 export interface OpaqueBlock {
   type: "opaque";
   data: Record<string, unknown>;
 }
 
-/** Something to select: what people read, and what is answered. */
+/** An option to select: the label that people read, and the value of the answer. */
 export interface Option {
   label: string;
   value: unknown;
 }
 
-/** The history that a branch begins with: that of the other session, up to its event of this version. */
+/** The history with which a branch begins: that of the other session, up to its event of this version. */
 export interface Origin {
   session_id: string;
   version: number;
 }
 
-/** The answer is what it was to be: `output` is its value; None if it was taken out of the log. */
+/** The answer has the required form: `output` is its value; None if it was redacted. */
 export interface OutputAccepted {
   turn_id: string;
   message_id: string;
   output: unknown;
 }
 
-/** The answer is not what it was to be: the message, and all that was heard of it as it came in, is superseded. It is the turn's `attempt`-th, from 1. `errors` says where it does not fit, `again` whether it is asked for again. */
+/** The answer does not have the required form: the message and everything published of it is superseded. It is the turn's `attempt`-th, from 1. `errors` says where it does not fit, `again` whether the model is asked again. */
 export interface OutputRejected {
   turn_id: string;
   message_id: string;
@@ -842,14 +842,14 @@ export interface OutputRejected {
   again: boolean;
 }
 
-/** What an answer must be: JSON that fits the schema, which is that of an object. `name` is told to the model, and has 1 to 64 letters, digits, `_` and `-`. An answer that does not fit is asked for again up to `retries` times. */
+/** The required form of an answer: JSON that fits the schema, which is that of an object. `name` is sent to the model, and has 1 to 64 letters, digits, `_` and `-`. If an answer does not fit, the model is asked again, up to `retries` times. */
 export interface OutputSpec {
   name: string;
   schema: Record<string, unknown>;
   retries?: number;
 }
 
-/** Whose child a session is: behind this version of the parent's events, for this call. `root` is the session at the top of the family, which nobody has called, and `depth` how far this one is below it. */
+/** The parent of a child session: the child was started after this version of the parent's events, for this call. `root` is the session at the top of the family, which has no parent, and `depth` the distance from it. */
 export interface Parent {
   session_id: string;
   version: number;
@@ -858,7 +858,7 @@ export interface Parent {
   depth: number;
 }
 
-/** A call that waits for a person: to approve it, or to answer the question that it asks. `arguments` are exactly those that it would run with, and `digest` stands for the call and for the policies under which it waits: an approval with the digest does not hold for anything else. `reason` says why a person is asked. `prompt`, `options` and `multi` are the question's. `agent_id` is None while the session has no live agent; who decides about the call starts one. `since` is when the call began to wait. `path` leads to a child session: the sessions above it, from the root on; it is empty if nobody has called the session. */
+/** A call that waits for a person: to approve it, or to answer the question that it asks. `arguments` are exactly those that it would run with, and `digest` identifies the call and the policies under which it waits: an approval with the digest is valid for nothing else. `reason` says why a person is asked. `prompt`, `options` and `multi` are the question's. `agent_id` is None while the session has no live agent; a decision about the call starts one. `since` is when the call began to wait. `path` lists the sessions above a child session, from the root on; it is empty for a session without parent. */
 export interface PendingCall {
   id: string;
   session_id: string;
@@ -876,7 +876,7 @@ export interface PendingCall {
   path?: Array<Caller>;
 }
 
-/** A frame could not be accepted; `id` is what it was about, if that could be read. `code` is stable. */
+/** A frame could not be accepted; `id` is the id in that frame, if it could be read. `code` is stable. */
 export interface Refused {
   type: "error";
   id?: string | null;
@@ -884,7 +884,7 @@ export interface Refused {
   message: string;
 }
 
-/** A message to come, as callers see it: `at` is when the next one comes, `every` seconds between two of them. */
+/** A scheduled message as callers see it: `at` is the time of the next one, `every` the interval in seconds. */
 export interface Schedule {
   id: string;
   session_id: string;
@@ -895,12 +895,12 @@ export interface Schedule {
   created_at: string;
 }
 
-/** No message of the schedule comes any more. */
+/** A schedule was cancelled. */
 export interface ScheduleCancelled {
   schedule_id: string;
 }
 
-/** The message that was to come `at` this time comes now; it is `late` if that time was missed. `then` is when the next one is to come, nothing if that was the last. */
+/** The message scheduled for the time `at` is sent now; it is `late` if that time was missed. `then` is when the next one is due, None if that was the last. */
 export interface ScheduleFired {
   schedule_id: string;
   turn_id: string;
@@ -909,14 +909,14 @@ export interface ScheduleFired {
   then?: string | null;
 }
 
-/** Where a message went, and the turn that answers it. */
+/** The session and agent that received a message, and the turn that answers it. */
 export interface Sent {
   agent_id: string;
   session_id: string;
   turn_id: string;
 }
 
-/** Create a session that goes on with the history of another one, up to a position of the log. `edit` is text, or content blocks as in the Messages API, in place of the last message that was accepted up to there. `image_id` goes with neither `model` nor `system_prompt`. */
+/** Create a session that continues the history of another one, up to a position of the log. `edit` is text, or content blocks as in the Messages API, that replaces the last message accepted up to there. `image_id` excludes `model` and `system_prompt`. */
 export interface SessionBranchRequest {
   session_id: string;
   at?: number | null;
@@ -934,7 +934,7 @@ export interface SessionCreateRequest {
   session_id?: string | null;
 }
 
-/** A session was created. `origin` is the history it begins with, if it is a branch of another session; `parent` says whose child it is. */
+/** A session was created. `origin` is the history it begins with, if it is a branch of another session; `parent` is set if it is a child. */
 export interface SessionCreated {
   session_id: string;
   container_id: string;
@@ -948,14 +948,14 @@ export interface SessionDeleteRequest {
   session_id: string;
 }
 
-/** A session was deleted; `forgotten_by` and `why` are there if it was forgotten, too. */
+/** A session was deleted; `forgotten_by` and `why` are set if it was also forgotten. */
 export interface SessionDeleted {
   session_id: string;
   forgotten_by?: string | null;
   why?: string | null;
 }
 
-/** Destroy the keys of a session, or of all that belong together with it, so that nobody can read them any more. */
+/** Destroy the keys of a session, or of its whole family, so that nobody can read them any more. */
 export interface SessionForgetRequest {
   session_id: string;
   by: string;
@@ -968,7 +968,7 @@ export interface SessionGetRequest {
   session_id: string;
 }
 
-/** A session as callers see it, on its present image: the one it was created with, until it is handed over. `origin` is where it branches off from another session, None if it has begun by itself. `parent` is the session that has called it, None unless it is a child session. Of a session that was `forgotten` nothing else is known. */
+/** A session as callers see it, with its current image: the one it was created with, until it is handed over. `origin` is the point at which it branches off from another session, None if it is not a branch. `parent` is the session that called it, None unless it is a child session. Of a session that was `forgotten`, nothing else is known. */
 export interface SessionInfo {
   id: string;
   container_id: string;
@@ -990,7 +990,7 @@ export interface SessionMessagesRequest {
   session_id: string;
 }
 
-/** Return sessions, the newest first, from behind the session `after` on: `limit` at the most, up to 1000. Those of one container, the children of the session `parent`, or all; with `waiting` those with a call that waits for a person, or those without one. */
+/** Return sessions, newest first, beginning after the session `after`: at most `limit`, which may be up to 1000. They are those of one container, the children of the session `parent`, or all; with `waiting`, those with a call that waits for a person, or those without one. */
 export interface SessionPageRequest {
   container_id?: string | null;
   waiting?: boolean | null;
@@ -1026,7 +1026,7 @@ export interface SessionUsageRequest {
   session_id: string;
 }
 
-/** What one model or tool was used for: how often, the sums of its token counts, its cost. `unpriced` counts the uses whose cost is not known; `cost` is that of the others. */
+/** The use of one model or tool: how often, the sums of its token counts, and its cost. `unpriced` counts the uses whose cost is unknown; `cost` is that of the others. */
 export interface Spent {
   calls?: number;
   usage?: Record<string, number>;
@@ -1040,21 +1040,21 @@ export interface StepStarted {
   step: number;
 }
 
-/** Why the model refused, as the API says it; `category` and `explanation` are None where the API names none. */
+/** Why the model refused, as reported by the API; `category` and `explanation` are None if the API gives none. */
 export interface StopDetails {
   type?: string;
   category?: string | null;
   explanation?: string | null;
 }
 
-/** The environment could not go on; `type` is the failure's, as the API names it, such as `overloaded_error`. */
+/** The environment failed; `type` is the failure's, as the API names it, such as `overloaded_error`. */
 export interface StreamError {
   type?: string;
   message: string;
   retryable?: boolean;
 }
 
-/** Send the events of the session `topic`, from behind the cursor `after` on, and go on with what comes. With a `client_id` the server keeps what is acknowledged: without `after` it goes on from there, or else from the first event. `id` is the subscription's, unique among those of the connection. */
+/** Send the events of the session `topic` from after the cursor `after` on, and then new ones as they come. With a `client_id` the server stores the acknowledged cursor: without `after` it continues from there, or else from the first event. `id` is the subscription's, unique among those of the connection. */
 export interface Subscribe {
   type: "subscribe";
   id: string;
@@ -1063,7 +1063,7 @@ export interface Subscribe {
   after?: number | null;
 }
 
-/** The subscription stands; its first event is the one behind the cursor `after` (None if it only listens). `end` is the cursor of the last event that the session has had: at least up to there events come at once. */
+/** The subscription is active; its first event is the one after the cursor `after` (None if it only listens). `end` is the cursor of the session's last event: events up to there come at once. */
 export interface Subscribed {
   type: "subscribed";
   id: string;
@@ -1071,14 +1071,14 @@ export interface Subscribed {
   end?: number | null;
 }
 
-/** Plain text; `citations` as the API sent them. */
+/** Plain text; `citations` are kept as the API sent them. */
 export interface TextBlock {
   type: "text";
   text: string;
   citations?: Array<Record<string, unknown>> | null;
 }
 
-/** The answer's text goes on. */
+/** More text of the answer. */
 export interface TextDelta {
   text: string;
 }
@@ -1090,19 +1090,19 @@ export interface TextSource {
   media_type?: string;
 }
 
-/** What the model thought; only with its signature may it be sent back, unmodified. */
+/** The model's reasoning; it may be sent back only unmodified and with its signature. */
 export interface ThinkingBlock {
   type: "thinking";
   thinking: string;
   signature?: string | null;
 }
 
-/** The model's thought goes on. */
+/** More text of the model's thinking. */
 export interface ThinkingDelta {
   text: string;
 }
 
-/** The thought is finished; the signature, if there is one, lets it be sent back. */
+/** The thinking has ended; with the signature, if there is one, it can be sent back. */
 export interface ThinkingEnd {
   signature?: string | null;
 }
@@ -1111,21 +1111,21 @@ export interface ThinkingEnd {
 export interface ThinkingStart {
 }
 
-/** A person approved the call; `by` is who, if that was said. */
+/** A person approved the call; `by` is that person, if known. */
 export interface ToolApproved {
   id: string;
   digest: string;
   by?: string | null;
 }
 
-/** The model asks for a tool. */
+/** The model requests a tool call. */
 export interface ToolCall {
   id?: string | null;
   name: string;
   input?: unknown;
 }
 
-/** A call of a tool that an answer asked for, and what has become of it. `turn_id` and `message_id` name the turn and the answer that asked for it. `arguments` are those that it ran, or will run, with; `original` are the model's own, where a person changed them. `reason` says why a person was asked, `decision` what they did, and `decided_by` who they were, if that was said. `attempts` counts how often it was started and `started_at` is the last of these times; `ended_at` is when it was answered, by the tool or by what kept it from running (`ran` is then false). `cost` is in the currency of the prices, None if unknown. */
+/** A tool call that an answer requested, and its state. `turn_id` and `message_id` name the turn and the answer that requested it. `arguments` are those that it ran, or will run, with; `original` are the model's own, if a person changed them. `reason` says why a person was asked, `decision` what they did, and `decided_by` who they were, if known. `attempts` counts how often it was started and `started_at` is the last start; `ended_at` is when it got its result, from the tool or from whatever kept it from running (`ran` is then false). `cost` is in the currency of the prices, None if unknown. */
 export interface ToolCallInfo {
   id: string;
   session_id: string;
@@ -1169,7 +1169,7 @@ export interface ToolRejected {
   by?: string | null;
 }
 
-/** A tool has answered. */
+/** A tool has returned a result. */
 export interface ToolResult {
   id?: string | null;
   name?: string | null;
@@ -1177,7 +1177,7 @@ export interface ToolResult {
   is_error?: boolean;
 }
 
-/** The answer to a call: text, or text, image, document and search result blocks as plain mappings. */
+/** The result of a call: text, or text, image, document and search result blocks as plain mappings. */
 export interface ToolResultBlock {
   type: "tool_result";
   tool_use_id: string;
@@ -1190,7 +1190,7 @@ export interface ToolResultMessage {
   message: Message;
 }
 
-/** A call is to be run; `attempt` is above 1 if it was running when the process ended. */
+/** A call is about to run; `attempt` is above 1 if it was running when the process ended. */
 export interface ToolStarted {
   id: string;
   name: string;
@@ -1198,7 +1198,7 @@ export interface ToolStarted {
   attempt?: number;
 }
 
-/** A call that the model asks for; `input` is the decoded JSON object. `extra` holds what else the API said of the call, such as its `caller`; it goes back with the call. */
+/** A tool call requested by the model; `input` is the decoded JSON object. `extra` holds the other fields that the API sent with the call, such as its `caller`; they are sent back with the call. */
 export interface ToolUseBlock {
   type: "tool_use";
   id: string;
@@ -1207,7 +1207,7 @@ export interface ToolUseBlock {
   extra?: Record<string, unknown> | null;
 }
 
-/** The turn is over; `duration` is in seconds. `stop_sequence` and `stop_details` are those of its last answer, also of one without content. */
+/** The turn has ended; `duration` is in seconds. `stop_sequence` and `stop_details` are those of its last answer, also of one without content. */
 export interface TurnCompleted {
   turn_id: string;
   outcome: "completed" | "failed" | "interrupted" | "waiting";
@@ -1219,7 +1219,7 @@ export interface TurnCompleted {
   stop_details?: StopDetails | null;
 }
 
-/** A turn: it waits while `started_at` is None, and is over once there is an `outcome`. `message_id` is the message that it is about: a turn that goes on with calls after a person has decided has that of the turn it goes on with. `steps` counts how often the model was asked; `usage` and `cost` are those of the turn so far, and None when nothing is known of them. `duration` is in seconds, `cost` in the currency of the prices. `stop_sequence` is the stop sequence that ended its last answer, `stop_details` says why the model refused. */
+/** A turn: it is queued while `started_at` is None, and has ended once there is an `outcome`. `message_id` is the message that it answers: a turn that continues calls after a person has decided has that of the turn it continues. `steps` counts how often the model was asked; `usage` and `cost` are those of the turn so far, and None if unknown. `duration` is in seconds, `cost` in the currency of the prices. `stop_sequence` is the stop sequence that ended its last answer, `stop_details` says why the model refused. */
 export interface TurnInfo {
   id: string;
   message_id: string;
@@ -1238,37 +1238,37 @@ export interface TurnInfo {
   stop_details?: StopDetails | null;
 }
 
-/** Return which session a turn is of, and the cursor of its first event, or nothing. */
+/** Return the session of a turn, and the cursor of the turn's first event, or nothing. */
 export interface TurnLocateRequest {
   turn_id: string;
 }
 
-/** Which session a turn is of, and the cursor of its first event there. */
+/** The session of a turn, and the cursor of the turn's first event there. */
 export interface TurnLocation {
   turn_id: string;
   session_id: string;
   cursor: number;
 }
 
-/** The agent takes up a message. */
+/** The agent begins the turn of a message. */
 export interface TurnStarted {
   turn_id: string;
   message_id: string;
 }
 
-/** Send no more to this subscription. */
+/** Stop sending to this subscription. */
 export interface Unsubscribe {
   type: "unsubscribe";
   id: string;
 }
 
-/** A public address from which the API fetches the bytes each time; they should not change. */
+/** A public address from which the API fetches the file for each request; the content there should not change. */
 export interface UrlSource {
   type: "url";
   url: string;
 }
 
-/** What a session has used, by the names of models and of tools; the name is empty where none is known. Each says how often it was used, the sums of its token counts under the Messages API's names, the cost of the uses whose cost is known, in the currency of the prices, and how many `unpriced` ones there are beside them. `usage`, `cost` and `unpriced` are the sums over all of them. */
+/** What a session has used, by the names of models and of tools; the name is empty if unknown. Each entry has the number of uses, the sums of token counts under the Messages API's names, the total of the known costs in the currency of the prices, and the number of `unpriced` uses. `usage`, `cost` and `unpriced` are the sums over all entries. */
 export interface UsageInfo {
   session_id: string;
   models: Record<string, Spent>;
@@ -1278,7 +1278,7 @@ export interface UsageInfo {
   unpriced: number;
 }
 
-/** A message was accepted and is durable; its turn begins now or when those before it have ended. */
+/** A message was accepted and is durable; its turn begins now or after the turns of earlier messages. */
 export interface UserMessage {
   message: Message;
 }
@@ -1289,7 +1289,7 @@ export interface Warned {
   message: string;
 }
 
-/** The server's first frame. Sizes are in bytes, of a whole message. */
+/** The server's first frame. Sizes are in bytes of a whole message. */
 export interface Welcome {
   type: "welcome";
   protocol?: number;

@@ -1,1 +1,1 @@
-"""What is told of a recorded history: causes, sentences, and what today's code would decide."""
+"""Analysis of a recorded history: causes, sentences, and the replay of its decisions with today's code."""

@@ -1,8 +1,8 @@
-"""The cause of each step: the command that it followed from, as the log stores it.
+"""The cause of each step: the command that led to it, as the log stores it.
 
-What an event of the same step says already is left out, and read from there again. The name of a stored form, the names
-of its fields and the events in which they are looked for never change: a form that would is a new one, with the next
-version in its name.
+A field that an event of the same step has already is not stored with the command, but read from that event. The name of
+a stored form, the names of its fields and the events in which they are looked up never change: a changed form is a new
+one, with the next version in its name.
 """
 
 from __future__ import annotations
@@ -83,9 +83,9 @@ _CHECKED = "checked"
 
 
 class Reference(NamedTuple):
-    """Where a field of a command stands: in this field of the first event of the type in the step.
+    """Where a field of a command is found: in this field of the first event of the type in the step.
 
-    Or the command's field says whether that one `equals` the value.
+    With `equals`, the command's field is a boolean: whether the event's field has that value.
     """
 
     event: type[msgspec.Struct]
@@ -94,7 +94,7 @@ class Reference(NamedTuple):
 
     @property
     def reader(self) -> Callable[[object], object]:
-        """What reads it from the event."""
+        """A function that reads the value from the event."""
         read, equals = attrgetter(self.field), self.equals
         return read if equals is None else lambda event: read(event) == equals
 
@@ -129,9 +129,9 @@ _ENDS: Final[_Places] = {
     "stop_details": (Reference(AnswerRecorded, "stop_details"), Reference(TurnCompleted, "stop_details")),
     "first_delta": (Reference(AnswerRecorded, "first_delta"),),
 }
-"""Where what ends a turn stands, with the answer so far."""
+"""The places of the fields of a command that ends a turn, with the answer so far."""
 _GOES_ON: Final[_Places] = {"at": _AT, "turn_id": (Reference(TurnContinued, "turn_id"),), "results_id": _RESULTS_ID}
-"""Where what goes on with calls stands, in a turn that may begin with it."""
+"""The places of the fields of a command that continues with calls, and may begin a turn."""
 
 
 def _same(event: type[msgspec.Struct], *fields: str) -> _Places:
@@ -253,11 +253,11 @@ FORMS: Final[Mapping[str, tuple[type[AnyCommand], _Places]]] = {
     ),
     "give-up-children:1": (GiveUpChildren, {**_same(ChildEnded, "at"), "results_id": _RESULTS_ID}),
 }
-"""The names under which commands stand in the log, and for each field the places where it may stand in their events."""
+"""The stored names of commands, with the events and fields in which each command's fields may be found."""
 
 
 class StoredCommand(Frozen):
-    """A command as it was stored: the name of its form, and those of its fields that no event of the step says."""
+    """A command as it was stored: the name of its form, and those of its fields that no event of the step has."""
 
     name: str
     fields: msgspec.Struct
@@ -268,16 +268,16 @@ class StoredCommand(Frozen):
         return FORMS[self.name][0]
 
     def stored(self) -> bytes:
-        """Return it as it is stored."""
+        """Return its encoding for the log."""
         return _encode((self.name, self.fields))
 
     def command(self, events: Sequence[object], rules: Rules) -> AnyCommand:
-        """Return the command that the events of the step followed from, under these rules.
+        """Return the command that led to the events of the step, decided under these rules.
 
-        Of a request that was to be carried out once, it knows the id alone.
+        Of an idempotency key, only the id is known.
 
         Raises:
-            LogUnusableError: a field is neither stored nor said by the events.
+            LogUnusableError: a field is neither stored nor found in the events.
         """
         form, first = _form(self.name), _first(events)
         parts: dict[bool, dict[str, object]] = {False: {}, True: {}}
@@ -308,13 +308,13 @@ class StoredCommand(Frozen):
 
 
 def cause_of(command: AnyCommand, events: Sequence[object]) -> bytes:
-    """Return the command as it is stored with the events that follow from it.
+    """Return the command's encoding for the log, given the events that it led to.
 
     Raises:
-        TypeError: it holds what cannot be encoded.
+        TypeError: the command holds a value that cannot be encoded.
     """
     form, first = _form(_NAMES[type(command)]), _first(events)
-    if isinstance(command, BranchSession):  # the messages that waited are accepted anew, the edited one last
+    if isinstance(command, BranchSession):  # not stored: the events of the messages have them
         command = msgspec.structs.replace(command, ids=(), edit=None if command.edit is None else ())
     values = form.values(command)
     told = form.defaults.copy()
@@ -330,33 +330,33 @@ def cause_of(command: AnyCommand, events: Sequence[object]) -> bytes:
 
 
 def read_cause(cause: bytes) -> StoredCommand:
-    """Return what was stored.
+    """Return the stored command.
 
     Raises:
-        LogTooNewError: it is of a form that this version does not know.
-        LogUnusableError: it cannot be decoded.
+        LogTooNewError: this version does not know the command's form.
+        LogUnusableError: the command cannot be decoded.
     """
     try:
         name, fields = _decode(cause)
         if name in FORMS:
             return StoredCommand(name, _form(name).decode(fields))
-    except (ValueError, RecursionError) as error:  # also of text that is not UTF-8
+    except (ValueError, RecursionError) as error:  # ValueError includes invalid UTF-8
         raise LogUnusableError(f"a command cannot be decoded ({error}); verify the log") from error
     raise LogTooNewError(f"the log holds a command of the unknown form {name!r}; upgrade to read it")
 
 
 class _Field(NamedTuple):
-    """A field of a stored form; it may be one of the answer so far."""
+    """A field of a stored form, either of the command itself or of its answer so far."""
 
     name: str
     default: object
     places: tuple[tuple[type, Callable[[object], object]], ...]
-    """Types of events, and what reads the field from one."""
+    """Types of events, each with a function that reads the field from it."""
     is_of_answer: bool
 
 
 class _Form:
-    """How the commands of a type are stored."""
+    """The stored form of a type of command."""
 
     def __init__(self, name: str, kind: type[AnyCommand], places: _Places) -> None:
         own = {field.name: field for field in msgspec.structs.fields(kind)}
@@ -390,7 +390,7 @@ class _Form:
 
     @cached_property
     def decode(self) -> Callable[[msgspec.Raw], msgspec.Struct]:
-        """What reads the fields; made when it is needed, for only who looks back needs it."""
+        """A function that decodes the fields; built lazily, since only readers of history need it."""
         name = f"Stored{self.kind.__name__}"
         fields = msgspec.defstruct(name, self._types, frozen=True, forbid_unknown_fields=True)
         return msgspec.msgpack.Decoder(fields).decode
@@ -403,7 +403,7 @@ def _form(name: str) -> _Form:
 
 @cache
 def _said(name: str, kinds: frozenset[type]) -> list[tuple[int, type, Callable[[object], object]]]:
-    """Return which fields are said by a step with such events: the field's place, the event, and what reads it."""
+    """Return the fields that events of these types have: the field's index, the event's type, and its reader."""
     found: list[tuple[int, type, Callable[[object], object]]] = []
     for place, field in enumerate(_form(name).fields):
         found += [(place, event, said) for event, said in field.places if event in kinds][:1]

@@ -1,7 +1,7 @@
-"""Replay of decisions: decides a recorded history anew, and says where today's code decides otherwise.
+"""Replay of decisions: makes the decisions of a recorded history again, and reports where today's code differs.
 
-Each step is decided anew from the state that the recorded events led to and from the command that was recorded with
-them; nothing else is asked, least of all the world. What is decided must be what was recorded.
+Each step is decided again from the state after the recorded events before it and from the recorded command; nothing
+else is consulted, and nothing outside is called. The new decision must equal the recorded events.
 """
 
 from __future__ import annotations
@@ -36,18 +36,18 @@ Evolve: TypeAlias = Callable[[Session, SessionEvent], Session]
 _OF_CALLS = (ToolUseBlock, ToolResultBlock)
 _CHECKED = (OutputAccepted, OutputRejected)
 _OUTCOMES = (ToolEdited, ToolRejected, HumanResponded, ToolResult, RulesRecorded)
-"""Of what a step follows from, what decides how it goes on; all else is only passed on."""
+"""The events that determine how a step continues; all other content is only passed on."""
 _BEGINNING = Session()
 _BY_DEFAULT = RulesRecorded()
 _NAMES: Final[dict[type, str]] = {kind: name for name, kind in STORED.items()}
 
 
 class Divergence(FrozenByName):
-    """Where today's code parts from a step.
+    """Where today's code differs from a recorded step.
 
-    `place` is that of the recorded event in the step; `recorded` is None if the step ends there, `decided` if today's
-    code ends it there, or decides nothing. `field` is the first that differs between the two, if they are of one type.
-    `problem` says it in words.
+    `place` is the index of the recorded event in the step; `recorded` is None if the recorded step ends there,
+    `decided` is None if today's decision ends there or fails. `field` is the first that differs between the two, if
+    they are of one type. `problem` describes the difference in words.
     """
 
     place: int
@@ -59,9 +59,9 @@ class Divergence(FrozenByName):
 
 
 class DecisionReplay:
-    """A session's history, followed step by step from its beginning, or from a state that is known.
+    """Replays a session's history step by step, from its beginning or from a known state.
 
-    `decide` and `evolve` are today's.
+    `decide` and `evolve` are today's functions.
     """
 
     def __init__(
@@ -74,13 +74,13 @@ class DecisionReplay:
         self.session = session
         self.steps = 0
         self.undecided = 0
-        """How many of the steps could not be decided anew, since what they follow from was redacted."""
+        """How many of the steps could not be decided again, since data that they depend on was redacted."""
         self._decide = decide
         self._evolve = evolve
         self._in_force = _BY_DEFAULT, rules_held(_BY_DEFAULT.rules)
 
     def follow(self, cause: bytes | None, events: Sequence[SessionEvent]) -> Divergence | None:
-        """Take in a step; return where today's code parts from it. Behind a divergence nothing can be followed."""
+        """Replay a step; return where today's code differs from it. After a divergence no step can be replayed."""
         session = _as_it_stands(self.session)
         divergence, after = self._compare(session, cause, events)
         if divergence is not None:
@@ -89,7 +89,7 @@ class DecisionReplay:
             self.undecided += 1
         try:
             self.session = reduce(self._evolve, events, self.session) if after is None else after
-        except Exception as error:  # noqa: BLE001 - whatever it is, it is what has been looked for
+        except Exception as error:  # noqa: BLE001 - any error is a divergence
             return failed(events, None, error)
         self.steps += 1
         return None
@@ -97,12 +97,12 @@ class DecisionReplay:
     def _compare(
         self, session: Session, cause: bytes | None, events: Sequence[SessionEvent]
     ) -> tuple[Divergence | None, Session | None]:
-        """Return where today's code parts from the step; else the session after it, if `decide` has worked it out."""
+        """Return the divergence from the step, if any; else the session after it, if `decide` has computed it."""
         command: AnyCommand | None = None
         try:
             command = command_of(cause, events, self._rules(session, events[0]))
             decided = self._decide(session, of_session(command))
-        except Exception as error:  # noqa: BLE001 - likewise
+        except Exception as error:  # noqa: BLE001 - any error is a divergence
             return failed(events, command, error), None
         if session is self.session and self._evolve is states.evolve and decided == tuple(events):
             return None, decided.after if isinstance(decided, Decided) else None
@@ -116,10 +116,10 @@ class DecisionReplay:
 
 
 def command_of(cause: bytes | None, events: Sequence[object], rules: Rules) -> AnyCommand:
-    """Return the command that the events of a step followed from.
+    """Return the command that led to the events of a step.
 
     Raises:
-        LogUnusableError: none was recorded with them, or it cannot be read.
+        LogUnusableError: no command was recorded with them, or it cannot be read.
     """
     if cause is None:
         raise LogUnusableError("no command was recorded with it")
@@ -130,19 +130,19 @@ def of_session(command: AnyCommand) -> SessionCommand:
     """Return the command as one of a session.
 
     Raises:
-        LogUnusableError: it is none.
+        LogUnusableError: the command is not one of a session.
     """
     match command:
         case CreateContainer() | RegisterImage():
             raise LogUnusableError(f"{type(command).__name__} is not a command of a session")
-        case Approve() if is_marked(command.digest):  # a digest that was taken out is no other one
+        case Approve() if is_marked(command.digest):  # a redacted digest must not count as a different one
             return msgspec.structs.replace(command, digest=None)
         case _:
             return command
 
 
 def parting(events: Sequence[object], command: AnyCommand, decided: Sequence[object]) -> Divergence | None:
-    """Return where what is decided about the command parts from what was recorded, None if nowhere."""
+    """Return where the new decision on the command differs from the recorded events, None if it does not."""
     pairs = enumerate(zip_longest(events, decided))
     found = next(((at, *pair) for at, pair in pairs if None in pair or not alike(*pair)), None)
     if found is None:
@@ -161,7 +161,7 @@ def parting(events: Sequence[object], command: AnyCommand, decided: Sequence[obj
 
 
 def failed(events: Sequence[object], command: AnyCommand | None, error: Exception) -> Divergence:
-    """Return that today's code cannot decide about the command, or not take in what was recorded."""
+    """Return the divergence of a command that today's code cannot decide, or of events that it cannot apply."""
     told = f"{type(error).__name__}: {error}"
     if isinstance(error, LogUnusableError):
         problem = str(error)
@@ -175,7 +175,7 @@ def failed(events: Sequence[object], command: AnyCommand | None, error: Exceptio
 
 
 def difference(recorded: object, decided: object) -> str:
-    """Return the path to the first field in which two values differ, "" if they are wholly different things."""
+    """Return the path to the first field in which two values differ, "" if they are of different types."""
     one, other = parts_of(recorded), parts_of(decided)
     if one is None or other is None or type(recorded) is not type(decided):
         return ""
@@ -188,7 +188,7 @@ def difference(recorded: object, decided: object) -> str:
 
 
 def _rests_on_marks(session: Session, step: Sequence[SessionEvent]) -> bool:
-    """Return whether something was taken out of the calls, results, rules or outputs that the step follows from."""
+    """Return whether data was redacted in the calls, results, rules or outputs that the step depends on."""
     said = [block for one in session.conversation[-2:] for block in one.content]
     said += [block for event in step if isinstance(event, AnswerRecorded) for block in event.content]
     is_checked = any(isinstance(event, _CHECKED) for event in step)
@@ -199,7 +199,7 @@ def _rests_on_marks(session: Session, step: Sequence[SessionEvent]) -> bool:
 
 
 def _as_it_stands(session: Session) -> Session:
-    """Return the session as if people had been asked about the calls without what was taken out of them."""
+    """Return the session with the digests of its calls computed from their redacted content."""
     round_ = session.round
     if round_ is None or not any(is_marked(call.digest) for call in round_.calls):
         return session

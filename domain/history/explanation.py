@@ -1,8 +1,8 @@
-"""Explains what happened in a session: what each event follows from, and one plain sentence for each.
+"""Explains what happened in a session: the causes of each event, and one plain sentence for each.
 
-An event follows from earlier ones and from what came from outside. That stands in the commands that are recorded: a
-message, a person's decision, a call of the runtime, an answer of the model or of a tool, a crash, a shutdown. What
-followed from what is for the ids in the events, and the rules of `turns`, to say.
+An event is caused by earlier events and by input from outside of the log: a message, a person's decision, a call of the
+runtime, an answer of the model or of a tool, a crash, a shutdown. The input is read from the recorded commands; which
+earlier events led to an event is derived from the ids in them and from the rules of `turns`.
 """
 
 from __future__ import annotations
@@ -92,11 +92,10 @@ _Decided: TypeAlias = ToolEdited | ToolApproved | ToolRejected | HumanResponded
 
 
 class Outside(Frozen):
-    """What came from outside of the log.
+    """A cause outside of the log.
 
-    `name` is the id of the request that brought a message, the person if that is known, the reason that a caller gave,
-    the model, the tool, the guard, the child session or the one that has called it, or the type of the environment's
-    failure.
+    `name` is the id of the request that brought a message, the person if known, the reason that a caller gave, the
+    model, the tool, the guard, the child session, the calling session, or the type of the environment's failure.
     """
 
     kind: OutsideKind
@@ -104,14 +103,14 @@ class Outside(Frozen):
 
 
 class Cause(Frozen):
-    """What an event follows from: the places of earlier events in the history, in order, and what came from outside."""
+    """The cause of an event: the indices of earlier events in the history, in order, and the cause from outside."""
 
     places: tuple[int, ...] = ()
     outside: Outside | None = None
 
 
 def causes_of(history: Iterable[tuple[_Kind, Sequence[SessionEvent]]]) -> list[Cause]:
-    """Return of each event of a session's history, a branch's with what it shares, what it directly follows from.
+    """Return the direct cause of each event of a session's history; a branch's history includes what it shares.
 
     The history is given as its steps: the type of each one's command, None if none was recorded, and its events.
     """
@@ -124,23 +123,23 @@ def causes_of(history: Iterable[tuple[_Kind, Sequence[SessionEvent]]]) -> list[C
 
 
 class _Tracing:
-    """The places of what later events may follow from."""
+    """The indices of the events that later events may follow from."""
 
     def __init__(self) -> None:
         self.causes: list[Cause] = []
         self.kind: _Kind = None
-        """The type of the command of the step."""
+        """The type of the step's command."""
         self._branched: int | None = None
-        """Where the branch began."""
+        """The event with which the branch began."""
         self._agent: int | None = None
         self._accepted: dict[str, int] = {}
         self._freed = -1
-        """Where a turn could begin last, if it had been waited for."""
+        """The last event after which a waiting turn could begin."""
         self._begun: int | None = None
         self._asked: int | None = None
-        """Where the model was asked last."""
+        """The event at which the model was last asked."""
         self._latest: int | None = None
-        """Where the turn has come to."""
+        """The latest event of the turn."""
         self._interrupted: int | None = None
         self._failed: int | None = None
         self._handover: int | None = None
@@ -148,18 +147,18 @@ class _Tracing:
         self._fired: int | None = None
         self._results: int | None = None
         self._born: int | None = None
-        """Where the session began as a child."""
+        """The event with which the session began as a child."""
         self._children: dict[str, int] = {}
         self._told: int | None = None
-        """Where a child of its own has ended last."""
+        """The end of a child session of this one, the most recent."""
         self._rejected: int | None = None
-        """Where an answer was rejected for which the model is asked again."""
+        """The rejection of an answer after which the model is asked again."""
         self._checked: dict[str, list[int]] = {}
-        """Where guards were asked about the message that begins a turn, or about the turn's last answer."""
+        """The guards' verdicts on the message that begins a turn, or on the turn's last answer, by turn."""
         self._round = _Round()
 
     def trace(self, place: int, event: SessionEvent, following: SessionEvent | None) -> Cause:
-        """Return what the event at the place follows from, and take note of it."""
+        """Return the cause of the event at this index, and record the event for later ones."""
         match event:
             case SessionCreated(parent=parent) if parent is not None:
                 self._born = place
@@ -179,7 +178,7 @@ class _Tracing:
                 return _cause(self._freed) if event.reason == "finished" else Cause((), self._ender(event.reason))
             case MessageAccepted():
                 self._accepted[event.turn_id] = place
-                if self.kind is BranchSession:  # what had waited in the session that was branched off from
+                if self.kind is BranchSession:  # the message was queued in the original session
                     return _cause(self._branched)
                 checked = self._checked.pop(event.turn_id, ())
                 return self._brought(place) or _cause(*checked, outside=Outside("message", event.request_id))
@@ -202,7 +201,7 @@ class _Tracing:
                 return self._go_on(place, event)
 
     def _brought(self, place: int) -> Cause | None:
-        """Return what an event follows from that a schedule, or a child session, has brought about."""
+        """Return the cause of an event that a schedule or a child session brought about, None for other commands."""
         if self.kind is BeginChild:
             return _cause(self._born)
         if self.kind is FireSchedule:
@@ -210,7 +209,7 @@ class _Tracing:
         return _cause(self._told) if self.kind is ReportChild else None
 
     def _trace_child(self, place: int, event: ChildEvent) -> Cause:
-        """Return what an event about child sessions follows from: one starts with its call, and ends by itself."""
+        """Return the cause of an event about child sessions: its call starts one, and its own end ends it."""
         match event:
             case ChildStarted():
                 self._children[event.child_id] = place
@@ -327,7 +326,7 @@ class _Tracing:
 
     def _complete(self, place: int, event: TurnCompleted) -> Cause:
         accepted = self._accepted.pop(event.turn_id, None)
-        if accepted is not None:  # it never began
+        if accepted is not None:  # the turn never began
             return _cause(accepted, outside=Outside("caller", "deleted"))
         match event.outcome:
             case "interrupted":
@@ -346,7 +345,7 @@ class _Tracing:
 
 
 class _Round:
-    """The places of what has happened to the calls of one answer."""
+    """The indices of the events about the calls of one answer."""
 
     def __init__(self, requested: int | None = None) -> None:
         self._requested = requested
@@ -354,21 +353,21 @@ class _Round:
         self._decided: dict[str, int] = {}
         self._started: dict[str, int] = {}
         self._ended: dict[str, int] = {}
-        """Where the child sessions have ended that calls are."""
+        """The ends of the child sessions that calls started, by call."""
         self._checked: dict[str, list[int]] = {}
         self._refused: dict[str, int] = {}
         self.results: dict[str, int] = {}
         self.pending: int | None = None
         self.rejected: int | None = None
         self.latest: int | None = None
-        """Where the last decision or result is."""
+        """The last decision or result."""
 
     def started_at(self, id_: str) -> int | None:
-        """Return where the call was started, if it was."""
+        """Return the index of the call's start, None if it was not started."""
         return self._started.get(id_)
 
     def trace(self, place: int, event: RoundEvent, kind: _Kind, *, agent: int | None, cut: int | None) -> Cause:
-        """Return what the event at the place follows from; `cut` is where the turn was interrupted."""
+        """Return the cause of the event at this index; `cut` is where the turn was interrupted."""
         match event:
             case HumanApproveRequired():
                 return self._ask(place, [call.id for call in event.calls], kind, agent)
@@ -391,16 +390,16 @@ class _Round:
                 assert_never(event)
 
     def child_started(self, event: ChildStarted) -> Cause:
-        """Return what the start of a child session follows from."""
+        """Return the cause of the start of a child session."""
         return _cause(self._started.get(event.call_id))
 
     def child_ended(self, place: int, event: ChildEnded) -> None:
-        """Take note of how a child session has ended, if it is that of one of the calls."""
+        """Record the end of a child session, if one of the calls started it."""
         if event.call_id in self._started:
             self._ended[event.call_id] = self.latest = place
 
     def hear_guard(self, place: int, event: GuardChecked, outside: Outside) -> Cause:
-        """Return what it follows from that a guard was asked about a call."""
+        """Return the cause of a guard's verdict on a call."""
         id_ = event.call_id or ""
         self._checked.setdefault(id_, []).append(place)
         if event.verdict == "refused":
@@ -411,9 +410,9 @@ class _Round:
         before = tuple(self._questions[id_] for id_ in ids if id_ in self._questions)
         lost = [self._started[id_] for id_ in ids if id_ in self._started]
         self._questions |= dict.fromkeys(ids, place)
-        if lost:  # the process ended under them, and they may not run again without a person
+        if lost:  # the process ended while they ran, and they may not run again without a person's approval
             return _cause(*lost, outside=Outside("crash"))
-        if kind in _RUNNING:  # the policies are others now
+        if kind in _RUNNING:  # the policies have changed
             return _cause(agent, *before)
         return _cause(*(before or (self._requested,)))
 
@@ -444,7 +443,7 @@ class _Round:
         return _cause(started, outside=Outside("environment") if kind is Finish else Outside("tool", event.name))
 
     def _answer(self, id_: str, kind: _Kind, agent: int | None, cut: int | None) -> Cause:
-        """Return what the answer to a call follows from that did not run."""
+        """Return the cause of the result of a call that did not run."""
         asked, decided = self._questions.get(id_, self._requested), self._decided.get(id_)
         if id_ in self._refused:
             return _cause(self._refused[id_])
@@ -458,7 +457,7 @@ class _Round:
             return _cause(asked, self.rejected)
         if kind in _ENDING:
             return _cause(asked, outside=Outside("caller"))
-        return _cause(self._requested)  # a policy or a limit says so, or nobody asks
+        return _cause(self._requested)  # denied by a policy or a limit, or answered without asking anyone
 
 
 def _cause(*places: int | None, outside: Outside | None = None) -> Cause:
@@ -470,7 +469,7 @@ def _failure(kind: str) -> Outside:
 
 
 def sentence(event: AnyEvent) -> str:
-    """Return what the event says."""
+    """Return a sentence that describes the event."""
     match event:
         case ContainerCreated():
             return f"Container {event.container_id} was created."
@@ -555,7 +554,7 @@ def _utc(at: int) -> str:
 
 
 def told(outside: Outside) -> str:
-    """Return where something came from, as it ends a sentence that begins with "from"."""
+    """Return the outside cause in words, as the end of a sentence that has "from" before it."""
     match outside.kind:
         case "message":
             return "outside" if outside.name is None else f"outside, by request {outside.name}"

@@ -1,4 +1,4 @@
-"""The names under which events are stored. A class may be renamed; a name here never is, and none goes away."""
+"""The stored names of events. A class may be renamed; a stored name never changes and is never removed."""
 
 from __future__ import annotations
 
@@ -52,4 +52,4 @@ STORED: dict[str, type[msgspec.Struct]] = {
     "children-interrupted": children.ChildrenInterrupted,
     "guard-checked": guards.GuardChecked,
 }
-"""Every event in its first form. A later form gets a version, and an upcaster, where the log is opened."""
+"""Every event in its first form. A later form gets a version in its name, and an upcaster where the log is opened."""

@@ -1,7 +1,8 @@
-"""What if: which decisions of a recorded history would be otherwise under other policies, limits or prices.
+"""What-if analysis: which decisions of a recorded history would differ under other policies, limits or prices.
 
-Each decision is made again by itself, in the state that the recorded events led to: what would have come of another
-decision nobody knows. `decide` judges the calls of a step again; limits are looked at wherever a turn looks at them.
+Each decision is made again separately, in the state after the recorded events before it: the consequences of a
+different decision are unknown. `decide` judges the calls of a step again; limits are checked wherever a turn checks
+them.
 """
 
 from __future__ import annotations
@@ -56,7 +57,7 @@ _BY_DEFAULT = RulesRecorded()
 
 
 class Ruling(FrozenByName):
-    """What is decided, and why.
+    """A decision and its reason.
 
     A call runs (`run`), a person is asked (`ask`), or it is denied (`deny`). A turn goes on (`go_on`), perhaps with a
     warning (`warn`); or a `limit`, which is a stop reason, ends it as completed (`stop`) or interrupted (`interrupt`).
@@ -73,10 +74,10 @@ _Checked: TypeAlias = TurnStarted | ToolsRequested | ResultsRecorded
 
 
 class Otherwise(FrozenByName):
-    """A recorded decision that would be otherwise.
+    """A recorded decision that would be different.
 
-    `position` is where the log says what was decided of a call, or where the limits of a turn were looked at.
-    `call_id`, `tool` and `arguments` are None if it is about a turn.
+    `position` is that of the event that records the decision on a call, or at which the limits of a turn were checked.
+    `call_id`, `tool` and `arguments` are None if the decision is about a turn.
     """
 
     position: int
@@ -89,9 +90,9 @@ class Otherwise(FrozenByName):
 
 
 class Instead(FrozenByName, gc=True):
-    """What holds for a session in place of what was recorded; what is not given stays as it was recorded.
+    """Rules that replace recorded ones; a rule that is not given stays as it was recorded.
 
-    The `prices` are those of some models, by their names. `costs` are those of all tools.
+    The `prices` replace those of the named models. `costs` replace those of all tools.
     """
 
     policies: Policies | None = None
@@ -102,56 +103,56 @@ class Instead(FrozenByName, gc=True):
     costs: Mapping[str, float] | None = None
 
     def by(self, definition: Definition) -> Instead:
-        """Return the same, but with what the image's definition says of policies, limits and costs."""
+        """Return the same with the policies, limits and costs of the image's definition."""
         rules = rules_of(definition, {}, 0)
         same = ("policies", "max_steps", "max_repeats", "cost_limit", "costs")
         return msgspec.structs.replace(self, **{name: getattr(rules, name) for name in same})
 
     def limits(self, recorded: Rules) -> Rules:
-        """Return the rules with these limits."""
+        """Return the recorded rules with these limits."""
         same = ("max_steps", "max_repeats", "cost_limit")
         given = {name: getattr(self, name) for name in same if getattr(self, name) is not UNSET}
         return msgspec.structs.replace(recorded, **given)
 
     @property
     def says_limits(self) -> bool:
-        """Whether a limit could be reached otherwise."""
+        """Whether these rules can change when a limit is reached."""
         is_unset = self.max_steps is self.max_repeats is self.cost_limit is UNSET
         return not is_unset or bool(self.prices) or self.costs is not None
 
 
 class WhatIf:
-    """A session's history, followed step by step from its beginning, and judged by what holds instead."""
+    """Follows a session's history step by step from its beginning, and judges it by the replacing rules."""
 
     def __init__(self, instead: Instead) -> None:
         self.session = Session()
         self.decisions = 0
         """How many decisions were made again."""
         self.undecided = 0
-        """How many of them nobody can make again from the log alone, which says too little of what they depended on."""
+        """How many of them could not be made again, because the log does not hold everything they depended on."""
         self._instead = instead
         self._says_limits = instead.says_limits
         self._in_force: RulesRecorded = _BY_DEFAULT
         self._recorded = rules_held(_BY_DEFAULT.rules)
         self._limits = instead.limits(self._recorded)
         self._more = 0.0
-        """What the session would have cost more than was recorded."""
+        """How much more than recorded the session would have cost."""
         self._warned = False
         self._ended = ""
-        """The turn that would have ended earlier than it did: what becomes of it later is not looked at."""
+        """The turn that would have ended earlier than it did; its later events are not judged."""
 
     def hold(self, instead: Instead) -> None:
-        """Let this hold instead from here on: the session has gone over to another image."""
+        """Replace the rules from here on, because the session was handed over to another image."""
         self._instead, self._says_limits = instead, instead.says_limits
         self._limits = instead.limits(self._recorded)
 
     def take_in(self, event: SessionEvent) -> None:
-        """Let the event happen, without judging anything."""
+        """Apply the event without judging anything."""
         self.session = evolve(self.session, event)
         self._more += _difference(event, self._instead)
 
     def follow(self, cause: bytes | None, position: int, events: Sequence[SessionEvent]) -> list[Otherwise]:
-        """Take in a step, whose first event has this position; return what would be otherwise.
+        """Apply a step, whose first event has this position; return the decisions that would be different.
 
         Raises:
             LogUnusableError: the command that was recorded with it cannot be read.
@@ -164,9 +165,9 @@ class WhatIf:
             self.take_in(event)
             match event:
                 case TurnInterrupted() | SessionBranched():
-                    is_cut = True  # what is left of the turn in this step is given up, and no limit is looked at
+                    is_cut = True  # the rest of the turn in this step is abandoned, and no limit is checked
                 case ImageChanged():
-                    has_changed = True  # no limit is looked at until the first answer
+                    has_changed = True  # no limit is checked until the first answer
                 case TurnStarted() if not has_changed:
                     found += self._limited(event, position + place)
                 case ToolsRequested() if not is_cut:
@@ -185,7 +186,7 @@ class WhatIf:
         return sorted(found, key=lambda one: one.position)
 
     def _ruling(self, event: _Checked) -> Ruling:
-        """Return what the recorded rules make of the turn, behind the event at which its limits are looked at."""
+        """Return the recorded rules' decision on the turn, after the event at which its limits are checked."""
         return _ruling_of_turn(
             event, self.session, self._recorded, self.session.ledger.cost, is_warned=self.session.warned
         )
@@ -210,7 +211,7 @@ class WhatIf:
         self.decisions += len(was)
         try:
             now = step.decided(recorded, policies)
-        except ReenactError:  # it is for the replay of decisions to say that today's code cannot decide it
+        except ReenactError:  # the replay of decisions reports that today's code cannot decide it
             self.undecided += len(was)
             return
         for id_, (place, decision) in was.items():
@@ -220,7 +221,7 @@ class WhatIf:
             elif decided != decision:
                 before = _ruling(recorded, call, step.before.asked, decision)
                 if not before.reason and step.decided(recorded, recorded.policies).get(id_, (0, None))[1] != decision:
-                    self.undecided += 1  # the rules that were recorded do not explain it either
+                    self.undecided += 1  # the recorded rules do not explain the recorded decision either
                     continue
                 yield Otherwise(
                     position=step.position + place,
@@ -233,7 +234,7 @@ class WhatIf:
                 )
 
     def _enforce(self, first: SessionEvent) -> None:
-        """Let the rules hold by which the step that begins so was decided, and the limits that hold instead."""
+        """Put in force the rules under which the step was decided, and the limits that replace them."""
         in_force = first if isinstance(first, RulesRecorded) else self.session.rules or _BY_DEFAULT
         if in_force is not self._in_force:
             self._in_force = in_force
@@ -242,7 +243,7 @@ class WhatIf:
 
 
 def _ruling_of_turn(event: _Checked, session: Session, rules: Rules, cost: float, *, is_warned: bool) -> Ruling:
-    """Return what the limits make of the turn under way: when it begins, asks for calls, or has their results."""
+    """Return the decision of the limits on the turn under way: when it begins, requests calls, or has their results."""
     limit = exceeded(cost, rules)
     by_cost = _GOES_ON
     if limit is not None and not (limit.on_exceeded == "warn" and is_warned):
@@ -261,7 +262,7 @@ def _stopped_by(reached: Reached) -> Ruling:
 
 
 def _difference(event: SessionEvent, instead: Instead) -> float:
-    """Return how much more what has happened would have cost than was recorded."""
+    """Return how much more than recorded the event would have cost."""
     match event:
         case (
             AnswerRecorded(model=model, usage=usage, cost=before)
@@ -273,19 +274,19 @@ def _difference(event: SessionEvent, instead: Instead) -> float:
         case ToolResult(ran=True, cost=before) if instead.costs is not None and (
             before is not None or not event.is_error
         ):
-            cost = instead.costs.get(event.name, 0.0)  # what was lost had no cost
+            cost = instead.costs.get(event.name, 0.0)  # a call lost in a crash had no cost
         case _:
             return 0.0
     return 0.0 if cost is None else cost - (before or 0.0)
 
 
 def _judges_again(session: Session, cause: bytes | None) -> bool:
-    """Return whether the command may judge calls that were judged before."""
+    """Return whether the command may judge calls again."""
     return session.round is not None and cause is not None and read_cause(cause).kind in (Run, FireSchedule, Resume)
 
 
 def _outcomes(events: Iterable[SessionEvent]) -> dict[str, tuple[int, OfCall]]:
-    """Return what was decided of each call by its id, and which of the events says so."""
+    """Return the decision on each call by its id, with the index of the event that records it."""
     found: dict[str, tuple[int, OfCall]] = {}
     for place, event in enumerate(events):
         match event:
@@ -304,7 +305,7 @@ def _outcomes(events: Iterable[SessionEvent]) -> dict[str, tuple[int, OfCall]]:
 
 
 def _ruling(rules: Rules, call: Call, asked: Collection[str], decision: OfCall) -> Ruling:
-    """Return what was decided of the call, and why, if that is for the policies to say."""
+    """Return the decision on the call, and its reason if the policies explain it."""
     verdict = rules.verdict(call.name, call.arguments, asked)
     return Ruling(decision=decision, reason=verdict.reason if verdict.decision == decision else "")
 
@@ -325,7 +326,7 @@ class _Step(NamedTuple):
         return next(begun, None if turn is None else turn.id)
 
     def calls(self) -> dict[str, Call]:
-        """Return the calls by their ids, with the arguments that they were judged by."""
+        """Return the calls by their ids, with the arguments by which they were judged."""
         calls = {} if self.before.round is None else {call.id: call for call in self.before.round.calls}
         for event in self.events:
             match event:
@@ -338,7 +339,7 @@ class _Step(NamedTuple):
         return calls
 
     def decided(self, recorded: Rules, policies: Policies) -> dict[str, tuple[int, OfCall]]:
-        """Return what these policies decide, where the recorded rules else hold.
+        """Return the decisions of these policies, with the recorded rules for everything else.
 
         Raises:
             ReenactError: the command is refused today, or cannot be read.
@@ -352,7 +353,7 @@ class _Step(NamedTuple):
 
 
 def _asked_under(session: Session, recorded: str, revision: str) -> Session:
-    """Return the session as if people had been asked under policies of this revision, where it was the recorded one."""
+    """Return the session as if people had been asked under policies of this revision instead of the recorded one."""
     round_ = session.round
     if round_ is None:
         return session
@@ -363,5 +364,5 @@ def _asked_under(session: Session, recorded: str, revision: str) -> Session:
         for call in round_.calls
     ]
     known = {"": "", recorded: revision}
-    under = known.get(round_.revision, f"not {revision}")  # they were judged again when the policies changed
+    under = known.get(round_.revision, f"not {revision}")  # under others, calls were judged again
     return msgspec.structs.replace(session, round=Round(tuple(calls), under))

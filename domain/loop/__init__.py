@@ -1,1 +1,1 @@
-"""The agent loop: what a model asks for, what becomes of it, and when it ends; pure, and shared by all who run one."""
+"""The agent loop: tool calls of a model, their handling, limits and the end; pure, and shared by all runners."""

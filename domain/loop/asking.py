@@ -1,4 +1,4 @@
-"""Questions to people: a text to answer, or options to select from, and which answers they take."""
+"""Questions to people: text prompts and selections, and the check of their answers."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from reenact.domain.plain import Json, JsonObject, is_sequence
 from reenact.domain.tools import ToolSpec
 
 ASK_USER = "ask_user"
-"""The tool by which a model asks a person; nothing runs, the person's answer is the result."""
+"""The tool by which a model asks a person; nothing runs, and the person's answer is the result."""
 ASK_USER_SCHEMA: Final[JsonObject] = {
     "type": "object",
     "properties": {
@@ -40,11 +40,11 @@ ask_user = ToolSpec(
     input_schema=ASK_USER_SCHEMA,
     idempotent=True,
 )
-"""The tool itself: an image that has it among its `tools` lets its agent ask."""
+"""The tool's spec: an image that has it among its `tools` lets its agent ask."""
 
 
 class Question(msgspec.Struct, frozen=True):
-    """What a person is asked: for text, if `options` is None; else for one of them, or for any number if `multi`."""
+    """A question to a person: for text if `options` is None; else for one option, or for any number if `multi`."""
 
     prompt: str
     options: tuple[Option, ...] | None = None
@@ -52,7 +52,7 @@ class Question(msgspec.Struct, frozen=True):
 
 
 def question_of(arguments: Mapping[str, object]) -> Question | str:
-    """Return the question that a call of `ask_user` asks, or what is wrong with it."""
+    """Return the question that a call of `ask_user` asks, or a text that says what is wrong with its arguments."""
     prompt, options, multi = arguments.get("prompt"), arguments.get("options"), arguments.get("multi", False)
     if not isinstance(prompt, str) or not prompt.strip():
         return f"{ASK_USER}: argument `prompt` must be the text of the question"
@@ -69,10 +69,10 @@ def question_of(arguments: Mapping[str, object]) -> Question | str:
 def chosen(question: Question, value: object) -> Json:
     """Return the answer as it is recorded.
 
-    Options are selected by their values, or, where no value fits, by their labels.
+    Options are matched by their values or, if no value matches, by their labels.
 
     Raises:
-        InvalidAnswerError: the question does not take it.
+        InvalidAnswerError: the answer does not fit the question.
     """
     if question.options is None:
         if isinstance(value, str) and value.strip():
@@ -89,7 +89,7 @@ def chosen(question: Question, value: object) -> Json:
 
 
 def _texts(value: object) -> Sequence[str]:
-    """Return the texts, or none at all if one of them is empty, or is not text."""
+    """Return the texts; empty if the value is not a list of non-empty texts."""
     try:
         texts = msgspec.convert(value, list[str])
     except msgspec.ValidationError:

@@ -1,4 +1,4 @@
-"""Assembles models' answers from chunks, and puts summaries in the place of the older part of a conversation."""
+"""Assembles models' answers from chunks, and replaces the older part of a conversation by a summary."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _Kind = TypeVar("_Kind")
 
 
 class _Pieces(msgspec.Struct):
-    """A call that comes in pieces."""
+    """A call that arrives in pieces."""
 
     id: str = ""
     type: str = "function"
@@ -26,12 +26,12 @@ class _Pieces(msgspec.Struct):
 
     @property
     def whole(self) -> Frozen:
-        """The call, as far as it has come."""
+        """The call, as far as it has arrived."""
         return Frozen(id=self.id, type=self.type, function=Frozen(name=self.name, arguments=self.arguments))
 
 
 class Assembly:
-    """Takes chunk after chunk, and holds what they add up to."""
+    """Collects the chunks of an answer, and joins them to the result."""
 
     def __init__(self) -> None:
         self._texts: list[str] = []
@@ -41,13 +41,13 @@ class Assembly:
         self.model: str | None = None
 
     def add(self, chunk: object) -> Frozen:
-        """Take the next chunk, and return it as it is recorded.
+        """Add the next chunk, and return it as it is recorded.
 
-        Text in `content` is joined. `tool_calls` replace what was there before, unless all of them have an `index`:
-        these are pieces, whose arguments are joined. Counts in `usage` replace those of the same name.
+        Text in `content` is joined. `tool_calls` replace the previous ones, unless all of them have an `index`: then
+        they are pieces, whose arguments are joined. Counts in `usage` replace those of the same name.
 
         Raises:
-            InvalidChunkError: it is not a mapping, or holds under one of these names what cannot stand there.
+            InvalidChunkError: the chunk is not a mapping, or has a value of the wrong type under one of these names.
         """
         if not is_mapping(chunk) and not hasattr(chunk, "model_dump"):
             raise InvalidChunkError(f"a model yields mappings with `content` or `tool_calls`, not {chunk!r}")
@@ -109,13 +109,13 @@ def model_of(payload: object) -> str:
 
 
 Part: TypeAlias = tuple[int, int]
-"""The place of the first message of a part, and that of the first behind it."""
+"""A range of messages: the index of the first, and that of the first after the range."""
 
 
 def part_to_replace(messages: Sequence[Frozen], keep: int) -> Part:
     """Return which messages a summary replaces: all but system messages at the start, and the last `keep`.
 
-    The results of tools stay with the answer that called for them: what is kept does not begin with one.
+    The results of tools stay with the answer that requested them: the kept part does not begin with one.
     """
     first = 0
     while first < len(messages) and messages[first].get("role") in ("system", "developer"):
@@ -134,7 +134,7 @@ def request_for_summary(messages: Sequence[Frozen], part: Part, instruction: Com
 
 
 def compressed(messages: Sequence[Frozen], part: Part, summary: str) -> CompressionComplete:
-    """Return what has happened when the summary stands in the place of the part; nothing, if the part is empty."""
+    """Return the event that replaces the part by the summary; it replaces nothing if the part is empty."""
     first, end = part
     if first == end:
         return CompressionComplete(summary=None, kept=first)
@@ -143,7 +143,7 @@ def compressed(messages: Sequence[Frozen], part: Part, summary: str) -> Compress
 
 
 def shortened(messages: Growing[Frozen], event: CompressionComplete) -> Growing[Frozen]:
-    """Return the messages as they are once the event has happened."""
+    """Return the messages after the event."""
     if event.summary is None:
         return messages
     rest = messages[event.kept + len(event.replaced) :]

@@ -1,4 +1,4 @@
-"""Calls of tools as models write them, kept as they came, and results as models are given them."""
+"""Tool calls as models write them, kept unchanged, and results as models read them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from reenact.domain.plain import JsonDict, JsonObject, parsed, plain
 
 Arguments: TypeAlias = str | Mapping[str, object]
 UNREADABLE = "INVALID_JSON"
-"""Under this name stands what a model has written as the input of a call, where that cannot be read.
+"""The key under which the text of a call's input is kept if it cannot be parsed.
 
 (platform.claude.com: "Fine-grained tool streaming".)
 """
@@ -24,14 +24,14 @@ _TOOL_USE = "tool_use"
 
 
 class ToolCall(Frozen):
-    """A call of a tool: the mapping that asked for it, with names for what every such mapping says.
+    """A tool call: the mapping that requested it, with properties for the common fields of both formats.
 
     `ToolCall({"id": …, "type": "function", "function": {"name": …, "arguments": "{…}"}})`, `ToolCall({"type":
     "tool_use", "id": …, "name": …, "input": {…}})`, or `ToolCall(id=…, name=…, arguments=…)`, where the arguments are
-    an object or its JSON. Arguments that are the empty text are an empty object.
+    an object or its JSON. Empty text as arguments is an empty object.
 
     Raises:
-        InvalidToolCallError: it has no id or no name, or its arguments are not an object of JSON.
+        InvalidToolCallError: the call has no id or no name, or its arguments are not a JSON object.
     """
 
     __slots__ = ()
@@ -71,12 +71,12 @@ class ToolCall(Frozen):
 
     @property
     def id(self) -> str:
-        """What the answer to the call names."""
+        """The id of the call, which its result refers to."""
         return str(self["id"])
 
     @property
     def name(self) -> str:
-        """The tool that is called."""
+        """The name of the called tool."""
         return str(self._function["name"])
 
     @property
@@ -91,7 +91,7 @@ class ToolCall(Frozen):
 
 
 def call_of(value: object) -> ToolCall:
-    """Return the call that a mapping in either shape asks for, or raise `InvalidToolCallError`."""
+    """Return the call that a mapping in either format describes, or raise `InvalidToolCallError`."""
     if isinstance(value, ToolCall):
         return value
     if is_mapping(value):
@@ -102,12 +102,12 @@ def call_of(value: object) -> ToolCall:
 
 
 def looks_like_a_call(value: object) -> bool:
-    """Return whether somebody who hands this in means a call."""
+    """Return whether the value is meant as a call: a mapping with a `function`, or with the `type` of a call."""
     return is_mapping(value) and ("function" in value or value.get("type") in ("function", _TOOL_USE))
 
 
 def with_arguments(call: ToolCall, arguments: Mapping[str, object]) -> ToolCall:
-    """Return the call in its own shape, with other arguments."""
+    """Return the call in the same format with other arguments."""
     if call.get("type") == _TOOL_USE:
         return ToolCall({**call, "input": arguments})
     function = {**frozen_object(call["function"], what="a function"), "arguments": compact(frozen(arguments))}
@@ -115,9 +115,9 @@ def with_arguments(call: ToolCall, arguments: Mapping[str, object]) -> ToolCall:
 
 
 def input_of(written: str) -> JsonDict:
-    """Return the input of a call as a model has written it; what is not a JSON object stands under `UNREADABLE`.
+    """Return the input of a call as a model wrote it; text that is not a JSON object is kept under `UNREADABLE`.
 
-    So nothing of it is lost. Such a call never runs, and the model is told why.
+    So the text is not lost. Such a call never runs, and the model is told why.
     """
     try:
         value = plain("the input", parsed(written or "{}"))
@@ -127,7 +127,7 @@ def input_of(written: str) -> JsonDict:
 
 
 def is_unreadable(arguments: Mapping[str, object]) -> bool:
-    """Return whether these are no arguments, but what a model has written in their place."""
+    """Return whether these arguments are text that could not be parsed, kept under `UNREADABLE`."""
     return list(arguments) == [UNREADABLE]
 
 
@@ -158,11 +158,11 @@ def _refuse_constant(name: str) -> NoReturn:
 
 Content: TypeAlias = str | tuple[JsonObject, ...]
 BLOCK_TYPES = frozenset({"text", "image", "document", "search_result"})
-"""The content blocks that the Messages API takes in the answer to a call."""
+"""The content blocks that the Messages API accepts in the result of a call."""
 
 
 def content_of(result: object) -> Content:
-    """Return what the model is given of a result: text and the API's content blocks as they are, all else as JSON."""
+    """Return a result's content for the model: text and the API's content blocks unchanged, any other value as JSON."""
     match result:
         case None:
             return ""
@@ -180,7 +180,7 @@ def json_text(value: object) -> str:
 
 
 def _are_blocks(value: list[object]) -> TypeGuard[list[JsonObject]]:
-    """Return whether the API would take them: one block that it refuses makes it refuse the whole conversation."""
+    """Return whether the API accepts all blocks: if it refuses one, it refuses the whole conversation."""
     if not value or not all(_is_block(block) for block in value):
         return False
     try:
@@ -191,7 +191,7 @@ def _are_blocks(value: list[object]) -> TypeGuard[list[JsonObject]]:
 
 
 def _is_block(value: object) -> bool:
-    """Return whether it looks like a block of content."""
+    """Return whether the value looks like a content block."""
     match value:
         case {"type": "text", "text": str(text)}:
             return bool(text)

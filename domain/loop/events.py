@@ -1,4 +1,4 @@
-"""What happens in a loop: facts about calls of tools, which sessions' logs have too, and how a talk proceeds."""
+"""The events of the agent loop: those about tool calls, which sessions record too, and those of a conversation."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from reenact.domain.plain import Encodable, Json, JsonObject
 
 
 class LoopEvent(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", omit_defaults=True):
-    """Something that happened in the loop, in its `step`, which counts from 1 (0: outside of any).
+    """An event of the loop in its `step`, which counts from 1 (0: outside of any step).
 
-    `changes` are what else has become of an `AgentState`, by field: what an executor of somebody's own has made of it.
+    `changes` are further changes of the `AgentState`, by field, made by a custom executor.
     """
 
     step: int = 0
@@ -32,7 +32,7 @@ class LoopEvent(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", omi
 class AskedCall(msgspec.Struct, frozen=True, omit_defaults=True):
     """A call that a person is asked about. `digest` is that of the exact call and of the revision of the policies.
 
-    `original` is the call as it was written down, where that is to be kept.
+    `original` is the call as it was written, if that is to be kept.
     """
 
     id: str
@@ -44,12 +44,12 @@ class AskedCall(msgspec.Struct, frozen=True, omit_defaults=True):
 
     @property
     def tool_call(self) -> ToolCall:
-        """The call as it was written down."""
+        """The call as it was written."""
         return ToolCall(self.original, id=self.id, name=self.name, arguments=self.arguments)
 
 
 class HumanApproveRequired(LoopEvent, frozen=True, kw_only=True, tag="human_approve_required"):
-    """These calls do not run before a person has approved each of them; `revision` is that of the policies."""
+    """These calls run only after a person has approved each of them; `revision` is that of the policies."""
 
     session_id: str
     calls: tuple[AskedCall, ...]
@@ -57,7 +57,7 @@ class HumanApproveRequired(LoopEvent, frozen=True, kw_only=True, tag="human_appr
 
     @property
     def pending_tool_calls(self) -> tuple[ToolCall, ...]:
-        """The calls as they were written down."""
+        """The calls as they were written."""
         return tuple(call.tool_call for call in self.calls)
 
 
@@ -68,14 +68,14 @@ class ToolPending(LoopEvent, frozen=True, kw_only=True, tag="tool_pending"):
 
 
 class Option(Fields, frozen=True, eq=False):
-    """Something to select: what people read, and what is answered."""
+    """An option to select: the label that people read, and the value of the answer."""
 
     label: str
     value: Json
 
 
 class Options(tuple[Option, ...]):
-    """What can be selected; it also equals a list of the same."""
+    """The options of a selection; it also equals a list of the same options."""
 
     __slots__ = ()
 
@@ -106,7 +106,7 @@ class HumanSelectRequired(LoopEvent, frozen=True, kw_only=True, tag="human_selec
     metadata: JsonObject | None = None
 
     def __post_init__(self) -> None:
-        """Let the options equal a list."""
+        """Convert the options so that they equal a list."""
         msgspec.structs.force_setattr(self, "options", Options(self.options))
 
 
@@ -136,7 +136,7 @@ class ToolRejected(LoopEvent, frozen=True, kw_only=True, tag="tool_rejected"):
 
 
 class HumanResponded(LoopEvent, frozen=True, kw_only=True, tag="human_responded"):
-    """A person answered what was asked."""
+    """A person answered a question."""
 
     value: Json
     id: str | None = None
@@ -144,7 +144,7 @@ class HumanResponded(LoopEvent, frozen=True, kw_only=True, tag="human_responded"
 
 
 class ToolStarted(LoopEvent, frozen=True, kw_only=True, tag="tool_started"):
-    """The call is about to run: recorded before it does. `attempt` counts from 1."""
+    """The call is about to run; this is recorded before it does. `attempt` counts from 1."""
 
     id: str
     name: str
@@ -152,11 +152,11 @@ class ToolStarted(LoopEvent, frozen=True, kw_only=True, tag="tool_started"):
 
 
 class ToolResult(LoopEvent, frozen=True, kw_only=True, tag="tool_result"):
-    """The call is answered, by the tool or by what kept it from running.
+    """The result of a call, from the tool or from whatever prevented the call from running.
 
     `result` is text, a sequence of content blocks as mappings, or any other JSON value; `cost` is None if unknown, or
-    if nothing ran (`ran` is then false). `batch` tells that the call is one of several that were made together,
-    `denied` that the policies forbade it.
+    if nothing ran (`ran` is then false). `batch` is true if the call is one of several that were made together,
+    `denied` if the policies denied it.
     """
 
     id: str
@@ -177,13 +177,13 @@ class Warning(LoopEvent, frozen=True, kw_only=True, tag="warning"):  # noqa: A00
 
 
 class LLMStart(LoopEvent, frozen=True, kw_only=True, tag="llm_start"):
-    """The model is called with this."""
+    """The model is called with this payload."""
 
     payload: Json = None
 
 
 class LLMStream(LoopEvent, frozen=True, kw_only=True, tag="llm_stream"):
-    """The model has yielded this."""
+    """The model has yielded this chunk."""
 
     chunk: JsonObject
 
@@ -191,8 +191,8 @@ class LLMStream(LoopEvent, frozen=True, kw_only=True, tag="llm_stream"):
 class LLMResult(LoopEvent, frozen=True, kw_only=True, tag="llm_result"):
     """The model has answered: `result` holds `content` and `tool_calls`.
 
-    `usage` are the token counts it reported, if it did; `cost` is None if they or the price are not known. The answer
-    is a message of the conversation if it was `appended`.
+    `usage` are the reported token counts, None if there are none; `cost` is None if they or the price are unknown. The
+    answer is a message of the conversation if it was `appended`.
     """
 
     result: JsonObject
@@ -203,13 +203,13 @@ class LLMResult(LoopEvent, frozen=True, kw_only=True, tag="llm_result"):
 
 
 class MessageAdded(LoopEvent, frozen=True, kw_only=True, tag="message_added"):
-    """Whoever runs the conversation has added a message to it."""
+    """The caller has added a message to the conversation."""
 
     message: JsonObject
 
 
 class Done(LoopEvent, frozen=True, kw_only=True, tag="done"):
-    """The conversation is done. `final_state` is the state it ends with, without its history.
+    """The conversation has ended. `final_state` is its last state, without its history.
 
     `counted` is false for a step that does not count against `max_steps`.
     """
@@ -221,10 +221,10 @@ class Done(LoopEvent, frozen=True, kw_only=True, tag="done"):
 
 
 class Failed(LoopEvent, frozen=True, kw_only=True, tag="error"):
-    """The step has failed; or, if it was `refused`, what was asked for is not possible now, and all is as it was.
+    """The step has failed; or, if `refused`, the request is not possible now, and the state is unchanged.
 
     `call_id` is the call that a person had approved and that failed. `model` or `tool` is what was used before the
-    failure, at this `usage` and `cost`.
+    failure, with this `usage` and `cost`.
     """
 
     error: ErrorInfo
@@ -237,23 +237,23 @@ class Failed(LoopEvent, frozen=True, kw_only=True, tag="error"):
 
 
 class Interrupted(LoopEvent, frozen=True, kw_only=True, tag="interrupted"):
-    """The conversation is interrupted, and goes on only with `resume`, if it `can_resume` at all."""
+    """The conversation is interrupted, and continues only with `resume`, if it `can_resume` at all."""
 
     reason: str
     can_resume: bool = True
 
 
 class Resumed(LoopEvent, frozen=True, kw_only=True, tag="resumed"):
-    """The conversation goes on where it was interrupted, after the step `resumed_from`."""
+    """The conversation continues where it was interrupted, after the step `resumed_from`."""
 
     reason: str
     resumed_from: int = 0
 
 
 class CompressionComplete(LoopEvent, frozen=True, kw_only=True, tag="compression_complete"):
-    """The `summary` stands in the place of the messages that were `replaced`, which came after the first `kept`.
+    """The `summary` replaces the messages in `replaced`, which came after the first `kept`.
 
-    `model`, `usage` and `cost` are those of the model that wrote it, if one did.
+    `model`, `usage` and `cost` are those of the model that wrote the summary, if one did.
     """
 
     summary: JsonObject | None
@@ -265,11 +265,11 @@ class CompressionComplete(LoopEvent, frozen=True, kw_only=True, tag="compression
 
 
 class StepCompleted(LoopEvent, frozen=True, kw_only=True, tag="step_completed"):
-    """The step is over, and nothing else happened in it."""
+    """The step has ended without any other event."""
 
 
 class Custom(LoopEvent, frozen=True, kw_only=True, tag="custom"):
-    """An executor of somebody's own tells something: its `data` are also attributes of the event."""
+    """An event of a custom executor: its `data` are also attributes of the event."""
 
     name: str
     data: JsonObject = {}

@@ -1,4 +1,4 @@
-"""What can go wrong in a step, and how it is told in an event."""
+"""The errors of a step, and their representation in events."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from reenact.domain.loop.values import Fields
 
 
 class NoModelError(ReenactError):
-    """A model is to be called, and neither the agent nor the configuration has one."""
+    """A model is to be called, but neither the agent nor the configuration has one."""
 
     code = "no_model"
 
@@ -16,7 +16,7 @@ class NoModelError(ReenactError):
 
 
 class ToolNotFoundError(ReenactError, LookupError):
-    """A tool was called that the agent does not have."""
+    """The agent has no tool with the name that was called."""
 
     code = "tool_not_found"
 
@@ -26,7 +26,7 @@ class ToolNotFoundError(ReenactError, LookupError):
 
 
 class ExecutorNotFoundError(ReenactError, LookupError):
-    """An instruction has a type that nobody executes; add an executor of that name to the agent."""
+    """No executor handles instructions of this type; add one of that name to the agent."""
 
     code = "executor_not_found"
 
@@ -36,7 +36,7 @@ class ExecutorNotFoundError(ReenactError, LookupError):
 
 
 class InvalidInstructionError(InvalidInputError):
-    """What a runner returned is not an instruction."""
+    """A runner returned a value that is not an instruction."""
 
     code = "invalid_instruction"
 
@@ -48,43 +48,43 @@ class InvalidToolCallError(InvalidInputError):
 
 
 class InvalidChunkError(InvalidInputError):
-    """What a model yielded is not a chunk of an answer."""
+    """A model yielded a value that is not a chunk of an answer."""
 
     code = "invalid_chunk"
 
 
 class InvalidOutcomeError(InvalidInputError):
-    """What an executor returned is not `(events, new_state)`."""
+    """An executor returned a value that is not `(events, new_state)`."""
 
     code = "invalid_outcome"
 
 
 class InvalidStateError(InvalidInputError):
-    """What was handed in as a state is none."""
+    """A value given as a state is not one."""
 
     code = "invalid_state"
 
 
 class WaitingForHumanError(ReenactError):
-    """The conversation waits for a person; it goes on with an approval, a rejection or an answer."""
+    """The conversation waits for a person; it continues after an approval, a rejection or an answer."""
 
     code = "waiting_for_human"
 
 
 class StillInterruptedError(ReenactError):
-    """The conversation is interrupted; it goes on with `resume`."""
+    """The conversation is interrupted; it continues with `resume`."""
 
     code = "interrupted"
 
 
 class NotResumableError(ReenactError):
-    """The conversation cannot be resumed: it is not interrupted, or was interrupted for good."""
+    """The conversation cannot be resumed: it is not interrupted, or was interrupted permanently."""
 
     code = "not_resumable"
 
 
 class ToolTimeoutError(ReenactError, TimeoutError):
-    """A tool took longer than it may; what it did until then is done."""
+    """A tool exceeded its timeout; the effects that it had until then remain."""
 
     code = "tool_timeout"
 
@@ -95,14 +95,14 @@ class ToolTimeoutError(ReenactError, TimeoutError):
 
 
 class ErrorInfo(Fields, frozen=True, eq=False, dict=True):
-    """What went wrong: the name of the exception's class, and its message."""
+    """An error in an event: the name of the exception's class, and its message."""
 
     type: str
     message: str
 
     @property
     def exception(self) -> BaseException | None:
-        """The exception itself, as long as the process lives that it was raised in; it is not stored."""
+        """The exception itself, available only in the process in which it was raised; it is not stored."""
         found = vars(self).get("exception")
         return found if isinstance(found, BaseException) else None
 
@@ -111,11 +111,11 @@ class ErrorInfo(Fields, frozen=True, eq=False, dict=True):
 
 
 def info_of(error: BaseException) -> ErrorInfo:
-    """Return what is told of an exception, also of one that cannot speak for itself."""
+    """Return the recorded form of an exception, also of one whose `__str__` fails."""
     try:
         message = str(error)
         message.encode()
-    except Exception:  # noqa: BLE001 - an exception may be anybody's, and so may its text
+    except Exception:  # noqa: BLE001 - a user's exception may raise anything in __str__
         message = ""
     info = ErrorInfo(type(error).__name__, message or type(error).__name__)
     vars(info)["exception"] = error

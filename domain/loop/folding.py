@@ -1,6 +1,6 @@
-"""What each event makes of a state, and what custom executors return made into events.
+"""Applies events to a state, and converts what custom executors return into events.
 
-Whoever folds the history of a conversation gets the state that it ended with.
+Folding the history of a conversation gives its final state.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ from reenact.domain.tools import is_amount
 
 
 class _Draft(TypedDict):
-    """The fields of a state while events happen to it, those that events change."""
+    """The fields of a state that events change, while they are applied."""
 
     session_id: str
     status: Status
@@ -99,18 +99,18 @@ class _Draft(TypedDict):
 
 
 def fold(events: Iterable[LoopEvent], initial: AgentState) -> AgentState:
-    """Return the state that the conversation is in once all the events have happened to the initial one."""
+    """Return the state that results from applying all the events to the initial one."""
     happened = list(events)
     return recorded(after(initial, happened), initial, happened)
 
 
 def evolve(state: AgentState, event: LoopEvent) -> AgentState:
-    """Return the state as it is once the event has happened."""
+    """Return the state after the event."""
     return fold((event,), state)
 
 
 def after(state: AgentState, events: Iterable[LoopEvent]) -> AgentState:
-    """Return the state as it is once the events have happened, with the history that it had before."""
+    """Return the state after the events, with its previous history."""
     draft = made(_Draft, **vars(state))
     for event in events:
         _apply(draft, event)
@@ -118,7 +118,7 @@ def after(state: AgentState, events: Iterable[LoopEvent]) -> AgentState:
 
 
 def recorded(state: AgentState, before: AgentState, events: Sequence[LoopEvent]) -> AgentState:
-    """Return the state with the history of the one before, and the events added to it."""
+    """Return the state with the history of the one before, and the events appended to it."""
     return state.replace(events=before.events.plus(events))
 
 
@@ -173,7 +173,7 @@ def _happen(draft: _Draft, event: LoopEvent) -> None:
         case Warning():
             draft["warned"] = True
         case _:
-            pass  # what the model is asked, its chunks, and what others tell change nothing by themselves
+            pass  # the payload for the model, its chunks, and custom events change nothing by themselves
 
 
 def _answered(draft: _Draft, event: LLMResult) -> None:
@@ -220,7 +220,7 @@ def _asked(draft: _Draft, event: HumanApproveRequired) -> None:
 
 def _questioned(draft: _Draft, event: HumanPromptRequired | HumanSelectRequired) -> None:
     if draft["status"] == "done":
-        return  # in the step that ends a conversation, nobody is asked any more
+        return  # the step that ends a conversation asks no one
     if isinstance(event, HumanPromptRequired):
         draft["pending_prompt"] = PendingPrompt(event.prompt, event.metadata)
     else:
@@ -254,7 +254,7 @@ def _failed(draft: _Draft, event: Failed) -> None:
 
 
 def _decided(draft: _Draft, call_id: str, *, approved: bool) -> None:
-    """Remember that a call is decided, and, if it was waited for and approved, what exactly was."""
+    """Record that a call is decided, and its digest if it was waiting and was approved."""
     call = draft["round"].call(call_id)
     if call is not None and call.stage == "answered":
         return
@@ -284,11 +284,11 @@ def _spend_on_tool(draft: _Draft, name: str, cost: float | None) -> None:
 
 
 KNOWN = frozenset(str(kind.__struct_config__.tag) for kind in get_args(AgentEvent)) - {"custom"}
-"""The types of the events that have a meaning here."""
+"""The types of the events that have a meaning in the loop; all others are custom."""
 
 
 def stamped(event: LoopEvent, step: int, now: datetime) -> LoopEvent:
-    """Return the event as it stands in a history: in its step, at its time, and such that it cannot be changed."""
+    """Return the event as it is recorded: with its step and time, and immutable."""
     told = sealed(event)
     return msgspec.structs.replace(told, step=step, timestamp=told.timestamp or now)
 
@@ -296,13 +296,13 @@ def stamped(event: LoopEvent, step: int, now: datetime) -> LoopEvent:
 def adopted(
     before: AgentState, returned: object, step: int, now: datetime, *, shown: AgentState | None = None
 ) -> list[LoopEvent]:
-    """Return what has happened, by what an executor returned: `(events, new_state)`, or these and the next context.
+    """Return the events for what an executor returned: `(events, new_state)`, or these and the next context.
 
-    What the new state has and the events do not tell is told by the last event's `changes`. To return the state that
-    it was `shown`, or None for it, is to let the events tell everything.
+    Differences of the new state that the events do not cause are recorded in the last event's `changes`. An executor
+    that returns the state it was `shown`, or None, leaves all changes to the events.
 
     Raises:
-        InvalidOutcomeError: it is something else, or holds what cannot be recorded.
+        InvalidOutcomeError: the value has another form, or holds values that cannot be recorded.
     """
     try:
         told, new_state, context = _parts(returned)
@@ -321,14 +321,14 @@ def adopted(
 
 
 def context_given(value: object) -> AgentContext:
-    """Return the context that a mapping with a `phase` stands for, or raise `InvalidInputError`."""
+    """Return the context, which may be given as a mapping with a `phase`, or raise `InvalidInputError`."""
     if isinstance(value, AgentContext):
         return value
     return converted(frozen_object(value, what="a context"), AgentContext, "this is not a context")
 
 
 def with_final_state(events: list[LoopEvent], state: AgentState) -> list[LoopEvent]:
-    """Return the events, with the state that the conversation ends with in the one that ends it."""
+    """Return the events, with the final state of the conversation in the one that ends it."""
     final = state.snapshot()
     return [
         msgspec.structs.replace(event, final_state=final)
@@ -367,13 +367,13 @@ def _event(value: object, state: AgentState) -> LoopEvent:
         try:
             return event_from({"session_id": state.session_id, **told})
         except InvalidInputError:
-            pass  # it bears a name that has a meaning here, but tells something else
+            pass  # it has the type of a known event, but other fields
     data = {name: each for name, each in told.items() if name not in ("type", "step", "timestamp")}
     return Custom(name=kind, data=frozen_object(data, what=f"event {kind!r}"))
 
 
 def _checked(event: LoopEvent) -> LoopEvent:
-    """Return the event, or raise `InvalidInputError` if its fields hold what they cannot, or it costs no amount."""
+    """Return the event, or raise `InvalidInputError` if a field has an invalid value or the cost is not an amount."""
     event_from(built_in(event))
     cost = None if isinstance(event, Custom) else getattr(event, "cost", None)
     if cost is not None and not is_amount(cost):

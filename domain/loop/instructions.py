@@ -1,4 +1,4 @@
-"""What a runner can ask for, as typed values or as mappings under the document's names or ours."""
+"""The instructions of a runner, as typed values or as mappings with the names of the specification or ours."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class _Instruction(Fields, frozen=True, eq=False):
     type: ClassVar[str]
 
     def __post_init__(self) -> None:
-        """Take what people write for what it stands for, or raise `InvalidInputError`."""
+        """Convert the fields from the forms that users may give, or raise `InvalidInputError`."""
         for name in self.__struct_fields__:
             msgspec.structs.force_setattr(self, name, _made(self.type, name, getattr(self, name)))
 
@@ -37,7 +37,7 @@ class _Instruction(Fields, frozen=True, eq=False):
 
 
 class CallLLM(_Instruction, frozen=True, eq=False):
-    """Call the model with the payload, which is handed to it as it is."""
+    """Call the model with the payload, which is passed on unchanged."""
 
     type: ClassVar[str] = "call_llm"
     payload: Encodable = None
@@ -58,7 +58,7 @@ class CallToolsBatch(_Instruction, frozen=True, eq=False):
 
 
 class RequestHumanApprove(_Instruction, frozen=True, eq=False):
-    """Ask a person whether these calls may run; at least one."""
+    """Ask a person whether these calls, at least one, may run."""
 
     type: ClassVar[str] = "request_human_approve"
     pending_tool_calls: Sequence[ToolCall]
@@ -91,7 +91,7 @@ class Finish(_Instruction, frozen=True, eq=False):
 
 
 class CompressContext(_Instruction, frozen=True, eq=False):
-    """Put a summary in the place of all but the last `keep` messages; system messages at the start stay.
+    """Replace all but the last `keep` messages by a summary; system messages at the start stay.
 
     Without a `summary` the model is asked for one, with `prompt` as the last message.
     """
@@ -116,7 +116,7 @@ Instruction: TypeAlias = (
 KINDS: Final[Mapping[str, type[Instruction]]] = {kind.type: kind for kind in get_args(Instruction)}
 """The built-in instructions by their types."""
 ASKING = frozenset({"request_human_approve", "request_human_prompt", "request_human_select"})
-"""The instructions that ask a person, and so cost nothing."""
+"""The instructions that ask a person, and therefore cost nothing."""
 _ALIASES = {
     "tool_calling": "tool_call",
     "tools_calling": "tool_calls",
@@ -125,7 +125,7 @@ _ALIASES = {
 
 
 def instructions_of(returned: object) -> tuple[object, ...]:
-    """Return the instructions that a runner has returned: one, or several in order."""
+    """Return the instructions that a runner returned, one or several, in order."""
     return tuple(returned) if is_list(returned) else (returned,)
 
 
@@ -140,7 +140,7 @@ def type_of(instruction: object) -> str:
 
 
 def instruction_of(value: object) -> Instruction:
-    """Return the built-in instruction that the value asks for, or raise `InvalidInstructionError`."""
+    """Return the built-in instruction that the value describes, or raise `InvalidInstructionError`."""
     kind = KINDS[type_of(value)]
     if isinstance(value, Instruction):
         return value
@@ -155,7 +155,7 @@ def instruction_of(value: object) -> Instruction:
 
 
 def snake(name: str) -> str:
-    """Return a name of the document's as it is written here: `pendingToolsCalling` is `pending_tools_calling`."""
+    """Return a name in camel case as the name in snake case: `pendingToolsCalling` is `pending_tools_calling`."""
     return re.sub(r"(?<=[a-z0-9])[A-Z]", lambda found: f"_{found[0]}", name).lower()
 
 
@@ -164,7 +164,7 @@ def _ours(name: str) -> str:
 
 
 def _made(kind: str, name: str, told: object) -> object:
-    """Return the value of a field that is meant by what people write, or raise `InvalidInputError`."""
+    """Return the field's value converted from the forms that users may give, or raise `InvalidInputError`."""
     several = told if is_list(told) else ()
     match name:
         case "tool_call":

@@ -1,4 +1,4 @@
-"""What was used and what it cost, per model and per tool; what has no price counts as unknown, not as 0."""
+"""Usage and cost per model and per tool; uses without a price are counted as unknown, not as free."""
 
 from __future__ import annotations
 
@@ -15,24 +15,25 @@ from reenact.domain.tools import is_amount
 
 MILLION = 1_000_000
 MOST_TOKENS = 1 << 40
-"""No answer has so many; what claims to is not counted, so that sums stay far from what a log can hold."""
+"""The limit of a token count; a larger one is ignored, so that sums stay far below what a log can hold."""
 MOST_COST = 1e300
-"""No sum of costs, and no limit of one, is higher."""
+"""The greatest sum of costs, and the greatest cost limit."""
 REQUEST = "request"
-"""The type of an entry of `iterations` in a usage that is a request; one of type `message` is the API's own."""
+"""The type of an entry in a usage's `iterations` that is a request; entries of type `message` are the API's own."""
 SMALLEST = 1e-9
-"""Amounts that differ by no more than this are the same."""
+"""Amounts that differ by no more than this count as equal."""
 _DATED = re.compile(r"[-@]\d{8}$")
 OnExceeded: TypeAlias = Literal["stop", "interrupt", "warn"]
 
 
 class Price(msgspec.Struct, metaclass=Spelled, frozen=True):
-    """What a model's tokens cost, per million of them, in the currency of all prices.
+    """The prices of a model's tokens, per million of them, in the currency of all prices.
 
-    `cache_write` and `cache_read` default to what the Messages API charges: 1.25 and 0.1 of an input token.
+    `cache_write` and `cache_read` default to what the Messages API charges: 1.25 and 0.1 times the price of an input
+    token.
 
     Raises:
-        ConfigurationError: one of them is not an amount of 0 or more.
+        ConfigurationError: a price is not an amount of 0 or more.
     """
 
     input: float
@@ -41,7 +42,7 @@ class Price(msgspec.Struct, metaclass=Spelled, frozen=True):
     cache_read: float | None = None
 
     def __post_init__(self) -> None:
-        """Refuse what would switch cost limits off."""
+        """Raise `ConfigurationError` for a value that would make cost limits ineffective."""
         for name in self.__struct_fields__:
             amount: object = getattr(self, name)
             if not is_amount(amount) and (amount is not None or name in {"input", "output"}):
@@ -66,7 +67,7 @@ def prices_of(prices: object) -> Mapping[str, Price]:
 
 
 class CostLimit(msgspec.Struct, metaclass=Spelled, frozen=True):
-    """How much may be spent, in the currency of the prices, and what happens beyond that (not at it)."""
+    """The maximal cost, in the currency of the prices, and the reaction when it is exceeded (not when reached)."""
 
     max_total: float
     on_exceeded: OnExceeded = "stop"
@@ -81,14 +82,14 @@ class CostLimit(msgspec.Struct, metaclass=Spelled, frozen=True):
             )
 
     def is_exceeded(self, cost: float) -> bool:
-        """Return whether more was spent than may be; what sums of fractions are wrong by is not more."""
+        """Return whether the cost exceeds the limit by more than rounding errors of sums."""
         return cost - self.max_total > SMALLEST
 
 
 class Spent(msgspec.Struct, frozen=True):
-    """What one model or tool was used for: how often, the sums of its token counts, its cost.
+    """The use of one model or tool: how often, the sums of its token counts, and its cost.
 
-    `unpriced` counts the uses whose cost is not known; `cost` is that of the others.
+    `unpriced` counts the uses whose cost is unknown; `cost` is that of the others.
     """
 
     calls: int = 0
@@ -97,7 +98,7 @@ class Spent(msgspec.Struct, frozen=True):
     unpriced: int = 0
 
     def plus(self, usage: Mapping[str, object], cost: float | None) -> Spent:
-        """Return this and one more use."""
+        """Return the sums with one more use."""
         return Spent(
             self.calls + 1,
             sum_of(self.usage, usage),
@@ -107,7 +108,7 @@ class Spent(msgspec.Struct, frozen=True):
 
 
 class Ledger(msgspec.Struct, frozen=True):
-    """What was used, by the names of models and of tools; and by `children` together, as far as that is settled."""
+    """The use of each model and tool by name, and of all `children` together, as far as that is settled."""
 
     models: dict[str, Spent] = {}
     tools: dict[str, Spent] = {}
@@ -115,7 +116,7 @@ class Ledger(msgspec.Struct, frozen=True):
 
     @property
     def cost(self) -> float:
-        """The sum of all costs that are known."""
+        """The sum of all known costs."""
         return sum(spent.cost for spent in (*self.models.values(), *self.tools.values(), self.children))
 
     @property
@@ -137,7 +138,7 @@ class Ledger(msgspec.Struct, frozen=True):
         return Ledger(self.models, tools, self.children)
 
     def with_child(self, steps: int, usage: Mapping[str, object], cost: float | None) -> Ledger:
-        """Return the ledger with what a child has used since it was settled last; `steps` are answers of models."""
+        """Return the ledger with a child's use since its last settlement; `steps` are answers of models."""
         before = self.children
         unpriced = before.unpriced + (steps if cost is None else 0)
         spent = Spent(before.calls + steps, sum_of(before.usage, usage), before.cost + (cost or 0.0), unpriced)
@@ -145,7 +146,7 @@ class Ledger(msgspec.Struct, frozen=True):
 
 
 def cost_of(usage: Mapping[str, object], price: Price | None) -> float | None:
-    """Return what an answer cost, or None if there is no price or nothing is known of what was used."""
+    """Return the cost of an answer, or None if there is no price or its usage is unknown."""
     if price is None or not usage:
         return None
     cache_write = 1.25 * price.input if price.cache_write is None else price.cache_write
@@ -160,7 +161,7 @@ def cost_of(usage: Mapping[str, object], price: Price | None) -> float | None:
 
 
 def price_of(prices: Mapping[str, Price], model: str | None) -> Price | None:
-    """Return the price of the model, which may answer under its name with a date: `NAME-20250929`."""
+    """Return the price of the model, which may report its name with a date: `NAME-20250929`."""
     known = prices.get(model or "")
     if known is None and model is not None and _DATED.search(model):
         return prices.get(_DATED.sub("", model))
@@ -168,11 +169,11 @@ def price_of(prices: Mapping[str, Price], model: str | None) -> Price | None:
 
 
 def context_after(usage: Mapping[str, object], *, server_calls: int, before: int) -> int:
-    """Return how many tokens the conversation has after an answer, or `before`, as many as it had, if nothing says it.
+    """Return the number of tokens in the conversation after an answer; `before`, the previous number, if it is unknown.
 
-    The last of the `iterations` in the usage says so. Without these, the usage of an answer for which the API ran tools
-    is the sum of up to `server_calls` + 1 requests, each longer than the one before: their mean is not too much.
-    (platform.claude.com: "Compaction", "Server tools".)
+    The last of the `iterations` in the usage has it. Without these, the usage of an answer for which the API ran tools
+    is the sum of up to `server_calls` + 1 requests, each longer than the one before: their mean does not exceed the
+    number. (platform.claude.com: "Compaction", "Server tools".)
     """
     messages = [one for one in iterations_of(usage) if one.get("type") in {"message", REQUEST}]
     last = messages[-1] if messages else {**usage, "type": REQUEST}
@@ -182,20 +183,20 @@ def context_after(usage: Mapping[str, object], *, server_calls: int, before: int
 
 
 def iterations_of(usage: Mapping[str, object]) -> list[Mapping[str, object]]:
-    """Return what was used for each of the requests that an answer took, as far as its usage says that."""
+    """Return the usage of each request that an answer took, as far as the answer's usage has them."""
     iterations = usage.get("iterations")
     mappings = [one for one in iterations if is_mapping(one)] if is_sequence(iterations) else []
     return [{str(name): value for name, value in one.items()} for one in mappings]
 
 
 def tokens_in_context(usage: Mapping[str, object]) -> int:
-    """Return how many tokens of all kinds were used; that is the length of the conversation after one request."""
+    """Return the sum of all token counts; after one request, that is the length of the conversation."""
     asked = _count(usage, "input_tokens") + _count(usage, "output_tokens")
     return asked + _count(usage, "cache_creation_input_tokens") + _count(usage, "cache_read_input_tokens")
 
 
 def sum_of(usage: Mapping[str, object], more: Mapping[str, object]) -> dict[str, int]:
-    """Return the sums of the token counts; what is not a count is left out."""
+    """Return the sums of the token counts; values that are not counts are left out."""
     total = {name: _count(usage, name) for name in usage if _count(usage, name)}
     for name in more:
         count = _count(more, name)

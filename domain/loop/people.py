@@ -1,4 +1,4 @@
-"""What people and runners ask of a conversation: approvals, answers, interruptions, and calls to be made."""
+"""Inputs of people and runners to a conversation: approvals, answers, interruptions, and requested calls."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ from reenact.domain.loop.values import Frozen, frozen, is_mapping
 
 @dataclass(frozen=True)
 class Approval:
-    """A call that a person has approved: what is recorded of that, and the call to run, unless it is denied."""
+    """The approval of a call by a person: the events to record, and the call to run, None if it is denied."""
 
     events: tuple[LoopEvent, ...]
     call: ToolCall | None
@@ -48,7 +48,7 @@ def approval(state: AgentState, call: ToolCall, rules: Rules) -> Approval:
     """Return what follows from a person's approval of the call.
 
     Raises:
-        ReenactError: the state is interrupted, waits for something else, or the call is not the one that is pending.
+        ReenactError: the state is interrupted or waits for something else, or the call is not the pending one.
     """
     _not_interrupted(state)
     if state.pending_prompt or state.pending_select:
@@ -73,7 +73,7 @@ def approval(state: AgentState, call: ToolCall, rules: Rules) -> Approval:
 
 
 def rejection(state: AgentState, call_id: str, reason: str, *, resume: bool) -> tuple[LoopEvent, ...]:
-    """Return what follows from a person's rejection of a pending call.
+    """Return the events that follow from a person's rejection of a pending call.
 
     Raises:
         ReenactError: the state is interrupted, or no such call is pending.
@@ -84,10 +84,10 @@ def rejection(state: AgentState, call_id: str, reason: str, *, resume: bool) -> 
 
 
 def response(state: AgentState, value: object) -> tuple[LoopEvent, ...]:
-    """Return what follows from a person's answer to the question that waits for one.
+    """Return the events that follow from a person's answer to the pending question.
 
     Raises:
-        ReenactError: the state is interrupted, no question waits, or it does not take this answer.
+        ReenactError: the state is interrupted, no question is pending, or the answer does not fit it.
     """
     _not_interrupted(state)
     asked = state.pending_prompt or state.pending_select
@@ -97,16 +97,16 @@ def response(state: AgentState, value: object) -> tuple[LoopEvent, ...]:
 
 
 def interruption(state: AgentState, reason: str, *, can_resume: bool) -> tuple[LoopEvent, ...]:
-    """Return what follows when the conversation is interrupted: nothing, if it is done."""
+    """Return the events of an interruption of the conversation; none if it has ended."""
     told = check_reason(reason)
     return () if state.status == "done" else (Interrupted(reason=told, can_resume=bool(can_resume)),)
 
 
 def resumption(state: AgentState, reason: str) -> tuple[LoopEvent, ...]:
-    """Return what follows when the conversation is resumed.
+    """Return the events of a resumption of the conversation.
 
     Raises:
-        NotResumableError: it is not interrupted, or was interrupted for good.
+        NotResumableError: it is not interrupted, or was interrupted permanently.
     """
     if state.status != "interrupted":
         raise NotResumableError(f"only an interrupted conversation can be resumed; this one is {state.status}")
@@ -116,14 +116,14 @@ def resumption(state: AgentState, reason: str) -> tuple[LoopEvent, ...]:
 
 
 def check_reason(reason: object) -> str:
-    """Return the reason that somebody gives, or raise `InvalidInputError` if it is not text."""
+    """Return the given reason, or raise `InvalidInputError` if it is not text."""
     if not isinstance(reason, str):
         raise InvalidInputError(f"a reason is text, not {reason!r}")
     return str(frozen(reason, what="a reason"))
 
 
 def check_free(state: AgentState) -> None:
-    """Raise a `ReenactError` if the next step is not the runner's, but a person's."""
+    """Raise a `ReenactError` if the conversation is interrupted or waits for a person, so that no step may run."""
     _not_interrupted(state)
     if state.status == "waiting_for_human_input":
         raise WaitingForHumanError(
@@ -133,7 +133,7 @@ def check_free(state: AgentState) -> None:
 
 @dataclass(frozen=True)
 class Consult:
-    """The runner is asked, with this context, after these events."""
+    """The runner is to be asked, with this context, after these events."""
 
     context: AgentContext
     events: tuple[LoopEvent, ...] = ()
@@ -143,10 +143,10 @@ Meaning: TypeAlias = Approval | Consult
 
 
 def meaning_of(state: AgentState, given: object, rules: Rules) -> Meaning:
-    """Return what is meant: nothing given, a call, a context, a message, or a text from the user.
+    """Return the meaning of a step's input: nothing, a call, a context, a message, or a text from the user.
 
     Raises:
-        ReenactError: it means nothing, or is not possible now.
+        ReenactError: the input has no meaning, or is not possible now.
     """
     if looks_like_a_call(given):
         return approval(state, call_of(given), rules)
@@ -168,9 +168,9 @@ def meaning_of(state: AgentState, given: object, rules: Rules) -> Meaning:
 def plan(
     state: AgentState, calls: Sequence[ToolCall], rules: Rules, *, ask_always: bool = False
 ) -> tuple[tuple[LoopEvent, ...], tuple[ToolCall, ...]]:
-    """Return the answers to calls that are denied with what people are asked about the others, and the calls to run.
+    """Return the results of denied calls with the questions to people about others, and the calls to run.
 
-    With `ask_always`, people are asked about all that are not denied.
+    With `ask_always`, people are asked about all calls that are not denied.
     """
     wanted = Round(tuple(Call(call.id, call.name, call.input) for call in calls))
     events = rounds.judged(
@@ -189,7 +189,7 @@ def in_order(calls: Sequence[ToolCall], results: Sequence[ToolResult]) -> tuple[
 
 
 def _denied_by_now(round_: Round, call_id: str, rules: Rules) -> tuple[LoopEvent, ...]:
-    """Return the answer to a pending call that other policies than those it was asked under deny."""
+    """Return the result of a pending call that changed policies now deny; empty if they do not."""
     call = round_.call(call_id)
     if call is None or round_.revision == rules.policies.revision:
         return ()

@@ -1,4 +1,4 @@
-"""A round: the calls that one answer of the model asks for, and what has become of each; a fold over events, like all.
+"""A round: the calls that one answer of the model requests, and the state of each; a fold over events.
 
 A call is `ready` to run, `waiting` for a person, `running`, or `answered`. When all are answered, the results go back
 to the model, in the order of the calls.
@@ -39,7 +39,7 @@ Stage: TypeAlias = Literal["ready", "waiting", "running", "answered"]
 Kind: TypeAlias = Literal["approval", "prompt", "select"]
 CallKind: TypeAlias = Literal[Kind, "child"]
 _MANY = 16
-"""Calls of a round among which one is found by an index, and not by looking at each."""
+"""The number of calls above which a call is found by an index instead of a linear search."""
 _UNREADABLE = "its arguments cannot be read as a JSON object; call it again, with valid JSON"
 RoundEvent: TypeAlias = (
     HumanApproveRequired
@@ -56,10 +56,10 @@ RoundEvent: TypeAlias = (
 
 
 class Call(msgspec.Struct, frozen=True):
-    """A call that the model asks for.
+    """A call that the model requests.
 
-    `digest` is what an approval is bound to, or what was approved; `question` is what a person is asked. One of kind
-    `child` is a child session: it waits while that waits for a person.
+    `digest` is the one that an approval must match, or that was approved; `question` is the question to a person. A
+    call of kind `child` is a child session: it waits while its child waits for a person.
     """
 
     id: str
@@ -76,18 +76,18 @@ class Call(msgspec.Struct, frozen=True):
 
 
 class Round(msgspec.Struct, frozen=True, dict=True):
-    """The calls of one answer, in its order. `revision` is that of the policies under which people were asked."""
+    """The calls of one answer, in order. `revision` is that of the policies under which people were asked."""
 
     calls: tuple[Call, ...] = ()
     revision: str = ""
 
     def call(self, id: str) -> Call | None:  # noqa: A002 - the word users know it by
-        """Return the call of that id, or None."""
+        """Return the call with that id, or None."""
         place = self.place(id)
         return None if place is None else self.calls[place]
 
     def place(self, id: str) -> int | None:  # noqa: A002 - as above
-        """Return where the call of that id is among the calls, or None."""
+        """Return the index of the call with that id, or None."""
         if len(self.calls) > _MANY:
             return self.places.get(id)
         for place, call in enumerate(self.calls):
@@ -97,7 +97,7 @@ class Round(msgspec.Struct, frozen=True, dict=True):
 
     @cached_property
     def places(self) -> Mapping[str, int]:
-        """Where each call is, by its id."""
+        """The index of each call, by its id."""
         return {call.id: place for place, call in enumerate(self.calls)}
 
     def at(self, stage: Stage) -> tuple[Call, ...]:
@@ -115,7 +115,7 @@ class Round(msgspec.Struct, frozen=True, dict=True):
         return all(call.stage == "answered" for call in self.calls)
 
     def results(self) -> tuple[ToolResultBlock, ...]:
-        """Return the answers, in the order of the calls."""
+        """Return the results, in the order of the calls."""
         return tuple(
             ToolResultBlock(call.id, content_of(call.result), call.is_error)
             for call in self.calls
@@ -123,17 +123,17 @@ class Round(msgspec.Struct, frozen=True, dict=True):
         )
 
     def digest(self) -> str:
-        """Return what is the same whenever the same calls are asked for."""
+        """Return a digest that is equal whenever the same calls are requested."""
         return call_digest("", {"calls": [[call.name, call.arguments] for call in self.calls]})
 
     def outcome(self) -> str:
-        """Return what is the same whenever the same calls are asked for and have the same results."""
+        """Return a digest that is equal whenever the same calls are requested and have the same results."""
         told = [[call.name, call.arguments, content_of(call.result), call.is_error] for call in self.calls]
         return call_digest("", {"outcome": told})
 
 
 def evolve(round_: Round, event: RoundEvent) -> Round:
-    """Return the round as it is once the event has happened."""
+    """Return the round after the event."""
     match event:
         case ToolStarted():
             return _with(round_, event.id, stage="running", attempts=event.attempt)
@@ -153,7 +153,7 @@ def evolve(round_: Round, event: RoundEvent) -> Round:
         case ToolEdited():
             return _with(round_, event.id, arguments=event.edited)
         case ToolRejected() | HumanResponded():
-            return round_  # the answer to the call follows
+            return round_  # the result of the call follows as an event of its own
         case _:
             assert_never(event)
 
@@ -167,13 +167,13 @@ def judged(
     questions: str | None = ASK_USER,
     ask_always: bool = False,
 ) -> tuple[RoundEvent, ...]:
-    """Return what becomes of the calls that are ready: which are denied, which a person is asked about.
+    """Return the events that judge the calls that are ready: which are denied, and which a person is asked about.
 
-    One whose arguments cannot be read is answered with that. The policies say what becomes of the others.
+    A call whose arguments cannot be parsed gets an error as its result. The policies decide about the others.
 
     `asked` are the digests of the calls that a person has approved in this session. `questions` names the tool whose
-    calls are questions, put to a person as they are unless they are denied. With `ask_always`, a person is asked about
-    all that is not denied.
+    calls are questions, which a person is asked unless they are denied. With `ask_always`, a person is asked about all
+    calls that are not denied.
     """
     denied: list[RoundEvent] = []
     put: list[HumanPromptRequired | HumanSelectRequired] = []
@@ -204,10 +204,10 @@ def judged(
 def judged_anew(
     round_: Round, rules: Rules, *, session_id: str, also: Sequence[AskedCall] = ()
 ) -> tuple[RoundEvent, ...]:
-    """Return what other policies say of the calls that wait for approval: denied, or asked about once more.
+    """Return the events that judge the calls waiting for approval under changed policies: denied, or asked about again.
 
-    What they would let run is asked about all the same, since somebody has been told that it waits. Calls that `also`
-    are to be approved are asked about with them.
+    A call that these policies would let run is asked about all the same, since a person has been told that it waits.
+    The calls in `also` are asked about together with them.
     """
     denied: list[RoundEvent] = []
     to_approve = [*also]
@@ -224,12 +224,12 @@ def judged_anew(
 def resumed(
     round_: Round, rules: Rules, asked: Collection[str], idempotent: Collection[str], *, session_id: str
 ) -> tuple[RoundEvent, ...]:
-    """Return what becomes of the calls after the process has ended under them.
+    """Return the events that decide about the calls after the process has ended during the round.
 
-    Calls of `idempotent` tools that were running run again, unless policies that have changed since deny it or want a
-    person to approve it; of all others that were running it is not known whether they took effect, but for those that
-    are child sessions, which go on. Calls that wait for approval are asked about once more if the policies have
-    changed.
+    Running calls of `idempotent` tools run again, unless policies that have changed since deny them or require
+    approval. All other running calls get an error that says it is unknown whether they took effect, except child
+    sessions, which continue. If the policies have changed, people are asked again about the calls that wait for
+    approval.
     """
     ended = "the process ended while it ran"
     lost: list[RoundEvent] = []
@@ -237,10 +237,10 @@ def resumed(
     to_approve: list[AskedCall] = []
     for call in round_.at("running"):
         if call.kind == "child":
-            continue  # it goes on by itself
+            continue  # the child session continues by itself
         is_same = call.digest == call_digest(call.name, call.arguments, rules.policies.revision)
         verdict = Verdict("run") if is_same else rules.verdict(call.name, call.arguments, asked)
-        if call.name not in idempotent or is_marked(call.arguments):  # what was taken out of it cannot be run again
+        if call.name not in idempotent or is_marked(call.arguments):  # a redacted call cannot be run again
             lost.append(_given_up(call, ended))
         elif verdict.decision == "deny":
             lost.append(_given_up(call, f"{ended}, and it was not run again: {verdict.reason}"))
@@ -262,10 +262,10 @@ def approved(
     digest: str | None = None,
     by: str | None = None,
 ) -> tuple[RoundEvent, ...]:
-    """Return what follows when a person approves the call, with other arguments if some are given.
+    """Return the events of a person's approval of the call, with other arguments if some are given.
 
-    An edited call passes the policies again: what they deny is answered with an error. What they would ask about has
-    just been answered.
+    An edited call is judged by the policies again: if they deny it, it gets an error as its result; if they would ask a
+    person, this approval counts.
 
     Raises:
         CallNotPendingError: no such call waits for approval.
@@ -280,7 +280,7 @@ def approved(
         raise StaleApprovalError(call_id, "its arguments are not those that it was asked for with: they were redacted")
     edited = call.arguments if arguments is None else dict(arguments)
     events: list[RoundEvent] = []
-    if arguments is not None and call_digest("", edited) != call_digest("", call.arguments):  # true is not 1
+    if arguments is not None and call_digest("", edited) != call_digest("", call.arguments):  # not `!=`: true is not 1
         events.append(ToolEdited(id=call_id, original=call.arguments, edited=edited, by=by))
         verdict = rules.verdict(call.name, edited)
         if verdict.decision == "deny":
@@ -290,7 +290,7 @@ def approved(
 
 
 def rejected(round_: Round, call_id: str, reason: str, *, by: str | None = None) -> tuple[RoundEvent, ...]:
-    """Return what follows when a person rejects the call, or does not want to answer the question.
+    """Return the events of a person's rejection of the call or refusal to answer its question.
 
     Raises:
         CallNotPendingError: no such call waits for a person.
@@ -301,14 +301,14 @@ def rejected(round_: Round, call_id: str, reason: str, *, by: str | None = None)
 
 
 def responded(round_: Round, call_id: str, value: object, *, by: str | None = None) -> tuple[RoundEvent, ...]:
-    """Return what follows when a person answers the question that the call asks.
+    """Return the events of a person's answer to the question that the call asks.
 
     Raises:
         CallNotPendingError: no such call asks a question.
-        InvalidAnswerError: the question does not take this answer.
+        InvalidAnswerError: the answer does not fit the question.
     """
     call = _pending(round_, call_id, "answer")
-    assert call.question is not None  # what waits for an answer has asked for one
+    assert call.question is not None  # a call that waits for an answer has a question
     answer = chosen(call.question, value)
     return (
         HumanResponded(id=call_id, value=answer, by=by),
@@ -317,7 +317,7 @@ def responded(round_: Round, call_id: str, value: object, *, by: str | None = No
 
 
 def with_child(round_: Round, call_id: str, *, waits: bool = False) -> Round:
-    """Return the round in which the call is a child session, which may wait for a person."""
+    """Return the round with the call marked as a child session, which may wait for a person."""
     call = round_.call(call_id)
     if call is None or call.stage == "answered":
         return round_
@@ -326,17 +326,17 @@ def with_child(round_: Round, call_id: str, *, waits: bool = False) -> Round:
 
 
 def started(round_: Round) -> tuple[ToolStarted, ...]:
-    """Return the start of every call that is ready."""
+    """Return the start event of every call that is ready."""
     return tuple(map(start_of, round_.at("ready")))
 
 
 def given_up(round_: Round, why: str, *, stages: Collection[Stage]) -> tuple[ToolResult, ...]:
-    """Return an error as the answer to every call at one of the stages; it says if the call may have taken effect."""
+    """Return an error result for every call at one of the stages; it says whether the call may have taken effect."""
     return tuple(_given_up(call, why) for call in round_.calls if call.stage in stages)
 
 
 def under(round_: Round, policies: Policies) -> Round:
-    """Return the round as if people had been asked under these policies."""
+    """Return the round with the digests and the revision of these policies, as if people had been asked under them."""
     calls = (
         call
         if _has_changed(round_, call)
@@ -347,14 +347,14 @@ def under(round_: Round, policies: Policies) -> Round:
 
 
 def fold(round_: Round, events: Iterable[RoundEvent]) -> Round:
-    """Return the round as it is once all of the events have happened."""
+    """Return the round after all of the events."""
     for event in events:
         round_ = evolve(round_, event)
     return round_
 
 
 def _has_changed(round_: Round, call: Call) -> bool:
-    """Return whether it is another call than the one that people were asked about, as after a redaction."""
+    """Return whether the call differs from the one that people were asked about, as after a redaction."""
     return call.digest not in ("", call_digest(call.name, call.arguments, round_.revision))
 
 
@@ -375,12 +375,12 @@ def _pending_for(ids: Iterable[str]) -> Iterator[ToolPending]:
 
 
 def start_of(call: Call) -> ToolStarted:
-    """Return the start of the call."""
+    """Return the start event of the call."""
     return ToolStarted(id=call.id, name=call.name, attempt=call.attempts + 1)
 
 
 def not_run(call: Call, why: str, *, how: str = "", denied: bool = False) -> ToolResult:
-    """Return an error as the answer to a call that does not run."""
+    """Return an error result for a call that does not run."""
     text = f"{call.name} was not run{how}: {why}"
     return ToolResult(id=call.id, name=call.name, result=text, is_error=True, ran=False, denied=denied)
 
@@ -418,14 +418,14 @@ def _pending(round_: Round, call_id: str, wanted: Literal["approval", "answer"] 
 
 
 def _with(round_: Round, id_: str | None, **changes: object) -> Round:
-    """Return the round with the changes of one call. How many others there are makes hardly a difference."""
+    """Return the round with the changes of one call. The cost hardly depends on the number of calls."""
     calls, place = round_.calls, round_.place(id_ or "")
     if place is None:
         return round_
     call = msgspec.structs.replace(calls[place], **changes)
     later = Round((*calls[:place], call, *calls[place + 1 :]), round_.revision)
     if len(calls) > _MANY:
-        vars(later)["places"] = round_.places  # they are the same in every round of these calls
+        vars(later)["places"] = round_.places  # the ids are the same in every round of these calls
     return later
 
 

@@ -1,4 +1,4 @@
-"""What holds for an agent's loop: its limits, its policies, its prices; from its image and the runtime it lives in."""
+"""The rules of an agent's loop: limits, policies and prices, from its image and its runtime."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ MAX_REPEATS = 3
 
 
 class Held(msgspec.Struct, frozen=True, array_like=True):
-    """What a session's log keeps of the rules: all that decisions depend on, wherever they are made again."""
+    """The part of the rules that a session's log records: everything that decisions depend on."""
 
     policies: Policies = Policies()
     prices: dict[str, Price] = {}
@@ -34,21 +34,23 @@ class Held(msgspec.Struct, frozen=True, array_like=True):
 
 
 BY_DEFAULT = Held()
-"""What holds where nobody has said anything."""
+"""The recorded rules if nothing is configured."""
 
 
 class Rules(Held, frozen=True, kw_only=True, dict=True):
-    """What decisions about a turn depend on besides the session's state.
+    """The rules that decisions about a turn depend on, besides the session's state.
 
-    `max_steps` bounds how often the model is asked in one turn, and those that continue it after a person has decided;
-    None: it does not. `max_repeats` is how often in a row the same calls may have the same results before they are not
-    run again. `cost_limit` is for the whole session. `idempotent` are the names, sorted, of the tools that may be run
-    again after a crash, `costs` what a call of a tool costs. Calls of `agents` start child sessions. `output` is what
-    answers must be, unless the message says something else. Beyond `compress_at` tokens the conversation is summarised
-    before the model is asked again. `handovers` are what calls of tools that hand the session over ask for, by name.
-    `runs_tools` is whether the environment runs tools at all; an answer that asks for
-    some ends the turn if it does not. The policies judge paths from `cwd` and `home`, absolute paths, and follow links
-    by `resolve`, as `judge` says. `guards` are asked before a command is decided. Change no mapping.
+    `max_steps` bounds how often the model is asked in one turn, including the turns that continue it after a person has
+    decided; None is without limit. `max_repeats` is how often in a row the same calls may have the same results before
+    they are no longer run. `cost_limit` is for the whole session. `idempotent` are the names, sorted, of the tools that
+    may be run again after a crash, `costs` the costs of one call of each tool. Calls of `agents` start child sessions.
+    `output` is the required form of answers, unless the message has another. Beyond `compress_at` tokens the
+    conversation is summarised before the model is asked again. `handovers` are the hand-overs that calls of tools
+    request, by the tool's name.
+
+    `runs_tools` is whether the environment runs tools at all; if it does not, an answer that requests some ends the
+    turn. The policies judge paths from `cwd` and `home`, absolute paths, and follow links by `resolve`, as described at
+    `judge`. `guards` run before a command is decided. The mappings must not be changed.
     """
 
     compress_at: int | None = None
@@ -61,15 +63,15 @@ class Rules(Held, frozen=True, kw_only=True, dict=True):
 
     @cached_property
     def held(self) -> Held:
-        """The part of the rules that is recorded: the same object each time; one look tells if it changed."""
+        """The recorded part of the rules: always the same object, so that a change is detected by identity."""
         held = Held(*(getattr(self, name) for name in Held.__struct_fields__))
         return BY_DEFAULT if held == BY_DEFAULT else held
 
     def verdict(self, name: str, arguments: Mapping[str, object], asked: Collection[str] = ()) -> Verdict:
-        """Return what the policies say of a call here; `asked` as `judge` says. Never raises."""
+        """Return the policies' verdict on a call; for `asked` see `judge`. Never raises."""
         return judge(self.policies, name, arguments, asked, cwd=self.cwd, home=self.home, resolve=self.resolve)
 
 
 def rules_held(held: Held, *, cwd: str | None = None, home: str | None = None, runs_tools: bool = True) -> Rules:
-    """Return the rules that were recorded so, in an environment that runs tools or does not; links lead nowhere."""
+    """Return rules from their recorded part, in an environment that runs tools or does not; links are not followed."""
     return Rules(**msgspec.structs.asdict(held), runs_tools=runs_tools, cwd=cwd, home=home)

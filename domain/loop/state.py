@@ -1,4 +1,4 @@
-"""What is known of a conversation, a value that every step makes anew; and how it is written as JSON, and read."""
+"""The state of a conversation, an immutable value that every step replaces, and its form as JSON."""
 
 from __future__ import annotations
 
@@ -49,19 +49,19 @@ COST_LIMIT_EXCEEDED = "cost_limit_exceeded"
 
 
 class PendingPrompt(Fields, frozen=True, eq=False):
-    """A question that waits for text."""
+    """A pending question that is answered with text."""
 
     prompt: str
     metadata: JsonObject | None = None
 
     @property
     def question(self) -> Question:
-        """What an answer is checked against."""
+        """The question against which an answer is checked."""
         return Question(self.prompt)
 
 
 class PendingSelect(Fields, frozen=True, eq=False):
-    """A question that waits for one of the options, or for any number of them if `multi`."""
+    """A pending question that is answered with one of the options, or with any number of them if `multi`."""
 
     prompt: str
     options: tuple[Option, ...]
@@ -70,12 +70,12 @@ class PendingSelect(Fields, frozen=True, eq=False):
 
     @property
     def question(self) -> Question:
-        """What an answer is checked against."""
+        """The question against which an answer is checked."""
         return Question(self.prompt, Options(self.options), self.multi)
 
 
 class Interruption(Fields, frozen=True, eq=False):
-    """Why and when a conversation was interrupted, after which step, and whether it can go on."""
+    """Why and when a conversation was interrupted, after which step, and whether it can be resumed."""
 
     reason: str
     can_resume: bool = True
@@ -84,28 +84,28 @@ class Interruption(Fields, frozen=True, eq=False):
 
 
 class AgentContext(Fields, frozen=True, eq=False):
-    """What a runner is told: what has just happened (`phase`), with what outcome (`payload`), and where (`session`).
+    """The input of a runner: what has just happened (`phase`), with what outcome (`payload`), and where (`session`).
 
     `session` holds `session_id`, `message_count`, `status` and `step_count`.
     """
 
     phase: Phase
-    payload: Any = None  # which members it has tells the phase, and runners look into them
+    payload: Any = None  # its members depend on the phase, and runners access them
     session: JsonObject | None = None
 
 
 @dataclass(frozen=True)
 class AgentState:
-    """A conversation with an agent, as it is after a step. `messages` and `events` are read-only sequences.
+    """The state of a conversation with an agent after a step. `messages` and `events` are read-only sequences.
 
-    `usage` are the sums of the models' token counts, `cost` the sum of what has a price; `ledger` has both by model
-    and by tool, and counts what has no price. `phase` and `payload` are what the next step's runner is told.
-    `round` holds the calls that people were last asked about; `approvals` the digests of those that were approved,
-    `decided` the ids of those that were decided or ran. `free_steps` do not count against `max_steps`. `warned`
-    tells that the cost limit has given its warning.
+    `usage` are the sums of the models' token counts, `cost` the sum of the known costs; `ledger` has both by model and
+    by tool, and counts the uses without a price. `phase` and `payload` are the next step's input to the runner. `round`
+    holds the calls that people were last asked about; `approvals` the digests of those that were approved, `decided`
+    the ids of those that were decided or ran. `free_steps` do not count against `max_steps`. `warned` is true once the
+    cost limit has given its warning.
 
     Raises:
-        InvalidInputError: a field holds what it cannot.
+        InvalidInputError: a field has an invalid value.
     """
 
     session_id: str
@@ -135,13 +135,13 @@ class AgentState:
     warned: bool = False
 
     def __post_init__(self) -> None:
-        """Take what people write for what it stands for."""
+        """Convert the fields from the forms that users may give."""
         for name, told in tuple(vars(self).items()):
             object.__setattr__(self, name, _made(name, told))
 
     @property
     def session(self) -> Frozen:
-        """What a context tells of the conversation."""
+        """The description of the conversation in a context."""
         return Frozen(
             session_id=self.session_id,
             message_count=len(self.messages),
@@ -160,7 +160,7 @@ class AgentState:
 
 
 def context_of(state: AgentState) -> AgentContext:
-    """Return what the next step's runner is told."""
+    """Return the input of the next step's runner."""
     phase = state.phase
     if phase == "init" and state.step_count and state.messages and state.messages[-1].get("role") == "user":
         phase = "user_input"
@@ -168,12 +168,12 @@ def context_of(state: AgentState) -> AgentContext:
 
 
 def next_context(state: AgentState) -> AgentContext | None:
-    """Return what the next step's runner is told, or None if there is no next step before something happens."""
+    """Return the input of the next step's runner, or None if no step can follow before something else happens."""
     return context_of(state) if state.status in ("idle", "running", "error") else None
 
 
 def message_of(value: object) -> Frozen:
-    """Return a message as it stands in a conversation, or raise `InvalidInputError`."""
+    """Return a message in its recorded form, or raise `InvalidInputError`."""
     message = value if isinstance(value, Frozen) else frozen_object(value, what="a message")
     if isinstance(message.get("role"), str) and message["role"]:
         return message
@@ -190,7 +190,7 @@ def messages_of(values: object) -> Growing[Frozen]:
 
 
 def steps_exceeded(state: AgentState) -> Done | None:
-    """Return the end of the conversation, if one more step is one too many."""
+    """Return the end of the conversation if one more step would exceed `max_steps`, else None."""
     if state.max_steps is None or state.step_count + 1 - state.free_steps <= state.max_steps:
         return None
     detail = f"the conversation has had its {state.max_steps} steps"
@@ -198,7 +198,7 @@ def steps_exceeded(state: AgentState) -> Done | None:
 
 
 def cost_exceeded(state: AgentState) -> tuple[LoopEvent, ...]:
-    """Return what follows from what the conversation has cost until now."""
+    """Return the events that follow from the cost limit; none if it is not exceeded."""
     limit = state.cost_limit
     if limit is None or not limit.is_exceeded(state.cost):
         return ()
@@ -222,8 +222,8 @@ _KINDS: Final[Mapping[str, type[Fields]]] = {
 }
 
 
-def _made(name: str, told: object) -> object:  # noqa: C901, PLR0912 - a field a case
-    """Return the value of that field which is meant by what people write, or raise `InvalidInputError`."""
+def _made(name: str, told: object) -> object:  # noqa: C901, PLR0912 - one case for each field
+    """Return the field's value converted from the forms that users may give, or raise `InvalidInputError`."""
     match name:
         case "session_id":
             return check_text(name, told)
@@ -274,10 +274,10 @@ def _several(name: str, told: object) -> Iterable[object]:
 
 
 def _cost_limit(value: object) -> CostLimit | None:
-    """Return the limit that a mapping or an amount stands for, or raise `InvalidInputError`."""
+    """Return the limit that a mapping or an amount describes, or raise `InvalidInputError`."""
     match value:
         case CostLimit(max_total=math.inf):
-            return None  # which JSON has, unlike infinity
+            return None  # no limit: JSON has None, but not infinity
         case None | CostLimit():
             return value
         case int() | float():
@@ -297,10 +297,10 @@ _Kind = TypeVar("_Kind")
 
 
 def to_json(value: AgentState | LoopEvent | Sequence[LoopEvent]) -> str:
-    """Return a state, with its history, an event, or several events as JSON; `from_json` makes it again.
+    """Return a state with its history, an event, or several events as JSON; `from_json` reads it.
 
     Raises:
-        InvalidInputError: it is something else.
+        InvalidInputError: the value is something else.
     """
     if isinstance(value, AgentState | LoopEvent):
         return compact(built_in(value))
@@ -313,7 +313,7 @@ def from_json(text: str | bytes) -> AgentState | LoopEvent | FrozenList[LoopEven
     """Return the state, the event, or the list of events that `to_json` has written.
 
     Raises:
-        InvalidInputError: it has not written this.
+        InvalidInputError: the text was not written by `to_json`.
     """
     try:
         value: object = json.loads(text)
@@ -336,27 +336,27 @@ def event_from_json(text: str | bytes) -> LoopEvent:
 
 
 def built_in(value: object) -> object:
-    """Return a state, an event, or the value of a field as JSON."""
+    """Return a state, an event, or the value of a field in JSON's built-in types."""
     return msgspec.to_builtins(value, enc_hook=_plain)
 
 
 def state_from(value: object) -> AgentState:
-    """Return the state that this was made of, or raise `InvalidInputError`."""
+    """Return the state from its built-in types, or raise `InvalidInputError`."""
     state = _expected(_converted(value, AgentState, "state"), AgentState)
     calls = tuple(msgspec.structs.replace(call, arguments=frozen(call.arguments)) for call in state.round.calls)
     return state.replace(round=msgspec.structs.replace(state.round, calls=calls))
 
 
 def event_from(value: object) -> LoopEvent:
-    """Return the event that this was made of, or raise `InvalidInputError`."""
+    """Return the event from its built-in types, or raise `InvalidInputError`."""
     return sealed(_expected(_converted(value, AgentEvent, "event"), LoopEvent))
 
 
 def sealed(event: LoopEvent) -> LoopEvent:
-    """Return the event with all JSON in it such that it cannot be changed.
+    """Return the event with all JSON values in it immutable.
 
     Raises:
-        InvalidInputError: something in it is not JSON.
+        InvalidInputError: a value in it is not JSON.
     """
     if isinstance(event, Done) and is_mapping(event.final_state):
         event = msgspec.structs.replace(event, final_state=state_from(event.final_state))
@@ -364,15 +364,15 @@ def sealed(event: LoopEvent) -> LoopEvent:
 
 
 _OWN = frozenset({"events", "messages", "step_count", "last_modified", "round"})
-"""What is not compared field by field: the loop keeps it itself, or it is told in another way."""
+"""Fields that are not compared one by one: the loop maintains them itself, or they are handled separately."""
 _COMPARED = tuple(each.name for each in fields(AgentState) if each.name not in _OWN)
 
 
 def difference(expected: AgentState, actual: AgentState) -> Frozen | None:
-    """Return by which changes the expected state becomes the actual one, or None if it is that already.
+    """Return the changes that turn the expected state into the actual one, or None if they are equal.
 
     Raises:
-        InvalidInputError: a field of the actual one holds what is not JSON.
+        InvalidInputError: a field of the actual state holds a value that is not JSON.
     """
     changed = {name: _built_in(actual, name) for name in _COMPARED if getattr(expected, name) != getattr(actual, name)}
     if expected.messages != actual.messages:
@@ -383,7 +383,7 @@ def difference(expected: AgentState, actual: AgentState) -> Frozen | None:
 
 
 def applied(messages: Growing[Frozen], round_: Round, changes: Mapping[str, object]) -> dict[str, object]:
-    """Return the fields that the changes are about, as they are after them."""
+    """Return the fields that the changes affect, with their new values."""
     made = {name: _converted(value, _TYPES[name], name) for name, value in changes.items() if name in _COMPARED}
     told = changes.get("messages")
     if is_mapping(told) and isinstance(keep := told["keep"], int):
@@ -397,7 +397,7 @@ def applied(messages: Growing[Frozen], round_: Round, changes: Mapping[str, obje
 
 def _sealed(value: object) -> object:
     if isinstance(value, dict | list):
-        return frozen(value)  # pyright: ignore[reportUnknownArgumentType] - it may hold anything
+        return frozen(value)  # pyright: ignore[reportUnknownArgumentType] - its items may be of any type
     if is_list(value):
         return tuple(_sealed(each) for each in value)
     if isinstance(value, msgspec.Struct):

@@ -1,6 +1,6 @@
-"""JSON values that cannot be changed: what the history of a conversation is made of.
+"""Immutable JSON values, of which the history of a conversation consists.
 
-They are dicts and lists to whoever reads them, compare equal to their plain form, and refuse every change.
+They are dicts and lists to their readers, compare equal to their plain form, and raise on every change.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from reenact.domain.errors import InvalidInputError
 from reenact.domain.plain import Json, JsonDict
 
 DEEPEST = 100
-"""How deep JSON values may be nested; deeper ones would exhaust the stack of whoever compares or writes them."""
+"""The greatest nesting depth of JSON values; deeper ones would exhaust the stack when compared or written."""
 MOST_BITS = 2126
-"""Bits of an integer: those of 640 digits, which Python reads and writes under any settings."""
+"""The greatest integer, in bits: 640 digits, which Python converts to and from text under any settings."""
 T = TypeVar("T")
 
 
@@ -40,12 +40,12 @@ def is_iterable(value: object) -> TypeGuard[Iterable[object]]:
 
 
 def is_growing(value: object, _of: type[T]) -> TypeGuard[Growing[T]]:
-    """Return whether the value is a `Growing`, which then has items of this kind."""
+    """Return whether the value is a `Growing`, which then has items of this type."""
     return isinstance(value, Growing)
 
 
 class _Unchangeable:
-    """A value that refuses every change, and is its own copy."""
+    """A value that raises on every change, and is its own copy."""
 
     __slots__ = ()
 
@@ -57,17 +57,17 @@ class _Unchangeable:
 
 
 def _refuse(value: object, *_args: object, **_named: object) -> NoReturn:
-    """Refuse: it cannot be changed. A copy, `dict(value)` or `list(value)`, can."""
+    """Raise `TypeError`: the value is immutable. A copy, `dict(value)` or `list(value)`, can be changed."""
     kind = type(value)
     plain = "dict" if issubclass(kind, dict) else "list"
     raise TypeError(f"a {kind.__name__} cannot be changed; copy it into a {plain} first")
 
 
 class Frozen(_Unchangeable, JsonDict):
-    """An object of JSON that cannot be changed; its members are also its attributes (`message.role`)."""
+    """An immutable JSON object; its members are also its attributes (`message.role`)."""
 
     __slots__ = ()
-    if not TYPE_CHECKING:  # a type checker takes it for any other dict
+    if not TYPE_CHECKING:  # to a type checker, it is an ordinary dict
         __setitem__ = __delitem__ = __ior__ = _refuse
         clear = pop = popitem = setdefault = update = _refuse
 
@@ -85,10 +85,10 @@ class Frozen(_Unchangeable, JsonDict):
 
 
 class FrozenList(_Unchangeable, list[T]):
-    """An array of JSON that cannot be changed; it also equals a tuple of the same."""
+    """An immutable JSON array; it also equals a tuple of the same items."""
 
     __slots__ = ()
-    if not TYPE_CHECKING:  # likewise
+    if not TYPE_CHECKING:  # to a type checker, it is an ordinary list
         __setitem__ = __delitem__ = __iadd__ = __imul__ = _refuse
         append = clear = extend = insert = pop = remove = reverse = sort = _refuse
 
@@ -106,10 +106,11 @@ class FrozenList(_Unchangeable, list[T]):
 
 
 class Growing(_Unchangeable, Sequence[T], Generic[T]):
-    """A sequence that grows at its end: a value like a tuple, but to add to it costs the same at any length.
+    """An immutable sequence to which appending an item costs the same at any length.
 
-    All that grew out of one another share their items, by place, and differ in how many of them they see. Whoever adds
-    an item where another has added a different one goes on with a copy. It equals any list or tuple of the same.
+    All sequences derived from one another share their items, by index, and differ in how many of them they see.
+    Appending an item where another sequence has appended a different one makes a copy. A sequence equals any list or
+    tuple of the same items.
     """
 
     __slots__ = ("_length", "_shared")
@@ -122,10 +123,10 @@ class Growing(_Unchangeable, Sequence[T], Generic[T]):
         self._length = len(self._shared)
 
     def plus(self, items: Iterable[T]) -> Growing[T]:
-        """Return the sequence that goes on with the items; this one stays what it is."""
+        """Return the sequence with the items appended; this one does not change."""
         shared, length = self._shared, self._length
         for item in items:
-            if shared.setdefault(length, item) is not item:  # one step, also between threads
+            if shared.setdefault(length, item) is not item:  # setdefault is atomic, also between threads
                 shared = {place: shared[place] for place in range(length)}
                 shared[length] = item
             length += 1
@@ -162,9 +163,9 @@ class Growing(_Unchangeable, Sequence[T], Generic[T]):
 
 
 class Fields(msgspec.Struct, frozen=True, eq=False):
-    """A value whose fields can also be read by their names, and which equals the mapping of them.
+    """A value whose fields can also be read as items, and which equals the mapping of them.
 
-    Fields that are None need not stand in the mapping.
+    The mapping may omit fields that are None.
     """
 
     def __getitem__(self, name: str) -> object:
@@ -199,14 +200,14 @@ class Fields(msgspec.Struct, frozen=True, eq=False):
 
 
 def frozen(value: object, *, what: str = "the value", finite: bool = False) -> Json:
-    """Return the value as JSON that cannot be changed: the same object, if it is that already.
+    """Return the value as immutable JSON: the same object, if it is immutable already.
 
-    Numbers that are not finite become None, as JSON has none, or are refused if all must be `finite`; dates, sets,
-    dataclasses and the like become what they are in JSON.
+    Numbers that are not finite become None, since JSON has none, or are refused if `finite`; dates, sets, dataclasses
+    and similar values are converted to their JSON form.
 
     Raises:
-        InvalidInputError: it is not a JSON value, is not valid Unicode, holds an integer of more than `MOST_BITS`,
-            or is nested deeper than `DEEPEST`.
+        InvalidInputError: the value is not JSON or not valid Unicode, holds an integer of more than `MOST_BITS`, or is
+            nested deeper than `DEEPEST`.
     """
     try:
         return _frozen(value, 0, _built_in, finite=finite)
@@ -215,7 +216,7 @@ def frozen(value: object, *, what: str = "the value", finite: bool = False) -> J
 
 
 def portrayed(value: object) -> Json:
-    """Return the value as `frozen` does, with a text that names it in the place of each part that JSON cannot have."""
+    """Return the value as `frozen` does, with the type's name in place of each part that JSON cannot represent."""
     try:
         return _frozen(value, 0, _built_in_or_named)
     except (ValueError, TypeError, RecursionError):
@@ -223,7 +224,7 @@ def portrayed(value: object) -> Json:
 
 
 def frozen_object(value: object, *, what: str, finite: bool = False) -> Frozen:
-    """Return the mapping as an object of JSON that cannot be changed, or raise `InvalidInputError`."""
+    """Return the mapping as an immutable JSON object, or raise `InvalidInputError`."""
     made = frozen(value, what=what, finite=finite)
     if isinstance(made, Frozen):
         return made
@@ -231,7 +232,7 @@ def frozen_object(value: object, *, what: str, finite: bool = False) -> Frozen:
 
 
 def converted(value: object, kind: type[T], what: str) -> T:
-    """Return the value as one of this kind, or raise `InvalidInputError`, which begins with `what`."""
+    """Return the value converted to this type, or raise `InvalidInputError` with a message that begins with `what`."""
     try:
         return msgspec.convert(value, kind)
     except msgspec.ValidationError as broken:
@@ -239,7 +240,7 @@ def converted(value: object, kind: type[T], what: str) -> T:
 
 
 def thawed(value: object) -> object:
-    """Return a copy of the JSON value that can be changed: dicts and lists, to any depth."""
+    """Return a mutable copy of the JSON value: dicts and lists, at any depth."""
     if is_mapping(value):
         return {name: thawed(each) for name, each in value.items()}
     return [thawed(each) for each in value] if is_list(value) or is_growing(value, object) else value
@@ -259,7 +260,7 @@ def _frozen(value: object, depth: int, other: Callable[[object], object], *, fin
         case Enum():
             return _frozen(value.value, depth, other, finite=finite)
         case str():
-            value.encode()  # a lone surrogate cannot be written down
+            value.encode()  # raises for a lone surrogate, which UTF-8 cannot encode
             return str.__str__(value)
         case int():
             if value.bit_length() > MOST_BITS:
@@ -289,7 +290,7 @@ def _built_in(value: object) -> object:
 def _built_in_or_named(value: object) -> object:
     try:
         return _frozen(_built_in(value), 0, _built_in)
-    except Exception:  # noqa: BLE001 - it may be anybody's, and need not become JSON
+    except Exception:  # noqa: BLE001 - a user's value may raise anything, and need not become JSON
         return _named(value)
 
 

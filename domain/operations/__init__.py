@@ -1,1 +1,1 @@
-"""What callers can ask for: the table of operations, and what is checked of a request."""
+"""Requests of callers: the table of operations, and the checks of a request."""

@@ -1,4 +1,4 @@
-"""Checks of requests before they are carried out or sent: of texts, ids and numbers, whatever the log holds."""
+"""Checks of requests before they are executed or sent: texts, ids and numbers, without reading the log."""
 
 from __future__ import annotations
 
@@ -54,13 +54,13 @@ _NAMED: Final[Mapping[str, Callable[[str], ReenactError]]] = {
     "agent_id": AgentNotFoundError,
     "call_id": CallNotPendingError,
 }
-"""Fields that are texts, or name what there is: what to call them, and the error if nothing can have that id."""
+"""Fields that are ids, each with the error to raise if its value cannot be an id."""
 
 
 def checked(request: Q) -> Q | None:
-    """Return the request, with copies of the JSON values in it, or raise what is wrong with it.
+    """Return the request with copies of its JSON values, or raise an error that says what is wrong with it.
 
-    Return None if it names what cannot be there, and has a result for what is not there: `request.absent`.
+    Return None if an id in it cannot exist and the request has a result for that case: `request.absent`.
     """
     request = _with_checked_values(request)
     for name, is_required in _common_fields(type(request)):
@@ -79,7 +79,7 @@ def checked(request: Q) -> Q | None:
 
 @cache
 def _common_fields(kind: type[Request[object]]) -> tuple[tuple[str, bool], ...]:
-    """Return the fields of a request that are checked like those of others, and whether each is required."""
+    """Return the fields of a request that are checked by name, and whether each is required."""
     fields = msgspec.structs.fields(kind)
     return tuple((field.name, field.required) for field in fields if field.name in _NAMED or field.name in _TEXTS)
 
@@ -127,7 +127,7 @@ def _check_new_id(kind: str, id_: object) -> None:
 
 
 def _check_switch(image: object, history: object) -> None:
-    """Raise `ImageNotFoundError` if nothing can have that id, and `InvalidInputError` if there is no such history."""
+    """Raise `ImageNotFoundError` if the value cannot be an id, and `InvalidInputError` if there is no such history."""
     if not is_sayable(image):
         check_id("image_id", image)
         raise ImageNotFoundError(str(image))
@@ -147,12 +147,12 @@ def _check_receiver(request: MessageSendRequest) -> None:
 
 
 def _check_branch(asked: SessionBranchRequest) -> None:
-    """Check the position, the message, the model and the image of a branch, as far as that can be done without the log.
+    """Check the position, the message, the model and the image of a branch, as far as possible without the log.
 
     Raises:
-        InvalidInputError: the branch's id or a name cannot be one, the position is none, or the branch is to have both
-            an image and a model or prompt of its own.
-        InvalidMessageError: the message cannot be accepted.
+        InvalidInputError: an id or a name is not valid, the position is not one, or both an image and a model or prompt
+            are given.
+        InvalidMessageError: the message is not valid.
     """
     if asked.new_session_id is not None:
         check_text("the session's id", asked.new_session_id)

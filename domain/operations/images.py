@@ -1,4 +1,4 @@
-"""Images in requests: what of an image can be sent, how it is read again, and what a server does not take."""
+"""Images in requests: conversion to and from the form that is sent, and the check of images sent over a network."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ from reenact.domain.tools import ToolSpec
 
 
 def requested(image: object) -> ImageContent:
-    """Return the image as it stands in a request of this process, or raise `InvalidInputError` if it is none."""
+    """Return the image in the form of a request of this process, or raise `InvalidInputError` if it is none."""
     if _is_image(image):
         return ImageContent(**{name: getattr(image, name) for name in ImageContent.__struct_fields__})
     raise InvalidInputError(f"an image is an Image, not {type(image).__name__}")
 
 
 def travelling(image: ImageContent) -> ImageContent:
-    """Return the image as it is sent.
+    """Return the image in the form in which it is sent.
 
     Raises:
-        ConfigurationError: the definition asks for something that cannot work, or has a function among its tools.
+        ConfigurationError: the definition is not valid, or has a function among its tools.
         InvalidInputError: a text in it is empty, too long or not valid Unicode.
     """
     if image.id is not None:
@@ -37,7 +37,7 @@ def travelling(image: ImageContent) -> ImageContent:
         raise ConfigurationError(f"tools are a list of tools, not {given!r}")
     who = "the image" if image.id is None else f"image {image.id!r}"
     tools = tuple(_told(who, tool) for tool in given)
-    # Which functions stand behind names, only the runtime knows.
+    # Only the runtime can check tools that are given by their names.
     known = tuple(tool for tool in given if not isinstance(tool, str))
     content = image_of(msgspec.structs.replace(image, tools=known))
     definition = define(content, "img" if image.id is None else image.id)
@@ -51,18 +51,18 @@ def travelling(image: ImageContent) -> ImageContent:
 
 
 def image_of(content: ImageContent) -> Image:
-    """Return the image that has travelled; nothing of it is checked yet."""
+    """Return the image from the form in which it was sent, without checking it."""
     return Image(**{name: getattr(content, name) for name in ImageContent.__struct_fields__})
 
 
 def check_from_afar(type: str, data: Mapping[str, object], *, allow_programs: bool) -> None:  # noqa: A002 - the word users know it by
-    """Refuse a request that comes over a network and would have this machine start a program of the sender's choice.
+    """Refuse a request from the network that would make this machine start a program of the sender's choice.
 
-    Such are images with MCP servers that have a `command`, and those whose address or headers name environment
-    variables of this machine, which would be told to whoever is there.
+    Those are images with MCP servers that have a `command`, and those whose address or headers name environment
+    variables of this machine, whose values would be sent to that address.
 
     Raises:
-        ConfigurationError: it is one, and programs are not allowed.
+        ConfigurationError: the request is of this kind, and programs are not allowed.
     """
     image = data.get("image") if type == ImageRegisterRequest.event_type else None
     servers = image.get("mcp_servers") if is_mapping(image) else None

@@ -1,4 +1,4 @@
-"""The table of operations: for every method of the facades a request, its result, its route, and its response."""
+"""The table of operations: for each method of the facades a request, its result, its route, and its response."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _IN_PATH = re.compile(r"{(\w+)}")
 class CommandError(FrozenByName, omit_defaults=True):
     """Why a request was refused; `code` is that of the error that the facade raises.
 
-    `details` are the values that the error carries, such as the `id` of what does not exist.
+    `details` are the values that the error carries, such as the `id` of the missing entity.
     """
 
     code: str
@@ -44,31 +44,31 @@ class CommandError(FrozenByName, omit_defaults=True):
 
 
 def refusal_of(error: ReenactError) -> CommandError:
-    """Return the error as it stands in a response; `from_wire` makes it an error again."""
+    """Return the error as part of a response; `from_wire` turns it into an error again."""
     return CommandError(code=error.code, message=str(error), details=details_of(error))
 
 
 class Route(NamedTuple):
-    """The route of a request in the JSON API: the path has fields of it, the query or the body has the others."""
+    """The route of a request in the JSON API: some fields are in the path, the others in the query or the body."""
 
     method: str
     path: str
     status: int = 200
     body: str | None = None
-    """The field that the whole body is; None if the body has the fields."""
+    """The field that is the whole body; None if the body is an object of the fields."""
 
     @property
     def fields(self) -> tuple[str, ...]:
-        """The fields that the path has."""
+        """The names of the fields in the path."""
         return tuple(_IN_PATH.findall(self.path))
 
 
 REQUESTS: dict[str, type[Request[object]]] = {}
-"""The table: each request by its type."""
+"""The table: the class of each request by its type."""
 
 
 class Request(EventData, Generic[R_co], kw_only=True):
-    """What is asked for: the parameters of the facade's method, by their names. `R_co` is what the method returns."""
+    """A request: the parameters of the facade's method, by their names. `R_co` is the method's return type."""
 
     source = "command"
     category = "command"
@@ -77,13 +77,13 @@ class Request(EventData, Generic[R_co], kw_only=True):
     result: ClassVar[object]
     """The type `R_co`."""
     changes: ClassVar[bool]
-    """Whether carrying it out changes something."""
+    """Whether the request changes something."""
     absent: ClassVar[object] = msgspec.UNSET
-    """What the method returns if there is nothing of this id; unset if that is an error."""
+    """The method's result if nothing has this id; unset if that is an error."""
     request_id: str | None = None
 
     def __init_subclass__(cls) -> None:
-        """Enter the request in the table; its result stands in the base class."""
+        """Add the request to the table, and take its result type from the base class."""
         REQUESTS[cls.event_type] = cls
         (cls.result,) = get_args(vars(cls)["__orig_bases__"][0])
         cls.changes = cls.route.method != "GET"
@@ -92,7 +92,7 @@ class Request(EventData, Generic[R_co], kw_only=True):
 
 
 class Response(EventData):
-    """What came of a request: what the facade's method returns, as plain values, or an error."""
+    """The response to a request: the return value of the facade's method, as plain values, or an error."""
 
     source = "command"
     category = "command"
@@ -127,11 +127,11 @@ class ContainerListRequest(Request[list[ContainerInfo]], kw_only=True):
 
 
 class ImageContent(FrozenByName, forbid_unknown_fields=True):
-    """An image as it travels.
+    """An image as it is sent.
 
-    No function does: `tools` are names of those that the runtime was opened with, specs of others as mappings, mappings
-    with an `image_id` for agents that are called as tools, and with a `type` for tools that the API runs. `policies`
-    and `guards` are in their plain form.
+    Functions are not sent: `tools` are names of those that the runtime was opened with, specs of others as mappings,
+    mappings with an `image_id` for agents that are called as tools, and with a `type` for tools that the API runs.
+    `policies` and `guards` are in their plain form.
     """
 
     id: str | None = None
@@ -184,10 +184,10 @@ class SessionCreateRequest(Request[SessionInfo], kw_only=True):
 
 
 class SessionBranchRequest(Request[SessionInfo], kw_only=True):
-    """Create a session that goes on with the history of another one, up to a position of the log.
+    """Create a session that continues the history of another one, up to a position of the log.
 
-    `edit` is text, or content blocks as in the Messages API, in place of the last message that was accepted up to
-    there. `image_id` goes with neither `model` nor `system_prompt`.
+    `edit` is text, or content blocks as in the Messages API, that replaces the last message accepted up to there.
+    `image_id` excludes `model` and `system_prompt`.
     """
 
     event_type = "session_branch_request"
@@ -228,10 +228,10 @@ class SessionListRequest(Request[list[SessionInfo]], kw_only=True):
 
 
 class SessionPageRequest(Request[list[SessionInfo]], kw_only=True):
-    """Return sessions, the newest first, from behind the session `after` on: `limit` at the most, up to 1000.
+    """Return sessions, newest first, beginning after the session `after`: at most `limit`, which may be up to 1000.
 
-    Those of one container, the children of the session `parent`, or all; with `waiting` those with a call that waits
-    for a person, or those without one.
+    They are those of one container, the children of the session `parent`, or all; with `waiting`, those with a call
+    that waits for a person, or those without one.
     """
 
     event_type = "session_page_request"
@@ -253,7 +253,7 @@ class SessionDeleteRequest(Request[bool], kw_only=True):
 
 
 class SessionForgetRequest(Request[list[SessionInfo]], kw_only=True):
-    """Destroy the keys of a session, or of all that belong together with it, so that nobody can read them any more."""
+    """Destroy the keys of a session, or of its whole family, so that nobody can read them any more."""
 
     event_type = "session_forget_request"
     route = Route("POST", "/v1/sessions/{session_id}/forget")
@@ -304,7 +304,7 @@ class SessionUsageRequest(Request[UsageInfo], kw_only=True):
 
 
 class TurnLocateRequest(Request[TurnLocation | None], kw_only=True):
-    """Return which session a turn is of, and the cursor of its first event, or nothing."""
+    """Return the session of a turn, and the cursor of the turn's first event, or nothing."""
 
     event_type = "turn_locate_request"
     route = Route("GET", "/v1/turns/{turn_id}")
@@ -345,7 +345,7 @@ class AgentDestroyRequest(Request[None], kw_only=True):
 
 
 class AgentPendingRequest(Request[list[PendingCall]], kw_only=True):
-    """Return the calls that wait for a person: all, or those of an agent's or of a session, and of all below it."""
+    """Return the calls that wait for a person: all, or those of one session, also by its agent, and its descendants."""
 
     event_type = "agent_pending_request"
     route = Route("GET", "/v1/pending")
@@ -354,7 +354,7 @@ class AgentPendingRequest(Request[list[PendingCall]], kw_only=True):
 
 
 class AgentApproveRequest(Request[str | None], kw_only=True):
-    """Let a call that waits run, with other arguments if some are given."""
+    """Approve a waiting call, with other arguments if some are given."""
 
     event_type = "agent_approve_request"
     route = Route("POST", "/v1/pending/{call_id}/approve")
@@ -367,7 +367,7 @@ class AgentApproveRequest(Request[str | None], kw_only=True):
 
 
 class AgentRejectRequest(Request[str | None], kw_only=True):
-    """Refuse a call that waits; unless `resume`, the turn ends with that."""
+    """Reject a waiting call; unless `resume`, this ends the turn."""
 
     event_type = "agent_reject_request"
     route = Route("POST", "/v1/pending/{call_id}/reject")
@@ -392,7 +392,7 @@ class AgentRespondRequest(Request[str | None], kw_only=True):
 
 
 class AgentScheduleRequest(Request[Schedule], kw_only=True):
-    """Have a message come to a session: once `at` a time, or `every` so many seconds, perhaps `until` a time.
+    """Schedule a message for a session: once, `at` a time, or `every` number of seconds, optionally `until` a time.
 
     `content` is text, or content blocks as in the Messages API.
     """
@@ -407,7 +407,7 @@ class AgentScheduleRequest(Request[Schedule], kw_only=True):
 
 
 class AgentSchedulesRequest(Request[list[Schedule]], kw_only=True):
-    """Return the messages that are to come: to all sessions, or to one."""
+    """Return the scheduled messages of all sessions, or of one."""
 
     event_type = "agent_schedules_request"
     route = Route("GET", "/v1/schedules")
@@ -415,7 +415,7 @@ class AgentSchedulesRequest(Request[list[Schedule]], kw_only=True):
 
 
 class AgentCancelScheduleRequest(Request[bool], kw_only=True):
-    """Have no message of a schedule come any more."""
+    """Cancel a schedule."""
 
     event_type = "agent_cancel_schedule_request"
     route = Route("DELETE", "/v1/schedules/{schedule_id}")
@@ -424,7 +424,7 @@ class AgentCancelScheduleRequest(Request[bool], kw_only=True):
 
 
 class Sent(FrozenByName):
-    """Where a message went, and the turn that answers it."""
+    """The session and agent that received a message, and the turn that answers it."""
 
     agent_id: str
     session_id: str
@@ -435,7 +435,8 @@ class MessageSendRequest(Request[Sent], kw_only=True):
     """Send a message to an agent, to a session, or to an image's default session in a container.
 
     Exactly one of `agent_id`, `session_id` and `image_id` is given; `container_id` goes with `image_id`. `content` is
-    text, or content blocks as in the Messages API. `output` is what the answer must be, if not what the image says.
+    text, or content blocks as in the Messages API. `output` is the required form of the answer, if it differs from the
+    image's.
     """
 
     event_type = "message_send_request"
@@ -630,16 +631,16 @@ RuntimeEvent: TypeAlias = (
     | Envelope[Request[object], RequestType]
     | Envelope[Response, ResponseType]
 )
-"""An event of any type: to compare its `type` tells a type checker what its `data` is."""
+"""An event of any type: a comparison of its `type` tells a type checker the type of its `data`."""
 
 CATALOGUE: dict[str, type[EventData]] = {
     kind.event_type: kind for kind in (*NOTIFICATIONS, *REQUESTS.values(), *RESPONSES.values())
 }
-"""Every type of event that there is, and the shape of its data."""
+"""Every type of event, and the shape of its data."""
 
 
 def response_to(request_type: str) -> type[Response]:
-    """Return the response of that request, or raise `UnknownCommandError`."""
+    """Return the response type of that request, or raise `UnknownCommandError`."""
     kind = RESPONSES.get(request_type)
     if kind is None:
         raise UnknownCommandError(request_type, RESPONSES)
@@ -679,7 +680,7 @@ def json_schema() -> dict[str, object]:
 
 
 def tidied(definitions: Mapping[str, Mapping[str, object]]) -> dict[str, object]:
-    """Return the definitions; their descriptions do not depend on how the source is indented, or by which Python."""
+    """Return the definitions with descriptions that do not depend on the source's indentation or the Python version."""
     return {
         name: {
             key: " ".join(str(value).split()) if key == "description" else value for key, value in definition.items()

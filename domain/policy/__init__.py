@@ -1,1 +1,1 @@
-"""Policies: which calls of tools run, which a person is asked about, and which are denied."""
+"""Policies: which tool calls run, which need a person's approval, and which are denied."""

@@ -1,11 +1,11 @@
-"""Command patterns, `git push *`, held against the commands that a text may make a shell run.
+"""Command patterns such as `git push *`, matched against the commands that a text may make a shell run.
 
-A pattern is words, the first of them the program. `*` and `?` in a word stand for characters but for slashes, `{a,b}`
-for alternatives; behind the program a backslash makes the next character an ordinary one, and a last word `*` stands
-for any further words. In `curl | sh` the second program may get the output of the first. The program `>` is what a
-redirection writes to.
+A pattern consists of words, the first of which is the program. `*` and `?` in a word match characters except slashes,
+`{a,b}` matches alternatives; after the program, a backslash quotes the next character, and a last word `*` matches any
+further words. In `curl | sh` the second program may read the output of the first. The program `>` is the target of a
+redirection.
 
-A text matches for sure only if it is one simple command with just these words. It matches in part if any command in it
+A text matches for sure only if it is one simple command of exactly these words. It matches in part if any command in it
 may be meant: the program under any path, the further words anywhere among its arguments, in any order.
 """
 
@@ -38,21 +38,21 @@ from reenact.domain.policy.programs import HOLE, SHELLS, TAKING_TEXTS, Word
 from reenact.domain.policy.shell import Command, Script, read_arguments
 
 MAX_PATTERN = 2_000
-"""Characters."""
+"""The longest pattern, in characters."""
 MAX_STAGES = 3
 
 _BETWEEN_WORDS = re.compile(r"(?<!\\)\s+")
 _OPEN = re.compile(rf"[*?{HOLE}]+")
 _LETTERS = re.compile(r"-[A-Za-z]{1,2}")
 _LONG_ENOUGH = 4
-"""Of `--force`, `--fo` is still understood."""
+"""The shortest abbreviation of a long option: `--fo` is recognised as `--force`."""
 
 
 class CommandPattern:
-    """A pattern, ready to be held against commands.
+    """A compiled command pattern.
 
     Raises:
-        ConfigurationError: it cannot be read.
+        ConfigurationError: the pattern is not valid.
     """
 
     def __init__(self, pattern: str) -> None:
@@ -90,7 +90,7 @@ class CommandPattern:
         return unknown(script.doubt) if script.doubt else NO
 
     def _reached(self, script: Script, index: int, number: int) -> Match:
-        """Return whether this command, with what it reads, may be what the pattern has up to this place."""
+        """Return whether this command may match the stage, and commands whose output it reads the stages before it."""
         found = self._stages[number].may_be(script.commands[index])
         if number == 0 or found is Match.NO:
             return found
@@ -99,7 +99,7 @@ class CommandPattern:
 
 
 def _read_by(script: Script, index: int) -> set[int]:
-    """Return the commands whose output this one may get, whatever it went through."""
+    """Return the commands whose output this one may read, directly or through other commands."""
     found: set[int] = set()
     waiting = [index]
     while waiting:
@@ -120,7 +120,7 @@ def _script_of(value: object) -> Script | Found:
 
 
 class _Stage:
-    """A program and the words that it must get."""
+    """One stage of a pattern: a program and the words that it must get."""
 
     def __init__(self, words: Sequence[str]) -> None:
         self._takes_more = len(words) > 1 and words[-1] == "*"
@@ -131,14 +131,14 @@ class _Stage:
         self._runs_any = words[0] == "*"
 
     def is_exactly(self, command: Command) -> bool:
-        """Return whether the command is these words, one by one."""
+        """Return whether the command consists of exactly these words."""
         given = command.words
         if len(given) < len(self._words) or (len(given) > len(self._words) and not self._takes_more):
             return False
         return all(pattern.is_exactly(word.text) for pattern, word in zip(self._words, given, strict=False))
 
     def may_be(self, command: Command) -> Match:
-        """Return whether the program may be run here, with these words among its arguments."""
+        """Return whether the command may run the program with these words among its arguments."""
         best = Match.NO
         for start in range(command.starts):
             program = self._may_run(command.words[start])
@@ -166,7 +166,7 @@ class _Stage:
 
 
 class _WordPattern:
-    """What one word must be."""
+    """The pattern of one word."""
 
     def __init__(self, pattern: str) -> None:
         forms = alternatives(pattern)
@@ -178,14 +178,14 @@ class _WordPattern:
         self._letters = tuple(frozenset(text[1:]) for text in self._texts if _LETTERS.fullmatch(text))
 
     def is_exactly(self, text: str) -> bool:
-        """Return whether the text is what the pattern says, and what it says nothing of leads nowhere else."""
+        """Return whether the text matches the pattern, and wildcards match no `..` that would lead elsewhere."""
         if self._is_any or text in self._texts:
             return True
         given = text.split("/")
         return ".." not in given and any(fits(wanted, given) for wanted in self._wild)
 
     def may_be_among(self, words: tuple[Word, ...]) -> Match:
-        """Return whether one of the words may be meant, however it is written."""
+        """Return whether one of the words may be meant, in any spelling."""
         if self._letters:
             letters = {letter for word in words if word.text[:1] == "-" != word.text[1:2] for letter in word.text[1:]}
             if any(wanted <= letters for wanted in self._letters):
@@ -205,7 +205,7 @@ class _WordPattern:
 
 
 def _may_become(word: Word, text: str, wanted: frozenset[str] | None) -> bool:
-    """Return whether a word that is not wholly known may turn out to be one of those wanted; None are any."""
+    """Return whether a word that is not fully known may become one of the wanted words; None stands for any word."""
     if not word.is_open:
         return False
     if word.is_wild or wanted is None:
@@ -215,7 +215,7 @@ def _may_become(word: Word, text: str, wanted: frozenset[str] | None) -> bool:
 
 
 def collapse(path: str) -> str:
-    """Return a path without what leads nowhere: doubled slashes, `.`, `..` behind a name, a slash at the end."""
+    """Return a path without its redundant parts: doubled slashes, `.`, `..` after a name, a slash at the end."""
     if "/" not in path:
         return path
     kept: list[str] = []

@@ -1,9 +1,9 @@
-"""Regular expressions whose time is bounded by the length of the text, whatever the text is.
+"""Regular expressions whose matching time is bounded by the length of the text, whatever the text is.
 
-Python's own `re` may take years over thirty characters, and lets no other thread run meanwhile; what a model wrote must
-not be able to do that. So the text is read once, with all ways to match it followed at the same time. What cannot be
-matched like that (look-ahead, look-behind, references back, possessive and atomic groups) is refused. What a single
-character is, and what is a well-formed expression, stays for `re` to say.
+Python's own `re` may take years for thirty characters, and blocks all other threads meanwhile; a text written by a
+model must not be able to cause that. So the text is read once, and all ways to match it are followed at the same time.
+Constructs that cannot be matched like that (look-ahead, look-behind, back references, possessive and atomic groups) are
+refused. `re` still decides what a single character matches, and whether an expression is well-formed.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from reenact.domain.errors import ConfigurationError
 
 MAX_NODES = 2_000
 MAX_WORK = 5_000_000
-"""Nodes times characters: a few seconds at the worst."""
+"""The greatest product of nodes and characters: a few seconds at worst."""
 _MAX_KNOWN = 5_000
 _END = 0
-"""The state that ends a match."""
+"""The accepting state."""
 
 _ATOM = re.compile(
     r"""\[\^?\]?(?:\\.|[^\]\\])*\]
@@ -36,31 +36,31 @@ _LOOKS = ("\\A", "\\Z", "\\z", "\\b", "\\B", "^", "$")
 
 
 class One(NamedTuple):
-    """A single character, as `re` would have it."""
+    """A single character, matched by `re`."""
 
     accepts: re.Pattern[str]
 
 
 class Look(NamedTuple):
-    """A place between two characters."""
+    """An assertion about a place between two characters."""
 
     kind: str
 
 
 class All(NamedTuple):
-    """One after the other."""
+    """A sequence of pieces."""
 
     of: tuple[Piece, ...]
 
 
 class AnyOf(NamedTuple):
-    """One of them."""
+    """A choice between pieces."""
 
     of: tuple[Piece, ...]
 
 
 class Repeat(NamedTuple):
-    """The same again, at least and at most so many times."""
+    """A repetition of a piece, at least `least` and at most `most` times."""
 
     of: Piece
     least: int
@@ -71,7 +71,7 @@ Piece: TypeAlias = One | Look | All | AnyOf | Repeat
 
 
 class Node(NamedTuple):
-    """A state: what must come next, and where it leads."""
+    """A state of the automaton: what it consumes or asserts, and the states that follow it."""
 
     wants: One | Look | None
     leads: tuple[int, ...]
@@ -82,10 +82,10 @@ _States: TypeAlias = frozenset[int]
 
 
 class Expression:
-    """A regular expression, ready to be held against texts.
+    """A compiled regular expression.
 
     Raises:
-        ConfigurationError: it is none, is too large, or cannot be matched in bounded time.
+        ConfigurationError: the pattern is not valid, is too large, or cannot be matched in bounded time.
     """
 
     def __init__(self, pattern: str) -> None:
@@ -98,15 +98,15 @@ class Expression:
         self._start = self._build(self._piece, _END)
         self._looks = any(isinstance(node.wants, Look) for node in self._nodes)
         self._idle: _States = frozenset()
-        """The states that are in behind every character."""
+        """The states that are entered after every character."""
         self._known: dict[tuple[_States, str, str, bool], tuple[_States, _States]] = {}
 
     def takes(self, text: str) -> bool:
-        """Return whether the text is short enough to be held against this expression."""
+        """Return whether the text is short enough for this expression."""
         return self.work(text) <= MAX_WORK
 
     def work(self, text: str) -> int:
-        """Return how much there is to do for the text at the most: nodes times characters."""
+        """Return the greatest work that the text can take: nodes times characters."""
         return len(text) * len(self._nodes)
 
     def fullmatch(self, text: str) -> bool:
@@ -119,7 +119,7 @@ class Expression:
         return is_end
 
     def _walk(self, text: str, states: _States) -> Iterator[tuple[_States, _States]]:
-        """Yield the states behind each character so far, with those that they lead to; first and last, at the ends."""
+        """Yield the states before each character and at the end, with the states reached from them."""
         before, last = "", len(text) - 1
         for index, character in enumerate(text):
             reached, behind = self._step(states, before, character, is_last=index == last)
@@ -128,7 +128,7 @@ class Expression:
         yield states, self._reached(states, before, "", final=True)
 
     def _step(self, states: _States, before: str, character: str, *, is_last: bool) -> tuple[_States, _States]:
-        """Return the states that are reached in front of the character, and those behind it."""
+        """Return the states that are reached before the character, and those after it."""
         key = (states, before, character, is_last) if self._looks else (states, "", character, False)
         known = self._known.get(key)
         if known is None:
@@ -149,7 +149,7 @@ class Expression:
         return wants is None or (isinstance(wants, Look) and _holds(wants.kind, before, after, final=final))
 
     def _reached(self, states: _States, before: str, after: str, *, final: bool) -> _States:
-        """Return these states and those that they lead to without a character, between these two characters."""
+        """Return these states and those reached from them between two characters, without consuming one."""
         reached = set(states)
         waiting = list(reached)
         while waiting:
@@ -161,7 +161,7 @@ class Expression:
         return frozenset(reached)
 
     def _build(self, piece: Piece, then: int) -> int:
-        """Return the state from which the piece leads to `then`."""
+        """Build the states of the piece, followed by the state `then`; return the first of them."""
         match piece:
             case One() | Look():
                 return self._node(piece, (then,))
@@ -199,12 +199,13 @@ class Expression:
 
 
 class Search(Expression):
-    """A regular expression, ready to be looked for in texts: where it matches, wherever that begins and ends.
+    """A regular expression to search in texts, wherever a match begins and ends.
 
-    All matches count, however they overlap: what is asked is which characters belong to one.
+    All matches count, even if they overlap: the result is the set of characters that belong to a match.
 
     Raises:
-        ConfigurationError: it is none, is too large, cannot be matched in bounded time, or matches where nothing is.
+        ConfigurationError: the pattern is not valid, is too large, cannot be matched in bounded time, or matches empty
+            text.
     """
 
     def __init__(self, pattern: str) -> None:
@@ -217,11 +218,12 @@ class Search(Expression):
         self._literal = _longest_literal(self._piece)
 
     def spans(self, text: str) -> list[Span]:
-        """Return from where to where characters belong to matches, in order."""
+        """Return the ranges of characters that belong to matches, in order."""
         if self._literal not in text:
             return []
         found: list[Span] = []
-        # Where nothing has begun no match goes through: what lies between two such places is looked at on its own.
+        # No match crosses a place where only new matches can begin, so each stretch between two such places is handled
+        # alone.
         stretch: list[_States] = []
         begin, is_hit = 0, False
         for index, (states, reached) in enumerate(self._walk(text, self._idle)):
@@ -234,7 +236,7 @@ class Search(Expression):
         return found + self._covered(text, begin, stretch) if is_hit else found
 
     def _covered(self, text: str, begin: int, stretch: list[_States]) -> list[Span]:
-        """Return the parts of a stretch from which a match was begun, and from which its end can still be reached."""
+        """Return the ranges of a stretch that belong to a match: one has begun, and its end can still be reached."""
         found: list[Span] = []
         ending: set[int] = set()
         for index in range(begin + len(stretch) - 1, begin - 1, -1):
@@ -267,7 +269,7 @@ class Search(Expression):
 
 
 def _holds(kind: str, before: str, after: str, *, final: bool) -> bool:
-    """Return whether a place is of this kind; `final` tells that what comes behind it is the last character."""
+    """Return whether the assertion holds at this place; `final` is whether only the last character follows."""
     match kind:
         case "^" | "\\A":
             return not before
@@ -285,7 +287,7 @@ def _is_word(character: str) -> bool:
 
 
 class _Reader:
-    """Reads a well-formed expression into its pieces."""
+    """Parses a well-formed expression into pieces."""
 
     def __init__(self, pattern: str) -> None:
         self._pattern = pattern
@@ -298,7 +300,7 @@ class _Reader:
         return self._choice(flags)
 
     def _choice(self, flags: str) -> Piece:
-        """Read up to the end of the group, or of everything."""
+        """Read up to the end of the group, or of the expression."""
         choices = [self._sequence(flags)]
         while self._next() == "|":
             self._at += 1
@@ -353,7 +355,7 @@ class _Reader:
 
 
 def _longest_literal(piece: Piece) -> str:
-    """Return a text that is in everything that matches; it may be empty."""
+    """Return a text that is part of everything that matches; it may be empty."""
     longest = run = ""
     for one in piece.of if isinstance(piece, All) else (piece,):
         found = _PLAIN.fullmatch(one.accepts.pattern) if isinstance(one, One) else None

@@ -1,9 +1,10 @@
-"""How a call is judged: by the list of what is denied, by the policy of its tool, by the list of what is allowed.
+"""Judges a tool call: by the deny list, by the policy of its tool, and by the allow list.
 
-Decided before the call runs, from its name and its arguments alone. Deny beats everything; a tool without a policy
-runs; `required` asks unless the call is on the allow list; `first` asks unless it is there, or a person approved the
-same call before; `always` asks; `never` does not. What cannot be told of a call lets it not run: where it would deny,
-it denies; anywhere else a person is asked. Policies that cannot be read deny every call.
+The verdict is given before the call runs, from its name and its arguments alone. Deny takes precedence over everything;
+a tool without a policy runs; `required` asks unless the call is on the allow list; `first` asks unless it is there, or
+a person has approved the same call before; `always` asks; `never` does not. A match that cannot be decided never lets a
+call run: a denying rule then denies, or asks if the argument is missing; any other rule asks a person. Policies that
+cannot be read deny every call.
 """
 
 from __future__ import annotations
@@ -36,17 +37,17 @@ from reenact.domain.policy.rules import (
 _RUN, _FIRST, _REQUIRED, _ALWAYS = range(4)
 _STRICTNESS = {"never": _RUN, "allow": _RUN, "first": _FIRST, "required": _REQUIRED, "always": _ALWAYS}
 _DECISIONS = ("run", "ask", "deny")
-"""The later, the stricter."""
+"""In order of strictness."""
 _NO_POLICY = Verdict("run", "no policy is set for it")
 
 
 class Policies(msgspec.Struct, frozen=True, dict=True, omit_defaults=True):
-    """What is decided before a call runs.
+    """The policies that decide whether a call runs, needs a person's approval, or is denied.
 
-    `tools` has policies by the names of tools, with or without wildcards: an exact name goes before wildcards, and of
-    several wildcards that match the strictest decision holds. `allow` has the calls that need not be asked about,
-    `deny` those that never run; a text is the name of a tool, with or without wildcards. The built-in deny list is
-    advisory. Change no mapping: what they say is worked out once.
+    `tools` has policies by the names of tools, with or without wildcards: an exact name takes precedence over
+    wildcards, and of several matching wildcards the strictest decision holds. `allow` lists the calls that need no
+    approval, `deny` those that never run; a text is the name of a tool, with or without wildcards. The built-in deny
+    list is advisory. The mappings must not be changed: the compiled policies are cached.
     """
 
     tools: dict[str, Policy] = {}
@@ -55,10 +56,10 @@ class Policies(msgspec.Struct, frozen=True, dict=True, omit_defaults=True):
 
     @cached_property
     def revision(self) -> str:
-        """The digest of all that the policies say, the same in every process.
+        """The digest of everything in the policies, the same in every process.
 
         Raises:
-            InvalidInputError: they hold what is not a JSON value; `policies_of` refuses that.
+            InvalidInputError: they hold a value that is not JSON; `policies_of` refuses that.
         """
         try:
             told: object = msgspec.to_builtins([self.tools, self.allow, self.deny])
@@ -67,17 +68,17 @@ class Policies(msgspec.Struct, frozen=True, dict=True, omit_defaults=True):
         return digest(told)
 
     def with_own(self, own: Mapping[str, Policy]) -> Policies:
-        """Return the policies with those that tools have of their own, where `tools` does not name the tool."""
+        """Return the policies with those that tools define themselves, where `tools` does not name the tool."""
         more = {name: policy for name, policy in own.items() if not self.has_policy(name)}
         return msgspec.structs.replace(self, tools={**more, **self.tools})
 
     def has_policy(self, name: str) -> bool:
-        """Return whether one of the policies is that of this tool."""
+        """Return whether there is a policy for this tool."""
         return name in self.tools or any(is_one(part(one), name) for key in self.tools for one in alternatives(key))
 
     @cached_property
     def judge(self) -> Judge:
-        """The policies, made ready to judge."""
+        """The compiled policies."""
         return Judge(self)
 
 
@@ -91,23 +92,23 @@ def judge(
     home: str | None = None,
     resolve: Callable[[str], str] | None = None,
 ) -> Verdict:
-    """Return what becomes of a call. Never raises.
+    """Return the verdict on a call. Never raises.
 
     `asked` holds the `call_digest(name, arguments)` of the calls that a person has approved in this session. `cwd` and
-    `home` are the absolute paths from which the tool reads relative paths and `~`. `resolve` follows symbolic links, as
-    `os.path.realpath` does; without it a path is only what is written.
+    `home` are the absolute paths from which the tool resolves relative paths and `~`. `resolve` follows symbolic links,
+    as `os.path.realpath` does; without it links are not followed.
     """
     try:
         return policies.judge.verdict(name, arguments, asked, Sight(cwd, home, resolve))
-    except Exception as error:  # noqa: BLE001 - likewise
+    except Exception as error:  # noqa: BLE001 - any error denies the call
         return Verdict("deny", f"the policies cannot be read: {type(error).__name__}: {error!s:.200}")
 
 
 class Judge:
-    """Policies, made ready.
+    """Compiled policies.
 
     Raises:
-        ConfigurationError: something of them cannot be read.
+        ConfigurationError: a part of them is not valid.
     """
 
     def __init__(self, policies: Policies) -> None:
@@ -125,7 +126,7 @@ class Judge:
                     self._patterns.append((wanted, ready))
 
     def verdict(self, name: str, arguments: object, asked: Collection[str], sight: Sight) -> Verdict:
-        """Return what becomes of a call."""
+        """Return the verdict on a call."""
         if not _is_object(arguments):
             return Verdict("deny", f"its arguments are not an object but {type(arguments).__name__}")
         if denied := self._denied.reason(name, arguments, sight):
@@ -133,12 +134,12 @@ class Judge:
         try:
             call = _Call(name, arguments, asked, sight, self._allowed)
             verdicts = [policy.verdict(call) for policy in self._policies_of(name)]
-        except Exception as error:  # noqa: BLE001 - whatever it is, it must not let a call run
+        except Exception as error:  # noqa: BLE001 - no error may let a call run
             return Verdict("ask", f"its policy cannot be held against it: {type(error).__name__}: {error!s:.200}")
         return max(verdicts, key=lambda one: _DECISIONS.index(one.decision), default=_NO_POLICY)
 
     def _policies_of(self, name: str) -> Sequence[_ToolPolicy]:
-        """Return the policies of exactly this name, or else those whose wildcards it matches."""
+        """Return the policies of exactly this name, or else those whose wildcards match it."""
         return self._tools.get(name) or [policy for wanted, policy in self._patterns if is_one(wanted, name)]
 
 
@@ -147,7 +148,7 @@ def _is_object(value: object) -> TypeGuard[Mapping[str, object]]:
 
 
 class _Call(NamedTuple):
-    """A call, and what it is judged by but for the policy of its tool."""
+    """A call, and everything it is judged by except the policy of its tool."""
 
     name: str
     arguments: Mapping[str, object]
@@ -168,7 +169,7 @@ class _Call(NamedTuple):
 
 
 class _ReadyRule:
-    """A rule, made ready."""
+    """A compiled rule."""
 
     def __init__(self, rule: Rule, number: int, place: str) -> None:
         self.mode = check_mode(rule.mode, RULE_MODES, place)
@@ -180,14 +181,14 @@ class _ReadyRule:
         return self.conditions.hold(call.arguments, call.sight)
 
     def says(self, does: str, found: Found) -> str:
-        """Return what the rule does, in words."""
+        """Return the rule's effect in words."""
         told = f" for its {self.conditions.told}" if self.conditions.told else ""
         doubt = f"; nobody can tell: {found.why}" if found.match in {Match.UNKNOWN, Match.MISSING} else ""
         return f"{self._name} {does}{told}{doubt}"
 
 
 class _ToolPolicy:
-    """The policy of one tool, made ready."""
+    """The compiled policy of one tool."""
 
     def __init__(self, policy: Policy, place: str) -> None:
         mode = check_mode(policy.mode, MODES, place)
@@ -198,7 +199,7 @@ class _ToolPolicy:
         self._otherwise = max(_STRICTNESS[mode], _REQUIRED if rules else _RUN)
 
     def verdict(self, call: _Call) -> Verdict:
-        """Return what becomes of a call that the deny list leaves alone."""
+        """Return the verdict on a call that the deny list does not match."""
         unsure = ""
         for rule in self._denying:
             found = rule.hold(call)
@@ -209,7 +210,7 @@ class _ToolPolicy:
         return Verdict("ask", unsure) if unsure else self._by_the_others(call)
 
     def _by_the_others(self, call: _Call) -> Verdict:
-        """Follow the first rule that matches for sure, or one before it that matches in part and is stricter."""
+        """Return the verdict of the first certain match, or of a stricter rule before it that matches in part."""
         strictness, reason = _RUN, "its policy lets it run"
         for rule in self._others:
             found, own = rule.hold(call), _STRICTNESS[rule.mode]
@@ -238,7 +239,7 @@ def _weighed(strictness: int, reason: str, call: _Call) -> Verdict:
 
 
 class _DenyList:
-    """The calls that never run. Parameters find their entries."""
+    """The compiled deny list, indexed by parameter."""
 
     def __init__(self, entries: Sequence[Entry | str]) -> None:
         self._items: list[_Item] = []
@@ -252,7 +253,7 @@ class _DenyList:
                 self._by_parameter.setdefault(parameter, []).append((item, test))
 
     def reason(self, name: str, arguments: Mapping[str, object], sight: Sight) -> str:
-        """Return why the call is denied, or nothing if it is not."""
+        """Return why the call is denied, "" if it is not."""
         for parameter in arguments:
             for item, test in self._by_parameter.get(parameter, ()):
                 found = attempt(test, arguments[parameter], sight)
@@ -266,12 +267,12 @@ class _DenyList:
 
 @cache
 def _built_in() -> _DenyList:
-    """Return the built-in list, made ready once."""
+    """Return the compiled built-in list."""
     return _DenyList(BUILT_IN_DENY_LIST)
 
 
 class _Item:
-    """An entry, made ready."""
+    """A compiled entry of a list."""
 
     def __init__(self, entry: Entry | str, place: str) -> None:
         self.entry = Entry(entry) if isinstance(entry, str) else entry
@@ -279,7 +280,7 @@ class _Item:
         self.conditions = Conditions(self.entry.when, place, surely=self.entry.advisory)
 
     def concerns(self, name: str) -> bool:
-        """Return whether the entry is about this tool."""
+        """Return whether the entry applies to this tool."""
         return any(is_one(wanted, name) for wanted in self._tools)
 
     def denies(self, found: Found) -> bool:
@@ -287,7 +288,7 @@ class _Item:
         return found.match >= Match.PARTLY or (found.match is Match.UNKNOWN and not self.entry.advisory)
 
     def told(self, found: Found, parameters: str) -> str:
-        """Return why a call is denied, in words."""
+        """Return in words why a call is denied."""
         reason = f"the deny list forbids it{f' for its {parameters}' if parameters else ''}"
         if self.entry.reason:
             reason += f": {self.entry.reason}"
@@ -305,5 +306,5 @@ def _items(entries: Sequence[Entry | str], place: str) -> list[_Item]:
 
 @cache
 def _built_in_items() -> Sequence[_Item]:
-    """Return the entries of the built-in list: to make them ready takes milliseconds."""
+    """Return the compiled entries of the built-in list, cached because compiling them takes milliseconds."""
     return _items(BUILT_IN_DENY_LIST, "policies.deny")

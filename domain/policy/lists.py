@@ -1,7 +1,7 @@
-"""The built-in deny list: calls that hardly anybody means, recognised by the parameters that commands and paths go by.
+"""The built-in deny list: destructive calls that are hardly ever intended, found by the usual names of parameters.
 
-It is advisory. Whoever wants to can say the same in another way, and what a program does by itself is not seen: what
-protects a system is a sandbox. It stops a model's plain mistakes, and says so to the model.
+It is advisory. The same effect can be written in other ways, and what a program does by itself is not seen: only a
+sandbox protects a system. The list stops a model's obvious mistakes, and tells the model why.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ COMMAND_PARAMETERS = (
     "bash",
     "script",
 )
-"""Under these names tools take commands."""
+"""The usual names of parameters that hold commands."""
 
 PATH_PARAMETERS = (
     "path",
@@ -43,12 +43,12 @@ PATH_PARAMETERS = (
     "target",
     "output_path",
 )
-"""Under these names tools take paths."""
+"""The usual names of parameters that hold paths."""
 
 _COMMANDS = "|".join(COMMAND_PARAMETERS)
 _PATHS = "|".join(PATH_PARAMETERS)
 _WRITING = "*{[Ww]rite,[Ee]dit,[Cc]reate,[Aa]ppend,[Rr]eplace,[Pp]atch,[Ss]ave,[Mm]ove,[Rr]ename,[Rr]emove,[Dd]elete}*"
-"""How tools are called that change files."""
+"""The names of tools that change files."""
 
 _HOMES = "{~,/root,/home/*,/Users/*}"
 _SYSTEM = "{/bin,/boot,/dev,/etc,/lib,/lib64,/proc,/sbin,/sys,/usr,/var,/System,/Library}"
@@ -94,4 +94,4 @@ BUILT_IN_DENY_LIST: Final[tuple[Entry, ...]] = (
     _to_touch("**/.git/hooks/**", "it runs when somebody commits", tool=_WRITING),
     _to_touch("/{bin,boot,lib,lib64,sbin,usr/bin,usr/lib,usr/sbin}/**", "it belongs to the system", tool=_WRITING),
 )
-"""What is denied unless `Policies.deny` says otherwise: `(*BUILT_IN_DENY_LIST, …)` adds to it, `()` does without it."""
+"""The default of `Policies.deny`: `(*BUILT_IN_DENY_LIST, …)` extends it, `()` disables it."""

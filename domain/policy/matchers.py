@@ -1,4 +1,4 @@
-"""Matchers: what an argument of a call must be for a rule to hold. Plain values, which stand in stored definitions."""
+"""Matchers: the conditions of a rule on an argument of a call. They are plain values, stored in definitions."""
 
 from __future__ import annotations
 
@@ -37,13 +37,13 @@ class Exact(msgspec.Struct, frozen=True, tag="exact"):
 
 
 class Prefix(msgspec.Struct, frozen=True, tag="prefix"):
-    """Matches texts that begin like this. For paths, `path` is safer; for commands, `command`."""
+    """Matches texts with this prefix. For paths, `path` is safer; for commands, `command`."""
 
     text: str
 
 
 class Glob(msgspec.Struct, frozen=True, tag="glob"):
-    """Matches whole texts by `*`, `?`, `[a-z]`, `{a,b}`; `*` stands for anything, slashes and ends of lines too.
+    """Matches whole texts by `*`, `?`, `[a-z]`, `{a,b}`; `*` matches any characters, including slashes and line ends.
 
     For paths, `path` is safer; for commands, `command`.
     """
@@ -52,9 +52,9 @@ class Glob(msgspec.Struct, frozen=True, tag="glob"):
 
 
 class Regex(msgspec.Struct, frozen=True, tag="regex"):
-    """Matches whole texts by a regular expression, in time that their length bounds.
+    """Matches whole texts by a regular expression, in time bounded by their length.
 
-    It may not look around and refer back.
+    Look-around and back references are not supported.
     """
 
     pattern: str
@@ -63,7 +63,7 @@ class Regex(msgspec.Struct, frozen=True, tag="regex"):
 class Path(msgspec.Struct, frozen=True, tag="path", omit_defaults=True):
     """Matches paths: `/srv/app/**`, `~/.ssh/**`, `src/**`, `**/.env`.
 
-    Relative ones go on from `cwd`, or from the call's directory.
+    Relative patterns are resolved from `cwd`, or from the call's working directory.
     """
 
     pattern: str
@@ -87,24 +87,25 @@ MATCHERS = (Exact, Prefix, Glob, Regex, Path, Command)
 
 
 exact, prefix, glob, regex, path, command = Exact, Prefix, Glob, Regex, Path, Command
-"""The matchers by the names that rules are written with."""
+"""The matchers by the names used in rules."""
 
 
 class _Absent:
-    """What a call does not have."""
+    """A missing argument."""
 
 
 ABSENT = _Absent()
-"""Stands for the value of a parameter that a call leaves out. It equals nothing; whether it matches is not known."""
+"""The value of a parameter that a call leaves out. It equals nothing; whether it matches is unknown."""
 
 
 def ready(wanted: object, *, surely: bool = False) -> Test:
-    """Return a matcher made ready to be held against values.
+    """Return a compiled matcher.
 
-    If only what `surely` matches, in part at least, is of interest, much of what nobody can tell is found not to match.
+    With `surely`, only matches that are certain, at least in part, are of interest: many undecidable cases then count
+    as no match.
 
     Raises:
-        ConfigurationError: it is not a matcher and no JSON value, or its pattern cannot be read.
+        ConfigurationError: it is neither a matcher nor a JSON value, or its pattern is not valid.
     """
     match wanted:
         case Exact(value):
@@ -133,7 +134,7 @@ def ready(wanted: object, *, surely: bool = False) -> Test:
 
 
 def equality(wanted: object, value: object) -> Match:
-    """Return whether two JSON values are equal: for sure, or but for `1` being `1.0`."""
+    """Return whether two JSON values are equal; `1` and `1.0` are equal only in part."""
     if isinstance(wanted, bool) or isinstance(value, bool) or wanted is None:
         return Match.YES if value is wanted else Match.NO
     if isinstance(wanted, int | float) and isinstance(value, int | float):
@@ -146,7 +147,7 @@ def equality(wanted: object, value: object) -> Match:
 
 
 def check_json(value: object) -> None:
-    """Do nothing, or raise `ConfigurationError` for what JSON cannot say."""
+    """Raise `ConfigurationError` unless the value is JSON."""
     try:
         json.dumps(value, allow_nan=False)
     except (TypeError, ValueError, RecursionError) as error:
@@ -164,7 +165,7 @@ _MISSING = Found(Match.MISSING, "the call leaves it out")
 
 
 def _given(test: Test) -> Test:
-    """Return the test of a value that is there; null is not."""
+    """Return the test for values that are present; null counts as missing."""
     return lambda value, sight: _MISSING if value is None or value is ABSENT else test(value, sight)
 
 
@@ -182,7 +183,7 @@ def _text(test: Callable[[str], bool], takes: Callable[[str], bool] = lambda _: 
 
 
 def _checked(what: str, text: object) -> str:
-    """Return the text of a matcher, which a struct that was not decoded need not have."""
+    """Return the text of a matcher, or raise `ConfigurationError`: a struct that was not decoded may hold any type."""
     if not isinstance(text, str):
         raise ConfigurationError(f"{what} is a text, not {text!r:.80}")
     return text

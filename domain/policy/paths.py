@@ -1,9 +1,9 @@
-"""Path patterns, `/srv/app/**`, held against paths.
+"""Path patterns such as `/srv/app/**`, matched against paths.
 
-`**` as a name is any number of names, also none: `/srv/app/**` is the directory and what lies under it. In a name, `*`,
-`?`, `[a-z]` and `{a,b}` are wildcards. A pattern begins at the root, at `~`, in the working directory, or, with
-`**/`, anywhere. A path matches for sure only if it does however it is read, and where its links lead; in part if it
-does in one way, or but for the case of its letters.
+`**` as a name matches any number of names, including none: `/srv/app/**` matches the directory and everything under it.
+In a name, `*`, `?`, `[a-z]` and `{a,b}` are wildcards. A pattern begins at the root, at `~`, in the working directory,
+or, with `**/`, anywhere. A path matches for sure only if it matches in every reading, and where its links lead; it
+matches in part if it matches in one reading, or only when case is ignored.
 """
 
 from __future__ import annotations
@@ -40,9 +40,9 @@ from reenact.domain.policy.patterns import (
 )
 
 MAX_PATTERN = 4_096
-"""Characters."""
+"""The longest pattern, in characters."""
 MAX_PATH = 4_096
-"""Characters; no system takes more, and to bring their Unicode into one form may take the square of their time."""
+"""The longest path, in characters; no system accepts more, and Unicode normalisation may take quadratic time."""
 
 _ANYWHERE = "**"
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
@@ -51,12 +51,12 @@ _NO_PATH = unknown("it is not a path: neither a text, nor a list of texts")
 
 
 class PathPattern:
-    """A pattern, ready to be held against paths; relative ones go on from `cwd`, if it is given.
+    """A compiled path pattern; a relative one is resolved from `cwd`, if given.
 
-    With `surely`, it is not asked where links in the pattern itself lead, nor whether what is not known might match.
+    With `surely`, links in the pattern itself are not followed, and undecidable matches are not looked for.
 
     Raises:
-        ConfigurationError: the pattern or the directory cannot be read.
+        ConfigurationError: the pattern or the directory is not valid.
     """
 
     def __init__(self, pattern: str, cwd: str | None = None, *, surely: bool = False) -> None:
@@ -110,14 +110,14 @@ class PathPattern:
 
 
 class _Aim(NamedTuple):
-    """What a pattern wants of a path that begins at its base; the same of one without its case."""
+    """A pattern as the names that must follow its base; `folded` are the same names casefolded."""
 
     base: str
     wanted: tuple[Part, ...]
     folded: tuple[Part, ...]
 
     def reached(self, place: Place) -> Match:
-        """Return whether the pattern wants this place."""
+        """Return how the place matches the pattern."""
         found = self._reached(self.wanted, place.base, place.names, is_known=place.is_known)
         if found < Match.PARTLY and (place.folded != place.names or self.folded != self.wanted):
             folded = self._reached(self.folded, place.base, place.folded, is_known=place.is_known)
@@ -126,11 +126,11 @@ class _Aim(NamedTuple):
 
     @property
     def telling_name(self) -> str:
-        """A name, without its case, that is in every path that is wanted."""
+        """A casefolded name that every matching path contains, "" if there is none."""
         return next((part for part in reversed(self.folded) if isinstance(part, str)), "")
 
     def begun(self, sight: Sight, cwd: str | None) -> _Aim:
-        """Return the same, with what is known of where it begins."""
+        """Return the same pattern, resolved from the working or home directory if that is known."""
         begins = {HERE: cwd, HOME: sight.home}.get(self.base)
         if begins is None or not is_absolute(begins):
             return self
@@ -138,7 +138,7 @@ class _Aim(NamedTuple):
         return _Aim(begin.base, begin.names + self.wanted, begin.folded + self.folded)
 
     def followed(self, sight: Sight) -> Iterator[_Aim]:
-        """Yield what the pattern wants where the names that it begins with end up, if that is somewhere else."""
+        """Yield the pattern with its leading names resolved through links, if that leads elsewhere."""
         known = tuple(
             name for name in takewhile(lambda part: isinstance(part, str), self.wanted) if isinstance(name, str)
         )
@@ -159,13 +159,13 @@ class _Aim(NamedTuple):
 
 
 def _aim(pattern: str) -> _Aim:
-    """Return what one alternative of a pattern wants."""
+    """Return one alternative of a pattern in its parsed form."""
     base, names = _split(pattern)
     return _Aim(base, parts(names), parts(names, fold=True))
 
 
 def _split(pattern: str) -> tuple[str, tuple[str, ...]]:
-    """Return where a pattern begins, and the names that it wants."""
+    """Return the base of a pattern, and its names."""
     base, rest = HERE, pattern
     if is_drive(pattern):
         base, rest = f"{pattern[0].upper()}:", pattern[2:]

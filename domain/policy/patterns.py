@@ -1,8 +1,8 @@
-"""What patterns have in common: wildcards, the places of paths, and what is found when a value is compared with one.
+"""Shared parts of all patterns: wildcards, the places of paths, and the results of matching.
 
-`*` is any text, `?` any character, `[a-z]` and `[!a-z]` one of a set, `{a,b}` one of the alternatives, and a backslash
-makes the next character an ordinary one. Among the parts of a path, a part `**` is any number of them, also none.
-Something is found for sure, in part, not at all, or nobody can tell: what is unsure must let no call run.
+`*` matches any text, `?` any character, `[a-z]` and `[!a-z]` one character of a set, `{a,b}` one of the alternatives,
+and a backslash quotes the next character. As a part of a path, `**` matches any number of parts, including none. A
+result is certain, in part, none, or unknown: an uncertain result must not let a call run.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from reenact.domain.policy.shell import read_script
 MAX_ALTERNATIVES = 256
 ANY = None
 Part: TypeAlias = str | re.Pattern[str] | None
-"""What one part must be: this text, what fits the pattern, or, if it is `ANY`, any number of any parts."""
+"""A part of a pattern: this text, a regular expression, or `ANY`, which matches any number of parts."""
 
 _CHOICE = re.compile(r"(?<!\\)\{([^{}]*,[^{}]*)\}")
 _TOKEN = re.compile(r"\\(.)|\[(!|\^)?(\]?[^\]]*)\]|(\*+)|(\?)|(.)", re.DOTALL)
@@ -29,10 +29,10 @@ _NOT_IN_A_SET = re.compile(r"([^\w-])")
 
 
 def alternatives(pattern: str) -> tuple[str, ...]:
-    """Return the pattern once for each choice that its braces leave.
+    """Return the pattern once for each combination of the alternatives in its braces.
 
     Raises:
-        ConfigurationError: there are more than 256.
+        ConfigurationError: there are more than `MAX_ALTERNATIVES`.
     """
     done: list[str] = []
     waiting = [pattern]
@@ -52,15 +52,15 @@ def alternatives(pattern: str) -> tuple[str, ...]:
 
 
 def is_wild(pattern: str) -> bool:
-    """Return whether the pattern, which has no braces, is more than a text."""
+    """Return whether the pattern, which has no braces, has wildcards or escapes."""
     return _WILD.search(pattern) is not None
 
 
 def part(pattern: str, *, fold: bool = False) -> str | re.Pattern[str]:
-    """Return what a text must be to fit a pattern without braces, once it is casefolded if `fold`.
+    """Return a compiled part from a pattern without braces; with `fold`, the text to match must be casefolded.
 
     Raises:
-        ConfigurationError: the pattern cannot be read.
+        ConfigurationError: the pattern is not valid.
     """
     wanted = pattern.casefold() if fold else pattern
     if not is_wild(wanted):
@@ -72,12 +72,12 @@ def part(pattern: str, *, fold: bool = False) -> str | re.Pattern[str]:
 
 
 def parts(pattern: Sequence[str], *, fold: bool = False) -> tuple[Part, ...]:
-    """Return what the parts of a path must be."""
+    """Return the compiled parts of a path pattern."""
     return tuple(ANY if one == "**" else part(one, fold=fold) for one in pattern)
 
 
 def fits(wanted: Sequence[Part], given: Sequence[str]) -> bool:
-    """Return whether the parts given are what is wanted, each in its place."""
+    """Return whether the given parts match the wanted ones, in order."""
     at = here = 0
     any_at, any_until = -1, 0
     while here < len(given):
@@ -96,16 +96,16 @@ def fits(wanted: Sequence[Part], given: Sequence[str]) -> bool:
 
 
 def is_one(wanted: Part, given: str) -> bool:
-    """Return whether the part given is what is wanted."""
+    """Return whether the given part matches the wanted one."""
     if isinstance(wanted, str):
         return wanted == given
     return wanted is None or wanted.fullmatch(given) is not None
 
 
 def _regex(pattern: str) -> Iterator[str]:
-    """Yield a regular expression whose `*` take the least they can, and never try again.
+    """Yield a regular expression in which each `*` takes the shortest match and does not backtrack.
 
-    What stands between two of them has a fixed length, so nothing is missed, and the time is bounded.
+    The pattern between two `*` has a fixed length, so no match is missed, and the time is bounded.
     """
     tokens = list(_TOKEN.finditer(pattern))
     last = max((index for index, token in enumerate(tokens) if token[4]), default=-1)
@@ -133,13 +133,13 @@ ROOT = "/"
 HOME = "~"
 HERE = ""
 SOMEWHERE = "?"
-"""Where a path may begin; the letter of a Windows drive with its colon is one as well."""
+"""The possible bases of a path; the letter of a Windows drive with its colon is one as well."""
 
 DRIVE = re.compile(r"[A-Za-z]:(?:[/\\]|$)")
 
 
 class Place(NamedTuple):
-    """From where a path begins, and which names it goes down from there; these again without their case."""
+    """The base of a path and the names below it; `folded` are the same names casefolded."""
 
     base: str
     names: tuple[str, ...]
@@ -147,21 +147,21 @@ class Place(NamedTuple):
 
     @property
     def is_known(self) -> bool:
-        """Whether it begins where everything begins."""
+        """Whether its base is absolute."""
         return self.base not in {HOME, HERE, SOMEWHERE}
 
 
 class Places(NamedTuple):
-    """Where a path leads in all the ways that it is read by; and where by ways that hardly anything reads it."""
+    """The places to which a path leads in its usual readings, and those in readings that are hardly ever used."""
 
     likely: tuple[Place, ...]
     unlikely: tuple[Place, ...]
 
 
 def read_places(text: str, cwd: str | None, home: str | None, resolve: Callable[[str], str] | None) -> Places:
-    """Return where a path leads: as it is written, and, if links can be followed, where it ends up.
+    """Return the places to which a path leads: as it is written, and, if links can be followed, after following them.
 
-    Links are followed on the path as it is written: `link/..` is not where it seems to be.
+    Links are followed on the path as it is written, since `link/..` need not be the directory that holds the link.
     """
     likely: list[Place] = []
     unlikely: list[Place] = []
@@ -182,7 +182,7 @@ def read_places(text: str, cwd: str | None, home: str | None, resolve: Callable[
 
 
 def read_place(text: str, cwd: str | None = None, home: str | None = None) -> Place:
-    """Return where a path leads if it is read in the usual way; a directory that is not absolute is not known."""
+    """Return the place of a path in the usual reading; a directory that is not absolute counts as unknown."""
     if is_drive(text):
         return _place(f"{text[0].upper()}:", text[2:].replace("\\", "/"))
     if text.startswith("/"):
@@ -196,12 +196,12 @@ def read_place(text: str, cwd: str | None = None, home: str | None = None) -> Pl
 
 
 def in_unicode(text: str) -> tuple[str, ...]:
-    """Return the text as it is, and, if that is another one, with its letters in one form: systems differ in that."""
+    """Return the text itself and, if different, in normal form C: systems differ in that."""
     return (text,) if text.isascii() else tuple(dict.fromkeys((text, unicodedata.normalize("NFC", text))))
 
 
 def is_absolute(path: str) -> bool:
-    """Return whether the path says all of where it leads."""
+    """Return whether the path is absolute."""
     return path.startswith("/") or is_drive(path)
 
 
@@ -211,7 +211,7 @@ def is_drive(path: str) -> bool:
 
 
 def _from(path: str, cwd: str | None, home: str | None) -> str:
-    """Return the path with its beginning, otherwise as it is."""
+    """Return the path with `cwd` or `home` put in front, and otherwise unchanged."""
     if home and (path == "~" or path.startswith("~/")):
         return home + path[1:]
     return f"{cwd}/{path}" if cwd and not is_absolute(path) and not path.startswith("~") else path
@@ -230,24 +230,25 @@ def _place(base: str, rest: str) -> Place:
 
 
 MAX_TEXT = 100_000
-"""Characters; a longer text is not judged."""
+"""The longest text that is judged, in characters."""
 
 
 class Match(IntEnum):
-    """How far a value matches; of several that must all hold, the least counts.
+    """How far a value matches; of several conditions that must all hold, the lowest counts.
 
-    Only `YES` satisfies what lets a call run; what denies it is satisfied by all but `NO`, and `MISSING` in part.
+    Only `YES` satisfies a rule that lets a call run; a rule that denies is satisfied by all but `NO`, by `MISSING` in
+    part.
     """
 
     NO = 0
-    UNKNOWN = 1  # nobody can tell
-    MISSING = 2  # there is no value
-    PARTLY = 3  # in one reading of it, or for a part of it
+    UNKNOWN = 1  # cannot be decided
+    MISSING = 2  # the argument is missing
+    PARTLY = 3  # in one reading of the value, or for a part of it
     YES = 4
 
 
 class Found(NamedTuple):
-    """A match, and what stood in the way of a clear one."""
+    """The result of a match, and why it is not clear."""
 
     match: Match
     why: str = ""
@@ -259,7 +260,7 @@ NO = Found(Match.NO)
 
 
 def unknown(why: str) -> Found:
-    """Return that nobody can tell, and why."""
+    """Return the result of an undecidable match, with the reason."""
     return Found(Match.UNKNOWN, why)
 
 
@@ -267,7 +268,7 @@ TOO_LONG = unknown(f"it has more than {MAX_TEXT:,} characters")
 
 
 def any_of(found: Iterable[Found]) -> Found:
-    """Return what is found of a whole whose parts were held against the same matcher: yes, if all of them match."""
+    """Return the result for a whole whose parts were matched one by one: `YES` only if all parts match."""
     every = list(found)
     best = max(every, key=lambda one: one.match, default=NO)
     all_match = all(one.match is Match.YES for one in every)
@@ -275,9 +276,9 @@ def any_of(found: Iterable[Found]) -> Found:
 
 
 class Sight:
-    """What one call is judged in the light of, and what was found out on the way, so that it is found out once.
+    """The context in which one call is judged, with a cache of what was derived from it.
 
-    `cwd` and `home` are absolute paths, or None where they are not known; `resolve` follows symbolic links.
+    `cwd` and `home` are absolute paths, None if unknown; `resolve` follows symbolic links.
     """
 
     def __init__(
@@ -291,21 +292,21 @@ class Sight:
         self.resolved = cache(self._resolved)
 
     def _places(self, path: str, cwd: str | None) -> Places:
-        """Return where a path leads from a directory, or from the one of the call."""
+        """Return the places to which a path leads from this directory, or from the call's working directory."""
         return read_places(path, cwd or self.cwd, self.home, self.resolve)
 
     def _resolved(self, path: str) -> Place:
-        """Return where an absolute path ends up."""
+        """Return the place to which an absolute path leads."""
         return read_place(path if self.resolve is None else self.resolve(path))
 
 
 Test: TypeAlias = Callable[[object, Sight], Found]
-"""A matcher made ready: holds a value against it."""
+"""A compiled matcher: a function that returns how a value matches."""
 
 
 def attempt(test: Test, value: object, sight: Sight) -> Found:
-    """Return what is found; nobody can tell, if it goes wrong."""
+    """Return the test's result; an error counts as undecidable."""
     try:
         return test(value, sight)
-    except Exception as error:  # noqa: BLE001 - whatever it is, it must not let a call run
+    except Exception as error:  # noqa: BLE001 - no error may let a call run
         return unknown(f"{type(error).__name__}: {error!s:.200}")

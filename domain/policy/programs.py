@@ -1,4 +1,4 @@
-"""What is known of programs that run other programs: shells, and all that take a command among their arguments."""
+"""Programs that run other programs: shells, and all programs that take a command among their arguments."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from collections.abc import Iterator, Sequence
 from typing import Literal, NamedTuple, TypeAlias
 
 MAX_DEPTH = 12
-"""How often commands may stand within one another."""
+"""How deeply commands may be nested."""
 
 HOLE = "\ufffc"
-"""Stands in a word for what only the shell will know."""
+"""The placeholder in a word for a part that only the shell will know."""
 
 _OWN = "! [[ and begin case do elif else for function if not or select then until while { }"
 OWN_WORDS = frozenset(_OWN.split())
-"""Words of shells; a program may follow."""
+"""Reserved words of shells; a program may follow."""
 
 _OPEN = re.compile(f"[*?{HOLE}]")
 _ENDING = re.compile(r"\.(?:exe|cmd|bat|com)$")
@@ -23,8 +23,8 @@ _ENDING = re.compile(r"\.(?:exe|cmd|bat|com)$")
 class Word(NamedTuple):
     """A word without its quotes.
 
-    `is_open`: some of it is not known, namely its holes and wildcards; `is_wild`: nothing of it is, not even whether it
-    is one word. `runs`: it may be a program.
+    `is_open`: parts of it are unknown, namely its holes and wildcards; `is_wild`: nothing is known of it, not even
+    whether it is one word. `runs`: it may be a program.
     """
 
     text: str
@@ -34,18 +34,18 @@ class Word(NamedTuple):
 
     @property
     def name(self) -> str:
-        """The name of the program that the word runs: without its folder, its ending and its case."""
+        """The name of the program that the word runs: without its directory and extension, casefolded."""
         name = self.text.replace("\\", "/").rpartition("/")[2].lstrip("=").casefold()
         return _ENDING.sub("", name)
 
     @property
     def has_open_name(self) -> bool:
-        """Whether nobody can tell the name of the program."""
+        """Whether the name of the program is unknown."""
         return self.is_wild or (self.is_open and _OPEN.search(self.name) is not None)
 
 
 class Unreadable(Exception):
-    """The text is not what a shell takes, or not what all shells take for the same."""
+    """The text is not valid for a shell, or different shells read it differently."""
 
 
 _LAUNCHERS = """
@@ -56,18 +56,18 @@ _LAUNCHERS = """
     unbuffer unshare uv uvx valgrind watch xargs
 """
 LAUNCHERS = frozenset(_LAUNCHERS.split())
-"""Programs that start another one, which stands among their arguments."""
+"""Programs that start another program, which is among their arguments."""
 
 _TEXTS = """
     alias bind cmd compgen complete entr eval expect fc flock hyperfine mapfile nix-shell parallel powershell pwsh
     readarray runuser screen script ssh su tmux trap watch
 """
 TAKING_TEXTS = frozenset(_TEXTS.split())
-"""Programs that have a text among their arguments run by a shell."""
+"""Programs that have a shell run a text from their arguments."""
 
 _SHELLS = "ash bash csh dash fish ksh mksh rbash sh source tcsh zsh ."
 SHELLS = frozenset(_SHELLS.split())
-"""Programs that run the commands in a text, in a file, or those that they read."""
+"""Programs that run commands: those in a text, in a file, or those that they read."""
 
 EVALUATING = {
     "[": re.compile("-[vR]"),
@@ -83,35 +83,35 @@ EVALUATING = {
     "unset": None,
     "wait": re.compile("-n?p(.*)", re.DOTALL),
 }
-"""Programs of shells that take the names of variables, and run the commands in a subscript: `test -v 'a[$(ls)]'`.
+"""Built-ins of shells that take names of variables, and run the commands in a subscript: `test -v 'a[$(ls)]'`.
 
-With a pattern, only the word is such a name that comes behind the option, or the rest of the option itself.
+With a pattern, only the word after the option, or the rest of the option itself, is such a name.
 """
 COMPARING = frozenset({"-eq", "-ne", "-lt", "-le", "-gt", "-ge"})
 """Operators of `[[`, and in some shells of `test`, whose operands are evaluated as arithmetic."""
 _EVALUATED = re.compile(r"(?:(?:PS[0-4]|OPTIND|S?RANDOM|HISTCMD|SECONDS|LINENO)|[A-Za-z_]\w*\[.*\])\+?=", re.DOTALL)
 """Assignments whose value or subscript a shell evaluates."""
 _RUN_BY_SHELLS = re.compile(r"(?:BASH_ENV|PROMPT_COMMAND)(?:\[.*\])?\+?=")
-"""Assignments to variables that say what a shell runs by itself."""
+"""Assignments to variables that determine what a shell runs by itself."""
 _LATENT = re.compile(r"`|\$\(")
 _SPLITTING = re.compile(r"(?:-\w*S|--s[a-z-]*=)(.+)", re.DOTALL)
 
 COPYING = frozenset({"cp", "install", "ln", "mv"})
 
 MAX_STARTS = 100
-"""How many words of one command may be programs."""
+"""The number of words of one command that may be programs."""
 
 Source: TypeAlias = Literal["commands", "file", "unseen"]
-"""What a shell runs: an argument, a file, or something that is not to be seen."""
+"""The source of a shell's commands: an argument, a file, or one that cannot be seen."""
 
 _FILLING = frozenset({"fd", "find", "parallel", "xargs"})
-"""These put what they find in the place of `{}`."""
+"""Programs that replace `{}` by what they find or read."""
 _ADDING = frozenset({"fd", "parallel", "xargs"})
-"""These put it at the end."""
+"""Programs that append what they find or read to the arguments."""
 _READING = frozenset({"source", "."})
 _LEADING = frozenset({"builtin", "command", "time"})
 _NAMING = frozenset({"case", "for", "function", "select"})
-"""Words of the shell behind which names stand, and no programs."""
+"""Reserved words that are followed by names instead of programs."""
 _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*(?:\[[^\]]*\])?\+?=")
 _HARMLESS = re.compile(r"[\w@%+:,./-]*", re.ASCII)
 _HAS_COMMANDS = re.compile(r"-\w*c")
@@ -120,12 +120,12 @@ _ANYTHING = Word(HOLE, is_open=True, is_wild=True)
 
 
 def is_own(word: Word) -> bool:
-    """Return whether a program may follow the word: an assignment, or a word of the shell's own."""
+    """Return whether a program may follow the word: it is an assignment, or a reserved word of the shell."""
     return word.text in OWN_WORDS or _ASSIGNMENT.match(word.text) is not None
 
 
 def with_starts(words: tuple[Word, ...]) -> tuple[tuple[Word, ...], int]:
-    """Return the words as they may become, and how many of the first may be a program.
+    """Return the words as the launchers among them may change them, and how many of the first may be programs.
 
     Raises:
         Unreadable: there are too many.
@@ -151,7 +151,7 @@ def with_starts(words: tuple[Word, ...]) -> tuple[tuple[Word, ...], int]:
 
 
 def _skip_names(words: list[Word], index: int) -> int:
-    """Mark the words behind one that names follow, which is before the index; return where they end."""
+    """Mark the names after the reserved word before the index as no programs; return the index after them."""
     word, behind = words[index - 1].text, [one.text for one in words[index:]]
     end = index + (1 if word == "function" else behind.index("do") if "do" in behind else len(behind))
     for place in range(index, min(end, len(words))):
@@ -160,7 +160,7 @@ def _skip_names(words: list[Word], index: int) -> int:
 
 
 def _filled(words: list[Word]) -> list[Word]:
-    """Return the words of a launcher; some get more of them, or put some in the place of others."""
+    """Return the words of a launcher, with unknown words where it inserts or appends what it finds."""
     names = {word.name for word in words}
     filled = words
     if names & _FILLING:
@@ -178,7 +178,7 @@ def _filled(words: list[Word]) -> list[Word]:
 
 
 def _placeholder(words: Sequence[Word]) -> str:
-    """Return in whose place `xargs` and its like put what they read."""
+    """Return the placeholder that `xargs` and similar programs replace by what they read."""
     for word, following in zip(words, [*words[1:], Word("")], strict=True):
         if found := _REPLACING.fullmatch(word.text):
             return found[1] or found[2] or (following.text if found[1] == "" else "") or "{}"
@@ -186,7 +186,7 @@ def _placeholder(words: Sequence[Word]) -> str:
 
 
 def is_shell(words: Sequence[Word], start: int) -> bool:
-    """Return whether the program that starts there is a shell, or makes the shell read a file."""
+    """Return whether the program at this index is a shell, or makes the shell read a file."""
     name = words[start].name
     if name not in SHELLS:
         return False
@@ -194,7 +194,7 @@ def is_shell(words: Sequence[Word], start: int) -> bool:
 
 
 def source_of(given: Sequence[Word]) -> tuple[Source, int]:
-    """Return what a shell with these arguments runs, and which of them it is, if it is a file."""
+    """Return the source of what a shell with these arguments runs, and the index of the argument if it is a file."""
     is_text, index = False, 0
     while index < len(given) and given[index].text.startswith(("-", "+")):
         option = given[index].text
@@ -203,7 +203,7 @@ def source_of(given: Sequence[Word]) -> tuple[Source, int]:
             break
         if not option.startswith("--"):
             is_text = is_text or "c" in option
-            index += option.lower().count("o")  # each of these takes a word
+            index += option.lower().count("o")  # each of these takes an argument
             if "s" in option:
                 return "unseen", 0
     rest = given[index:]
@@ -230,7 +230,7 @@ def texts_of(words: Sequence[Word], names: set[str], *, has_shell: bool) -> Iter
 
 
 def has_latent(text: str) -> bool:
-    """Return whether a command stands in a text that no shell has read yet: it runs if one evaluates the text."""
+    """Return whether a text that no shell has read yet contains a command: it runs if a shell evaluates the text."""
     return _LATENT.search(text) is not None
 
 
@@ -244,14 +244,14 @@ def evaluates(words: Sequence[Word], starts: int) -> bool:
 
 
 def is_open_to_all(words: Sequence[Word], starts: int) -> bool:
-    """Return whether a shell may evaluate what is not known, or run a file that a variable names."""
+    """Return whether a shell may evaluate an unknown text, or run a file that a variable names."""
     if any(_RUN_BY_SHELLS.match(word.text) for word in words):
         return True
     return any(HOLE in name.partition("=")[0] for start in range(starts) for name in _names_for(words, start))
 
 
 def _names_for(words: Sequence[Word], start: int) -> Iterator[str]:
-    """Yield what the program that starts there takes for names of variables."""
+    """Yield the arguments that the program at this index takes for names of variables."""
     name = words[start].name
     if name not in EVALUATING or not words[start].runs:
         return

@@ -1,4 +1,4 @@
-"""Reads policies from what people write, and checks the names of tools in them."""
+"""Reads policies from the forms that users write, and checks the names of tools in them."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from reenact.domain.policy.rules import (
 )
 
 BUILT_IN = "@built-in"
-"""Stands in a list of what is denied for the entries of `BUILT_IN_DENY_LIST`."""
+"""In a deny list, this text stands for the entries of `BUILT_IN_DENY_LIST`."""
 
 _KINDS: Final[dict[str, type[msgspec.Struct]]] = {str(one.__struct_config__.tag): one for one in MATCHERS}
 _WHOLE = {"tools", "allow", "deny"}
@@ -36,16 +36,16 @@ _BY_IMAGE = {"images", "policies"}
 
 
 def policies_of(value: object) -> Policies:
-    """Return the policies that a value says.
+    """Return the policies that a value describes.
 
     The value is `Policies`, None, a mapping from tools, by name or wildcards, to policies, or a mapping with `tools`,
     `allow` and `deny` and nothing else. A policy is a `Policy`, a mode, or a mapping with `mode` and `rules`. A rule is
     a `Rule`, or a mapping with `when` and `mode`; a matcher is one, a JSON value, or a mapping with its `type`. An
-    entry of a list is an `Entry`, the name of a tool, or a mapping; in `deny`, "@built-in" stands for the built-in
-    deny list.
+    entry of a list is an `Entry`, the name of a tool, or a mapping; in `deny`, "@built-in" stands for the built-in deny
+    list.
 
     Raises:
-        ConfigurationError: something of it cannot work; the error names its place and says what to do.
+        ConfigurationError: a part is not valid; the error names its place and says what to do.
     """
     if value is None:
         return Policies()
@@ -62,11 +62,11 @@ def policies_of(value: object) -> Policies:
 
 
 def check_names(policies: Policies, tools: Collection[str], prefixes: Collection[str] = ()) -> None:
-    """Raise `ConfigurationError`, with the nearest name, if policies are for a tool that is not among these.
+    """Raise `ConfigurationError`, with the nearest name, if the policies name a tool that is not among `tools`.
 
-    A name without wildcards in the deny list must be a tool's as well. Wildcards in the lists may match nothing: they
-    also ban tools that are added later. The allow list is not checked: an entry for no tool lets nothing run. Names
-    that begin with one of the `prefixes` are of tools that are not known yet.
+    A name without wildcards in the deny list must be that of a tool as well. Wildcards in the lists may match nothing:
+    they also apply to tools that are added later. The allow list is not checked: an entry for no tool lets nothing run.
+    Names that begin with one of the `prefixes` are those of tools that are not known yet.
     """
     for name in unknown_names(names_in(policies), tools, prefixes):
         raise ConfigurationError(f"policies: there is no tool {name!r}; {nearest(name, tools)}")
@@ -78,7 +78,7 @@ def names_in(policies: Policies) -> list[str]:
 
 
 def restricted(policies: Policies, tools: Collection[str], prefixes: Collection[str] = ()) -> Policies:
-    """Return what the policies say of these tools, without the names that `check_names` would refuse."""
+    """Return the policies for these tools, without the names that `check_names` would refuse."""
 
     def is_known(name: str) -> bool:
         return not unknown_names([name], tools, prefixes)
@@ -92,26 +92,26 @@ def restricted(policies: Policies, tools: Collection[str], prefixes: Collection[
 
 
 def unknown_names(names: Collection[str], tools: Collection[str], prefixes: Collection[str] = ()) -> list[str]:
-    """Return the names and wildcards that match none of the tools, and cannot be of a tool with such a prefix."""
+    """Return the names and wildcards that match none of the tools, nor any name with one of the prefixes."""
     every = [one for name in names for one in alternatives(name)]
     return [one for one in every if not _is_one_of(one, tools) and not any(_may_begin(one, of) for of in prefixes)]
 
 
 def nearest(name: str, tools: Collection[str]) -> str:
-    """Return a hint at the tool that may be meant, or at all there are."""
+    """Return a hint that suggests the nearest tool, or lists all tools."""
     folded = {tool.casefold(): tool for tool in tools}
     meant = difflib.get_close_matches(name.casefold(), folded, 1)
     return f"is {folded[meant[0]]!r} meant?" if meant else f"there are: {', '.join(sorted(tools)) or 'none'}"
 
 
 def policies_by_image(value: object) -> tuple[Policies | None, dict[str, Policies]]:
-    """Return the policies for all images, None if there are none, and those for some of them, by their ids.
+    """Return the policies for all images, None if there are none, and those for single images, by their ids.
 
-    The value is what `policies_of` takes, for all images; or a mapping with `images`, from ids to such values, and
-    perhaps `policies` for all others, and nothing else.
+    The value is what `policies_of` accepts, for all images; or a mapping with `images`, from ids to such values, and
+    optionally `policies` for all others, and nothing else.
 
     Raises:
-        ConfigurationError: something of it cannot work; the error names its place and says what to do.
+        ConfigurationError: a part is not valid; the error names its place and says what to do.
     """
     if not is_mapping(value) or "images" not in value or not value.keys() <= _BY_IMAGE:
         return policies_of(value), {}
@@ -199,7 +199,7 @@ def _matcher(value: Mapping[str, object], place: str) -> object:
 
 
 def _fields(value: object, place: str, kind: type[msgspec.Struct], instead: str = "") -> dict[str, object]:
-    """Return what a struct, or a mapping that has what it needs and nothing else, says of its fields."""
+    """Return the fields given by a struct or by a mapping, which must have the required fields and no unknown ones."""
     fields = msgspec.structs.fields(kind)
     names = ", ".join(field.name for field in fields)
     told = msgspec.structs.asdict(value) if isinstance(value, kind) else value
@@ -232,6 +232,6 @@ def _is_one_of(name: str, tools: Collection[str]) -> bool:
 
 
 def _may_begin(name: str, prefix: str) -> bool:
-    """Return whether a text with this prefix could match the name, as far as its first wildcard."""
+    """Return whether a text with this prefix could match the name, judging by the part before its first wildcard."""
     literal = name[: next((at for at, letter in enumerate(name) if letter in "*?[\\"), len(name))]
     return literal.startswith(prefix) or (is_wild(name) and prefix.startswith(literal))

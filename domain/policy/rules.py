@@ -1,4 +1,4 @@
-"""What a policy is made of: rules over the parameters of a tool, entries of lists over all tools, and a verdict."""
+"""The parts of a policy: rules over the parameters of a tool, entries of lists over all tools, and verdicts."""
 
 from __future__ import annotations
 
@@ -28,24 +28,24 @@ _COULD_BE = re.compile(r"[^\s@]+")
 
 
 class Rule(msgspec.Struct, metaclass=Spelled, frozen=True):
-    """What becomes of the calls whose parameters all match; without parameters, of all calls.
+    """What happens to calls whose parameters all match; without parameters, to all calls.
 
-    A key is the name of a parameter, or several of them: `path|file_path`. `allow` is `never` in other words: nobody is
-    asked. `deny` answers the call with an error.
+    A key is the name of a parameter, or several names: `path|file_path`. `allow` is another word for `never`: no
+    approval is needed. `deny` answers the call with an error.
     """
 
     when: dict[str, Wanted]
     mode: RuleMode
 
     def __post_init__(self) -> None:
-        """Raise `ConfigurationError` unless the mode is one of those there are."""
+        """Raise `ConfigurationError` if the mode is unknown."""
         check_mode(self.mode, RULE_MODES, "the mode of a rule")
 
 
 class Entry(msgspec.Struct, frozen=True, omit_defaults=True):
-    """An entry of the list of what is allowed, or of what is denied: for the tools that fit the wildcards, and `when`.
+    """An entry of the allow or deny list, for calls of tools that match `tool`, with arguments that match `when`.
 
-    `reason` is told to the model. An `advisory` entry denies only what it recognises, and nothing that is unsure.
+    `reason` is shown to the model. An `advisory` entry denies only calls that it recognises, and none that are unclear.
     """
 
     tool: str
@@ -55,31 +55,31 @@ class Entry(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Policy(msgspec.Struct, metaclass=Spelled, frozen=True, omit_defaults=True):
-    """When a person is asked before a tool runs: always as `mode` says, or as the first rule says that matches.
+    """When a person must approve a tool's calls: always as `mode` says, or as the first matching rule says.
 
-    A call that none of the rules matches is `required`, or `always` if that is the mode.
+    If there are rules, a call that none of them matches is `required`, or `always` if that is the mode.
     """
 
     mode: Mode = "required"
     rules: tuple[Rule, ...] = ()
 
     def __post_init__(self) -> None:
-        """Raise `ConfigurationError` unless the mode is one of those there are."""
+        """Raise `ConfigurationError` if the mode is unknown."""
         check_mode(self.mode, MODES, "the mode of a policy")
 
 
 class Verdict(msgspec.Struct, frozen=True):
-    """What becomes of a call, and why: it runs, a person is asked, or it is answered with an error."""
+    """The decision on a call, and its reason: it runs, a person is asked, or it is answered with an error."""
 
     decision: Decision
     reason: str = ""
 
 
 class Conditions:
-    """The parameters of a rule or of an entry, made ready; what only `surely` matches is as in `ready`.
+    """The compiled parameters of a rule or of an entry; for `surely` see `ready`.
 
     Raises:
-        ConfigurationError: one of them cannot be read; the error names it and its place.
+        ConfigurationError: one of them is not valid; the error names it and its place.
     """
 
     def __init__(self, when: object, place: str = "", *, surely: bool = False) -> None:
@@ -99,7 +99,7 @@ class Conditions:
         self.told = " and ".join("`" + "`, `".join(names) + "`" for names, _ in self.tests)
 
     def hold(self, arguments: Mapping[str, object], sight: Sight) -> Found:
-        """Return how the arguments match, all of them. Never raises."""
+        """Return how the arguments match all conditions together. Never raises."""
         found = YES
         for names, test in self.tests:
             given = [arguments[name] for name in names if name in arguments] or [ABSENT]
@@ -110,7 +110,7 @@ class Conditions:
 
 
 def check_mode(mode: object, modes: tuple[M, ...], what: str) -> M:
-    """Return the mode, or raise `ConfigurationError`, which begins with `what`, unless it is one of these."""
+    """Return the mode, or raise `ConfigurationError`, which begins with `what`, if it is not one of `modes`."""
     for known in modes:
         if known == mode:
             return known
@@ -119,22 +119,22 @@ def check_mode(mode: object, modes: tuple[M, ...], what: str) -> M:
 
 
 def listed(value: object, place: str, what: str) -> list[object]:
-    """Return the list, or raise `ConfigurationError` if it is none."""
+    """Return the list, or raise `ConfigurationError` if the value is not one."""
     if is_sequence(value):
         return list(value)
     raise ConfigurationError(f"{place} is a list of {what}, not {value!r:.80}")
 
 
 def is_pattern(name: str) -> bool:
-    """Return whether the name of a tool has wildcards in it."""
+    """Return whether the name of a tool has wildcards."""
     return is_wild(name) or alternatives(name) != (name,)
 
 
 def tool_parts(pattern: object, place: str) -> tuple[Part, ...]:
-    """Return what the name of a tool must be.
+    """Return the compiled alternatives of a tool's name.
 
     Raises:
-        ConfigurationError: the pattern is not text, or cannot be read.
+        ConfigurationError: the pattern is not text, or is not valid.
     """
     if not isinstance(pattern, str) or not pattern:
         raise ConfigurationError(f"{place}: tool is the name of a tool, with or without wildcards, not {pattern!r:.80}")
@@ -148,10 +148,10 @@ def tool_parts(pattern: object, place: str) -> tuple[Part, ...]:
 
 
 def digest(value: object) -> str:
-    """Return the SHA-256 of a JSON value in hexadecimal; the order of keys is no matter, and `1`, `1.0`, `true` differ.
+    """Return the SHA-256 of a JSON value in hexadecimal; the order of keys is ignored, `1`, `1.0` and `true` differ.
 
     Raises:
-        InvalidInputError: it is not a JSON value, or is nested too deeply.
+        InvalidInputError: the value is not JSON, or is nested too deeply.
     """
     try:
         told = json.dumps(value, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
@@ -161,7 +161,7 @@ def digest(value: object) -> str:
 
 
 def call_digest(name: str, arguments: Mapping[str, object], revision: str = "") -> str:
-    """Return what is the same for the same call, under the same revision of the policies if one is given.
+    """Return a digest that is equal for the same call, under the same revision of the policies if one is given.
 
     Raises:
         InvalidInputError: the arguments are not a JSON object, or are nested too deeply.

@@ -1,9 +1,9 @@
-"""Finds every command that a text may make a shell run; runs nothing, expands nothing.
+"""Finds every command that a text may make a shell run, without running or expanding anything.
 
-What is found answers two questions. Is it one simple command, with nothing in it that a shell would still change
-(`Script.is_plain`)? And which commands may be run anywhere in it: behind `;` or `&&`, in a pipe, in `$(…)`, as an
-argument of `sudo` or of `bash -c` (`Script.commands`)? The second answer is rather too long than too short, and what
-cannot be seen leaves a `doubt`.
+The result answers two questions. Is the text one simple command, which a shell would not change any further
+(`Script.is_plain`)? And which commands may be run anywhere in it: after `;` or `&&`, in a pipe, in `$(…)`, as an
+argument of `sudo` or of `bash -c` (`Script.commands`)? The second answer rather has too many commands than too few, and
+what cannot be seen is reported as a `doubt`.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ from reenact.domain.policy.programs import (
 )
 
 MAX_WORDS = 10_000
-"""In all commands of a text together."""
+"""The number of words in all commands of a text together."""
 MAX_COMMANDS = 2_000
 _UNSEEN = "it makes a shell run what is not to be seen"
 _EVALUATED = "a shell may evaluate a text in it, and run a command in that"
 
 _SIMPLE = re.compile(r"[\w@%+=:,./-]+(?: [\w@%+=:,./-]+){0,30}", re.ASCII)
-"""What is read by splitting it: it saves two thirds of the time."""
+"""Commands that can be read by splitting them at spaces, in a third of the time."""
 _ORDINARY = re.compile(r"[\w@%+=:,./^\-\]}]+", re.ASCII)
 _FOREIGN = re.compile(r"[^\x00-\x7f]+")
 _QUOTED = re.compile(r'[^"\\$`!]+')
@@ -60,7 +60,7 @@ _ENDS_WORD = " \t\n\r;&|<>()"
 
 
 class Command(NamedTuple):
-    """A simple command: its words; how many of the first may each be a program; whose output it may get."""
+    """A simple command: its words, how many of the first may be programs, and the commands whose output it may read."""
 
     words: tuple[Word, ...]
     starts: int
@@ -68,7 +68,7 @@ class Command(NamedTuple):
 
 
 class Script(NamedTuple):
-    """The commands in a text. `names` are those of all programs that may be run, as far as they are known."""
+    """The commands in a text. `names` are the known names of all programs that may be run."""
 
     commands: tuple[Command, ...]
     names: frozenset[str]
@@ -88,7 +88,7 @@ def read_script(text: str) -> Script:
 
 
 def read_arguments(words: Sequence[str]) -> Script:
-    """Return the commands in a program and its arguments, which no shell reads first."""
+    """Return the commands in a program and its arguments, which no shell parses first."""
     found = _Commands()
     try:
         found.add(tuple(Word(word) for word in words), frozenset(), 0)
@@ -98,7 +98,7 @@ def read_arguments(words: Sequence[str]) -> Script:
 
 
 class _Commands:
-    """Gathers commands, also those that stand in the arguments of others."""
+    """Collects commands, including those in the arguments of others."""
 
     def __init__(self) -> None:
         self._commands: list[Command] = []
@@ -114,7 +114,7 @@ class _Commands:
         self.doubt = ""
 
     def script(self, *, is_plain: bool) -> Script:
-        """Return what was gathered; `is_plain` is whether it was read without anything special."""
+        """Return the collected commands; `is_plain` is whether the text had nothing but words."""
         if self._has_shell:
             for text, depth in self._inputs:
                 try:
@@ -130,7 +130,7 @@ class _Commands:
         return Script(tuple(self._commands), frozenset(self._names), self._has_open_names, is_plain, self.doubt)
 
     def read(self, text: str, depth: int) -> bool:
-        """Read a text; return whether nothing was met in it but words."""
+        """Read a text; return whether it has nothing but words."""
         reader = _Reader(text, self, depth)
         try:
             reader.read()
@@ -139,12 +139,12 @@ class _Commands:
         return reader.is_plain
 
     def feed(self, text: str, depth: int) -> None:
-        """Remember what some command gets as its input; a shell would run it."""
+        """Record a text that some command gets as its input; a shell would run it."""
         self._inputs.append((text, depth))
         self._has_latent = self._has_latent or has_latent(text)
 
     def nest(self, text: str, depth: int) -> frozenset[int]:
-        """Read a text that is commands of its own, or may be; return which these are."""
+        """Read a text that consists of commands, or may; return their indices."""
         first = len(self._commands)
         if depth > MAX_DEPTH:
             raise Unreadable("too many commands stand within one another")
@@ -152,7 +152,7 @@ class _Commands:
         return frozenset(range(first, len(self._commands)))
 
     def add(self, words: tuple[Word, ...], reads: frozenset[int], depth: int) -> frozenset[int]:
-        """Take a command; return those whose output comes out of it."""
+        """Add a command; return the indices of the commands whose output it passes on."""
         words, starts = with_starts(words)
         self._words += len(words)
         if self._words > MAX_WORDS or len(self._commands) >= MAX_COMMANDS:
@@ -177,7 +177,7 @@ class _Commands:
         return frozenset({len(self._commands) - 1})
 
     def _read_by(self, words: tuple[Word, ...], start: int) -> int:
-        """Return where what a shell runs ends, if it is a file; remember the file, or that it is not to be seen."""
+        """Return the index after the file that a shell runs, 0 if it runs none; record the file, or a doubt."""
         source, place = source_of(words[start + 1 :])
         if source == "unseen":
             self.doubt = self.doubt or _UNSEEN
@@ -187,7 +187,7 @@ class _Commands:
         return start + 2 + place
 
     def _note(self, words: tuple[Word, ...], names: set[str]) -> None:
-        """Remember what matters for other commands, and what is not to be seen."""
+        """Record what matters for other commands, and doubts about what cannot be seen."""
         if names & TAKING_TEXTS and any(word.is_open for word in words):
             self.doubt = self.doubt or _UNSEEN
         if "case" in names:
@@ -197,7 +197,7 @@ class _Commands:
 
 
 class _Level:
-    """Commands that stand side by side: the one being read, and what came of those before it."""
+    """A list of commands at the same nesting level: the one being read, and the results of those before it."""
 
     def __init__(self) -> None:
         self.words: list[Word] = []
@@ -221,20 +221,20 @@ class _Pieces:
         self._set = False
 
     def add(self, text: str) -> None:
-        """Go on with a text; a hole in it was left by whoever made it, and may be anything."""
+        """Append a text; a hole character in it was written by the author of the text, and may stand for anything."""
         self.texts.append(text)
         if HOLE in text:
             self.is_open = self.is_wild = True
 
     def special(self, sign: str) -> None:
-        """Go on with a character that stands outside of quotes, or with one behind a backslash."""
+        """Append a character that stands outside of quotes, or one after a backslash."""
         self.add(sign[-1])
         self.is_open = self.is_open or sign in {"*", "?"}
         self._choice = self._choice or sign == "{"
         self._set = self._set or sign == "["
 
     def hole(self, *, wild: bool) -> None:
-        """Go on with something unknown; in `wild` places the shell splits it into words."""
+        """Append an unknown part; with `wild`, the shell splits it into words."""
         self.texts.append(HOLE)
         self.is_open = True
         self.is_wild = self.is_wild or wild
@@ -248,7 +248,7 @@ class _Pieces:
 
 
 class _Reader:
-    """Reads one text."""
+    """Parser of one text."""
 
     def __init__(self, text: str, found: _Commands, depth: int) -> None:
         self._text = text
@@ -259,13 +259,13 @@ class _Reader:
         self._level = _Level()
         self._awaited: list[tuple[str, bool, bool]] = []
         self.is_plain = True
-        """Whether nothing was met but words, blanks and quotes."""
+        """Whether the text so far has nothing but words, blanks and quotes."""
 
     def read(self) -> None:
-        """Read all of it.
+        """Read the whole text.
 
         Raises:
-            Unreadable: it cannot be read; what was found before stays found.
+            Unreadable: it cannot be read; the commands found before are kept.
         """
         self._commands("")
         if self._awaited:
@@ -274,7 +274,7 @@ class _Reader:
             raise Unreadable(f"it has {strange[0]!r} in it")
 
     def _commands(self, closing: str) -> frozenset[int]:
-        """Read commands up to the closing parenthesis, or up to the end; return which these are."""
+        """Read commands up to the closing parenthesis, or up to the end; return their indices."""
         outer, self._level = self._level, _Level()
         try:
             self._side_by_side(self._level, closing)
@@ -328,12 +328,12 @@ class _Reader:
             if self._peek() == "(":
                 self._found.evaluates = True
         elif sign == ")":
-            level.parentheses = max(0, level.parentheses - 1)  # a stray one ends a pattern of `case`
+            level.parentheses = max(0, level.parentheses - 1)  # an unmatched one ends a pattern of `case`
         elif sign in {"\n", "\r"}:
             self._here_documents()
 
     def _defines(self) -> bool:
-        """Return whether this parenthesis belongs to the word before it, which is then no command, and skip both."""
+        """Return whether this parenthesis belongs to the word before it, which is then not a command, and skip both."""
         words = self._level.words
         touches = self._at > 0 and self._text[self._at - 1] not in _ENDS_WORD
         if not words or not touches or any(word.text not in OWN_WORDS for word in words[:-1]):
@@ -375,7 +375,7 @@ class _Reader:
             self._found.add((Word(">"), target), frozenset(), self._depth)
 
     def _here_documents(self) -> None:
-        """Skip what the redirections on the line before read."""
+        """Skip the here-documents of the redirections on the line before."""
         for end, indented, verbatim in self._awaited:
             first = self._at
             while True:
@@ -425,7 +425,7 @@ class _Reader:
         return pieces.word()
 
     def _special(self, pieces: _Pieces, sign: str) -> None:
-        """Read a character that may mean something outside of quotes."""
+        """Read a character that may have a special meaning outside of quotes."""
         if sign == "\\":
             sign = self._text[self._at : self._at + 2]
             if sign == "\\":
@@ -436,7 +436,7 @@ class _Reader:
             pieces.special(sign)
 
     def _quoted(self, pieces: _Pieces, closing: str) -> None:
-        """Read what stands between double quotes, or up to the end."""
+        """Read the text between double quotes, or up to the end."""
         while (sign := self._peek()) != closing:
             if found := _QUOTED.match(self._text, self._at):
                 self._at = found.end()

@@ -1,1 +1,1 @@
-"""A session and the agent that is running it: state, commands, events, and every decision about them."""
+"""A session and its agent: state, commands, events, and all decisions about them."""

@@ -1,4 +1,4 @@
-"""An agent: one live run of a session, which takes up one message after the other and answers it in a turn."""
+"""An agent: one live run of a session, which answers one queued message after the other, each in a turn."""
 
 from __future__ import annotations
 
@@ -32,15 +32,15 @@ class AgentInfo(FrozenByName):
 
 
 class AgentStarted(Fact):
-    """The session is running."""
+    """The session has an agent that runs it."""
 
     agent_id: str
 
 
 class MessageAccepted(Fact):
-    """A message waits for its turn. `at` is microseconds since 1970-01-01 UTC.
+    """A message was accepted, and is queued for its turn. `at` is microseconds since 1970-01-01 UTC.
 
-    `output` is what its answer must be, if that is not for the image to say.
+    `output` is the required form of its answer, if it differs from the image's.
     """
 
     turn_id: str
@@ -52,24 +52,24 @@ class MessageAccepted(Fact):
 
 
 class TurnStarted(Fact):
-    """The agent took up the message that has waited longest."""
+    """The agent began the turn of the message that was queued first."""
 
     turn_id: str
     at: int
 
 
 class TurnInterrupted(Fact):
-    """Somebody or something cut the turn short."""
+    """The turn was interrupted."""
 
     turn_id: str
     reason: str
 
 
 class AnswerRecorded(Fact):
-    """What the model said in the turn, whole or `partial`.
+    """The model's answer in the turn, whole or `partial`.
 
-    `first_delta` is how many seconds passed from the request to the model until the first delta of content came in;
-    None if none did, or nobody measured it.
+    `first_delta` is the time in seconds from the request to the model until the first delta of content arrived; None if
+    none did, or it was not measured.
     """
 
     turn_id: str
@@ -87,17 +87,17 @@ class AnswerRecorded(Fact):
 
 
 class OutputAccepted(Fact):
-    """The answer just recorded is what it must be."""
+    """The answer just recorded has the required form."""
 
     turn_id: str
     message_id: str
 
 
 class OutputRejected(Fact):
-    """The answer just recorded is not what it must be, and is superseded: it is the turn's `attempt`-th, from 1.
+    """The answer just recorded lacks the required form and is superseded: it is the turn's `attempt`-th, from 1.
 
-    `errors` says where it does not fit, `again` whether the model is asked for it again. `from_state` is the state the
-    agent was in.
+    `errors` says where it does not fit, `again` whether the model is asked again. `from_state` is the agent's state
+    before.
     """
 
     turn_id: str
@@ -110,14 +110,14 @@ class OutputRejected(Fact):
 
 
 class ToolsRequested(Fact):
-    """The answer just recorded asks for tools: a round of calls begins. `from_state` is the state the agent was in."""
+    """The answer just recorded requests tools: a round of calls begins. `from_state` is the agent's state before."""
 
     turn_id: str
     from_state: AgentState
 
 
 class ResultsRecorded(Fact):
-    """All calls of the round are answered; this is what goes back to the model. No turn, if none was under way."""
+    """All calls of the round are answered; the results go back to the model. `turn_id` is None outside of a turn."""
 
     turn_id: str | None
     message_id: str
@@ -134,14 +134,14 @@ class StepStarted(Fact):
 
 
 class TurnContinued(Fact):
-    """A turn begins that goes on with a round of calls after a person has decided."""
+    """A turn begins that continues a round of calls after a person has decided."""
 
     turn_id: str
     at: int
 
 
 class ContextCompressed(Fact):
-    """The model is given the summary in place of the first `replaced` messages, all of which the log keeps."""
+    """The model gets the summary instead of the first `replaced` messages, all of which the log keeps."""
 
     turn_id: str
     summary: str
@@ -153,7 +153,7 @@ class ContextCompressed(Fact):
 
 
 class Failure(Fact):
-    """Why a turn failed, in the environment's words."""
+    """Why a turn failed, as the environment reports it."""
 
     type: str
     message: str
@@ -161,14 +161,14 @@ class Failure(Fact):
 
 
 class TurnFailed(Fact):
-    """The turn cannot go on, for a reason that the environment has not given."""
+    """The turn cannot continue, for a reason that does not come from the environment."""
 
     turn_id: str
     failure: Failure
 
 
 class Unsaid(Fact):
-    """What an answer used that says nothing, so that there is no message to record."""
+    """The usage of an answer without content, for which no message is recorded."""
 
     model: str | None
     usage: Usage
@@ -176,9 +176,9 @@ class Unsaid(Fact):
 
 
 class TurnCompleted(Fact):
-    """The turn is over. `from_state` is the state the agent was in; `duration` is in seconds.
+    """The turn has ended. `from_state` is the agent's state before; `duration` is in seconds.
 
-    `usage` and `cost` are the sums of all that the turn used, also of what was `unsaid`. `stop_sequence` and
+    `usage` and `cost` are the sums of everything that the turn used, including `unsaid`. `stop_sequence` and
     `stop_details` are those of its last answer.
     """
 
@@ -196,9 +196,9 @@ class TurnCompleted(Fact):
 
 
 class RulesRecorded(Fact):
-    """From here on these rules hold, which are not those recorded before; the policies judge paths from `cwd`, `home`.
+    """From here on these rules apply, which differ from those recorded before; policies use `cwd` and `home` for paths.
 
-    Without one, those hold that a definition which says nothing has.
+    Until one is recorded, the rules of a definition without any settings apply.
     """
 
     rules: Held = BY_DEFAULT
@@ -207,16 +207,16 @@ class RulesRecorded(Fact):
 
 
 class AgentStopped(Fact):
-    """The session runs no longer."""
+    """The session has no agent any more."""
 
     agent_id: str
     reason: str
 
 
 class HandoverRequested(Fact):
-    """The session is to go over to this image at the end of the turn; what was asked for before does not hold.
+    """The session is to be handed over to this image at the end of the turn; this replaces an earlier request.
 
-    `call_id` is the call of a tool that asks for it, None if a caller does.
+    `call_id` is the call of the tool that requests it, None if a caller does.
     """
 
     image_id: str
@@ -226,7 +226,7 @@ class HandoverRequested(Fact):
 
 
 class MessageScheduled(Fact):
-    """A message is to come at a time, and then every so often, up to a time: microseconds, since 1970-01-01 UTC."""
+    """A message is scheduled at `due`, then every `every` microseconds, up to `until`; times since 1970-01-01 UTC."""
 
     schedule_id: str
     content: tuple[Block, ...]
@@ -236,15 +236,15 @@ class MessageScheduled(Fact):
 
 
 class ScheduleCancelled(Fact):
-    """No message of the schedule comes any more."""
+    """The schedule was cancelled; it sends no further messages."""
 
     schedule_id: str
 
 
 class ScheduleFired(Fact):
-    """The message that was to come at the time `due` comes, in this turn; `late` if that time was missed.
+    """The message that was due at `due` is sent, in this turn; `late` if that time was missed.
 
-    `then` is when the next one is to come, None if that was the last.
+    `then` is when the next one is due, None if that was the last.
     """
 
     schedule_id: str
@@ -255,7 +255,7 @@ class ScheduleFired(Fact):
 
 
 class ImageChanged(Fact):
-    """From here on the session is on this image; its agent is given this much of what was said before."""
+    """From here on the session uses this image; its agent sees this much of the previous conversation."""
 
     image_id: str
     image_revision: int
@@ -291,7 +291,7 @@ AgentEvent: TypeAlias = (
 
 
 class Queued(Frozen):
-    """A message that waits. `at` is when it was accepted, microseconds since 1970-01-01 UTC."""
+    """A queued message. `at` is when it was accepted, in microseconds since 1970-01-01 UTC."""
 
     turn_id: str
     message_id: str
@@ -301,7 +301,7 @@ class Queued(Frozen):
 
 
 class Scheduled(Frozen):
-    """A message that is to come; times are microseconds."""
+    """A scheduled message; times are in microseconds."""
 
     id: str
     content: tuple[Block, ...]
@@ -316,8 +316,8 @@ class Turn(Frozen):
     `steps` counts how often the model was asked, `usage` and `cost` are those of its answers so far; `activity` is the
     agent's state as far as decisions know it. `outcome` is the digest of the last round's calls and results, and
     `repeats` how often in a row it has been the same. `before` counts the steps of the turns that this one continues,
-    and `children` the child sessions that were started in all of them.
-    `output` is what the answer must be if the message says so, and `rejected` counts those that were something else.
+    and `children` the child sessions that were started in all of them. `output` is the required form of the answer, if
+    the message sets one, and `rejected` counts the answers without that form.
     """
 
     id: str
@@ -336,11 +336,11 @@ class Turn(Frozen):
     output: OutputSpec | None = None
     rejected: int = 0
     passed: str | None = None
-    """The id of the answer that its guards have let pass."""
+    """The id of the answer that passed its guards."""
 
     @property
     def requests(self) -> int:
-        """How often the model was asked, also in the turns that this one continues."""
+        """How often the model was asked, including the turns that this one continues."""
         return self.before + self.steps
 
     def after(self, turn: Turn) -> Turn:
@@ -358,7 +358,7 @@ class Turn(Frozen):
 
 
 class Agent(Frozen):
-    """What is known of the live agent; `failed` until it takes up its next message."""
+    """The state of the live agent; `failed` is true until it begins its next message."""
 
     id: str
     failed: bool = False
@@ -367,7 +367,7 @@ class Agent(Frozen):
         """Return the agent's state as far as decisions know it."""
         if turn is not None:
             return turn.activity
-        if round_ is not None:  # what is left of it waits for people
+        if round_ is not None:  # the remaining calls wait for people
             return "waiting_for_human_input"
         return "error" if self.failed else "idle"
 
@@ -376,7 +376,7 @@ StopReason: TypeAlias = Literal["destroyed", "deleted", "shutdown", "crash", "fi
 
 
 class SoFar(FrozenByName):
-    """What had come in of a turn's answer when it ended, or was ended; `untold` if nobody has heard of the failure."""
+    """The part of an answer that had arrived when its turn ended; `untold` if its failure was not announced yet."""
 
     message_id: str | None = None
     content: tuple[Block, ...] = ()

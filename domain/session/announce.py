@@ -1,7 +1,7 @@
-"""What subscribers hear of a session's events: derived from the events of one step, and from what `Needs` says.
+"""The announcements to subscribers: derived from the events of one step, and from its `Needs`.
 
-The log stores no announcement, but the version of `announce` and the needs of each step. So whatever stands in
-`VERSIONS` stays as it is for ever: what is to be announced otherwise is a new version, with a golden log.
+The log does not store announcements, but the version of `announce` and the needs of each step. A version in `VERSIONS`
+therefore never changes: to announce something differently, add a new version, with a golden log.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ from reenact.domain.session.state import (
 from reenact.domain.stream import events as heard
 
 Announced: TypeAlias = tuple[heard.Context, heard.EventData]
-"""What is heard, and what it is about."""
+"""An announced event with its context."""
 _ALIKE: Final[Mapping[type, type[heard.EventData]]] = {
     TurnInterrupted: heard.Interrupted,
     loop.HumanApproveRequired: heard.HumanApproveRequired,
@@ -71,7 +71,7 @@ _ALIKE: Final[Mapping[type, type[heard.EventData]]] = {
     ChildStarted: heard.ChildStarted,
     ChildEnded: heard.ChildEnded,
 }
-"""What is heard of events with the fields that they have themselves."""
+"""Events that are announced with their own fields."""
 _OF_TURN = (
     *(AnswerRecorded, ToolsRequested, ResultsRecorded, StepStarted),
     *(ContextCompressed, TurnInterrupted, TurnFailed, TurnCompleted),
@@ -87,12 +87,12 @@ class Call(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
 
 class Needs(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """What the announcements of a step say that its events do not: the session as it was before them.
+    """The data for the announcements of a step that its events do not hold, from the session's state before them.
 
-    `message_id` is that of the turn under way, "" if there is none; `turn_id` is "" if an event names it. Beside the
-    agent's `activity` in the turn stands whether its calls are `in_round`, and whether it has `failed`. `begun` are the
-    messages of turns that begin, unless they are accepted in the step; `calls` those that start, if no event says their
-    arguments; `kept` are the messages that a summary leaves.
+    `message_id` is that of the turn under way, "" if there is none; `turn_id` is "" if an event names it. `activity` is
+    the agent's state in the turn, `in_round` whether calls are open, and `failed` whether the agent has failed. `begun`
+    are the messages of turns that begin, unless they are accepted in the step; `calls` those that start, if no event
+    has their arguments; `kept` is the number of messages that a summary keeps.
     """
 
     agent_id: str = ""
@@ -108,13 +108,13 @@ class Needs(msgspec.Struct, frozen=True, array_like=True, gc=False):
     kept: int = 0
 
     def stored(self) -> bytes:
-        """Return it as it is stored: without the defaults at its end."""
+        """Return its encoding for the log, without default values at its end."""
         values = msgspec.structs.astuple(self)
         return _encode(values[: bytes(map(ne, values, _NOTHING)).rfind(1) + 1])
 
 
 def needed(session: Session, events: Sequence[SessionEvent]) -> Needs:
-    """Return what is needed of the session, as it was before the events, to announce them."""
+    """Return the data of the session, as it was before the events, that their announcements need."""
     agent, turn, round_ = session.agent, session.turn, session.round
     accepted: set[str] = set()
     said: set[str] = set()
@@ -161,9 +161,9 @@ def needed(session: Session, events: Sequence[SessionEvent]) -> Needs:
 
 
 def announce(session_id: str, needs: Needs, events: Sequence[SessionEvent]) -> list[Announced]:
-    """Return what is heard of the events of a step, in order, each with what it is about.
+    """Return the announcements of the events of a step, in order, each with its context.
 
-    How a turn that a branch has inherited ends there is not heard of: nobody who follows the branch heard it begin.
+    The end of a turn that a branch has inherited is not announced: subscribers of the branch never saw it begin.
     """
     step = _Step(session_id, needs, events)
     announced: list[Announced] = []
@@ -176,9 +176,9 @@ def announce(session_id: str, needs: Needs, events: Sequence[SessionEvent]) -> l
 
 
 class Version(NamedTuple):
-    """A version of `announce`: how its needs are read, what it needs of a session, and what it announces.
+    """A version of `announce`: how its needs are decoded, how they are taken from a session, and how it announces.
 
-    Their events are what the log holds of a session.
+    Its functions take the events as the log holds them.
     """
 
     read: Callable[[bytes | msgspec.Raw], Needs]
@@ -189,7 +189,7 @@ class Version(NamedTuple):
 _encode = msgspec.msgpack.Encoder().encode
 _NOTHING = msgspec.structs.astuple(Needs())
 TODAY = 1
-"""The version that new steps are announced by."""
+"""The version for new steps."""
 VERSIONS: Final[Mapping[int, Version]] = {
     1: Version(msgspec.msgpack.Decoder(Needs).decode, needed, announce),
 }
@@ -200,7 +200,7 @@ def version_of(number: int, row: str) -> Version:
     """Return the version by which a row was announced.
 
     Raises:
-        LogTooNewError: there is none of this number; the message names the row.
+        LogTooNewError: there is no version of this number; the message names the row.
     """
     version = VERSIONS.get(number)
     if version is None:
@@ -210,11 +210,11 @@ def version_of(number: int, row: str) -> Version:
 
 
 class _Step:
-    """The session as far as its announcements say it, while the events of a step pass."""
+    """The state needed for announcements, updated with each event of a step."""
 
     def __init__(self, session_id: str, needs: Needs, events: Sequence[SessionEvent]) -> None:
         self.is_inherited = False
-        """Whether the turn under way is that of the session that this one branches off from."""
+        """Whether the turn under way belongs to the session from which this one branches off."""
         self._about = heard.Context(
             container_id=needs.container_id or None,
             image_id=needs.image_id or None,
@@ -235,7 +235,7 @@ class _Step:
             self._enter(needs.turn_id or _turn_of(events), needs.message_id)
 
     def tell(self, event: SessionEvent) -> Iterator[Announced]:
-        """Yield what is heard of the next event."""
+        """Yield the announcements of the next event."""
         match event:
             case MessageAccepted():
                 self._messages[event.turn_id] = event.message_id
@@ -296,7 +296,7 @@ class _Step:
             case StepStarted():
                 yield from self._become("thinking")
                 yield self._context, heard.StepStarted(turn_id=event.turn_id, step=event.step)
-            case ToolsRequested():  # the answer has been told of, and what becomes of its calls will be
+            case ToolsRequested():  # the answer was announced before, and its calls will be
                 self._in_round, self._activity = True, event.from_state
             case RulesRecorded() | ChildrenInterrupted() | HandoverRequested():
                 pass
@@ -333,7 +333,7 @@ class _Step:
     def _arranged(self, event: ImageChanged | MessageScheduled | ScheduleCancelled | ScheduleFired) -> heard.EventData:
         if not isinstance(event, ImageChanged):
             return _of_schedule(event)
-        previous = self._about.image_id or ""  # it comes between two turns
+        previous = self._about.image_id or ""  # this event comes between two turns
         self._be_about(image_id=event.image_id)
         return heard.ImageChanged(
             image_id=event.image_id, image_revision=event.image_revision, previous=previous, history=event.history
@@ -343,7 +343,7 @@ class _Step:
     def _state(self) -> heard.AgentState:
         if self._turn is not None:
             return self._activity
-        if self._in_round:  # what is left of it waits for people
+        if self._in_round:  # the remaining calls wait for people
             return "waiting_for_human_input"
         if self._failed:
             return "error"
@@ -354,7 +354,7 @@ class _Step:
         return self._changed(previous)
 
     def _changed(self, previous: heard.AgentState) -> Iterator[Announced]:
-        """Yield the change of the agent's state, if it is one."""
+        """Yield the change of the agent's state, if it has changed."""
         current = self._state
         if self._about.agent_id is not None and previous != current:
             yield self._context, heard.AgentStateChanged(previous=previous, current=current)
@@ -364,7 +364,7 @@ class _Step:
         self._context = _in_turn(self._about, turn_id, message_id)
 
     def _be_about(self, **changes: str | None) -> None:
-        """Change what is said of the session; no turn of its own is under way."""
+        """Change the context of the session; no turn is under way."""
         self._about = self._context = msgspec.structs.replace(self._about, **changes)
 
     def _created(self, event: SessionCreated | SessionBranched, origin: heard.Origin | None) -> Iterator[Announced]:
@@ -408,7 +408,7 @@ class _Step:
 
 
 def _output(answer: tuple[Block, ...]) -> Json:
-    """Return the value that the answer is; None if it was taken out of the log."""
+    """Return the value of the answer; None if it was redacted."""
     try:
         return read_output(answer)
     except InvalidInputError:
@@ -416,7 +416,7 @@ def _output(answer: tuple[Block, ...]) -> Json:
 
 
 def _turn_of(events: Sequence[SessionEvent]) -> str:
-    """Return the turn that is the first to be named as the one under way."""
+    """Return the first turn that an event names as the one under way."""
     return next((event.turn_id or "" for event in events if isinstance(event, _OF_TURN)), "")
 
 
@@ -448,7 +448,7 @@ def _of_schedule(event: MessageScheduled | ScheduleCancelled | ScheduleFired) ->
 
 
 def results(event: ResultsRecorded) -> Message:
-    """Return the message in which the results go back to the model."""
+    """Return the message that sends the results back to the model."""
     return Message(
         id=event.message_id, role="user", content=event.content, created_at=instant(event.at), turn_id=event.turn_id
     )
@@ -462,7 +462,7 @@ def question(event: MessageAccepted) -> Message:
 
 
 def question_of(turn: Turn, said: Said) -> Message:
-    """Return the user's message that the turn is about, as it was said in the conversation."""
+    """Return the user's message that the turn answers, with its content from the conversation."""
     return Message(
         id=turn.message_id, role="user", content=said.content, created_at=instant(turn.asked_at), turn_id=turn.id
     )
@@ -485,7 +485,7 @@ def answer(event: AnswerRecorded) -> Message:
 
 
 def about(session: Session) -> heard.Context:
-    """Return the context of what concerns the session and its live agent, but no turn."""
+    """Return the context of announcements about the session and its live agent, outside of a turn."""
     return heard.Context(
         container_id=session.container_id,
         image_id=session.image_id,
@@ -495,7 +495,7 @@ def about(session: Session) -> heard.Context:
 
 
 def of_turn(session: Session) -> heard.Context:
-    """Return the context of what concerns the turn under way."""
+    """Return the context of announcements about the turn under way."""
     turn = session.turn
     return about(session) if turn is None else _in_turn(about(session), turn.id, turn.message_id)
 

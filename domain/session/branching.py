@@ -1,8 +1,8 @@
-"""Branching of sessions: a branch goes on with another session's history as if it were its own.
+"""Branching of sessions: a branch continues another session's history as if it were its own.
 
-What was under way at the branch point ends in the branch, so that it can go on at once: a turn is interrupted, and the
-calls that were to run, or ran, are given up. Calls that wait for people go on waiting, in both sessions. Messages that
-wait there are accepted anew, under ids of their own.
+Everything under way at the branch point ends in the branch, so that it can continue at once: a turn is interrupted, and
+calls that were to run, or ran, are given up. Calls that wait for people keep waiting, in both sessions. Messages that
+are queued there are accepted again, under ids of their own.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from reenact.domain.session.state import Session, SessionBranched, SessionEvent,
 from reenact.domain.session.turns import Story
 
 BRANCHED = "branched"
-"""Why the turn that was under way at the branch point ends in the branch."""
+"""The reason for which the turn under way at the branch point ends in the branch."""
 
 
 def branch(story: Story, command: BranchSession) -> None:
-    """Begin the session with the history of the story's session, which is the one that it branches off from."""
+    """Begin the branch; the story's session is the one from which it branches off."""
     origin = story.session
     if origin.id == command.session_id:
         raise AlreadyExistsError("session", command.session_id)
@@ -56,15 +56,15 @@ def branch(story: Story, command: BranchSession) -> None:
 
 
 def waiting(origin: Session, edit: tuple[Block, ...] | None) -> tuple[tuple[Block, ...], ...]:
-    """Return what waits for its turn when a branch begins; `edit` stands in place of the last message."""
+    """Return the messages that are queued when a branch begins; `edit` replaces the last one."""
     queued = tuple(message.content for message in origin.queue)
     return queued if edit is None else (*queued[:-1], edit)
 
 
 def before_last_message(events: Sequence[SessionEvent]) -> int | None:
-    """Return the index of the event behind which the last message of a user still waits, None if there is no message.
+    """Return the index of the last event at which the user's last message is still queued, None if there is no message.
 
-    That is the last event if the message has not been taken up in them, else the one before it was.
+    That is the last event if the message's turn has not begun, else the one before the turn began.
     """
     last, end = "", len(events)
     for index, event in enumerate(events):
@@ -86,9 +86,9 @@ def _request_tools(story: Story) -> None:
 
 
 def _give_up_changed(story: Story) -> None:
-    """Give up calls that a person was just changing: nobody has judged, or decided about, what they are now.
+    """Give up calls that a person was just editing: in their new form they were neither judged nor approved.
 
-    Likewise those that wait for a child session, which tells the session that it was called by.
+    Also give up those that wait for a child session, which reports to the session that called it.
     """
     round_ = story.session.round or Round()
     changed = Round(

@@ -1,7 +1,7 @@
-"""Calls that are child sessions: which of them start, with what budget, and what a model is told of how they ended.
+"""Calls that start child sessions: which of them start, with what budget, and the model's text about how they ended.
 
-A budget is reserved when a child starts, and what it has used in fact is settled when it ends: both are folds over the
-events of the parent. What nobody has stated is an equal share of what is left, the parent's own share included.
+A budget is reserved when a child starts, and its actual use is settled when it ends: both are folds over the events of
+the parent. A value that a budget leaves open is an equal share of what remains, with one share for the parent itself.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _ENDED: Final = {
 
 
 class Used(NamedTuple):
-    """What a session and its children have used, as far as that is settled. No `cost`: nothing of it has a price."""
+    """What a session and its children have used, as far as that is settled. `cost` is None if nothing has a price."""
 
     steps: int
     usage: dict[str, int]
@@ -47,7 +47,7 @@ class Used(NamedTuple):
 
 
 def used(session: Session) -> Used:
-    """Return what the session has used, with its children."""
+    """Return what the session has used, including its children."""
     ledger = session.ledger
     models = ledger.models.values()
     is_priced = any(one.calls > one.unpriced for one in (*models, *ledger.tools.values(), ledger.children))
@@ -59,7 +59,7 @@ def used(session: Session) -> Used:
 
 
 def used_up(session: Session) -> str | None:
-    """Return why the session may not ask the model again, if what is not reserved of its budget is used up."""
+    """Return why the session may not ask the model again, None unless the unreserved part of its budget is used up."""
     budget = session.budget
     if budget is None or budget == NO_BUDGET:
         return None
@@ -72,12 +72,12 @@ def used_up(session: Session) -> str | None:
 
 
 def depth_of(session: Session) -> int:
-    """Return how deep the session is in its family."""
+    """Return the session's depth in its family."""
     return 0 if session.parent is None else session.parent.depth
 
 
 def is_at_its_part(session: Session) -> bool:
-    """Return whether a session is a child that has yet to say how it ended."""
+    """Return whether the session is a child that has not yet ended, or waits for a person."""
     return session.parent is not None and (session.ended is None or session.ended.outcome == "waiting")
 
 
@@ -93,7 +93,7 @@ def is_awaited(session: Session, child: Child) -> bool:
 
 
 def started(session: Session, rules: Rules, at: int) -> Iterator[SessionEvent]:
-    """Yield the start of every call that is ready, or the answer to one that may not be a child session."""
+    """Yield the start of every call that is ready, or an error result for one that may not start a child session."""
     round_, turn = session.round, session.turn
     assert round_ is not None
     assert turn is not None
@@ -122,7 +122,7 @@ def started(session: Session, rules: Rules, at: int) -> Iterator[SessionEvent]:
 def said_of(
     child: str, outcome: ChildOutcome, stop_reason: str, *, steps: int, text: str = "", failure: str = ""
 ) -> str:
-    """Return what a model is told of a child that has ended: its answer, or why there is none, or no whole one."""
+    """Return the model's text about a child that has ended: its answer, or why there is none or only a part."""
     if outcome == "completed":
         return text or "The agent has ended without an answer."
     why = f"{stop_reason}: {failure}" if failure else stop_reason
@@ -155,7 +155,7 @@ def _start(session: Session, call: Call, agent: OfferedAgent, budget: Budget, at
 def _budgets(
     session: Session, rules: Rules, at: int, starting: list[tuple[Call, OfferedAgent]]
 ) -> Iterator[tuple[str, Budget]]:
-    """Yield the budget of each call that can have one."""
+    """Yield the budget of each call for which enough is left."""
     steps, tokens, cost = _unreserved(session, _most(session, rules))
     seconds = _seconds(session, at)
     for number, (call, agent) in enumerate(starting):
@@ -176,7 +176,7 @@ def _budgets(
 
 
 def _unreserved(session: Session, cost: float | None) -> tuple[float | None, float | None, float | None]:
-    """Return what is left of the steps, the tokens and this cost of the session, None where nothing bounds them."""
+    """Return what is left of the steps, the tokens and this cost of the session, None where nothing limits them."""
     budget, spent = session.budget or NO_BUDGET, used(session)
     still = [child for child in session.children if child.is_open]
     tokens = ((child.budget.tokens, tokens_in_context(child.usage)) for child in still)
@@ -188,7 +188,7 @@ def _unreserved(session: Session, cost: float | None) -> tuple[float | None, flo
 
 
 def _most(session: Session, rules: Rules) -> float | None:
-    """Return what the session may cost, None if nothing bounds that."""
+    """Return the greatest cost that the session may have, None if nothing limits it."""
     limit, costs = rules.cost_limit, [] if session.budget is None else [session.budget.cost]
     if limit is not None and limit.on_exceeded != "warn" and math.isfinite(limit.max_total):
         costs.append(limit.max_total)
@@ -196,7 +196,7 @@ def _most(session: Session, rules: Rules) -> float | None:
 
 
 def _seconds(session: Session, at: int) -> float | None:
-    """Return how many seconds are left of the session's budget, None if nothing bounds them."""
+    """Return how many seconds are left of the session's budget, None if nothing limits them."""
     budget, turn = session.budget, session.turn
     if budget is None or budget.seconds is None or turn is None:
         return None
@@ -204,7 +204,7 @@ def _seconds(session: Session, at: int) -> float | None:
 
 
 def _left(whole: float | None, spent: float, reserved: Iterable[tuple[float | None, float]]) -> float | None:
-    """Return what is left of the whole: what is reserved for children and not settled yet is spent."""
+    """Return what is left of the whole; reserved amounts of children that are not settled yet count as spent."""
     if whole is None:
         return None
     return whole - spent - sum(max(0.0, (most or 0.0) - settled) for most, settled in reserved)

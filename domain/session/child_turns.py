@@ -1,7 +1,7 @@
-"""The decisions about child sessions: how one begins, and what its parent makes of its end.
+"""The decisions about child sessions: how one begins, and how its parent handles its end.
 
-A child tells its parent whenever a turn of its own is over. Whoever has recovered, or started an agent, asks its
-children again; so nothing that was told and lost in a crash is missed, and nothing is heard twice.
+A child reports to its parent whenever one of its turns ends. A session that was recovered, or whose agent was started,
+asks its children again, so that a report lost in a crash is repeated; a repeated report has no effect.
 """
 
 from __future__ import annotations
@@ -32,18 +32,18 @@ from reenact.domain.session.turns import Story
 
 SECOND: Final = 1_000_000
 PATIENCE: Final = 5 * SECOND
-"""How long a session waits for children that it has interrupted; one below it waits a second less."""
+"""How long a session waits for children that it has interrupted; each level below waits a second less."""
 FINISHED: Final[StopReason] = "finished"
-"""Why the agent of a child stops: it has nothing more to do."""
+"""The reason for which the agent of a child stops: its work is done."""
 PARENT: Final = "parent"
-"""Why a child is interrupted: the call that it is has ended."""
+"""The reason for which a child is interrupted: its call has ended."""
 SILENT: Final = "silent"
-"""The stop reason of a child that has not said how it ended."""
+"""The stop reason of a child that did not report how it ended."""
 WAKE: Final = Stop(agent_id="", reason="crash", at=0)
-"""Stops nobody, for there is no such agent; but whoever is told reads its log first, and asks its family."""
+"""A command that stops no agent, since none has this id; but its receiver is loaded, and then asks its family."""
 
 
-# What is decided.
+# Decisions
 
 
 def begin(story: Story, command: BeginChild) -> None:
@@ -60,7 +60,7 @@ def begin(story: Story, command: BeginChild) -> None:
 
 
 def report(story: Story, command: ReportChild) -> None:
-    """Settle what the child has used, and go on with the call that it is, if that has not been answered."""
+    """Settle what the child has used, and continue its call, unless that has been answered."""
     session = story.session
     child = child_of(session, command.child_id)
     if child is None or session.deleted:
@@ -82,7 +82,7 @@ def report(story: Story, command: ReportChild) -> None:
 
 
 def give_up(story: Story, command: GiveUpChildren) -> None:
-    """Answer the calls whose children are silent, and end the turn that was interrupted."""
+    """Answer the calls whose children did not report, and end the interrupted turn."""
     interrupted = story.session.interrupted
     if interrupted is None:
         return
@@ -93,23 +93,23 @@ def give_up(story: Story, command: GiveUpChildren) -> None:
 
 
 def rest(story: Story) -> None:
-    """Stop the agent of a child that has done its part, or has nothing more to do after another turn."""
+    """Stop the agent of a child that has completed its call, or has nothing left to do after another turn."""
     session = story.session
     is_idle = session.turn is None and session.round is None and (not session.queue or turns.has_done_its_part(story))
     if session.agent is not None and is_idle and any(map(ends_turn, story.events)):
         story.add(AgentStopped(session.agent.id, FINISHED))
 
 
-# What is told to whom, once that is durable.
+# Messages within the family, once the events are durable
 
 
 def ends_turn(event: SessionEvent) -> bool:
-    """Return whether a turn is over with the event, or what had waited without one was given up."""
+    """Return whether the event ends a turn, or records that waiting calls outside of a turn were given up."""
     return isinstance(event, TurnCompleted) or (isinstance(event, ResultsRecorded) and event.turn_id is None)
 
 
 class Letter(NamedTuple):
-    """A command to another session of the family. What that replies, if it is a report, goes `back_to` a session."""
+    """A command to another session of the family. The reply to a report is sent `back_to` a session."""
 
     to: str
     command: SessionCommand
@@ -118,15 +118,16 @@ class Letter(NamedTuple):
 
 Ids: TypeAlias = Callable[[str], str]
 Mark: TypeAlias = Callable[[], tuple[int, int, str]]
-"""Returns the version and the cursor of a session's last event, and the digest of its record."""
+"""Returns the version and the cursor of a session's last event, and the digest of its row."""
 
 
 def letters(
     session: Session, events: Sequence[SessionEvent], before: int, *, new_id: Ids, mark: Mark, at: int
 ) -> Iterator[Letter]:
-    """Yield what others of the family are told of events behind that version, which the session has taken in.
+    """Yield the commands to other sessions of the family that follow from the events after version `before`.
 
-    Children that have started begin, those that nothing waits for any more end, and the parent hears of a turn's end.
+    Started children begin, children whose calls have ended are interrupted, and the parent gets a report when a turn
+    ends.
     """
     for version, event in enumerate(events, before + 1):
         child = child_of(session, event.child_id) if isinstance(event, ChildStarted) else None
@@ -144,11 +145,11 @@ def letters(
 def questions(
     session: Session, starts: Callable[[], Mapping[str, int]], *, new_id: Ids, mark: Mark, at: int
 ) -> Iterator[Letter]:
-    """Yield what others of the family are told again, or asked, by a session that is read from its log.
+    """Yield the commands to other sessions of the family that a session repeats after it was loaded from its log.
 
-    For what was told may have been lost in a crash. `starts` returns the versions in which the children have started.
+    Earlier ones may have been lost in a crash. `starts` returns the versions at which the children have started.
     """
-    if session.parent is not None:  # its own questions follow, if it was not awake
+    if session.parent is not None:  # a parent that was not in memory is loaded, and then asks its own family
         yield Letter(session.parent.session_id, reported(session, mark, at) or WAKE)
     asked = [child for child in session.children if child.is_open]
     versions: Mapping[str, int] = starts() if asked else {}
@@ -160,12 +161,12 @@ def questions(
 
 
 def interrupting(reason: str, at: int) -> Interrupt:
-    """Return the command that ends a child, with the children of its own."""
+    """Return the command that ends a child and its own children."""
     return Interrupt(agent_id=None, reason=reason, at=at)
 
 
 def reported(session: Session, mark: Mark, at: int) -> ReportChild | None:
-    """Return what a child tells its parent, None while it is at work."""
+    """Return the report of a child to its parent, None while it is running."""
     ended = session.ended
     if ended is None or (ended.outcome == "waiting" and session.turn is not None):
         return None
@@ -190,7 +191,7 @@ def reported(session: Session, mark: Mark, at: int) -> ReportChild | None:
 
 
 def received(session: Session, command: ReportChild, new_id: Ids) -> ReportChild:
-    """Return the report with the ids that its decision needs, and with what the child said only where it will stand."""
+    """Return the report with new ids for the decision, and with the child's text only if it will be recorded."""
     child = child_of(session, command.child_id)
     if child is None or not child.is_open or command.outcome == "waiting":
         return replace(command, result="")
@@ -206,7 +207,7 @@ def received(session: Session, command: ReportChild, new_id: Ids) -> ReportChild
 
 
 def child_of(session: Session, child_id: str) -> Child | None:
-    """Return the child of that id, or None."""
+    """Return the child with that id, or None."""
     return next((child for child in session.children if child.id == child_id), None)
 
 
@@ -216,7 +217,7 @@ def patience(session: Session) -> int:
 
 
 def deadline(session: Session) -> int | None:
-    """Return when the seconds of the session's budget are over, None while no turn of its own is under way."""
+    """Return when the time of the session's budget ends, None while no turn is under way or nothing limits it."""
     budget, turn = session.budget, session.turn
     if budget is None or budget.seconds is None or turn is None:
         return None
@@ -224,7 +225,7 @@ def deadline(session: Session) -> int | None:
 
 
 def _beginning(session: Session, child: Child, version: int, new_id: Ids, at: int) -> BeginChild:
-    """Return the command that the child begins with; its start stands in this version of the session."""
+    """Return the command that begins the child; the event of its start has this version in the session."""
     parent_id = session.id or ""
     root = parent_id if session.parent is None else session.parent.root
     return BeginChild(
@@ -243,7 +244,7 @@ def _beginning(session: Session, child: Child, version: int, new_id: Ids, at: in
 
 
 def _to_interrupt(session: Session, events: Sequence[SessionEvent]) -> Iterator[Child]:
-    """Yield the children at work that end because of what has happened to their calls."""
+    """Yield the running children that must end because their calls were answered or interrupted."""
     answered = {event.id for event in events if isinstance(event, ToolResult)}
     is_interrupted = any(isinstance(event, ChildrenInterrupted) for event in events)
     for child in session.children:
@@ -257,7 +258,7 @@ def _tells_news(child: Child, command: ReportChild) -> bool:
 
 
 def _unsettled(child: Child, total: Used) -> Used:
-    """Return what has been used in all and is not settled yet."""
+    """Return the part of the total that is not settled yet."""
     usage = {name: count - child.usage.get(name, 0) for name, count in total.usage.items()}
     more = None if total.cost is None else total.cost - (child.cost or 0.0)
     return Used(
@@ -279,12 +280,12 @@ def _go_on(story: Story, child: Child, command: ReportChild) -> None:
 def _answer(story: Story, child: Child, said: str, *, is_error: bool) -> None:
     round_ = story.session.round
     call = None if round_ is None else round_.call(child.call_id)
-    assert call is not None  # it waits for the child
+    assert call is not None  # the call waits for the child
     story.add(ToolResult(id=call.id, name=call.name, result=said, is_error=is_error))
 
 
 def _text(session: Session, ended: Ended) -> str:
-    """Return what the child has said: its answer, or the last of what it had said before it was cut short."""
+    """Return the child's text: its answer, or the last text that it said before it was interrupted."""
     first = ended.said - 1 if ended.outcome == "completed" else 1
     for place in range(ended.said - 1, max(0, first - 1), -1):
         said = session.conversation[place]

@@ -21,7 +21,7 @@ BY_DEFAULT = Rules()
 class _Ruled(FrozenByName, kw_only=True):
     """A command that is decided under rules.
 
-    `results_id` is for the message in which the results of calls go back to the model, in case there is one.
+    `results_id` is the id for the message that sends the results of calls back to the model, in case there is one.
     """
 
     rules: Rules = BY_DEFAULT
@@ -29,14 +29,14 @@ class _Ruled(FrozenByName, kw_only=True):
 
 
 class _RuledRequest(IdempotentCommand, kw_only=True):
-    """The same, of a command that a request may lead to."""
+    """The same for a command that a request may cause."""
 
     rules: Rules = BY_DEFAULT
     results_id: str = ""
 
 
 class _Decision(_RuledRequest):
-    """What a person decides about a call; `by` says who. `turn_id` is for a turn that goes on with calls."""
+    """A person's decision about a call; `by` is the person. `turn_id` is the id for a turn that continues the calls."""
 
     call_id: str
     turn_id: str
@@ -54,12 +54,12 @@ class CreateSession(IdempotentCommand):
 
 
 class BranchSession(_RuledRequest):
-    """Begin the session as a branch of the session `origin`, behind its event of this version, which was `left_at`.
+    """Begin the session as a branch of the session `origin`, after its event of this version, recorded at `left_at`.
 
-    `digest` is that of the event's record, and `position` is where it stands in the log. `edit` takes the place of the
-    last message that waits there, and `ids` are a turn's and a message's for each that waits then. Nothing more of an
-    answer is known. Without an image it goes on with the one that the other session was on there, which only the actor
-    knows. `checked` is what guards have said of the edit.
+    `digest` is that of the event's row, and `position` is its position in the log. `edit` replaces the last message
+    that is queued there, and `ids` are a turn id and a message id for each queued message. `so_far` holds no more of an
+    answer than the events. Without an image the branch uses the one that the other session used at that event, which
+    only the actor knows. `checked` are the guards' verdicts on the edit.
     """
 
     session_id: str
@@ -88,7 +88,7 @@ class Switch(IdempotentCommand):
 
 
 class ScheduleMessage(IdempotentCommand):
-    """Have this message come at a time, and every so often up to another one: microseconds, since 1970-01-01 UTC."""
+    """Schedule this message: at `due`, and then every `every` up to `until`, in microseconds, since 1970-01-01 UTC."""
 
     session_id: str
     schedule_id: str
@@ -99,16 +99,16 @@ class ScheduleMessage(IdempotentCommand):
 
 
 class CancelSchedule(IdempotentCommand):
-    """Have no message of the schedule come any more."""
+    """Cancel the schedule."""
 
     schedule_id: str
 
 
 class FireSchedule(_Ruled):
-    """The time `due` of a schedule has come; its message is accepted, in a turn of the id `message_turn_id`.
+    """The time `due` of a schedule has come; its message is accepted, for a turn with the id `message_turn_id`.
 
-    An agent is started under the id `agent_id`, if one is given and none is live. `turn_id` is for a turn that goes on
-    with calls.
+    An agent with the id `agent_id` is started, if one is given and none is live. `turn_id` is the id for a turn that
+    continues calls.
     """
 
     schedule_id: str
@@ -121,9 +121,9 @@ class FireSchedule(_Ruled):
 
 
 class Run(_RuledRequest):
-    """Start an agent under this id, unless one is live; it takes up what waits.
+    """Start an agent with this id, unless one is live; it takes up what is queued.
 
-    `turn_id` is for a turn that goes on with calls.
+    `turn_id` is the id for a turn that continues calls.
     """
 
     session_id: str
@@ -133,7 +133,7 @@ class Run(_RuledRequest):
 
 
 class Receive(IdempotentCommand):
-    """Accept a message for the live agent, unless one of the guards that were asked refuses it."""
+    """Accept a message for the live agent, unless one of the guards that checked it has refused it."""
 
     agent_id: str
     turn_id: str
@@ -147,7 +147,7 @@ class Receive(IdempotentCommand):
 
 
 class Finish(_Ruled):
-    """The environment is done with an answer, or has failed; guards have been asked about it, and about its calls."""
+    """The environment has finished an answer, or failed; `checked` are the guards' verdicts on answer and calls."""
 
     turn_id: str
     so_far: SoFar
@@ -156,7 +156,7 @@ class Finish(_Ruled):
 
 
 class PassAnswer(FrozenByName):
-    """Guards let an answer pass of which nothing was told until now."""
+    """Guards have passed an answer that was held back until now."""
 
     turn_id: str
     at: int
@@ -164,7 +164,7 @@ class PassAnswer(FrozenByName):
 
 
 class Report(_Ruled):
-    """A tool has answered a call; perhaps it was one that asks for a hand-over."""
+    """A tool has returned the result of a call, which may be one that requests a hand-over."""
 
     turn_id: str
     call_id: str
@@ -187,7 +187,7 @@ class Compress(FrozenByName):
 
 
 class Approve(_Decision):
-    """A person approves a call, with other arguments if some are given; guards have been asked about it."""
+    """A person approves a call, with other arguments if some are given; `checked` are the guards' verdicts on it."""
 
     arguments: JsonObject | None = None
     digest: str | None = None
@@ -208,16 +208,17 @@ class Respond(_Decision, kw_only=True):
 
 
 class Resume(_Ruled):
-    """Go on with the calls that were running when the process ended."""
+    """Continue the calls that were running when the process ended."""
 
     turn_id: str
     at: int
 
 
 class Interrupt(_RuledRequest):
-    """End the turn under way; the agent goes on with what waits. Any agent, or what waits without one, if it is None.
+    """End the turn under way; the agent continues with its queue.
 
-    Children that calls wait for are interrupted first, and the turn ends when they have ended.
+    With `agent_id` None, it may be the turn of any agent, or calls that wait without an agent. Children that calls wait
+    for are interrupted first, and the turn ends when they have ended.
     """
 
     agent_id: str | None
@@ -227,7 +228,7 @@ class Interrupt(_RuledRequest):
 
 
 class Stop(_RuledRequest):
-    """End the turn under way and the agent; what waits goes on waiting. Any agent, when `agent_id` is None."""
+    """End the turn under way and stop the agent; the queue stays. `agent_id` None: any agent."""
 
     agent_id: str | None
     reason: StopReason
@@ -244,7 +245,7 @@ class Delete(_RuledRequest):
 
 
 class BeginChild(FrozenByName):
-    """Begin the session as a child with a turn of its own about the content; nothing, if it exists."""
+    """Begin the session as a child with a first turn about the content; does nothing if the session exists."""
 
     session_id: str
     container_id: str
@@ -260,11 +261,11 @@ class BeginChild(FrozenByName):
 
 
 class ReportChild(_Ruled):
-    """A child's turn is over: what came of it, and what the child and its own children have used in all.
+    """A child's turn has ended: its outcome, and what the child and its own children have used in total.
 
-    `result` is the answer to the call that is the child. `content` is the message that tells of a detached one, with
-    `turn_id` and `message_id` for it; else `turn_id` is for a turn that goes on with the call. `agent_id` is for an
-    agent that does, if none is live.
+    `result` is the result of the child's call. `content` is the message that reports the end of a detached child, with
+    `turn_id` and `message_id` for it; otherwise `turn_id` is the id for a turn that continues the call. `agent_id` is
+    the id for an agent that does, if none is live.
     """
 
     child_id: str
@@ -285,7 +286,7 @@ class ReportChild(_Ruled):
 
 
 class GiveUpChildren(_Ruled):
-    """The children that were interrupted have been silent for too long: go on without them."""
+    """The interrupted children did not report in time: continue without them."""
 
     at: int
 

@@ -1,8 +1,8 @@
-"""A session: a conversation in a container, on an image, and the agent that is running it.
+"""The decisions of a session: a conversation in a container, on an image, with the agent that runs it.
 
-One stream holds both, so that one decision covers both: whether a message is accepted, whose turn it is, and what
-becomes of a turn when the agent is destroyed or the session deleted. How a turn goes on, with calls of tools and people
-who decide about them, stands in `turns`; how a session branches off from another one, in `branching`.
+One stream holds both session and agent, so that one decision covers both: whether a message is accepted, whose turn it
+is, and what becomes of a turn when the agent is destroyed or the session deleted. How a turn continues, with tool calls
+and people's decisions about them, is in `turns`; how a session branches off from another one, in `branching`.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ _NONE_RECORDED = RulesRecorded()
 
 
 def decide(session: Session, command: SessionCommand) -> tuple[SessionEvent, ...]:
-    """Return what follows from the command, or refuse it.
+    """Return the events that follow from the command, or refuse it.
 
     For a session that is to begin as a branch, `session` is the one that it branches off from, at that point.
 
@@ -67,10 +67,10 @@ def decide(session: Session, command: SessionCommand) -> tuple[SessionEvent, ...
         AlreadyExistsError: the session's id has been used.
         SessionForgottenError: the session was forgotten.
         SessionNotFoundError: the session, or the one to branch off from, was never created, or is deleted.
-        AgentNotFoundError: the agent named is not the live one, or there is none to go on with a call.
+        AgentNotFoundError: the named agent is not the live one, or there is none to continue a call.
         CallNotPendingError: no such call waits for a person.
         StaleApprovalError: the call is not the one that was approved.
-        InvalidAnswerError: the question does not take that answer.
+        InvalidAnswerError: the answer does not fit the question.
     """
     story = Story(session)
     match command:
@@ -120,14 +120,14 @@ def _end(story: Story, command: Interrupt | Stop | Delete) -> None:
 def _decided(story: Story) -> Decided:
     if story.session.parent is not None:
         child_turns.rest(story)
-    turns.hand_over(story)  # whatever has ended the turn, and whether anything begins the next one
+    turns.hand_over(story)  # checked after every command, whatever ended the turn and whether a next one begins
     return story.events
 
 
 def _with_rules(
     session: Session, command: SessionCommand, events: tuple[SessionEvent, ...]
 ) -> tuple[SessionEvent, ...]:
-    """Return the events, behind the rules that they were decided by if these are not those recorded last."""
+    """Return the events, preceded by the rules under which they were decided if those recorded last differ."""
     match command:
         case Receive() | Finish() | Report():
             rules = command.rules
@@ -136,7 +136,7 @@ def _with_rules(
         case Switch() | ScheduleMessage() | CancelSchedule():
             return events
         case Interrupt() | Stop() | Delete() if session.turn is None and session.round is None:
-            return events  # nothing that rules are about has ended
+            return events  # nothing ended to which rules apply
         case _:
             rules = command.rules
     last = session.rules or _NONE_RECORDED
@@ -147,7 +147,7 @@ def _with_rules(
 
 
 def _judges(command: SessionCommand, events: tuple[SessionEvent, ...]) -> bool:
-    """Return whether policies may have been asked about a call, so that it matters where paths begin."""
+    """Return whether policies may have judged a call, so that the working directory for paths matters."""
     match command:
         case Receive() | Report():
             return False
@@ -228,7 +228,7 @@ def _delete(story: Story, command: Delete) -> None:
     _must_exist(story.session, command.session_id)
     reason: StopReason = "deleted"
     turns.cut_short(story, command, reason)
-    for queued in story.session.queue:  # they will never begin
+    for queued in story.session.queue:  # their turns will never begin
         story.add(TurnCompleted(queued.turn_id, "interrupted", "interrupted", {}, 0.0, "idle"))
     if story.session.agent is not None:
         story.add(AgentStopped(story.session.agent.id, reason))

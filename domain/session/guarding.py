@@ -1,4 +1,4 @@
-"""What guards are to be asked before a command of a session is decided."""
+"""Determines which guards must run before a command of a session is decided."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from reenact.domain.session.state import Session, SessionEvent, evolve
 
 
 class Question(NamedTuple):
-    """A guard, by its name, and what it is asked about."""
+    """A guard, by its name, and its input."""
 
     name: str
     about: GuardInput
 
     def verdict(self, reason: str | None) -> GuardChecked:
-        """Return what the guard has said: the reason for which it refuses, None if it lets it pass."""
+        """Return the event of the guard's verdict: `reason` is why it refuses, None if it lets its input pass."""
         about = self.about
         verdict: GuardVerdict = "passed" if reason is None else "refused"
         return GuardChecked(
@@ -30,14 +30,13 @@ class Question(NamedTuple):
 
 
 def questions(session: Session, command: SessionCommand, guards: Guards) -> tuple[Question, ...]:
-    """Return what guards are still to be asked before the command is decided.
+    """Return the guards that must still run before the command is decided, with their inputs.
 
-    What they have said is in the command already; once one has refused, no other point is asked about. Calls are asked
-    about when nothing else keeps them from running, such as a policy, a person or a limit: that is what `decide` says
-    without the guards.
+    The command holds the verdicts given so far; after a refusal, no other point is checked. Guards check a call only
+    when nothing else keeps it from running, such as a policy, a person or a limit: that is, if `decide` would start it.
 
     Raises:
-        ReenactError: the command is refused, whatever guards say.
+        ReenactError: the command is refused, whatever the guards' verdicts.
     """
     match command:
         case Receive() if session.agent is not None and session.agent.id == command.agent_id:
@@ -64,9 +63,9 @@ def questions(session: Session, command: SessionCommand, guards: Guards) -> tupl
 
 
 def _not_asked(names: Sequence[str], checked: Sequence[GuardChecked], about: GuardInput) -> tuple[Question, ...]:
-    """Return what the guards are asked that have not been, none once one has refused.
+    """Return the guards that have not run yet; none after a refusal.
 
-    The session may have gone over to an image with other guards while those of the former one were asked.
+    The session may have been handed over to an image with other guards while those of the former image ran.
     """
     asked = {one.name for one in checked}
     return (

@@ -1,4 +1,4 @@
-"""Calls that wait for a person, and checks of what a person hands in to decide them."""
+"""Calls that wait for a person, and checks of the values with which a person decides about them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from reenact.domain.structs import FrozenByName
 
 
 class Caller(FrozenByName):
-    """A session above a child session: on which image it is, and which call of it the child is."""
+    """A session above a child session: the image it uses, and its call that started the child."""
 
     session_id: str
     image_id: str
@@ -25,11 +25,11 @@ class Caller(FrozenByName):
 class PendingCall(FrozenByName):
     """A call that waits for a person: to approve it, or to answer the question that it asks.
 
-    `arguments` are exactly those that it would run with, and `digest` stands for the call and for the policies under
-    which it waits: an approval with the digest does not hold for anything else. `reason` says why a person is asked.
-    `prompt`, `options` and `multi` are the question's. `agent_id` is None while the session has no live agent; who
-    decides about the call starts one. `since` is when the call began to wait. `path` leads to a child session: the
-    sessions above it, from the root on; it is empty if nobody has called the session.
+    `arguments` are exactly those that it would run with, and `digest` identifies the call and the policies under which
+    it waits: an approval with the digest is valid for nothing else. `reason` says why a person is asked. `prompt`,
+    `options` and `multi` are the question's. `agent_id` is None while the session has no live agent; a decision about
+    the call starts one. `since` is when the call began to wait. `path` lists the sessions above a child session, from
+    the root on; it is empty for a session without parent.
     """
 
     id: str
@@ -58,7 +58,7 @@ def check_arguments(arguments: object) -> JsonDict:
 
 
 def check_json(what: str, value: object) -> Json:
-    """Return a copy of a JSON value, or raise `InvalidInputError` that names the part of it which is none.
+    """Return a copy of a JSON value, or raise `InvalidInputError` that names the part which is not JSON.
 
     Tuples count as lists. Numbers are finite, and whole ones have at most 64 bits; the whole has at most 10 MiB.
     """

@@ -1,4 +1,4 @@
-"""Messages that are to come: at a time, or every so often; what is missed while nothing runs comes once, late."""
+"""Scheduled messages, once or repeated; those missed while nothing runs are sent once, late."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ from reenact.domain.structs import FrozenByName
 from reenact.domain.tools import is_amount
 
 SECOND = 1_000_000
-"""Microseconds."""
+"""In microseconds."""
 LATE = SECOND
-"""So many microseconds after its time a message comes late."""
+"""A message that is sent more microseconds after its time than this counts as late."""
 _LONGEST = 1e9
-"""Seconds between two messages, at the most: 31 years."""
+"""The longest interval between two messages, in seconds: 31 years."""
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
 
 
 class Schedule(FrozenByName):
-    """A message to come, as callers see it: `at` is when the next one comes, `every` seconds between two of them."""
+    """A scheduled message as callers see it: `at` is the time of the next one, `every` the interval in seconds."""
 
     id: str
     session_id: str
@@ -43,11 +43,11 @@ class Schedule(FrozenByName):
 
 
 def check_times(at: object, every: object, until: object) -> None:
-    """Raise `InvalidInputError` unless these can say when messages are to come."""
+    """Raise `InvalidInputError` unless these values describe a schedule."""
     for name, time in (("at", at), ("until", until)):
         if time is not None and not (isinstance(time, datetime) and time.tzinfo is not None):
             raise InvalidInputError(f"`{name}` is a datetime with a time zone, not {time!r:.100}")
-        if time is not None and not MINYEAR < time.year < MAXYEAR:  # so that each time zone has it
+        if time is not None and not MINYEAR < time.year < MAXYEAR:  # so that it exists in every time zone
             years = f"{MINYEAR + 1} to {MAXYEAR - 1}"
             raise InvalidInputError(f"`{name}` is a time of the years {years}, not of {time.year}")
     if every is not None and not (is_amount(every, _LONGEST) and every >= 1):
@@ -61,10 +61,10 @@ def check_times(at: object, every: object, until: object) -> None:
 def times_of(
     now: int, at: datetime | None, every: float | None, until: datetime | None
 ) -> tuple[int, int | None, int | None]:
-    """Return when the first message comes, what is between two, and when they end, as the log has it.
+    """Return the time of the first message, the interval and the end, in the log's microseconds.
 
     Raises:
-        InvalidInputError: they end before the first.
+        InvalidInputError: the end is before the first message.
     """
     between = None if every is None else round(every * SECOND)
     first = now + (between or 0) if at is None else _microseconds(at)
@@ -75,18 +75,18 @@ def times_of(
 
 
 def schedule(story: Story, command: ScheduleMessage) -> None:
-    """Have the messages come."""
+    """Record the schedule."""
     story.add(MessageScheduled(command.schedule_id, command.content, command.due, command.every, command.until))
 
 
 def cancel(story: Story, command: CancelSchedule) -> None:
-    """Have no more messages come, if there were any to come."""
+    """Cancel the schedule, if it exists."""
     if any(one.id == command.schedule_id for one in story.session.schedules):
         story.add(ScheduleCancelled(command.schedule_id))
 
 
 def fire(story: Story, command: FireSchedule) -> None:
-    """Accept the message whose time has come; it begins a turn, or waits for others, or for an agent if none can be."""
+    """Accept the message that is due; its turn begins, or it is queued behind others or until there is an agent."""
     due = [one for one in story.session.schedules if (one.id, one.due) == (command.schedule_id, command.due)]
     for one in due:
         is_late = command.at - one.due > LATE
@@ -100,7 +100,7 @@ def fire(story: Story, command: FireSchedule) -> None:
 
 
 def _after(fired: Scheduled, at: int) -> int | None:
-    """Return when the next message comes; what was missed in between does not come any more."""
+    """Return when the next message is due; messages missed in between are dropped."""
     if fired.every is None:
         return None
     missed = max(0, at - fired.due) // fired.every

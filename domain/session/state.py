@@ -59,21 +59,21 @@ from reenact.domain.stream.events import Origin, Outcome
 from reenact.domain.structs import Fact, Frozen, FrozenByName
 
 SNAPSHOT_VERSION = 3
-"""To be raised when what a snapshot keeps has another form, or means something else: earlier ones are skipped then."""
+"""Increase it when the content of a snapshot changes its form or meaning; older snapshots are then ignored."""
 
 REFUSAL = "refusal"
-"""The stop reason of an answer that the API refused to give, or to finish."""
+"""The stop reason of an answer that the API refused to give or to finish."""
 LIMITS = frozenset(
     {
         *("max_steps_exceeded", "cost_limit_exceeded", "repeated_tool_calls", "budget_exceeded"),
         *("max_tokens", "model_context_window_exceeded"),
     }
 )
-"""The stop reasons of turns that a limit has ended, also those of the Messages API."""
+"""The stop reasons of turns that a limit has ended, including those of the Messages API."""
 
 
 class BranchPoint(FrozenByName):
-    """Where a session branches off: behind this version of the other session's events, at this position of the log."""
+    """The point where a session branches off: after this version of the other session, at this log position."""
 
     session_id: str
     position: int
@@ -89,10 +89,10 @@ class Forgotten(FrozenByName):
 
 
 class SessionInfo(FrozenByName):
-    """A session as callers see it, on its present image: the one it was created with, until it is handed over.
+    """A session as callers see it, with its current image: the one it was created with, until it is handed over.
 
-    `origin` is where it branches off from another session, None if it has begun by itself. `parent` is the session
-    that has called it, None unless it is a child session. Of a session that was `forgotten` nothing else is known.
+    `origin` is the point at which it branches off from another session, None if it is not a branch. `parent` is the
+    session that called it, None unless it is a child session. Of a session that was `forgotten`, nothing else is known.
     """
 
     id: str
@@ -106,7 +106,7 @@ class SessionInfo(FrozenByName):
 
 
 class KnownSession(FrozenByName):
-    """What every session is known by, whatever has become of it.
+    """The data known of every session, even if it was deleted or forgotten.
 
     `deleted_at` and `forgotten_at` are microseconds since 1970-01-01 UTC.
     """
@@ -120,7 +120,7 @@ class KnownSession(FrozenByName):
 
 
 class SessionCreated(Fact):
-    """The session exists; a child session has a `parent`, and a `budget` that was reserved for it there."""
+    """The session was created; a child session has a `parent`, and a `budget` that the parent reserved for it."""
 
     session_id: str
     container_id: str
@@ -131,9 +131,9 @@ class SessionCreated(Fact):
 
 
 class SessionBranched(Fact):
-    """The session exists; its history begins with that of the session `origin`, up to its event of this version.
+    """The session was created; its history begins with that of the session `origin`, up to its event of this version.
 
-    `digest` is that of the record of this event, in hexadecimal digits: the log proves what was shared.
+    `digest` is that of this event's row, in hexadecimal digits, so that the log proves the shared history.
     """
 
     session_id: str
@@ -146,15 +146,15 @@ class SessionBranched(Fact):
 
 
 class SessionDeleted(Fact):
-    """The session is in no list any more; its history stays."""
+    """The session was deleted: it is in no list any more, but its history stays."""
 
     session_id: str
 
 
 class SessionForgotten(Fact):
-    """What happened before in the session can be read by nobody: its key was destroyed with the record of this event.
+    """The session was forgotten: its earlier events can be read by nobody, since its key was destroyed with this event.
 
-    So it says what is still known: which session this was, when it was created (microseconds since 1970-01-01 UTC), and
+    The event holds what is still known: the session's ids, when it was created (microseconds since 1970-01-01 UTC), and
     whether it had been `deleted` before; `by` whom it was forgotten, and `why`.
     """
 
@@ -191,9 +191,10 @@ LoopFact: TypeAlias = (
 
 
 class Summary(Frozen):
-    """What the model is given in place of the first `replaced` messages of the conversation.
+    """The text that the model gets instead of the first `replaced` messages of the conversation.
 
-    If nothing `since` a hand-over had been given before, it sums up only what came then; `before` it stands another.
+    If the messages before `since` were hidden from the model by a hand-over, the text summarises only later ones;
+    `before` is the summary of those before.
     """
 
     text: str
@@ -203,7 +204,7 @@ class Summary(Frozen):
 
 
 class Ended(Frozen):
-    """How a child session has done its part: what came of it, how long the conversation was then, and what failed."""
+    """The end of a child session's call: its outcome, the conversation's length at that time, and the failure."""
 
     outcome: ChildOutcome
     stop_reason: str
@@ -212,22 +213,22 @@ class Ended(Frozen):
 
 
 class Session(Frozen, gc=True):
-    """What is known of a session.
+    """The state of a session.
 
-    `conversation` holds what was said, and `round` the calls of the last answer until their results are in it.
-    `known_calls` are the ids of all calls that were ever asked for, `asked` the digests of those that a person has
-    approved, and `question` is the message of the last turn that was taken up: its id and when it was accepted.
-    `context_tokens` is how long the conversation was for the model when it answered last, and `warned` whether it has
-    been said that the cost limit is exceeded. `waited` is the last turn, if it ended so that a person could decide:
-    the limits count on from there. `rules` are those recorded last. `handover` is what is to be done at the end of the
-    turn. The model is given nothing of what was said before the message `since`; it is given a summary of all that has
-    been said, as soon as there is one, if `summarise`. `schedules` are the messages that are to come.
+    `conversation` holds the messages, and `round` the calls of the last answer until their results are in it.
+    `known_calls` are the ids of all calls that were ever requested, `asked` the digests of those that a person has
+    approved, and `question` is the message of the last turn that began: its id and when it was accepted.
+    `context_tokens` is the conversation's length for the model at its last answer, and `warned` whether the warning of
+    the cost limit was given. `waited` is the last turn, if it ended so that a person could decide: the limits continue
+    from it. `rules` are those recorded last. `handover` is the hand-over requested for the end of the turn. The model
+    does not see the messages before the index `since`; with `summarise`, the whole conversation is replaced by a
+    summary as soon as there is one. `schedules` are the scheduled messages.
 
-    If it was `forgotten`, nothing is known of what happened before.
+    If it was `forgotten`, nothing is known of its earlier events.
 
-    `children` are all that it has started, and `interrupted` says that those it waits for are interrupted. A session
-    with a `parent` is a child itself: `ended` is how it has done its part, None until then, and `seconds` is how long
-    its turns have taken.
+    `children` are all that it has started, and `interrupted` is set while those it waits for are being interrupted. A
+    session with a `parent` is a child itself: `ended` is the end of its call, None until then, and `seconds` is the
+    total duration of its turns.
     """
 
     id: str | None = None
@@ -264,9 +265,9 @@ class Session(Frozen, gc=True):
 
 
 def evolve(session: Session, event: SessionEvent) -> Session:
-    """Return the session as it is once the event has happened.
+    """Return the session after the event.
 
-    What precedes a `SessionBranched` is the history that it branches off from.
+    The events before a `SessionBranched` are the history from which the session branches off.
     """
     match event:
         case MessageAccepted():
@@ -340,17 +341,17 @@ def _evolve_loop(session: Session, event: LoopFact) -> Session:
 
 
 def kept(state: Session) -> msgspec.Raw:
-    """Return what a snapshot keeps of the session: all but the messages, which stand in the log."""
+    """Return the snapshot of the session: everything but the messages, which are read from the log."""
     return msgspec.Raw(_pack(state))
 
 
 def taken_from(stored: msgspec.Raw | bytes) -> Session:
-    """Return the session of which this was kept; its conversation is unread, and nobody has said where it is read."""
+    """Return the session of a snapshot; its conversation is unread, and has no reader yet."""
     return _unpack(stored)
 
 
 def reading(session: Session, read: Read) -> Session:
-    """Return the session, taken from a snapshot, with a conversation that is read there when somebody asks for it."""
+    """Return a session from a snapshot with a reader for its conversation, which is called when messages are needed."""
     return msgspec.structs.replace(session, conversation=Conversation.unread(len(session.conversation), read))
 
 
@@ -365,12 +366,12 @@ _unpack = msgspec.msgpack.Decoder(Session, dec_hook=_unread).decode
 
 
 def calls_of(content: Sequence[Block]) -> tuple[Call, ...]:
-    """Return the calls that an answer asks for, in order."""
+    """Return the calls that an answer requests, in order."""
     return tuple(Call(block.id, block.name, block.input) for block in content if isinstance(block, ToolUseBlock))
 
 
 def for_model(session: Session) -> Sequence[Said]:
-    """Return what the model is given of the conversation: the summary, if there is one, and what came after it."""
+    """Return the conversation as the model gets it: the summary, if there is one, and the messages after it."""
     said = session.conversation
     if session.summary is None and not session.since:
         return said
@@ -378,7 +379,7 @@ def for_model(session: Session) -> Sequence[Said]:
 
 
 def _given(said: Conversation, summary: Summary | None, since: int, until: int) -> Sequence[Said]:
-    """Return what is given of these messages: what has a summary, by that."""
+    """Return these messages, with each summarised part replaced by its summary."""
     if summary is None or summary.replaced <= since:
         return said[since:until]
     before = _given(said, summary.before, since, summary.since) if summary.since > since else ()
@@ -534,7 +535,7 @@ def _put_down(session: Session, event: TurnCompleted) -> Session:
     agent, unsaid, ledger, said = session.agent, event.unsaid, session.ledger, session.conversation
     if unsaid is not None:
         ledger = ledger.with_model(unsaid.model or "", unsaid.usage, unsaid.cost)
-    if event.stop_reason == REFUSAL and not said[-1].refused:  # without a word
+    if event.stop_reason == REFUSAL and not said[-1].refused:  # a refusal without content
         said = said.plus(Said("assistant", (), refused=True))
     after = msgspec.structs.replace(
         session,
@@ -553,14 +554,14 @@ def _put_down(session: Session, event: TurnCompleted) -> Session:
 
 
 def outcome_of(outcome: Outcome, stop_reason: str) -> ChildOutcome:
-    """Return what came of a child whose turn has ended so; what was cut short is never completed."""
+    """Return the outcome of a child whose turn has ended like this; a turn that was cut short is never `completed`."""
     if stop_reason in LIMITS:
         return "limit"
     return "failed" if stop_reason == REFUSAL else outcome
 
 
 def _done(session: Session, outcome: ChildOutcome, stop_reason: str, failure: str = "") -> Session:
-    """Return the child with what came of its part, which ends once: turns that somebody else asks for are not part."""
+    """Return the child with the end of its call, which is set once: turns asked for by others do not change it."""
     if session.ended is not None and session.ended.outcome != "waiting":
         return session
     return msgspec.structs.replace(session, ended=Ended(outcome, stop_reason, len(session.conversation), failure))
@@ -626,5 +627,5 @@ def _change_turn(session: Session, **changes: object) -> Session:
 
 
 def plus_cost(cost: float | None, more: float | None) -> float | None:
-    """Return the sum of the costs that are known, or None if neither is."""
+    """Return the sum of the known costs, or None if neither is known."""
     return cost if more is None else (cost or 0.0) + more

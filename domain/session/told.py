@@ -1,4 +1,4 @@
-"""What is told of a session's past: its turns, the calls of tools in them, what was used and what it cost."""
+"""Views of a session's history: its turns, their tool calls, and usage and cost."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from typing_extensions import TypeVar
 
     O_co = TypeVar("O_co", covariant=True, default=object)
-else:  # which has no defaults before Python 3.13
+else:  # Before Python 3.13, type variables have no defaults.
     from typing import TypeVar
 
     O_co = TypeVar("O_co", covariant=True)
@@ -27,12 +27,12 @@ Decision: TypeAlias = Literal["approved", "edited", "rejected", "answered"]
 
 
 class TurnInfo(FrozenByName):
-    """A turn: it waits while `started_at` is None, and is over once there is an `outcome`.
+    """A turn: it is queued while `started_at` is None, and has ended once there is an `outcome`.
 
-    `message_id` is the message that it is about: a turn that goes on with calls after a person has decided has that of
-    the turn it goes on with. `steps` counts how often the model was asked; `usage` and `cost` are those of the turn so
-    far, and None when nothing is known of them. `duration` is in seconds, `cost` in the currency of the prices.
-    `stop_sequence` is the stop sequence that ended its last answer, `stop_details` says why the model refused.
+    `message_id` is the message that it answers: a turn that continues calls after a person has decided has that of the
+    turn it continues. `steps` counts how often the model was asked; `usage` and `cost` are those of the turn so far,
+    and None if unknown. `duration` is in seconds, `cost` in the currency of the prices. `stop_sequence` is the stop
+    sequence that ended its last answer, `stop_details` says why the model refused.
     """
 
     id: str
@@ -53,7 +53,7 @@ class TurnInfo(FrozenByName):
 
 
 class TurnLocation(FrozenByName):
-    """Which session a turn is of, and the cursor of its first event there."""
+    """The session of a turn, and the cursor of the turn's first event there."""
 
     turn_id: str
     session_id: str
@@ -61,13 +61,13 @@ class TurnLocation(FrozenByName):
 
 
 class Answer(FrozenByName, Generic[O_co]):
-    """What came of a message, once its turn has ended.
+    """The result of a message, once its turn has ended.
 
     `message` is the model's last message in the turn and `text` its text; None and empty if there is none. `outcome` is
     `completed`, `interrupted`, `failed` (`failure` says why) or `waiting` (`pending` has the calls that wait for a
-    person). `output` is the value that the answer was to be, in the type that was asked for, or as JSON has it; None if
-    nothing was asked for, or it has not come. `refusal` is None unless the model refused. `usage` and `cost` are those
-    of the turn; `cost`, in the currency of the prices, is None if unknown.
+    person). `output` is the structured answer, in the type that was asked for, or as a JSON value; None if none was
+    asked for, or there is none. `refusal` is None unless the model refused. `usage` and `cost` are those of the turn;
+    `cost`, in the currency of the prices, is None if unknown.
     """
 
     text: str
@@ -85,13 +85,13 @@ class Answer(FrozenByName, Generic[O_co]):
 
 
 class ToolCallInfo(FrozenByName):
-    """A call of a tool that an answer asked for, and what has become of it.
+    """A tool call that an answer requested, and its state.
 
-    `turn_id` and `message_id` name the turn and the answer that asked for it. `arguments` are those that it ran, or
-    will run, with; `original` are the model's own, where a person changed them. `reason` says why a person was asked,
-    `decision` what they did, and `decided_by` who they were, if that was said. `attempts` counts how often it was
-    started and `started_at` is the last of these times; `ended_at` is when it was answered, by the tool or by what kept
-    it from running (`ran` is then false). `cost` is in the currency of the prices, None if unknown.
+    `turn_id` and `message_id` name the turn and the answer that requested it. `arguments` are those that it ran, or
+    will run, with; `original` are the model's own, if a person changed them. `reason` says why a person was asked,
+    `decision` what they did, and `decided_by` who they were, if known. `attempts` counts how often it was started and
+    `started_at` is the last start; `ended_at` is when it got its result, from the tool or from whatever kept it from
+    running (`ran` is then false). `cost` is in the currency of the prices, None if unknown.
     """
 
     id: str
@@ -117,11 +117,11 @@ class ToolCallInfo(FrozenByName):
 
 
 class UsageInfo(FrozenByName):
-    """What a session has used, by the names of models and of tools; the name is empty where none is known.
+    """What a session has used, by the names of models and of tools; the name is empty if unknown.
 
-    Each says how often it was used, the sums of its token counts under the Messages API's names, the cost of the uses
-    whose cost is known, in the currency of the prices, and how many `unpriced` ones there are beside them. `usage`,
-    `cost` and `unpriced` are the sums over all of them.
+    Each entry has the number of uses, the sums of token counts under the Messages API's names, the total of the known
+    costs in the currency of the prices, and the number of `unpriced` uses. `usage`, `cost` and `unpriced` are the sums
+    over all entries.
     """
 
     session_id: str
@@ -133,7 +133,7 @@ class UsageInfo(FrozenByName):
 
 
 def usage_info(session_id: str, models: dict[str, Spent], tools: dict[str, Spent]) -> UsageInfo:
-    """Return what was used with its sums."""
+    """Return the usage of a session with its sums."""
     usage: dict[str, int] = {}
     for spent in models.values():
         usage = sum_of(usage, spent.usage)

@@ -1,8 +1,8 @@
-"""The decisions about a turn: how it goes on, and how it ends.
+"""The decisions about a turn: how it continues, and how it ends.
 
 A turn begins with a message or with a person's decision about a call. The model is asked; its answer ends the turn or
-asks for tools; the calls run, wait for a person or are denied; when all are answered, the results go back to the model.
-A turn in which only a person can go on ends as `waiting`; the person's decision begins the next one.
+requests tools; the calls run, wait for a person or are denied; when all are answered, the results go back to the model.
+A turn that can continue only after a person's decision ends as `waiting`; the decision begins the next one.
 """
 
 from __future__ import annotations
@@ -73,13 +73,13 @@ REPEATED = "repeated_tool_calls"
 REJECTED = "rejected"
 BUDGET = "budget_exceeded"
 ANSWER_REFUSED = "answer_refused"
-"""Stop reasons of the loop's own, beside those of the Messages API."""
+"""Stop reasons of the loop itself, besides those of the Messages API."""
 NO_TOOLS = Failure(
     "environment_error", "this environment runs no tools, so that the model cannot be given their results"
 )
 
 _SAID: Final = frozenset({REJECTED, BUDGET})
-"""Reasons of interrupts that are stop reasons, too."""
+"""Reasons of interrupts that are also stop reasons."""
 
 GoesOn: TypeAlias = Run | FireSchedule | Finish | Report | Resume | Approve | Reject | Respond | ReportChild
 _Waits: TypeAlias = GoesOn | GiveUpChildren
@@ -87,20 +87,20 @@ _Ends: TypeAlias = Interrupt | Stop | Delete | BranchSession
 
 
 class Reached(NamedTuple):
-    """A limit that ends a turn: its stop reason, and why in words."""
+    """A limit that ends a turn: its stop reason, and the explanation in words."""
 
     limit: str
     why: str
 
 
 class Decided(tuple[SessionEvent, ...]):  # noqa: SLOT001 - a tuple has no room for slots
-    """The events of a decision, and what the session is after them, which was worked out on the way."""
+    """The events of a decision, with the session's state after them, which was computed on the way."""
 
     after: Session
 
 
 class Story:
-    """The events of one decision as they come, and the session as it is after them."""
+    """The events of one decision as they are added, and the session's state after them."""
 
     def __init__(self, session: Session) -> None:
         self.before = self.session = session
@@ -108,28 +108,28 @@ class Story:
 
     @property
     def events(self) -> Decided:
-        """What has been decided."""
+        """The events that were decided."""
         decided = Decided(self._events)
         decided.after = self.session
         return decided
 
     def add(self, *events: SessionEvent) -> None:
-        """Let the events happen."""
+        """Add events, and apply them to the session."""
         for event in events:
             self.session = evolve(self.session, event)
             self._events.append(event)
 
 
 def has_done_its_part(story: Story) -> bool:
-    """Return whether the session is a child that has just done its part: what waits there is for somebody else."""
+    """Return whether the session is a child that has just completed its call: its queue is then left to others."""
     return is_at_its_part(story.before) and not is_at_its_part(story.session)
 
 
 def take_up_next(story: Story, rules: Rules, at: int) -> None:
-    """Begin the turn of the message that has waited longest, if nothing keeps it waiting.
+    """Begin the turn of the message that was queued first, if nothing prevents it.
 
-    The rules are not those of an image that the session goes over to first: its limits are looked at from its first
-    answer on.
+    If the session is handed over to another image first, the rules are not that image's: its limits are checked from
+    its first answer on.
     """
     if story.session.parent is not None and has_done_its_part(story):
         return
@@ -141,7 +141,7 @@ def take_up_next(story: Story, rules: Rules, at: int) -> None:
 
 
 def hand_over(story: Story) -> bool:
-    """Go over to the image that was asked for, if one was, and nothing of a turn is left; return whether that is so."""
+    """Change to the image of a requested hand-over if no turn or call is open; return whether the image changed."""
     asked = story.session.handover
     if asked is None or story.session.turn is not None or story.session.round is not None or story.session.deleted:
         return False
@@ -150,7 +150,7 @@ def hand_over(story: Story) -> bool:
 
 
 def switch(story: Story, command: Switch) -> None:
-    """Go over to the image, now if nothing of a turn is left; else that waits, also for calls that wait for people."""
+    """Change to the image: now if no turn or call is open, otherwise once all of them have ended."""
     session = story.session
     asked = HandoverRequested(command.image_id, command.image_revision, command.history)
     is_there = (session.image_id, session.image_revision) == (command.image_id, command.image_revision)
@@ -162,7 +162,7 @@ def switch(story: Story, command: Switch) -> None:
 
 
 def ask_again(story: Story, command: Run | FireSchedule | ReportChild) -> None:
-    """Ask people anew about the calls that wait for approval, if the policies have changed since."""
+    """Ask people again about the calls that wait for approval, if the policies have changed since."""
     round_, rules = story.session.round, command.rules
     if round_ is not None and round_.revision not in ("", rules.policies.revision):
         story.add(*rounds.judged_anew(round_, rules, session_id=story.session.id or ""))
@@ -170,7 +170,7 @@ def ask_again(story: Story, command: Run | FireSchedule | ReportChild) -> None:
 
 
 def finish(story: Story, command: Finish | PassAnswer) -> None:
-    """End the turn with the answer that came, or run the tools that it asks for; or record that it may be told."""
+    """End the turn with its answer, or start the calls that it requests; or record that a held answer has passed."""
     turn = story.session.turn
     if turn is None or turn.id != command.turn_id:
         return
@@ -179,7 +179,7 @@ def finish(story: Story, command: Finish | PassAnswer) -> None:
         return
     so_far = command.so_far
     if story.session.round is not None:
-        if so_far.failure is not None:  # the log failed under the calls, and can be written again
+        if so_far.failure is not None:  # the log failed during the calls, and is writable again
             _give_up(story, command, "the turn failed", {"ready", "waiting", "running"})
             _end(story, SoFar(failure=so_far.failure, untold=so_far.untold), "failed", command)
             take_up_next(story, command.rules, command.at)
@@ -199,7 +199,7 @@ def finish(story: Story, command: Finish | PassAnswer) -> None:
 
 
 def report(story: Story, command: Report) -> None:
-    """Take in what a tool has answered, unless nobody waits for it any more."""
+    """Record the result of a call, unless nothing waits for it any more."""
     turn, round_ = story.session.turn, story.session.round
     call = None if round_ is None else round_.call(command.call_id)
     if turn is None or turn.id != command.turn_id or call is None or call.stage != "running":
@@ -212,7 +212,7 @@ def report(story: Story, command: Report) -> None:
 
 
 def compress(story: Story, command: Compress) -> None:
-    """Take in the summary that the model is given from now on in place of what it sums up."""
+    """Record the summary that replaces older messages for the model from now on."""
     turn, conversation, summary = story.session.turn, story.session.conversation, story.session.summary
     replaced = len(conversation) - command.kept
     if 0 < replaced < len(conversation) and any(
@@ -229,7 +229,7 @@ def compress(story: Story, command: Compress) -> None:
 
 
 def person_decides(story: Story, command: Approve | Reject | Respond) -> None:
-    """Take in what a person has decided about a call, and go on with it."""
+    """Record a person's decision about a call, and continue the call."""
     round_ = story.session.round or Round()
     match command:
         case Approve():
@@ -264,7 +264,7 @@ def person_decides(story: Story, command: Approve | Reject | Respond) -> None:
 
 
 def resume(story: Story, command: Resume) -> None:
-    """Run idempotent tools again; of all others that were running it is not known what became of them."""
+    """Run idempotent tools again; all other running calls get an error that their effect is unknown."""
     session, rules = story.session, command.rules
     if session.turn is None or session.turn.id != command.turn_id or session.round is None:
         return
@@ -276,7 +276,7 @@ def resume(story: Story, command: Resume) -> None:
 
 
 def interrupt(story: Story, command: Interrupt) -> None:
-    """End the turn under way and give up the calls that wait; the children that calls wait for end before."""
+    """End the turn under way and give up its calls; children that calls wait for are interrupted first."""
     if awaited(story.session):
         _interrupt_children(story, command.reason, command.at)
         return
@@ -291,13 +291,13 @@ def _interrupt_children(story: Story, reason: str, at: int) -> None:
 
 
 def cut_short(story: Story, command: _Ends, reason: str) -> None:
-    """End the turn under way before it ends by itself. What waits for a person goes on waiting, unless interrupted."""
+    """End the turn under way before its regular end. After a stop or in a branch, calls keep waiting for people."""
     turn, so_far = story.session.turn, command.so_far
     in_answer = story.session.round is None
     ended = in_answer and (so_far.failure is not None or so_far.stop_reason is not None)
     faults = _faults(turn, so_far, command.rules) if turn is not None and ended else ()
     asks = ended and _asks_for_tools(so_far, command.rules)
-    if turn is not None and ended and not asks and not faults:  # by itself, just before
+    if turn is not None and ended and not asks and not faults:  # its regular end came just before
         _end(story, so_far, "completed" if so_far.failure is None else "failed", command)
         return
     if turn is not None:
@@ -316,14 +316,14 @@ def cut_short(story: Story, command: _Ends, reason: str) -> None:
 
 
 def output_of(turn: Turn, rules: Rules) -> OutputSpec | None:
-    """Return what the answer of the turn must be, if anybody has said so."""
+    """Return the required form of the turn's answer, None if there is none."""
     return rules.output if turn.output is None else turn.output
 
 
 def reached_before_calls(session: Session, rules: Rules, cost: float) -> Reached | None:
-    """Return the limit that lets none of the calls run that were just asked for, if one does; the session cost so much.
+    """Return the limit that prevents the requested calls from running, if one is reached at this cost of the session.
 
-    There is a turn under way, and a round.
+    A turn and a round must be under way.
     """
     turn, round_, limit = session.turn, session.round, exceeded(cost, rules)
     assert turn is not None
@@ -338,7 +338,7 @@ def reached_before_calls(session: Session, rules: Rules, cost: float) -> Reached
 
 
 def reached_steps(turn: Turn, rules: Rules) -> Reached | None:
-    """Return the limit of steps, if the model was asked so often."""
+    """Return the limit of steps, if the model was asked as often as it allows."""
     if rules.max_steps is None or turn.requests < rules.max_steps:
         return None
     return Reached(MAX_STEPS, f"the limit of {rules.max_steps} steps is reached")
@@ -350,19 +350,19 @@ def _reached_budget(session: Session) -> Reached | None:
 
 
 def exceeded(cost: float, rules: Rules) -> CostLimit | None:
-    """Return the cost limit, if a session that cost so much exceeds it."""
+    """Return the cost limit, if this cost of the session exceeds it."""
     limit = rules.cost_limit
     return limit if limit is not None and limit.is_exceeded(cost) else None
 
 
 def overspent(cost: float, limit: CostLimit) -> str:
-    """Return in words that the limit is exceeded."""
+    """Return a text that says how far the limit is exceeded."""
     return f"{cost:.6g} were spent, more than the limit of {limit.max_total:.6g}"
 
 
 def _begin_round(story: Story, command: Finish) -> None:
     turn, rules = story.session.turn, command.rules
-    assert turn is not None  # the answer is that of a turn
+    assert turn is not None  # an answer belongs to a turn
     _request_tools(story, turn, command)
     reached = reached_before_calls(story.session, rules, story.session.ledger.cost)
     if reached is None:
@@ -378,7 +378,7 @@ def _begin_round(story: Story, command: Finish) -> None:
 
 
 def _faults(turn: Turn, so_far: SoFar, rules: Rules) -> tuple[str, ...]:
-    """Return where the answer that has come in whole is not what it must be."""
+    """Return the problems of a complete answer that lacks the required form."""
     output = output_of(turn, rules)
     if output is None or so_far.message_id is None or so_far.failure is not None:
         return ()
@@ -388,12 +388,12 @@ def _faults(turn: Turn, so_far: SoFar, rules: Rules) -> tuple[str, ...]:
 
 
 def _ask_for_output(story: Story, command: Finish, faults: tuple[str, ...]) -> None:
-    """Ask the model again for an answer that fits, unless it was asked often enough, or a limit forbids it."""
+    """Ask the model again for an answer that fits, unless its attempts are used up, or a limit prevents it."""
     turn, rules = story.session.turn, command.rules
-    assert turn is not None  # the answer is that of a turn
+    assert turn is not None  # an answer belongs to a turn
     output = output_of(turn, rules)
-    assert output is not None  # something has not fit it
-    again = turn.rejected < output.retries and rules.runs_tools  # else nobody hears of another step
+    assert output is not None  # an answer did not fit it
+    again = turn.rejected < output.retries and rules.runs_tools  # otherwise the environment would not run another step
     _reject_output(story, turn, command, faults, again=again)
     if not again:
         failure = Failure(INVALID, f"the answer does not fit what was asked for, after {turn.rejected + 1} attempts")
@@ -413,7 +413,7 @@ def _reject_output(story: Story, turn: Turn, command: Finish | _Ends, faults: tu
 
 
 def _refuse_answer(story: Story, command: Finish, refusal: GuardChecked) -> None:
-    """End the turn without the answer: it is in no conversation, and what it used is counted."""
+    """End the turn without the answer, which is not added to the conversation; its usage is counted."""
     failure = Failure(ANSWER_REFUSED, f"guard {refusal.name!r} refuses the answer: {refusal.reason}")
     so_far = msgspec.structs.replace(command.so_far, content=(), failure=failure, untold=True)
     _end(story, so_far, "failed", command, ANSWER_REFUSED)
@@ -421,7 +421,7 @@ def _refuse_answer(story: Story, command: Finish, refusal: GuardChecked) -> None
 
 
 def _heard_of_guards(round_: Round, checked: Sequence[GuardChecked]) -> Iterator[GuardChecked | ToolResult]:
-    """Yield what guards have said of the calls that are ready, and the results of those that they refuse."""
+    """Yield the guards' verdicts on the calls that are ready, and the results of those that they refuse."""
     for call in round_.at("ready") if checked else ():
         of_call = tuple(one for one in checked if one.call_id == call.id)
         yield from of_call
@@ -442,7 +442,7 @@ def _stop_with(story: Story, command: GoesOn, reached: Reached) -> None:
 
 
 def go_on(story: Story, command: GoesOn) -> None:
-    """Do what follows from how the calls stand: run them, ask the model again, or leave it to people."""
+    """Continue according to the state of the calls: run them, ask the model again, or wait for people."""
     interrupted = story.session.interrupted
     if interrupted is None:
         _go_on(story, command)
@@ -451,7 +451,7 @@ def go_on(story: Story, command: GoesOn) -> None:
 
 
 def end_interrupted(story: Story, command: _Waits, reason: str) -> None:
-    """End the turn under way that was interrupted, now that no call waits for a child any more."""
+    """End the interrupted turn under way, now that no call waits for a child any more."""
     turn = story.session.turn
     if turn is not None:
         story.add(TurnInterrupted(turn.id, reason))
@@ -481,9 +481,9 @@ def _go_on(story: Story, command: GoesOn) -> None:
 
 
 def _next_step(story: Story, command: GoesOn) -> None:
-    """Ask the model again, unless a limit or the environment forbids it."""
+    """Ask the model again, unless a limit or the environment prevents it."""
     turn, rules = story.session.turn, command.rules
-    assert turn is not None  # results come in during a turn, or have begun one
+    assert turn is not None  # results arrive during a turn, or have begun one
     if not _over_cost(story, rules, command.at):
         if not rules.runs_tools:
             _end(story, SoFar(failure=NO_TOOLS, untold=True), "failed", command)
@@ -493,7 +493,7 @@ def _next_step(story: Story, command: GoesOn) -> None:
 
 
 def _is_asked_again(story: Story, turn: Turn, command: GoesOn) -> bool:
-    """Ask the model again, or end the turn if a limit forbids it; return whether it is asked."""
+    """Ask the model again, or end the turn if a limit is reached; return whether the model is asked."""
     reached = reached_steps(turn, command.rules) or _reached_budget(story.session)
     if reached is None:
         story.add(StepStarted(turn.id, turn.steps + 1, command.at))
@@ -508,7 +508,7 @@ def _continued(story: Story, command: GoesOn) -> None:
 
 
 def _give_up(story: Story, command: _Waits | _Ends, why: str, stages: set[Stage]) -> None:
-    """Answer the calls at these stages with an error, and record the results if none is left to wait for."""
+    """Answer the calls at these stages with an error, and record the results once all calls are answered."""
     story.add(*rounds.given_up(_round(story), why, stages=stages))
     if _round(story).is_answered:
         _record_results(story, command)
@@ -521,12 +521,12 @@ def _record_results(story: Story, command: _Waits | _Ends) -> None:
 
 def _round(story: Story) -> Round:
     round_ = story.session.round
-    assert round_ is not None  # whoever goes on with calls has looked whether there are any
+    assert round_ is not None  # callers have checked that there are calls
     return round_
 
 
 def _over_cost(story: Story, rules: Rules, at: int) -> bool:
-    """Do what the cost limit says when it is exceeded; return whether the turn is over."""
+    """Apply the cost limit if it is exceeded; return whether that ended the turn."""
     turn, cost = story.session.turn, story.session.ledger.cost
     limit = exceeded(cost, rules)
     if limit is None or turn is None:
@@ -588,7 +588,7 @@ def _completed(session: Session, so_far: SoFar, outcome: Outcome, stop_reason: s
 def _answer(
     session: Session, so_far: SoFar, rules: Rules, at: int, stop_reason: str, *, partial: bool
 ) -> AnswerRecorded:
-    assert session.turn is not None  # an answer is that of a turn
+    assert session.turn is not None  # an answer belongs to a turn
     cost = cost_of(so_far.usage, price_of(rules.prices, so_far.model))
     message_id = so_far.message_id or ""
     return AnswerRecorded(

@@ -1,1 +1,1 @@
-"""What subscribers hear: the catalogue of events, the answer that they add up to, how rows hold them, and frames."""
+"""The stream to subscribers: the catalogue of events, assembled answers, the encoding of feeds in rows, and frames."""

@@ -1,10 +1,10 @@
-"""What the environment says during a turn, made regular, and the answer that it adds up to.
+"""Normalises the stream events of a turn, and assembles the answer from them.
 
-Drivers, mocks and environments of users differ in what they leave out. Whatever they say passes through one `Answer`,
-which inserts the `message_start` that is missing, reads text between `thinking_start` and `thinking_end` as thinking,
-gives each call an id, puts the input of a call together that comes in pieces, and drops what does not belong. What it
-lets pass is what is published; what it has gathered at any moment is the answer so far. A log holds what was published,
-so the partial answer of a crashed turn is found by the same means.
+Drivers, mocks and users' environments differ in which events they leave out. All their events pass through one
+`Answer`, which inserts a missing `message_start`, treats text between `thinking_start` and `thinking_end` as thinking,
+gives each call an id, joins the input of a call that arrives in pieces, and drops events that do not fit. The events it
+returns are published; its content at any moment is the answer so far. The log holds the published events, so that the
+partial answer of a crashed turn is rebuilt by the same code.
 """
 
 from __future__ import annotations
@@ -30,20 +30,20 @@ from reenact.domain.stream.events import (
 )
 
 CUT = frozenset({"max_tokens", "model_context_window_exceeded", "refusal"})
-"""Stop reasons that can cut a message anywhere, also before the first byte of a tool's input."""
+"""Stop reasons that can cut a message anywhere, even before the first byte of a tool's input."""
 
 
 class Complete(MessageStop, kw_only=True):
     """A `message_stop` of a driver that knows the whole message, with blocks that no delta carries, such as citations.
 
-    Subscribers hear a plain `message_stop`; the message is recorded with this content.
+    Subscribers get a plain `message_stop`; the message is recorded with this content.
     """
 
     content: tuple[Block, ...]
 
 
 class Answer:
-    """The answer of one turn as it comes in. Not thread-safe."""
+    """The answer of one turn as it arrives. Not thread-safe."""
 
     message_id: str | None = None
     model: str | None = None
@@ -52,13 +52,13 @@ class Answer:
     stop_details: StopDetails | None = None
     error: StreamError | None = None
     _call: ToolCall | None = None
-    """A call without input, which is published when its input is whole."""
+    """A call without input, which is published once its input is complete."""
     _whole: tuple[Block, ...] | None = None
     _is_speaking = False
-    """Whether text was said last: then more of it needs nothing before it."""
+    """Whether the last event was text: more text then needs no checks."""
     _thinking = False
     _implied = False
-    """Whether a thought goes on that nobody has said to begin: it ends with the first text."""
+    """Whether thinking began without a `thinking_start`: it then ends with the first text."""
 
     def __init__(self, new_message_id: Callable[[], str]) -> None:
         self._new_message_id = new_message_id
@@ -70,7 +70,7 @@ class Answer:
 
     @property
     def finished(self) -> bool:
-        """Whether nothing more can come: the message is complete, or has failed."""
+        """Whether the answer has ended: it is complete, or has failed."""
         return self.stop_reason is not None or self.error is not None
 
     @property
@@ -86,10 +86,10 @@ class Answer:
         return tuple(blocks)
 
     def accept_all(self, events: Iterable[StreamData]) -> list[StreamData]:
-        """Take in what the environment says; return what there is to publish, in order."""
+        """Process events of the environment; return the events to publish, in order."""
         heard: list[StreamData] = []
         for event in events:
-            if self._is_speaking and type(event) is TextDelta:  # what most events are
+            if self._is_speaking and type(event) is TextDelta:  # fast path for most events
                 self._text.append(event.text)
                 heard.append(event)
             else:
@@ -97,7 +97,7 @@ class Answer:
         return heard
 
     def accept(self, event: StreamData) -> tuple[StreamData, ...]:
-        """Take in one event; return what there is to publish."""
+        """Process one event; return the events to publish."""
         if self.finished:
             return ()
         self._is_speaking = False
@@ -177,7 +177,7 @@ class Answer:
         return (event,)
 
     def _called(self, then: StreamData) -> tuple[StreamData, ...]:
-        """Return the call whose input came in pieces; none, if they cannot be read since the message was cut there."""
+        """Return the call whose input arrived in pieces; nothing if a cut message left it unreadable."""
         call, self._call = self._call, None
         arguments, self._pieces = input_of("".join(self._pieces)), []
         is_cut = isinstance(then, StreamError) or (isinstance(then, MessageStop) and then.stop_reason in CUT)
@@ -208,7 +208,7 @@ class Answer:
 
 
 def gather(events: Iterable[StreamData]) -> Answer:
-    """Return the answer that published stream events add up to: that of the last attempt, if there were several."""
+    """Return the answer of the last attempt, assembled from published stream events."""
     answer = Answer(lambda: "")
     for event in events:
         if isinstance(event, MessageStart):

@@ -1,4 +1,4 @@
-"""What subscribers hear: the envelope, and the closed catalogue of everything that may be in one."""
+"""The events for subscribers: the envelope, and the closed catalogue of the data in it."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     D_co = TypeVar("D_co", covariant=True, default="EventData")
     N_co = TypeVar("N_co", covariant=True, bound=str, default=str)
-else:  # which has no defaults before Python 3.13
+else:  # Before Python 3.13, type variables have no defaults.
     from typing import TypeVar
 
     D_co = TypeVar("D_co", covariant=True)
@@ -38,9 +38,9 @@ Outcome: TypeAlias = Literal["completed", "interrupted", "failed", "waiting"]
 
 
 class EventData(FrozenByName):
-    """The `data` of an event: its fields are attributes, and can be read by name as from a mapping.
+    """The `data` of an event: its fields are attributes, and can also be read as items of a mapping.
 
-    What the class says of all its events goes into their envelope.
+    The class variables are copied to the envelope of each event.
     """
 
     event_type: ClassVar[str]
@@ -68,7 +68,7 @@ class EventData(FrozenByName):
 
 
 class StreamData(EventData):
-    """Something that the environment says while a turn runs."""
+    """An event of the environment during a turn."""
 
     source: ClassVar[Source] = "environment"
     category: ClassVar[Category] = "stream"
@@ -83,7 +83,7 @@ class MessageStart(StreamData):
 
 
 class TextDelta(StreamData):
-    """The answer's text goes on."""
+    """More text of the answer."""
 
     event_type = "text_delta"
     text: str
@@ -96,21 +96,21 @@ class ThinkingStart(StreamData):
 
 
 class ThinkingDelta(StreamData):
-    """The model's thought goes on."""
+    """More text of the model's thinking."""
 
     event_type = "thinking_delta"
     text: str
 
 
 class ThinkingEnd(StreamData):
-    """The thought is finished; the signature, if there is one, lets it be sent back."""
+    """The thinking has ended; with the signature, if there is one, it can be sent back."""
 
     event_type = "thinking_end"
     signature: str | None = None
 
 
 class ToolCall(StreamData, kw_only=True):
-    """The model asks for a tool."""
+    """The model requests a tool call."""
 
     event_type = "tool_call"
     id: str | None = None
@@ -119,7 +119,7 @@ class ToolCall(StreamData, kw_only=True):
 
 
 class InputJsonDelta(StreamData, kw_only=True):
-    """The input of a call goes on, as a piece of JSON text."""
+    """More of a call's input, as a piece of JSON text."""
 
     event_type = "input_json_delta"
     id: str | None = None
@@ -127,7 +127,7 @@ class InputJsonDelta(StreamData, kw_only=True):
 
 
 class ToolResult(StreamData):
-    """A tool has answered."""
+    """A tool has returned a result."""
 
     event_type = "tool_result"
     id: str | None = None
@@ -137,7 +137,7 @@ class ToolResult(StreamData):
 
 
 class MessageDelta(StreamData):
-    """What has been used so far; it replaces what was said before."""
+    """The usage so far; it replaces the one reported before."""
 
     event_type = "message_delta"
     usage: Usage
@@ -153,7 +153,7 @@ class MessageStop(StreamData):
 
 
 class StreamError(StreamData, kw_only=True):
-    """The environment could not go on; `type` is the failure's, as the API names it, such as `overloaded_error`."""
+    """The environment failed; `type` is the failure's, as the API names it, such as `overloaded_error`."""
 
     event_type = "error"
     category = "error"
@@ -163,7 +163,7 @@ class StreamError(StreamData, kw_only=True):
 
 
 class ContextCompressed(StreamData):
-    """The model is given this summary in place of all but the last `kept` messages; the log keeps them all."""
+    """The model gets this summary instead of all but the last `kept` messages; the log keeps them all."""
 
     event_type = "context_compressed"
     summary: str
@@ -198,7 +198,7 @@ StreamEvent: TypeAlias = (
 
 
 class AgentStateChanged(EventData):
-    """The agent went from one state to another; never repeated for the same state."""
+    """The agent's state has changed; never repeated for the same state."""
 
     event_type = "agent_state_changed"
     source = "agent"
@@ -208,7 +208,7 @@ class AgentStateChanged(EventData):
 
 
 class MessageData(EventData):
-    """A whole message."""
+    """An event with a complete message."""
 
     source: ClassVar[Source] = "agent"
     category: ClassVar[Category] = "message"
@@ -216,14 +216,14 @@ class MessageData(EventData):
 
 
 class UserMessage(MessageData):
-    """A message was accepted and is durable; its turn begins now or when those before it have ended."""
+    """A message was accepted and is durable; its turn begins now or after the turns of earlier messages."""
 
     event_type = "user_message"
     source = "session"
 
 
 class AssistantMessage(MessageData):
-    """The model's answer, whole, or the part of it that there is."""
+    """The model's answer, complete or partial."""
 
     event_type = "assistant_message"
 
@@ -235,7 +235,7 @@ class ToolResultMessage(MessageData):
 
 
 class ErrorMessage(EventData, kw_only=True):
-    """Why there is no answer, or no whole one."""
+    """Why there is no answer, or only a partial one."""
 
     event_type = "error_message"
     source = "agent"
@@ -246,7 +246,7 @@ class ErrorMessage(EventData, kw_only=True):
 
 
 class TurnStarted(EventData):
-    """The agent takes up a message."""
+    """The agent begins the turn of a message."""
 
     event_type = "turn_started"
     source = "agent"
@@ -256,7 +256,7 @@ class TurnStarted(EventData):
 
 
 class TurnCompleted(EventData):
-    """The turn is over; `duration` is in seconds.
+    """The turn has ended; `duration` is in seconds.
 
     `stop_sequence` and `stop_details` are those of its last answer, also of one without content.
     """
@@ -275,7 +275,7 @@ class TurnCompleted(EventData):
 
 
 class LoopData(EventData):
-    """Something about the calls that an answer asks for."""
+    """An event about the agent loop: steps, calls, guards and outputs."""
 
     source = "agent"
     category = "turn"
@@ -291,7 +291,7 @@ class StepStarted(LoopData):
 
 
 class OutputAccepted(LoopData):
-    """The answer is what it was to be: `output` is its value; None if it was taken out of the log."""
+    """The answer has the required form: `output` is its value; None if it was redacted."""
 
     event_type = "output_accepted"
     turn_id: str
@@ -300,9 +300,10 @@ class OutputAccepted(LoopData):
 
 
 class OutputRejected(LoopData):
-    """The answer is not what it was to be: the message, and all that was heard of it as it came in, is superseded.
+    """The answer does not have the required form: the message and everything published of it is superseded.
 
-    It is the turn's `attempt`-th, from 1. `errors` says where it does not fit, `again` whether it is asked for again.
+    It is the turn's `attempt`-th, from 1. `errors` says where it does not fit, `again` whether the model is asked
+    again.
     """
 
     event_type = "output_rejected"
@@ -314,7 +315,7 @@ class OutputRejected(LoopData):
 
 
 class ToolStarted(LoopData):
-    """A call is to be run; `attempt` is above 1 if it was running when the process ended."""
+    """A call is about to run; `attempt` is above 1 if it was running when the process ended."""
 
     event_type = "tool_started"
     intent = "request"
@@ -361,7 +362,7 @@ class ToolPending(LoopData):
 
 
 class ToolApproved(LoopData):
-    """A person approved the call; `by` is who, if that was said."""
+    """A person approved the call; `by` is that person, if known."""
 
     event_type = "tool_approved"
     id: str
@@ -398,10 +399,10 @@ class HumanResponded(LoopData, kw_only=True):
 
 
 class GuardChecked(LoopData):
-    """A guard let something pass, or refused it: a message, a call before it ran, or an answer of the model.
+    """A guard let a message, a call or an answer of the model pass, or refused it.
 
-    What was told of an answer that is refused is void: it is in no conversation. `turn_id` is the turn that the message
-    begins, or that the call or the answer is of; `message_id` is that of the message or the answer.
+    A refused answer is not part of the conversation, whatever was published of it. `turn_id` is the turn that the
+    message begins, or to which the call or the answer belongs; `message_id` is that of the message or the answer.
     """
 
     event_type = "guard_checked"
@@ -423,9 +424,9 @@ class Warned(LoopData):
 
 
 class ChildStarted(LoopData):
-    """The call is a child session of this image, with the budget that is reserved for it; `depth` is how deep it is.
+    """The call has started a child session of this image, with a reserved budget; `depth` is its depth in the family.
 
-    A `detached` call is answered at once: what the child says comes as a message.
+    A `detached` call is answered at once: the child's answer comes as a message.
     """
 
     event_type = "child_started"
@@ -439,10 +440,10 @@ class ChildStarted(LoopData):
 
 
 class ChildEnded(LoopData):
-    """The child's turn is over; one that waits for a person goes on later.
+    """The child's turn has ended; a child that waits for a person continues later.
 
-    `steps`, `usage` and `cost` are what it and its own children have used and was not told before. `version` and
-    `cursor` are those of the child's last event, and `digest` is that of its record.
+    `steps`, `usage` and `cost` are what the child and its own children have used since the last report. `version` and
+    `cursor` are those of the child's last event, and `digest` is that of its row.
     """
 
     event_type = "child_ended"
@@ -459,7 +460,7 @@ class ChildEnded(LoopData):
 
 
 class LifecycleData(EventData):
-    """Something began or ended."""
+    """The start or end of something."""
 
     category = "lifecycle"
 
@@ -483,7 +484,7 @@ class ImageRegistered(LifecycleData):
 
 
 class Origin(FrozenByName):
-    """The history that a branch begins with: that of the other session, up to its event of this version."""
+    """The history with which a branch begins: that of the other session, up to its event of this version."""
 
     session_id: str
     version: int
@@ -492,7 +493,7 @@ class Origin(FrozenByName):
 class SessionCreated(LifecycleData):
     """A session was created.
 
-    `origin` is the history it begins with, if it is a branch of another session; `parent` says whose child it is.
+    `origin` is the history it begins with, if it is a branch of another session; `parent` is set if it is a child.
     """
 
     event_type = "session_created"
@@ -505,7 +506,7 @@ class SessionCreated(LifecycleData):
 
 
 class ImageChanged(LifecycleData):
-    """The session went over from the image `previous` to another one, and its agent knows this much of its history."""
+    """The session was handed over from the image `previous` to another; `history` says what its agent sees of it."""
 
     event_type = "image_changed"
     source = "session"
@@ -516,7 +517,7 @@ class ImageChanged(LifecycleData):
 
 
 class MessageScheduled(LifecycleData):
-    """A message is to come: the first at the time `at`, and then every so many seconds until another time."""
+    """A message was scheduled: first at the time `at`, and then every `every` seconds until the time `until`."""
 
     event_type = "message_scheduled"
     source = "session"
@@ -527,7 +528,7 @@ class MessageScheduled(LifecycleData):
 
 
 class ScheduleCancelled(LifecycleData):
-    """No message of the schedule comes any more."""
+    """A schedule was cancelled."""
 
     event_type = "schedule_cancelled"
     source = "session"
@@ -535,9 +536,9 @@ class ScheduleCancelled(LifecycleData):
 
 
 class ScheduleFired(LifecycleData):
-    """The message that was to come `at` this time comes now; it is `late` if that time was missed.
+    """The message scheduled for the time `at` is sent now; it is `late` if that time was missed.
 
-    `then` is when the next one is to come, nothing if that was the last.
+    `then` is when the next one is due, None if that was the last.
     """
 
     event_type = "schedule_fired"
@@ -550,7 +551,7 @@ class ScheduleFired(LifecycleData):
 
 
 class SessionDeleted(LifecycleData, omit_defaults=True):
-    """A session was deleted; `forgotten_by` and `why` are there if it was forgotten, too."""
+    """A session was deleted; `forgotten_by` and `why` are set if it was also forgotten."""
 
     event_type = "session_deleted"
     source = "session"
@@ -560,7 +561,7 @@ class SessionDeleted(LifecycleData, omit_defaults=True):
 
 
 class DeltasCompacted(EventData):
-    """Stands for the deltas of a finished turn that are kept no more, under the cursor of the last of them."""
+    """Replaces the deltas of a finished turn that were dropped, under the cursor of the last of them."""
 
     event_type = "deltas_compacted"
     source = "session"
@@ -570,7 +571,7 @@ class DeltasCompacted(EventData):
 
 
 class AgentStarted(LifecycleData):
-    """A session is running."""
+    """A session has an agent that runs it."""
 
     event_type = "agent_started"
     source = "agent"
@@ -578,9 +579,9 @@ class AgentStarted(LifecycleData):
 
 
 class AgentStopped(LifecycleData):
-    """A session runs no longer; `reason` is `destroyed`, `deleted`, `shutdown`, `crash` or `finished`.
+    """The agent of a session has stopped; `reason` is `destroyed`, `deleted`, `shutdown`, `crash` or `finished`.
 
-    The last is that of a child session, which has nothing more to do.
+    `finished` is that of a child session, which has nothing more to do.
     """
 
     event_type = "agent_stopped"
@@ -590,10 +591,10 @@ class AgentStopped(LifecycleData):
 
 
 class Context(FrozenByName, omit_defaults=True):
-    """What an event is about, and why it happened.
+    """What an event belongs to, and what caused it.
 
-    Within a turn `correlation_id` is the turn's id and `causation_id` the id of the message that asked for it; for
-    what a request of the command protocol brought about, `correlation_id` is the request's id.
+    Within a turn `correlation_id` is the turn's id and `causation_id` the id of the message that it answers; for events
+    caused by a request of the command protocol, `correlation_id` is the request's id.
     """
 
     container_id: str | None = None
@@ -606,7 +607,7 @@ class Context(FrozenByName, omit_defaults=True):
 
 
 class Envelope(msgspec.Struct, Generic[D_co, N_co], frozen=True, kw_only=True, gc=False):
-    """An event as it is heard. `cursor` counts the events of its session from 1, without holes.
+    """An event as subscribers get it. `cursor` counts the events of its session from 1, without gaps.
 
     For type checkers, `Envelope[TextDelta]` is one with this data, and `RuntimeEvent` is one of any type.
     """
@@ -627,7 +628,7 @@ NOTIFICATIONS: tuple[type[EventData], ...] = tuple(
     for kind in [*vars().values()]
     if isinstance(kind, type) and issubclass(kind, EventData) and "event_type" in vars(kind)
 )
-"""The kinds of event that subscribers hear, in the order in which they stand here."""
+"""The kinds of event that subscribers get, in the order of this module."""
 STREAM: dict[str, type[StreamData]] = {kind.event_type: kind for kind in NOTIFICATIONS if issubclass(kind, StreamData)}
 
 

@@ -1,13 +1,13 @@
-"""What the part `feed` of a row holds: segments that stand there in full, and what others are derived from.
+"""The feed part of a row: segments that are stored in full, and the data from which others are derived.
 
-In a stored segment, texts of the same type that follow each other are a run: their type, the list of their times and
-their texts. The times are the first one and what is added each time, in microseconds; the first alone if all are equal.
-Its context is the list of the values of `Context`, without names; a number is the place of an equal value before it,
-from 1 on, or 0 for the id in the stream's name. A context with other names stands there as it is.
+In a stored segment, consecutive texts of the same type are a run: their type, the list of their times and their texts.
+The times are the first one and the following differences, in microseconds; only the first if all are equal. A segment's
+context is the list of the values of `Context`, without names; a number refers to an equal value before it, by its place
+from 1 on, or is 0 for the id in the stream's name. A context with other names is stored as it is.
 
-What the row's events or `needs` have already does not stand here again: instead of its texts a run has the place where
-they begin in the bytes of the events and of `needs` behind them, and the number of bytes of each text. A context has
-such a place and number instead of an id.
+Texts that the row's events or `needs` hold already are not stored again: instead of its texts a run has the offset at
+which they begin in the bytes of the events followed by those of `needs`, and the number of bytes of each text. A
+context has such an offset and size instead of an id.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ from reenact.domain.stream.events import Context, TextDelta, ThinkingDelta
 
 
 class Entry(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """One thing that a subscriber of a topic sees.
+    """One entry of a topic, as a subscriber sees it.
 
-    `at` is microseconds since 1970-01-01 UTC; `data` is anything msgspec encodes (a Struct becomes
-    a map), and comes back from the log as plain builtins, or as it was if it is derived from events.
+    `at` is microseconds since 1970-01-01 UTC; `data` is anything that msgspec encodes (a Struct becomes a map); it is
+    read from the log as plain builtins, or in its own type if it is derived from events.
     """
 
     type: str
@@ -35,16 +35,17 @@ class Entry(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
 
 class Segment(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """Entries that follow each other and share a context, such as the session, agent and turn they are of."""
+    """Consecutive entries with the same context, such as their session, agent and turn."""
 
     context: dict[str, str]
     entries: tuple[Entry, ...]
 
 
 class FeedPart(msgspec.Struct, frozen=True, gc=False):
-    """What stands in a row: segments in full, then what is announced of its events.
+    """The feed part of a row: segments in full, followed by the announcements derived from its events.
 
-    `version` is that of what derives it, 0 if nothing is derived, and `needs` what that needs beside the events.
+    `version` is that of the function that derives them, 0 if nothing is derived, and `needs` its input besides the
+    events.
     """
 
     segments: tuple[Segment, ...] = ()
@@ -53,7 +54,7 @@ class FeedPart(msgspec.Struct, frozen=True, gc=False):
 
 
 class _Stored(msgspec.Struct, array_like=True, gc=False):
-    """An entry, or a run if it has a list of times."""
+    """A stored entry, or a run if it has a list of times."""
 
     type: str
     at: int | list[int]
@@ -77,15 +78,15 @@ _ABOUT = Context.__struct_fields__
 _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(_StoredPart).decode
 _SHORT = 8
-"""Bytes up to which a text is shorter than where it stands."""
+"""Up to this number of bytes, a text is shorter than its offset and size."""
 
 
 def pack_segments(
     segments: Iterable[tuple[Mapping[str, str], Sequence[Entry]]], stream: str, beside: bytes = b""
 ) -> msgspec.Raw:
-    """Return contexts and their entries as they are stored in a row of the stream.
+    """Return contexts and their entries in the stored form of a row of the stream.
 
-    `beside` is what stands in the row: its events, then the `needs` of the part.
+    `beside` are the other bytes of the row: its events, then the `needs` of the part.
     """
     own = _id_in(stream)
     return msgspec.Raw(
@@ -94,15 +95,15 @@ def pack_segments(
 
 
 def pack_feed(segments: msgspec.Raw, version: int = 0, needs: bytes | msgspec.Raw = b"") -> bytes:
-    """Return the part as it is stored, with segments that were packed."""
+    """Return the stored form of the part, with packed segments."""
     return _encode((segments, version, msgspec.Raw(needs)) if version else (segments,))
 
 
 def unpack_feed(feed: bytes, stream: str, events: bytes | None) -> FeedPart:
-    """Return the part that is stored in a row of the stream, beside these events.
+    """Return the part that is stored in a row of the stream, together with these events.
 
     Raises:
-        ValueError: there is no such part.
+        ValueError: the bytes are not a valid part.
     """
     part, own = _decode(feed), _id_in(stream)
     beside = (events or b"") + bytes(part.needs)
@@ -150,7 +151,7 @@ def _context(stored: _StoredContext, own: str, beside: bytes) -> dict[str, str]:
 
 
 def _placed(texts: Sequence[str], beside: bytes) -> list[int] | None:
-    """Return where the texts stand one behind the other, and how many bytes each has, if that is shorter."""
+    """Return the offset at which the texts stand in a row, and the bytes of each, None if that would not be shorter."""
     if not beside:
         return None
     parts = [text.encode() for text in texts]
@@ -160,10 +161,10 @@ def _placed(texts: Sequence[str], beside: bytes) -> list[int] | None:
 
 
 def _cut(placed: Sequence[object], beside: bytes) -> list[str]:
-    """Return the texts that stand there.
+    """Return the texts at this offset.
 
     Raises:
-        ValueError: there are none.
+        ValueError: they are out of range, or not UTF-8.
     """
     end, *sizes = msgspec.convert(placed, list[_Size])
     texts: list[str] = []
@@ -205,7 +206,7 @@ def _runs(entries: Sequence[Entry], beside: bytes) -> list[object]:
 
 
 def _text(entry: Entry) -> str | None:
-    """Return the text that is all that an entry with plain data says, None if it says anything else."""
+    """Return the text of an entry with plain data, None if its data is anything but one text."""
     data = entry.data
     if entry.type in _NAMES and is_mapping(data) and set(data) == _FIELDS and isinstance(text := data["text"], str):
         return text

@@ -1,6 +1,6 @@
-"""What travels over a WebSocket: one JSON object a message, told apart by its `type`. `docs/protocol.md` explains them.
+"""The frames of the WebSocket protocol: one JSON object per message, told apart by its `type`; see `docs/protocol.md`.
 
-The client's frames ask, the server's frames tell. What is about a subscription bears the id that the client gave it.
+Clients send requests, servers send results and events. A frame about a subscription has the id that the client gave it.
 """
 
 from __future__ import annotations
@@ -13,16 +13,16 @@ from reenact.domain.plain import Encodable, JsonObject
 from reenact.domain.structs import FrozenByName
 
 PROTOCOL = 1
-"""The version of the protocol; both sides say theirs first, and do not go on if they differ."""
+"""The version of the protocol; both sides send theirs first, and disconnect if they differ."""
 
 SUBPROTOCOL = "reenact.v1"
-"""What the handshake calls it, `Sec-WebSocket-Protocol`. Whoever asks for none gets it all the same."""
+"""The protocol's name in the handshake, `Sec-WebSocket-Protocol`. It is also used if the client names none."""
 
 BAD_FRAME = 4400
 NOT_ALLOWED = 4401
 NO_HELLO = 4408
 TOO_SLOW = 4429
-"""Codes with which the server closes a connection, besides those of RFC 6455: 1001 when it ends, 1009 for too much."""
+"""Codes with which the server closes a connection, besides those of RFC 6455: 1001 on shutdown, 1009 for size."""
 
 
 class Frame(FrozenByName, tag_field="type", forbid_unknown_fields=True):
@@ -30,7 +30,7 @@ class Frame(FrozenByName, tag_field="type", forbid_unknown_fields=True):
 
 
 class ServerFrame(Frame, forbid_unknown_fields=False):
-    """One message of the server. A newer server may say more than a client knows."""
+    """One message of the server. A newer server may send fields that a client does not know."""
 
 
 class Hello(Frame, tag="hello"):
@@ -43,8 +43,9 @@ class Hello(Frame, tag="hello"):
 class Ask(Frame, tag="request"):
     """Carry out a request of the command protocol: the type `request`, with this data.
 
-    `id` is unique for all time and all clients, such as a UUID, and the request's own: sent again, also over another
-    connection, the request is not carried out a second time and has the same answer. `timeout` is in seconds.
+    `id` is unique for all time and all clients, such as a UUID, and identifies the request: if it is sent again, also
+    over another connection, the request is not carried out a second time and has the same answer. `timeout` is in
+    seconds.
     """
 
     id: str
@@ -54,10 +55,10 @@ class Ask(Frame, tag="request"):
 
 
 class Subscribe(Frame, tag="subscribe"):
-    """Send the events of the session `topic`, from behind the cursor `after` on, and go on with what comes.
+    """Send the events of the session `topic` from after the cursor `after` on, and then new ones as they come.
 
-    With a `client_id` the server keeps what is acknowledged: without `after` it goes on from there, or else from the
-    first event. `id` is the subscription's, unique among those of the connection.
+    With a `client_id` the server stores the acknowledged cursor: without `after` it continues from there, or else from
+    the first event. `id` is the subscription's, unique among those of the connection.
     """
 
     id: str
@@ -67,10 +68,10 @@ class Subscribe(Frame, tag="subscribe"):
 
 
 class Listen(Frame, tag="listen"):
-    """Send the events of these types, or all, of these sessions, or of all and of none, from now on.
+    """Send the events of these types, or all, of these sessions, or of all sessions and of none, from now on.
 
-    Not those of the command protocol. `after` names, by session, the last cursors that were received of such a
-    subscription before its connection was lost: what those sessions have had since comes first.
+    Events of the command protocol are not sent. `after` holds, by session, the last cursors received by such a
+    subscription before its connection was lost: later events of those sessions are sent first.
     """
 
     id: str
@@ -80,20 +81,20 @@ class Listen(Frame, tag="listen"):
 
 
 class Ack(Frame, tag="ack"):
-    """Everything up to this cursor has been dealt with; told `acked` once that is durable. An older one is ignored."""
+    """Acknowledge all events up to this cursor; the server sends `acked` once durable. An older cursor is ignored."""
 
     id: str
     cursor: int
 
 
 class Unsubscribe(Frame, tag="unsubscribe"):
-    """Send no more to this subscription."""
+    """Stop sending to this subscription."""
 
     id: str
 
 
 class Welcome(ServerFrame, tag="welcome", kw_only=True):
-    """The server's first frame. Sizes are in bytes, of a whole message."""
+    """The server's first frame. Sizes are in bytes of a whole message."""
 
     protocol: int = PROTOCOL
     server: str
@@ -102,16 +103,16 @@ class Welcome(ServerFrame, tag="welcome", kw_only=True):
 
 
 class Answered(ServerFrame, tag="response"):
-    """What came of the request `id`: the envelope of its response, with a result or an error."""
+    """The response to the request `id`: its envelope, with a result or an error."""
 
     id: str
     response: Encodable
 
 
 class Subscribed(ServerFrame, tag="subscribed"):
-    """The subscription stands; its first event is the one behind the cursor `after` (None if it only listens).
+    """The subscription is active; its first event is the one after the cursor `after` (None if it only listens).
 
-    `end` is the cursor of the last event that the session has had: at least up to there events come at once.
+    `end` is the cursor of the session's last event: events up to there come at once.
     """
 
     id: str
@@ -140,10 +141,10 @@ class Acked(ServerFrame, tag="acked"):
 
 
 class Ended(ServerFrame, tag="ended"):
-    """Nothing more comes for this subscription.
+    """The subscription has ended.
 
-    It was `unsubscribed`, `deleted` with its session, or `closed` with the runtime; or what only listens is `lagging`:
-    it has taken so little for so long that something is lost which no session's feed keeps.
+    It was `unsubscribed`, `deleted` with its session, or `closed` with the runtime; or one that only listens is
+    `lagging`: it has read so slowly for so long that events were dropped that no session's feed keeps.
     """
 
     id: str
@@ -151,7 +152,7 @@ class Ended(ServerFrame, tag="ended"):
 
 
 class Refused(ServerFrame, tag="error", kw_only=True):
-    """A frame could not be accepted; `id` is what it was about, if that could be read. `code` is stable."""
+    """A frame could not be accepted; `id` is the id in that frame, if it could be read. `code` is stable."""
 
     id: str | None = None
     code: str
