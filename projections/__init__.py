@@ -1,4 +1,4 @@
-"""The tables that are derived from the log: those that serve every get and list, and projections of users' own."""
+"""Projections: the tables derived from the log: the runtime's own, which answer every get and list, and users'."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ __all__ = [
     "on",
 ]
 
-# What is imported when it is first asked for: the name of an error waits for no database.
+# Imported on first access: using the name of an error loads no database.
 __getattr__, __dir__ = lazy_names(
     __name__,
     {

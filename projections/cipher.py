@@ -1,4 +1,4 @@
-"""What encrypts the content of tables: the keys of the log, which are on its side."""
+"""Encryption of the content of tables, with the keys of the log."""
 
 from __future__ import annotations
 
@@ -15,61 +15,61 @@ _events = msgspec.msgpack.Decoder(list[tuple[str, bytes]]).decode
 _pack = msgspec.msgpack.Encoder().encode
 
 ENCRYPTED: Final = b"\xc1"
-"""What encrypted bytes begin with: the one byte that no MessagePack begins with."""
+"""The first byte of encrypted values: the one byte with which no MessagePack value begins."""
 
 
 class Cipher(Protocol):
-    """The keys of a log: one for each session, one for everything else. Thread-safe."""
+    """The keys of a log: one for each session, and one for everything else. Thread-safe."""
 
     def seal(self, stream: str, plain: bytes) -> bytes:
-        """Return the bytes encrypted with the key of the stream; if that was destroyed, what can be read by nobody.
+        """Return the bytes encrypted with the key of the stream; if that was destroyed, bytes that nobody can read.
 
         Raises:
-            StorageError: the key cannot be had now.
+            StorageError: the key is not available now.
         """
         ...
 
     def opened(self, stored: bytes) -> bytes | None:
-        """Return the bytes as they were before they were encrypted, if they are; None if their key was destroyed.
+        """Return the decrypted bytes, unchanged if they are not encrypted; None if their key was destroyed.
 
         Raises:
-            StorageError: their key cannot be had now, or they were changed.
+            StorageError: the key is not available now, or the bytes were changed.
         """
         ...
 
 
 class LearningCipher(Cipher, Protocol):
-    """One that is told the keys."""
+    """A cipher to which keys can be added."""
 
     def learn(self, key: DataKey) -> None:
-        """Take note of a key, as it is wrapped."""
+        """Add a key, in its wrapped form."""
         ...
 
 
 def opened(rows: Iterable[tuple[_Cell, ...]], cipher: Cipher | None) -> Iterator[tuple[_Cell | bytes | None, ...]]:
-    """Yield the rows with their cells as they were before they were encrypted."""
+    """Yield the rows with their cells decrypted."""
     for row in rows:
         yield row if cipher is None else tuple([decrypted(cell, cipher) for cell in row])
 
 
 def decrypted(cell: _Cell, cipher: Cipher) -> _Cell | bytes | None:
-    """Return the cell as it was before it was encrypted, if it is."""
+    """Return the cell decrypted, unchanged if it is not encrypted."""
     return cipher.opened(cell) if isinstance(cell, bytes) else cell
 
 
 def beginning(column: str, size: int) -> str:
-    """Return SQL for the beginning of a packed value, but for all of one that is encrypted; it takes `ENCRYPTED`."""
+    """Return SQL for the first bytes of a packed value, or all bytes of an encrypted one; it takes `ENCRYPTED`."""
     return f"CASE WHEN substr({column}, 1, 1) = :encrypted THEN {column} ELSE substr({column}, 1, {size}) END"
 
 
 def opened_row(row: Row, previous: bytes, cipher: Cipher) -> Row | None:
-    """Return the row with its parts as they were before they were encrypted, sealed; None if its key was destroyed.
+    """Return the row with its parts decrypted, and sealed; None if its key was destroyed.
 
     `previous` is the digest of the row before it.
 
     Raises:
-        ValueError: its events are packed otherwise than events are.
-        StorageError: its key cannot be had now, or something was changed.
+        ValueError: its events are not packed as events are.
+        StorageError: its key is not available now, or the row was changed.
     """
     cause, feed = (None if part is None else cipher.opened(part) for part in (row.cause, row.feed))
     pairs = [] if row.events is None else [(topic, cipher.opened(state)) for topic, state in _events(row.events)]

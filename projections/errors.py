@@ -6,16 +6,16 @@ from reenact.domain.errors import ConfigurationError, NotFoundError, StorageErro
 
 
 def in_words(error: BaseException) -> str:
-    """Return what an error says, in one line that can be stored, whatever has become of its message."""
+    """Return the error as one line of storable text, even if its message cannot be produced."""
     try:
         words = f"{type(error).__name__}: {error}"
-    except BaseException:  # noqa: BLE001 - a message that cannot be made is no reason to hide the error
+    except BaseException:  # noqa: BLE001 - a broken message must not hide the error
         words = f"{type(error).__name__}, whose message cannot be read"
     return " ".join(words.split()).encode("utf-8", "backslashreplace").decode()
 
 
 class ReadModelError(StorageError):
-    """The projections cannot be read or written; the log is unharmed, and they can be made again from it."""
+    """The projections cannot be read or written; the log is unharmed, and they can be rebuilt from it."""
 
     code = "read_model_error"
 
@@ -32,7 +32,7 @@ class ReadModelBehindError(ReadModelError, TimeoutError):
 
 
 class QueryTooLongError(ReadModelError, TimeoutError):
-    """A question to the tables took longer than a reader may have them; ask for less."""
+    """A query to the tables exceeded the time allowed to readers; ask for less."""
 
     code = "query_too_long"
 
@@ -42,7 +42,7 @@ class QueryTooLongError(ReadModelError, TimeoutError):
 
 
 class ProjectionFailedError(ReadModelError):
-    """An event of the log cannot be projected; the projection stays where it was before it."""
+    """An event of the log cannot be projected; the projection stays at the event before it."""
 
     code = "projection_failed"
 
@@ -56,12 +56,12 @@ class ProjectionFailedError(ReadModelError):
         self.projection = projection
 
     def again(self) -> ProjectionFailedError:
-        """Return the error for the next one who asks: an exception that is raised twice gathers both tracebacks."""
+        """Return a new error for the next caller: an exception that is raised twice collects both tracebacks."""
         return ProjectionFailedError(self.position, self.stream, self.event_type, self.reason, self.projection)
 
 
 class ProjectionReplacedError(ReadModelError):
-    """Another process has put tables of another version in the place of these; open the projections again."""
+    """Another process has replaced these tables by those of another version; open the projections again."""
 
     code = "projection_replaced"
 
@@ -72,12 +72,12 @@ class ProjectionReplacedError(ReadModelError):
         self.projection = projection
 
     def again(self) -> ProjectionReplacedError:
-        """Return the error for the next one who asks."""
+        """Return a new error for the next caller."""
         return ProjectionReplacedError(self.projection)
 
 
 class ProjectionNotReadyError(ReadModelError):
-    """The tables on disk are not those of this version, which are still being made; wait for a position first."""
+    """The tables on disk are of another version; those of this version are being built; wait for a position first."""
 
     code = "projection_not_ready"
 
@@ -92,7 +92,7 @@ class ProjectionNotReadyError(ReadModelError):
 
 
 class ProjectionsLockedError(ReadModelError):
-    """Somebody else keeps the projections in this directory."""
+    """Another process or runtime keeps the projections in this directory."""
 
     code = "projections_locked"
 
@@ -102,7 +102,7 @@ class ProjectionsLockedError(ReadModelError):
 
 
 class ProjectionMistakeError(ConfigurationError):
-    """A projection's class cannot work as it is written; the message names what to change."""
+    """A projection's class is not valid; the message names what to change."""
 
     code = "projection_mistake"
 

@@ -1,4 +1,4 @@
-"""The events that the log of a runtime holds, for projections: what was decided, not what subscribers hear of it."""
+"""The events of a runtime's log, for projections: the recorded decisions, not their announcements to subscribers."""
 
 from __future__ import annotations
 

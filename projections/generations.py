@@ -1,7 +1,8 @@
 """Generations of tables: how far each is, where it is stored, and which one is live.
 
-The file of generation 1 bears the plain name, and is live while there is no pointer; later ones bear their number
-behind it. A generation above the live one is being built, one below it is waiting for its last reader to go.
+The file of generation 1 has the plain name, and is live as long as there is no pointer file; the number of a later one
+is appended to its name. A generation above the live one is being built, one below it waits to be deleted until its last
+reader has closed it.
 """
 
 from __future__ import annotations
@@ -22,13 +23,15 @@ from reenact.projections.errors import ProjectionFailedError, ReadModelError
 from reenact.projections.log import Log, Progress, Row
 
 Health: TypeAlias = Literal["running", "troubled", "stopped", "rebuilding", "closed"]
-"""`troubled`: the last try to read the log or to write the tables failed, the next may work; `stopped`: none will;
-`rebuilding`: the tables are of another version, and stand still until those of this version are made.
+"""The health of a projection.
+
+`troubled`: the last attempt to read the log or to write the tables failed, the next may succeed; `stopped`: it will not
+be retried; `rebuilding`: the tables are of another version, and do not advance until those of this version are built.
 """
 
 
 class ProjectionFailure(msgspec.Struct, frozen=True, kw_only=True):
-    """Why a projection does not move on; if that is an event, where it stands in the log and what it is."""
+    """Why a projection does not advance; if an event is the reason, its place in the log and its type."""
 
     reason: str
     position: int | None = None
@@ -37,11 +40,11 @@ class ProjectionFailure(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ProjectionStatus(msgspec.Struct, frozen=True, kw_only=True):
-    """How a projection is.
+    """The status of a projection.
 
-    `version` and `position` are those of the tables that are read: the position in the log of the last event that is in
-    them. `lag` is how many positions the log is ahead. `rebuild` says how far new tables have come that are to take
-    their place.
+    `version` and `position` are those of the tables that are read: the position is that of the last event in them.
+    `lag` is the number of positions by which the log is ahead. `rebuild` is the progress of new tables that will
+    replace them.
     """
 
     name: str
@@ -54,7 +57,7 @@ class ProjectionStatus(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def failure_of(error: ReadModelError) -> ProjectionFailure:
-    """Return what an error says of a projection."""
+    """Return the failure that an error describes."""
     if isinstance(error, ProjectionFailedError):
         return ProjectionFailure(
             reason=error.reason, position=error.position, stream=error.stream, event_type=error.event_type
@@ -66,33 +69,33 @@ _POSTGRES = ("postgresql://", "postgres://")
 
 
 def is_postgres(place: str) -> bool:
-    """Return whether a place is a PostgreSQL database."""
+    """Return whether the location is a PostgreSQL database."""
     return place.startswith(_POSTGRES)
 
 
 NAME = "reenact"
-"""What the runtime's own tables are called."""
+"""The name of the runtime's own tables."""
 RESERVED = frozenset({NAME, "tracing"})
-"""Names that are taken: the last one is that of how far spans are sent."""
+"""Reserved names; `tracing` is that of the progress of exported spans."""
 
 BUSY_TIMEOUT = 5.0
 CHECKPOINT_PAGES = 4000
-"""Pages that the write-ahead log grows to before it goes home; most are written again and again until then."""
+"""The size of the write-ahead log, in pages, at which it is checkpointed; most pages are rewritten often before."""
 
 SMALL = 1024 * 1024
-"""Bytes up to which a file is looked through at each opening; a larger one only if there is a reason to."""
+"""The size in bytes up to which a file is checked at each opening; a larger one is checked only if it is suspect."""
 
 SUSPECT = "-suspect"
-"""What an empty file beside another has behind that one's name, to be looked through when it is opened next."""
+"""The suffix of the empty file that marks a file beside it as suspect, so that it is checked when it is opened next."""
 
 OF_RUNTIME = "SELECT position, mark, version, '', NULL, NOT closed FROM progress WHERE name = 'reenact'"
-"""How far the runtime's own tables are; those whose last writer did not close them are to be looked through."""
+"""Query for the progress of the runtime's own tables; those that their last writer did not close are suspect."""
 
 OF_USERS = "SELECT position, mark, version, shape, failure, 0 FROM reenact_progress"
 
 
 class TableProgress(msgspec.Struct, frozen=True):
-    """How far tables are, what made them, and why they do not move on, if they do not."""
+    """The progress of tables, what built them, and why they do not advance, if they do not."""
 
     position: int
     mark: str
@@ -102,91 +105,91 @@ class TableProgress(msgspec.Struct, frozen=True):
 
 
 def table_progress(position: int, mark: str, version: int, shape: str, failure: str | None) -> TableProgress:
-    """Return what is kept, as it is stored."""
+    """Return the progress from its stored columns."""
     why = None if failure is None else msgspec.json.decode(failure, type=ProjectionFailure)
     return TableProgress(position, mark, version, shape, why)
 
 
 def mark(row: Row) -> str:
-    """Return what tells the event from the one that stands at its position in another log."""
+    """Return a text that identifies the event, to tell it from the event at the same position of another log."""
     return f"{row.stream} {row.version} {row.recorded_at}"
 
 
 def misfit(log: Log, position: int, marked: str) -> str | None:
-    """Return why tables that have come to the position, where an event with this mark stood, are not of the log."""
+    """Return why tables that saw an event with this mark at this position are not of the log; None if they are."""
     if position == 0:
         return None
     there = log.read_all(after=position - 1, limit=1)
     if there and there[0].position > position and there[0].is_behind_forgotten:
-        return None  # it can be read by nobody any more
+        return None  # nobody can read the event any more
     if not there or there[0].position != position:
         return f"it is ahead of the log, at position {position}"
     return None if mark(there[0]) == marked else "it belongs to another log"
 
 
 class DamagedError(ReadModelError):
-    """Tables are not as they were written, or are not there."""
+    """Tables were damaged, or are missing."""
 
 
 class Place(Protocol):
-    """Where the generations of one projection are."""
+    """The storage of one projection's generations."""
 
     is_shared: ClassVar[bool]
     """Whether other processes may write here, too."""
 
     def live(self) -> int | None:
-        """Return which generation is read, None if there never was one."""
+        """Return the number of the live generation, None if there never was one."""
         ...
 
     def numbers(self) -> list[int]:
-        """Return the generations that there are, in their order."""
+        """Return the numbers of all generations, in order."""
         ...
 
     def check(self, number: int) -> TableProgress:
-        """Return how far a generation is, if it is as it was written, as far as can be seen in a short time.
+        """Return the progress of a generation, after a quick check of its integrity.
 
         Raises:
-            DamagedError: it is not.
+            DamagedError: it is damaged.
             ReadModelError: it cannot be read.
         """
         ...
 
     def progress_of(self, number: int) -> TableProgress:
-        """Return how far a generation is.
+        """Return the progress of a generation.
 
         Raises:
-            DamagedError: it is damaged, or not there.
+            DamagedError: it is damaged or missing.
             ReadModelError: it cannot be read.
         """
         ...
 
     def settle(self, number: int) -> None:
-        """Do what takes long of making the generation the live one, while the live one goes on."""
+        """Do the slow part of making the generation live, while the current one is still live."""
         ...
 
     def point_to(self, number: int) -> None:
-        """Make the generation, which is settled, the live one: at once, for all, and for good."""
+        """Make the settled generation live: atomically, for all readers, and durably."""
         ...
 
     def drop(self, number: int, *, by_force: bool = False) -> bool:
-        """Delete the generation when nobody reads it any more; return whether it is gone by now."""
+        """Delete the generation unless it still has readers; return whether it is gone."""
         ...
 
 
 class Generations:
-    """The files of one set of tables. Used by one writer; any number of processes may ask which file is live."""
+    """The files of one set of tables. It has one writer; any number of processes may look up the live file."""
 
     is_shared: ClassVar[bool] = False
 
     def __init__(self, path: Path, progress: str = OF_RUNTIME) -> None:
-        """Take the path of the first file, and what is asked of one to know how far it is."""
+        """Take the path of the first file, and the query for a file's progress."""
         self._path = path
         self._progress = progress
         self._pointer = path.with_name(f"{path.name}.live")
         self._draft = path.with_name(f"{path.name}.live.new")
 
     def live(self) -> int | None:
-        """Return the number of the generation that is read, None if there never was one."""
+        """Return the number of the live generation, None if there never was one."""
         try:
             digits = self._pointer.read_bytes().strip()
         except FileNotFoundError:
@@ -196,34 +199,34 @@ class Generations:
         return int(digits) if re.fullmatch(rb"[1-9][0-9]{0,17}", digits) else 1
 
     def current(self) -> Path:
-        """Return the file that is read at present, or would be; it may be deleted a moment later."""
+        """Return the live file, or the path that it would have; it may be deleted at any time."""
         return self.file(self.live() or 1)
 
     def file(self, number: int) -> Path:
-        """Return where the generation is, or would be."""
+        """Return the path of the generation, or the path that it would have."""
         return self._path if number == 1 else self._path.with_name(f"{self._path.name}.{number}")
 
     def numbers(self) -> list[int]:
-        """Return the numbers of the generations that there are."""
+        """Return the numbers of all generations, in order."""
         names = re.compile(rf"{re.escape(self._path.name)}(?:\.([1-9][0-9]*))?")
         found = [names.fullmatch(file.name) for file in self._path.parent.glob(f"{escape(self._path.name)}*")]
         return sorted(int(one[1] or 1) for one in found if one is not None)
 
     def progress_of(self, number: int) -> TableProgress:
-        """Return how far the generation is.
+        """Return the progress of the generation.
 
         Raises:
-            DamagedError: it is damaged, or not there.
+            DamagedError: it is damaged or missing.
             ReadModelError: it cannot be opened.
         """
         with self._opened(number) as connection:
             return self._look(connection)[0]
 
     def check(self, number: int) -> TableProgress:
-        """Return how far the generation is, which is looked through if it is small, or there is a reason to.
+        """Return the progress of the generation; its file is checked if it is small or suspect.
 
         Raises:
-            DamagedError: it is damaged, or not there.
+            DamagedError: it is damaged or missing.
             ReadModelError: it cannot be opened.
         """
         path = self.file(number)
@@ -238,25 +241,25 @@ class Generations:
             return kept
 
     def suspect(self, number: int) -> None:
-        """Have the generation looked through when it is opened next, whatever its size."""
+        """Have the generation checked when it is opened next, whatever its size."""
         with suppress(OSError):
             _suspicion(self.file(number)).touch()
 
     def settle(self, number: int) -> None:
-        """Do what takes long of making the generation the live one, while the live one goes on.
+        """Do the slow part of making the generation live, while the current one is still live.
 
         Raises:
-            ReadModelError: the disk forbids it.
+            ReadModelError: the disk cannot be written.
         """
         if number > 1:
             with self._opened(number) as connection:
-                connection.execute("PRAGMA wal_checkpoint(FULL)")  # what is committed survives a loss of power
+                connection.execute("PRAGMA wal_checkpoint(FULL)")  # committed data survives a loss of power
 
     def point_to(self, number: int) -> None:
-        """Make the generation, which is settled, the live one: at once, and for all.
+        """Make the settled generation live: atomically, and for all readers.
 
         Raises:
-            ReadModelError: the pointer cannot be moved; it is as it was.
+            ReadModelError: the pointer cannot be written; it is unchanged.
         """
         if number == 1:
             return
@@ -270,12 +273,12 @@ class Generations:
             raise ReadModelError(f"{self._pointer} cannot be written: {error}") from error
 
     def drop(self, number: int, *, by_force: bool = False) -> bool:
-        """Delete the generation if nobody reads it any more, or `by_force`; return whether it is gone."""
+        """Delete the generation unless it still has readers, or always if `by_force`; return whether it is gone."""
         path = self.file(number)
         if by_force:
             remove(path)
             return True
-        # The pointer first: whoever finds the former one after a loss of power, finds what it points to.
+        # Sync the pointer first: if a loss of power restores the old pointer, the file it points to must still exist.
         sync_directory(path.parent)
         return clear(path)
 
@@ -288,7 +291,7 @@ class Generations:
             with closing(connect(path, "rw")) as connection:
                 yield connection
         except sqlite3.DatabaseError as error:
-            # A table that is missing, for example, and not the access to the file.
+            # SQLITE_ERROR is a missing table, for example; other operational errors concern access to the file.
             if isinstance(error, sqlite3.OperationalError) and error.sqlite_errorname != "SQLITE_ERROR":
                 raise ReadModelError(f"the projections in {path} cannot be opened: {error}") from error
             raise DamagedError(f"it is damaged: {error}") from error
@@ -306,28 +309,29 @@ def _suspicion(path: Path) -> Path:
 
 
 def clear(path: Path) -> bool:
-    """Delete the file of a database if nobody has it open; return whether it is gone."""
+    """Delete a database file unless somebody has it open; return whether it is gone."""
     if path.exists():
         try:
             with closing(sqlite3.connect(path, timeout=0, isolation_level=None)) as connection:
-                # This takes the whole file, and leaves no second one that somebody who still opens it would miss.
+                # This locks the whole file exclusively, and removes the write-ahead log, which a reader opening it now
+                # would need.
                 connection.execute("PRAGMA journal_mode=DELETE")
         except sqlite3.OperationalError:
             return False
         except sqlite3.DatabaseError:
-            pass  # what is damaged has no readers
+            pass  # a damaged file has no readers
     with suppress(ReadModelError):
         remove(path)
     return not path.exists()
 
 
 def remove(path: Path) -> None:
-    """Delete the file of a database, whoever has it open.
+    """Delete a database file, even if somebody has it open.
 
     Raises:
-        ReadModelError: the system forbids it.
+        ReadModelError: the file cannot be deleted.
     """
-    # The file first: what is left of a write-ahead log counts for nothing once its database is gone.
+    # The database first: a write-ahead log without its database is ignored.
     try:
         for name in (path.name, f"{path.name}-wal", f"{path.name}-shm", f"{path.name}{SUSPECT}"):
             path.with_name(name).unlink(missing_ok=True)
@@ -336,7 +340,7 @@ def remove(path: Path) -> None:
 
 
 def sync_directory(path: Path) -> None:
-    """Have the names in the directory survive a loss of power."""
+    """Sync the directory, so that its entries survive a loss of power."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
@@ -349,16 +353,16 @@ _TRIES = 10
 
 
 def files_in(directory: Path) -> Iterator[tuple[str, Generations]]:
-    """Yield the names of the projections in a directory, in their order, and the files of each."""
+    """Yield the names of the projections in a directory, in order, with the files of each."""
     found = [_FILE.fullmatch(file.name) for file in directory.glob("*.db*")]
     for name in sorted({one[1] for one in found if one is not None}):
         yield name, Generations(directory / f"{name}.db", OF_USERS)
 
 
 def seen(places: Iterable[tuple[str, Place]], *, head: int, is_run: bool) -> Iterator[ProjectionStatus]:
-    """Yield how the projections with these names are, whose tables are at these places; nothing is changed.
+    """Yield the status of the projections with these names and storages, without changing anything.
 
-    `head` is where the log ends, `is_run` whether a process writes it, and so keeps the projections.
+    `head` is the end of the log; `is_run` is whether a process writes the log, and so maintains the projections.
 
     Raises:
         ReadModelError: tables cannot be read.
@@ -388,8 +392,8 @@ def _health(live: TableProgress, begun: TableProgress | None, *, is_run: bool) -
 
 
 def _look_at_live(name: str, place: Place) -> TableProgress | None:
-    """Return how far the live generation is; None, if there is none."""
-    for _ in range(_TRIES):  # it may go once the pointer was read
+    """Return the progress of the live generation, None if there is none."""
+    for _ in range(_TRIES):  # the generation may be deleted after the pointer was read
         number = place.live()
         found = None if number is None else _look_at(place, number)
         if found is not None or number is None or place.live() not in place.numbers():
@@ -402,12 +406,12 @@ def _look_at_live(name: str, place: Place) -> TableProgress | None:
 def _look_at(place: Place, number: int) -> TableProgress | None:
     try:
         return place.progress_of(number)
-    except ReadModelError:  # it is not there, or not finished
+    except ReadModelError:  # missing or unfinished
         return None
 
 
 def connect(path: Path, mode: str) -> sqlite3.Connection:
-    """Return a connection to a file: `rw` is for one that is there, `rwc` makes it if there is none."""
+    """Return a connection to a file: `rw` requires an existing file, `rwc` creates it if necessary."""
     return sqlite3.connect(
         f"file:{quote(str(path))}?mode={mode}",
         uri=True,
@@ -418,14 +422,14 @@ def connect(path: Path, mode: str) -> sqlite3.Connection:
 
 
 def connect_to_write(path: Path, mode: str = "rwc") -> sqlite3.Connection:
-    """Return a connection whose transactions go to a write-ahead log; a file that it makes is its owner's alone."""
+    """Return a connection that writes to a write-ahead log; a file that it creates is accessible to its owner only."""
     if mode == "rwc":
-        with suppress(OSError):  # it is there already, or SQLite says why it cannot be
+        with suppress(OSError):  # it exists, or SQLite reports why it cannot be created
             os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
     connection = connect(path, mode)
     try:
         connection.execute("PRAGMA journal_mode=WAL")
-        connection.execute("PRAGMA synchronous=NORMAL")  # a tail lost with the power is projected again
+        connection.execute("PRAGMA synchronous=NORMAL")  # events lost in a power failure are projected again
         connection.execute(f"PRAGMA wal_autocheckpoint={CHECKPOINT_PAGES}")
     except BaseException:
         connection.close()

@@ -1,4 +1,4 @@
-"""What projections and audits need of a log, and the streams in it."""
+"""The interface to a log that projections and audits use, and helpers for the streams in it."""
 
 from __future__ import annotations
 
@@ -15,46 +15,46 @@ from reenact.domain.session.state import SessionBranched
 
 
 class Row(Protocol):
-    """An event where it stands in the log. `recorded_at` is microseconds since 1970-01-01 UTC."""
+    """An event with its place in the log. `recorded_at` is microseconds since 1970-01-01 UTC."""
 
     @property
     def stream(self) -> str:
-        """The stream that it is in."""
+        """The stream of the event."""
         ...
 
     @property
     def version(self) -> int:
-        """Its place in the stream, from 1."""
+        """The event's version in the stream, from 1."""
         ...
 
     @property
     def position(self) -> int:
-        """Its place in the log."""
+        """The event's position in the log."""
         ...
 
     @property
     def recorded_at(self) -> int:
-        """When it was recorded."""
+        """When the event was recorded."""
         ...
 
     @property
     def event(self) -> object:
-        """What happened."""
+        """The event."""
         ...
 
     @property
     def is_behind_forgotten(self) -> bool:
-        """Whether it comes behind events that can be read by nobody, in the order in which it was read."""
+        """Whether forgotten events come before it, in the order of reading."""
         ...
 
     @property
     def cause(self) -> bytes | None:
-        """The command that its step followed from, as it is stored, if it begins one for which there is one."""
+        """The stored command that led to its step, if it is the first event of a step with a recorded command."""
         ...
 
 
 class Log(Protocol):
-    """One global order over the events of all streams."""
+    """The events of all streams in one global order."""
 
     def read_all(self, *, after: int, limit: int) -> Sequence[Row]:
         """Return up to `limit` events with a position above `after`, in the order of their positions."""
@@ -73,11 +73,11 @@ RowT = TypeVar("RowT", bound="Row")
 _NAMES: Final[Mapping[type, str]] = {kind: name for name, kind in STORED.items()}
 
 STRETCH = 20_000
-"""So many positions are looked through in one go."""
+"""The number of positions that are searched in one go."""
 
 
 class Progress(msgspec.Struct, frozen=True):
-    """How far something that takes long has come: `done` of `total` in this phase, None if nobody can say."""
+    """The progress of a long operation: `done` of `total` in this phase; `total` is None if unknown."""
 
     phase: str
     done: int
@@ -85,11 +85,11 @@ class Progress(msgspec.Struct, frozen=True):
 
 
 OnProgress: TypeAlias = Callable[[Progress], None]
-"""Told of progress now and then, on the thread that does the work."""
+"""A callback for progress, called on the thread that does the work."""
 
 
 class AuditedLog(Log, Protocol):
-    """A log that is open for reading, as any journal is."""
+    """A log open for reading, with search; every journal is one."""
 
     def find(
         self,
@@ -105,22 +105,22 @@ class AuditedLog(Log, Protocol):
         backwards: bool = False,
         limit: int = 1000,
     ) -> Sequence[Row]:
-        """Return up to `limit` events that fit every condition, in their order or `backwards`, decoding no others.
+        """Return up to `limit` events that meet every condition, in order or `backwards`; no others are decoded.
 
-        They have a position above `after`, `until` included, and are of the stream, with such versions, if one is
-        named; `names` are stored names without versions, any if there are none. `since` and `before` are when they
-        were recorded, in microseconds since 1970-01-01 UTC. Whoever looks at a long log for few events asks for some
-        positions at a time.
+        Their positions are above `after`, up to and including `until`; if a stream is given, they are of this stream,
+        with versions above `after_version`, up to and including `until_version`. `names` are stored names without
+        versions; empty matches all. They were recorded at or after `since` and before `before`, in microseconds since
+        1970-01-01 UTC. To find few events in a long log, search a limited range of positions at a time.
         """
         ...
 
     def nearest(self, position: int, *, backwards: bool = False) -> int | None:
-        """Return the next position above this one that has an event, or the last one up to it; None if none has."""
+        """Return the next position with an event above this one or, backwards, the last one up to it; None if none."""
         ...
 
 
 class InMemoryRow(msgspec.Struct, frozen=True, gc=False):
-    """An event where it stood in a log."""
+    """An event with the place that it had in a log."""
 
     stream: str
     version: int
@@ -132,7 +132,7 @@ class InMemoryRow(msgspec.Struct, frozen=True, gc=False):
 
 
 class InMemoryLog(Generic[RowT]):
-    """A log that is held in memory, at the positions that its events had; it keeps the promise of `AuditedLog`."""
+    """A log in memory, with events at their original positions; it implements `AuditedLog`."""
 
     def __init__(self, rows: Sequence[RowT], head: int) -> None:
         """Take the events in the order of their positions."""
@@ -166,7 +166,7 @@ class InMemoryLog(Generic[RowT]):
         backwards: bool = False,
         limit: int = 1000,
     ) -> Sequence[RowT]:
-        """Return up to `limit` events that fit every condition, as `AuditedLog` promises."""
+        """Return up to `limit` events that meet every condition, as `AuditedLog` describes."""
         rows = self._rows if stream is None else self._streams.get(stream, ())
         fitting = (
             row
@@ -180,7 +180,7 @@ class InMemoryLog(Generic[RowT]):
         return list(islice(fitting, limit))
 
     def nearest(self, position: int, *, backwards: bool = False) -> int | None:
-        """Return the next position above this one that has an event, or the last one up to it; None if none has."""
+        """Return the next position with an event above this one or, backwards, the last one up to it; None if none."""
         above = bisect_right(self._positions, position)
         if backwards:
             return self._positions[above - 1] if above else None
@@ -196,14 +196,15 @@ class InMemoryLog(Generic[RowT]):
 
 
 def name_of(event: object) -> str:
-    """Return the name under which the event is stored, or that of its class if it is none of a log of ours."""
+    """Return the stored name of the event, or the name of its class if it is not an event of a runtime."""
     return _NAMES.get(type(event), type(event).__name__)
 
 
 def stretches(log: AuditedLog, after: int, until: int, *, backwards: bool = False) -> Iterator[tuple[int, int]]:
-    """Yield the positions above `after`, `until` included, in parts that are looked through soon, whatever fits.
+    """Yield ranges of positions above `after`, up to and including `until`, each short enough to be searched quickly.
 
-    Each is a first position, not included, and a last one. Gaps are left out: a damaged log can have large ones.
+    The first position of each range is exclusive, the last inclusive. Gaps are skipped: a damaged log can have large
+    ones.
     """
     while after < until:
         nearest = log.nearest(until if backwards else after, backwards=backwards)
@@ -223,10 +224,10 @@ def stream_of(session_id: str) -> str:
 
 
 def shared_before(log: Log, first: Row) -> list[Sequence[Row]]:
-    """Return the history before a session's own first event, stream by stream; nothing, unless it is a branch.
+    """Return the history before a session's own first event, stream by stream; empty unless it is a branch.
 
     Raises:
-        LogUnusableError: the log does not have it.
+        LogUnusableError: the log lacks that history.
     """
     return list(_backwards(log, first))[::-1]
 

@@ -25,22 +25,22 @@ from reenact.projections.log import Log, OnProgress, Progress
 from reenact.projections.runner import FOR_GOOD, GRACE, LOOK, PAUSES, Moving, Runner
 
 NEAR = 1000
-"""So many positions behind the log's end, tables are near enough to stop the live ones for the rest."""
+"""The lag, in positions, at which the live tables are stopped until the new ones have caught up with the log."""
 
 ROUNDS = 8
-"""How often the end of the log is gone after; then the live ones are stopped however far it is."""
+"""How often the log's end is chased; then the live tables are stopped, however far the new ones are behind."""
 
 _LOOK = 0.05
-"""Seconds between two looks whether tables of this version are there by now."""
+"""The pause between two checks whether tables of this version exist, in seconds."""
 
 _log = logging.getLogger("reenact.projections")
 
 
 class Followed:
-    """A projection that follows a log, each of its versions in tables of its own. Thread-safe.
+    """A projection that follows a log, with separate tables for each of its versions. Thread-safe.
 
-    There is one rebuilding at a time, on the thread of whoever asks for it. What was cut short, by a crash or by
-    closing, is gone on with at the next time.
+    One rebuild runs at a time, on the thread that asks for it. A rebuild that was cut short, by a crash or by closing,
+    is continued the next time.
     """
 
     def __init__(
@@ -53,13 +53,13 @@ class Followed:
         shape: str = "",
         is_keeper: Callable[[], bool] | None = None,
     ) -> None:
-        """Find the tables at the place, or make them; `is_keeper` is as the runner's.
+        """Find the tables at the place, or create them; for `is_keeper` see `Runner`.
 
-        Tables of another version, or of another form, stay what is read, and stand still, until those of this version
-        have taken their place, which `start` begins with.
+        Tables of another version, or of another form, stay live and do not advance until those of this version have
+        replaced them; `start` begins that rebuild.
 
         Raises:
-            ReadModelError: the place cannot be read or written, or the log not be read.
+            ReadModelError: the place cannot be read or written, or the log cannot be read.
         """
         self.name: Final = name
         self.version: Final = version
@@ -67,7 +67,7 @@ class Followed:
         self._log = log
         self._place = place
         self._is_keeper = is_keeper
-        self._former: TableProgress | None = None  # tables of another version, which are read for the time being
+        self._former: TableProgress | None = None  # live tables of another version
         self._runner: Runner | None = None
         self._started = False
         self._closing = threading.Event()
@@ -75,12 +75,12 @@ class Followed:
         self._job: threading.Thread | None = None
         self._finished = 0
         self._is_under_way = False
-        self._progress: Progress | None = None  # how far a rebuilding has come, if there is one
-        self._failure: ReadModelError | None = None  # why the last one in the background is troubled, or has stopped
+        self._progress: Progress | None = None  # the progress of a rebuild under way
+        self._failure: ReadModelError | None = None  # the error of the last rebuild in the background
         self._find()
 
     def start(self) -> None:
-        """Follow the log, and go on with new tables that were begun, or are needed."""
+        """Follow the log, and begin or continue a rebuild if one is needed."""
         self._started = True
         if self._runner is not None:
             self._runner.start()
@@ -88,17 +88,17 @@ class Followed:
             self._rebuild_aside()
 
     def notify(self, position: int) -> None:
-        """Hear that the log has reached the position, 0 if nobody knows how far it is by now."""
+        """Announce that the log has reached the position, 0 if it is unknown."""
         if self._runner is not None:
             self._runner.notify(position)
 
     def wait_for(self, position: int, timeout: float) -> None:
-        """Return once everything up to the position can be read, in tables of this version.
+        """Wait until everything up to the position can be read, in tables of this version.
 
         Raises:
             ProjectionFailedError: an event before it cannot be projected.
             ReadModelBehindError: it takes more than `timeout` seconds.
-            ReadModelError: the log cannot be read, or the tables not be written.
+            ReadModelError: the log cannot be read, or the tables cannot be written.
             RuntimeClosedError: the projections are closed.
         """
         deadline = time.monotonic() + timeout
@@ -106,7 +106,7 @@ class Followed:
         runner.wait_for(position, max(0.0, deadline - time.monotonic()))
 
     def status(self, head: int) -> ProjectionStatus:
-        """Return how it is, when the log has reached this position."""
+        """Return the status; `head` is the log's position."""
         runner, former = self._runner, self._former
         position = runner.position if runner is not None else former.position if former is not None else 0
         failure = self._failure if runner is None else runner.failure or self._failure
@@ -121,11 +121,11 @@ class Followed:
         )
 
     def rebuild(self, report: OnProgress | None = None) -> None:
-        """Make the tables anew, and put them in their place; if somebody is at it, and has not swapped, wait for that.
+        """Rebuild the tables, and make the new ones live; if another rebuild is under way, wait for that one instead.
 
         Raises:
-            ProjectionFailedError: an event cannot be projected; the new tables are given up.
-            ReadModelError: the log cannot be read, or the tables not be written.
+            ProjectionFailedError: an event cannot be projected; the new tables are dropped.
+            ReadModelError: the log cannot be read, or the tables cannot be written.
             RuntimeClosedError: the projections are closed.
         """
         finished, is_under_way = self._finished, self._is_under_way
@@ -135,23 +135,23 @@ class Followed:
                 self._tidy()
 
     def retry(self) -> None:
-        """Go on where it has stopped: what stopped it was mended."""
+        """Continue after a stop whose cause was fixed."""
         if self._runner is not None:
             self._runner.retry()
         elif self._health() == "stopped":
             self._rebuild_aside()
 
     def end(self) -> None:
-        """Have what runs come to its end, a rebuilding to be gone on with later; return at once. Idempotent."""
+        """Tell the threads to stop, also a rebuild, which can be continued later; return at once. Idempotent."""
         self._closing.set()
         if self._runner is not None:
             self._runner.end()
 
     def close(self, until: float | None = None) -> None:
-        """End what runs, and let go of the tables. Idempotent.
+        """Stop the threads, and close the tables. Idempotent.
 
-        Waits until this moment of the monotonic clock, by itself for `GRACE`; what has not come to its end by then
-        lets go of the tables when it does.
+        Waits until this time of the monotonic clock, by default for `GRACE` seconds; a thread that has not stopped by
+        then closes the tables when it does.
         """
         self.end()
         until = time.monotonic() + GRACE if until is None else until
@@ -161,31 +161,31 @@ class Followed:
             self._job.join(max(0.0, until - time.monotonic()))
         if self._runner is not None:
             self._runner.close(until)
-            with suppress(ReadModelError):  # else it is done at the next opening
+            with suppress(ReadModelError):  # otherwise done at the next opening
                 self._clear_old()
 
     def _create(self, number: int) -> None:
-        """Make the tables of a generation, empty, entirely or not at all."""
+        """Create the tables of a generation, empty, in one transaction."""
         raise NotImplementedError
 
     def _open(self, number: int) -> Moving:
-        """Return the tables of a generation for writing."""
+        """Return the tables of a generation, opened for writing."""
         raise NotImplementedError
 
     def _run(self, tables: Moving) -> Runner:
-        """Return what moves the tables along, still to be started."""
+        """Return a runner for the tables, not started yet."""
         return Runner(self._log, tables, is_keeper=self._is_keeper)
 
     def _take_over(self, successor: Moving) -> None:
-        """Have the tables be what is read from now on, after a crash too; what raises has changed nothing."""
+        """Make the tables live, durably; if it raises, nothing has changed."""
         self._place.point_to(successor.number)
 
     def _tidy(self) -> None:
-        """Clear up when new tables are in place."""
+        """Delete old tables after new ones became live."""
         self._clear_old()
 
     def _clear_old(self, *, by_force: bool = False) -> bool:
-        """Delete the generations below the live one that nobody reads any more; return whether all are gone."""
+        """Delete the generations below the live one that have no readers; return whether all are gone."""
         live = self._place.live() or 0
         old = [number for number in self._place.numbers() if number < live]
         left = [number for number in old if not self._place.drop(number, by_force=by_force)]
@@ -227,7 +227,7 @@ class Followed:
             self._clear_old()
 
     def _examine(self, number: int) -> TableProgress | None:
-        """Return how far a generation is; None, if it is not to be relied on."""
+        """Return the progress of a generation, None if it is not usable."""
         try:
             found = self._place.check(number)
             wrong = misfit(self._log, found.position, found.mark)
@@ -243,7 +243,7 @@ class Followed:
         return (found.version, found.shape) == (self.version, self._shape)
 
     def _begun(self) -> list[int]:
-        """Return the generations that were begun to take the place of the live one."""
+        """Return the generations that were begun to replace the live one."""
         live = self._place.live() or 0
         return [number for number in self._place.numbers() if number > live]
 
@@ -300,7 +300,7 @@ class Followed:
                 return
 
     def _finish(self, successor: Moving) -> None:
-        """Put the tables in place, as far as those that are read have come by then."""
+        """Bring the tables to the position of the live ones, and make them live."""
         self._place.settle(successor.number)
         if self._runner is not None:
             self._runner.exchange(successor, partial(self._take_over, successor))
@@ -322,7 +322,7 @@ class Followed:
         self._place.drop(successor.number, by_force=True)
 
     def _rebuild_aside(self) -> None:
-        """Rebuild on a thread of its own, however often that takes."""
+        """Rebuild on a thread of its own, trying again until it succeeds."""
         self._failure = None
         self._job = threading.Thread(target=self._insist, name=f"reenact-rebuild-{self.name}", daemon=True)
         self._job.start()
@@ -341,7 +341,7 @@ class Followed:
                 self._failure = error
                 _log.exception("the tables of %r could not be made anew", self.name)
                 return
-            except BaseException as error:  # noqa: BLE001 - a thread that ends would end in silence
+            except BaseException as error:  # noqa: BLE001 - a thread must not end without a report
                 if self._closing.is_set():
                     return
                 if self._failure is None:
@@ -353,7 +353,7 @@ class Followed:
                 pause = min(2 * pause, PAUSES[1])
 
     def _leaves_it(self) -> bool:
-        """Return whether there are tables of this version by now, which another process has made; follow those."""
+        """Return whether another process has built tables of this version; if so, follow those."""
         with self._working:
             if self._runner is None:
                 live = self._place.live()
@@ -363,7 +363,7 @@ class Followed:
             return True
 
     def _wait_for_runner(self, position: int, deadline: float) -> Runner:
-        """Return what moves the tables of this version, once these are there."""
+        """Wait for the runner of the tables of this version, and return it."""
         while self._runner is None:
             former = self._former
             self._refuse_if_closing()
@@ -390,7 +390,7 @@ class Followed:
 
 
 def close_all(running: Sequence[Followed]) -> None:
-    """Close all of them, with one second for all."""
+    """Close all of them, within one second in total."""
     until = time.monotonic() + GRACE
     for one in running:
         one.end()

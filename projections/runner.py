@@ -1,4 +1,4 @@
-"""Runs a projection: on demand for whoever reads it, otherwise when the log is idle, within a bound."""
+"""Runs a projection: on demand for readers who wait, otherwise when the log is idle, with a limited lag."""
 
 from __future__ import annotations
 
@@ -24,67 +24,67 @@ from reenact.projections.generations import Health
 from reenact.projections.log import Log, Row
 
 PAUSES = 0.25, 5.0
-"""Seconds until what has failed is tried again: the first time, and at most; each failure doubles it."""
+"""The pauses in seconds before a failed attempt is repeated: the first, and the greatest; each failure doubles it."""
 
 HELP = 6.0
-"""A waiter with fewer seconds left leaves the work to the thread: to wait for a locked file takes nearly as long."""
+"""A waiter with less time left, in seconds, does not help: waiting for a locked file may take nearly as long."""
 
 MOMENT = 0.25
-"""Seconds after which a transaction takes up no further event."""
+"""The time in seconds after which a transaction takes no further event."""
 
 LOOK = 1.0
-"""Seconds after which it is looked again who keeps the tables, and how far they are if that is another process."""
+"""The interval in seconds of checking which process is the keeper, and how far another keeper has come."""
 
 SOON = 0.1
-"""Seconds after which it is looked again how far the tables are that somebody waits for, and another process keeps."""
+"""The interval in seconds of checking another keeper's progress while somebody waits for a position."""
 
 GRACE = 1.0
-"""Seconds that closing waits for what does not come to an end."""
+"""How long closing waits for work under way, in seconds."""
 
 FOR_GOOD = (ProjectionFailedError, ProjectionReplacedError)
-"""What does not go away by trying again."""
+"""Errors that do not disappear when the work is tried again."""
 
 _NEVER = sys.maxsize
 _log = logging.getLogger("reenact.projections")
 
 
 class Pace(msgspec.Struct, frozen=True, kw_only=True):
-    """When events are projected that nobody has asked for: at the first of these."""
+    """When events are projected that nobody waits for: at the first of these conditions."""
 
     idle: float = 0.05
-    """Seconds in which nothing was written to the log."""
+    """The time in seconds for which nothing was written to the log."""
     seconds: float = 1.0
-    """Seconds since the oldest of them was written."""
+    """The age in seconds of the oldest such event."""
     events: int = 2000
-    """How many of them there are."""
+    """The number of such events."""
 
 
 PACE = Pace()
 
 
 class Moving:
-    """Tables that are brought up to the log, batch by batch. Used by one thread at a time."""
+    """Tables that are moved along the log, batch by batch. Used by one thread at a time."""
 
     batch: ClassVar[int]
-    """So many events are one transaction."""
+    """The number of events in one transaction."""
 
     def __init__(self, log: Log, number: int) -> None:
         self._log = log
         self.number: int = number
-        """Which generation it is."""
+        """The number of the generation."""
         self.position = 0
-        """The position of the last event that is in them."""
+        """The position of the last event in the tables."""
 
     def advance(self, limit: int | None = None) -> bool:
-        """Apply up to `limit` further events of the log, a batch of them if it is None; return whether there were any.
+        """Apply up to `limit` further events of the log, a batch if it is None; return whether there were any.
 
-        There may be fewer, if they take long. A function that does not return is waited for.
+        Fewer are applied if they take long. A function that does not return blocks the call.
 
         Raises:
-            LogEncryptedError, WrongKeyError: the log has no key ring here, or that of another one.
+            LogEncryptedError, WrongKeyError: the log has no key ring here, or the wrong one.
             ProjectionFailedError: an event cannot be projected; all before it are.
-            ProjectionReplacedError: another process has put another version in place.
-            ReadModelError: the log could not be read, or the tables not be written; it may work the next time.
+            ProjectionReplacedError: another process has replaced the tables by another version.
+            ReadModelError: the log cannot be read, or the tables cannot be written; a later attempt may succeed.
             RuntimeClosedError: the projections are closed.
         """
         self._refuse_if_closing()
@@ -100,34 +100,34 @@ class Moving:
             self._apply(rows)
         except ReadModelError:
             raise
-        except Exception:  # noqa: BLE001 - any fault of a projector: one by one, to find the event that it is about
+        except Exception:  # noqa: BLE001 - any error of a projector: find the event that causes it
             self._apply_singly(rows)
         return True
 
     def close(self, *, intact: bool) -> None:
-        """Let go of the tables, saying whether they can be relied on. Idempotent."""
+        """Close the tables, recording whether they are intact. Idempotent."""
         raise NotImplementedError
 
     def follow(self) -> bool:
-        """Go on with the tables that another process has put in the place of these; return whether there are such."""
+        """Continue with the tables with which another process has replaced these; return whether there are any."""
         return False
 
     def look(self) -> None:
-        """Take up how far another process has brought the tables.
+        """Take over the position to which another process has moved the tables.
 
         Raises:
-            ProjectionReplacedError: it has put another version in place.
-            ReadModelError: the tables cannot be read, or it does not come on with them.
+            ProjectionReplacedError: it has replaced the tables by another version.
+            ReadModelError: the tables cannot be read, or the other process has stopped.
         """
 
     def _apply(self, rows: Sequence[Row]) -> None:
-        """Apply as many of the rows as there is time for, at least one, in one transaction."""
+        """Apply as many of the rows as time allows, at least one, in one transaction."""
         raise NotImplementedError
 
     def _apply_singly(self, rows: Sequence[Row]) -> None:
         for row in rows:
             if row.position <= self.position:
-                continue  # another process has come to it meanwhile
+                continue  # another process has applied it meanwhile
             self._refuse_if_closing()
             try:
                 self._apply([row])
@@ -137,20 +137,20 @@ class Moving:
                 raise self._failed(row, error) from error
 
     def _refuse_if_closing(self) -> None:
-        """Raise if no further event is to be taken up."""
+        """Raise if no further event may be applied."""
 
     def _failed(self, row: Row, error: Exception) -> ProjectionFailedError:
         return ProjectionFailedError(row.position, row.stream, type(row.event).__name__, in_words(error))
 
 
 class Runner:
-    """Projects the log on a thread of its own, and on the thread of anybody who waits, if waiters are to help.
+    """Projects the log on a thread of its own, and on the threads of waiters, if these are to help.
 
-    A waiter that helps does not hand its wish over: it does the work itself, unless somebody is at it. That saves two
-    changes of thread for each write that is read back. It must not help with what may never return.
+    A waiter that helps does the work itself, unless another thread is doing it. That saves two thread switches for each
+    write that is read back. Waiters must not help if a projector may never return.
 
-    Where several processes move the same tables, one of them is the keeper. The threads of the others do no more than
-    look how far it has come, and what waiters want that may help.
+    If several processes maintain the same tables, one of them is the keeper. The threads of the others only check how
+    far it has come, and project what their waiters need, if those may help.
     """
 
     def __init__(
@@ -164,22 +164,23 @@ class Runner:
         is_helped: bool = True,
         is_keeper: Callable[[], bool] | None = None,
     ) -> None:
-        """Take what is to be moved along.
+        """Take the tables to move.
 
         Args:
-            log: where events come from.
-            projection: where they go; it is closed with the runner.
-            pace: how far behind the log it may be.
-            look: seconds after which to look by itself whether the log has gone on; None if somebody notifies.
-            name: the thread's.
-            is_helped: whether those who wait do work, too.
-            is_keeper: whether this process is to project what nobody has asked for; it may change at any time. None:
+            log: the log to read.
+            projection: the tables; they are closed with the runner.
+            pace: how far they may be behind the log.
+            look: the interval in seconds of checking the log for new events; None if `notify` is called.
+            name: the name of the thread.
+            is_helped: whether waiters do work, too.
+            is_keeper: whether this process projects events without a request; the answer may change at any time. None:
                 always.
         """
-        # `_applying` is held by whoever moves the tables: the runner's thread, or one that waits and helps. Only then
-        # may `_projection` be used or replaced. All else is written without a lock: `notify` sets `_seen` before it
-        # wakes, and the thread clears `_wake` before it looks at `_seen` again, so that no position is missed. `_news`
-        # guards nothing but the sleep of those who wait: they look at the position again whenever it is notified.
+        # `_applying` is held by the thread that moves the tables: the runner's thread, or a waiter that helps. Only
+        # that thread may use or replace `_projection`. All other fields are written without a lock: `notify` sets
+        # `_seen` before it wakes the thread, and the thread clears `_wake` before it reads `_seen` again, so that no
+        # position is missed. `_news` protects no data; waiters sleep on it, and check the position again whenever it is
+        # notified.
         self._log = log
         self._pace = pace
         self._look_after = look
@@ -193,13 +194,13 @@ class Runner:
         self._missed = False
         self._pressed = False  # somebody waits for the thread
         self._closed = False
-        self._is_left = False  # closing has given up on who is at work
+        self._is_left = False  # closing has given up waiting for work under way
         self._failures = 0
         self._seen = 0
-        self._due = _NEVER  # the position from which on a notification wakes the thread
+        self._due = _NEVER  # the position from which a notification wakes the thread
         self._wake = threading.Event()
         self._news = threading.Condition()
-        self._expectant = 0  # how many wait for events that the log does not hold yet
+        self._expectant = 0  # how many threads wait for a position
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
 
     def __enter__(self) -> Self:
@@ -210,22 +211,22 @@ class Runner:
 
     @property
     def number(self) -> int:
-        """Which generation of the tables it moves along."""
+        """The number of the generation that it moves."""
         return self._projection.number
 
     @property
     def position(self) -> int:
-        """The position of the last event that is projected."""
+        """The position of the last projected event."""
         return self._projection.position
 
     @property
     def lag(self) -> int:
-        """How many positions of the log are not projected yet, as far as was heard."""
+        """The number of positions that are not projected yet, as far as the runner was notified."""
         return max(0, self._seen - self.position)
 
     @property
     def health(self) -> Health:
-        """How the projecting goes."""
+        """The health of the projection."""
         if self._closed:
             return "closed"
         if self._failure is None:
@@ -234,18 +235,18 @@ class Runner:
 
     @property
     def failure(self) -> ReadModelError | None:
-        """Why it is troubled, or has stopped."""
+        """The error that has troubled or stopped it."""
         return self._failure
 
     def start(self) -> None:
-        """Start the thread; before, only those who wait or catch up move the projections on."""
+        """Start the thread; before that, only waiters and `catch_up` move the tables."""
         self._seen = max(self._seen, self._log.head())
         self._thread.start()
 
     def notify(self, position: int) -> None:
-        """Hear that the log has reached the position, 0 if nobody knows how far it is by now.
+        """Announce that the log has reached the position, 0 if it is unknown.
 
-        Costs next to nothing; called by one thread at a time.
+        The call is cheap; one thread at a time may make it.
         """
         if not position:
             self._missed = True
@@ -257,12 +258,12 @@ class Runner:
         self._tell()
 
     def wait_for(self, position: int, timeout: float) -> None:
-        """Return once the projections hold everything up to the position.
+        """Wait until everything up to the position is projected.
 
         Raises:
             ProjectionFailedError: an event before it cannot be projected.
             ReadModelBehindError: it takes more than `timeout` seconds.
-            ReadModelError: the log cannot be read, or the tables not be written.
+            ReadModelError: the log cannot be read, or the tables cannot be written.
             RuntimeClosedError: the runner is closed.
         """
         deadline = time.monotonic() + timeout
@@ -283,19 +284,19 @@ class Runner:
             self._wait(position, deadline, failures, is_helping=is_helping)
 
     def catch_up(self) -> None:
-        """Project everything that the log holds now; raises what `wait_for` raises, but for the time."""
+        """Project everything that the log holds now; raises as `wait_for` does, without a timeout."""
         moved = True
         while moved:
             with self._working():
                 moved = self._advance()
 
     def retry(self) -> None:
-        """Go on, if it has stopped, where that was: what stopped it was mended."""
+        """Continue after a stop whose cause was fixed."""
         self._failure = None
         self._wake.set()
 
     def follow(self) -> bool:
-        """Go on with the tables that another process has put in the place of these; return whether there are such.
+        """Continue with the tables with which another process has replaced these; return whether there are any.
 
         Raises:
             ProjectionReplacedError: they are of another version.
@@ -306,12 +307,12 @@ class Runner:
             return self._projection.follow()
 
     def exchange(self, successor: Moving, take_over: Callable[[], None]) -> None:
-        """Go on with other tables, which are brought up to where these are; `take_over` has them read from then on.
+        """Continue with other tables, after moving them to the position of these; `take_over` makes them live.
 
-        Nothing is projected while it runs. What it raises leaves everything as it was.
+        Nothing is projected during the call. If it raises, nothing has changed.
 
         Raises:
-            ReadModelError: the successor cannot be brought up to these; the kind says why.
+            ReadModelError: the successor cannot be moved to that position; the class says why.
             RuntimeClosedError: the runner is closed.
         """
         with self._working():
@@ -326,16 +327,16 @@ class Runner:
         self._wake.set()
 
     def end(self) -> None:
-        """Have the thread end, and whoever waits hear of it; return at once. Idempotent."""
+        """Tell the thread to stop, and wake all waiters; return at once. Idempotent."""
         self._closed = True
         self._wake.set()
         self._tell()
 
     def close(self, until: float | None = None) -> None:
-        """Have the thread project what is left, then let go of the tables. Idempotent.
+        """Let the thread project what is left, then close the tables. Idempotent.
 
-        Waits until this moment of the monotonic clock, by itself for `GRACE`. Whoever is at work then is left to it: it
-        lets go of the tables when it has done; what is not projected then will be at the next opening.
+        Waits until this time of the monotonic clock, by default for `GRACE` seconds. A thread that is still working
+        then closes the tables when it has finished; events that are not projected by then will be at the next opening.
         """
         self.end()
         until = time.monotonic() + GRACE if until is None else until
@@ -347,12 +348,12 @@ class Runner:
             return
         _log.warning("%s is closed without what is under way in it", self._thread.name)
         self._is_left = True
-        if self._applying.acquire(blocking=False):  # it has come to an end just now, and may not have seen this
+        if self._applying.acquire(blocking=False):  # the work has just ended, perhaps without noticing `_is_left`
             self._release()
 
     @contextmanager
     def _working(self, seconds: float | None = None) -> Generator[bool]:
-        """Be the one who works; False is for one who could not be within so many seconds."""
+        """Hold the lock for work; yields False if it could not be acquired within `seconds`."""
         has_begun = self._applying.acquire(timeout=-1 if seconds is None else max(0.0, seconds))
         try:
             yield has_begun
@@ -370,12 +371,12 @@ class Runner:
             self._projection.close(intact=self._failure is None)
 
     def _may_help(self, deadline: float) -> bool:
-        if self._thread.ident is None:  # it was not started yet
+        if self._thread.ident is None:  # the thread was not started yet
             return True
         return self._is_helped and deadline - time.monotonic() >= HELP
 
     def _wait(self, position: int, deadline: float, failures: int, *, is_helping: bool) -> None:
-        """Wait until there is something to help with, or until the thread has come to the position."""
+        """Wait until the log has events to help with, or until the thread has reached the position."""
         with self._news:
             self._expectant += 1
             try:
@@ -402,13 +403,13 @@ class Runner:
         self._tell()
 
     def _tell(self) -> None:
-        """Have those who wait look again."""
+        """Wake the waiters, so that they check again."""
         if self._expectant:
             with self._news:
                 self._news.notify_all()
 
     def _advance(self) -> bool:
-        """Apply a batch; the caller works."""
+        """Apply a batch; the caller holds the lock."""
         self._refuse_if_closed()
         if isinstance(self._failure, FOR_GOOD):
             raise self._failure.again() from self._failure
@@ -427,7 +428,7 @@ class Runner:
         return self._is_keeper is None or self._is_keeper()
 
     def _take_up(self) -> None:
-        """Look how far the keeper has come; the caller works."""
+        """Take over the keeper's position; the caller holds the lock."""
         try:
             self._projection.look()
         except ReadModelError as error:
@@ -444,7 +445,7 @@ class Runner:
         while self._rest():
             try:
                 self._move()
-            except BaseException as error:  # noqa: BLE001 - a thread that ends would end in silence
+            except BaseException as error:  # noqa: BLE001 - a thread must not end without a report
                 if self._closed or isinstance(error, FOR_GOOD):
                     continue
                 if not isinstance(error, ReadModelError):
@@ -458,10 +459,10 @@ class Runner:
         self._project_the_rest()
 
     def _move(self) -> None:
-        """Project what is to be projected by this process, and look how far the rest is."""
+        """Project what this process must project, and take over the keeper's progress otherwise."""
         keeps = self._keeps()
         if keeps and not self._was_keeper:
-            self._missed = True  # what is new was the former keeper's to hear
+            self._missed = True  # the notifications about new events went to the former keeper
         self._was_keeper = keeps
         is_asked = self._look()
         if keeps or (is_asked and self._is_helped):
@@ -471,18 +472,18 @@ class Runner:
                 self._take_up()
 
     def _project_the_rest(self) -> None:
-        """Leave nothing to the next opening, as long as whoever closes waits for it, unless it is another's."""
+        """Project what is left before closing, as long as `close` waits, unless another process is the keeper."""
         moved = self._keeps()
-        with suppress(Exception):  # whoever opens the tables next hears of it
+        with suppress(Exception):  # an error shows at the next opening of the tables
             while moved and self._failure is None and not self._is_left and self._projection.position < self._seen:
                 with self._working():
                     moved = self._projection.advance()
 
     def _rest(self) -> bool:
-        """Wait until there is something to do; return False when there will be nothing more."""
+        """Wait until there is something to do; return False when the runner is closed."""
         while self.health == "stopped":
             self._wake.clear()
-            if self.health == "stopped":  # else what has changed that was not heard
+            if self.health == "stopped":  # otherwise its state changed before the wait
                 self._wake.wait()
         if self._failure is not None:
             self._wake.clear()
@@ -500,7 +501,7 @@ class Runner:
         return not self._closed
 
     def _await_idleness(self) -> None:
-        """Wait while the log goes on, as long as the projections may be behind it."""
+        """Wait while the log is written, as long as the tables may be behind it."""
         until = time.monotonic() + self._pace.seconds
         enough = self._projection.position + self._pace.events
         seen = 0
@@ -511,13 +512,13 @@ class Runner:
     def _sleep(self, until: int, seconds: float | None) -> None:
         self._wake.clear()
         self._due = until
-        # A notification that came before `_due` was set did not wake.
+        # A notification that came before `_due` was set did not wake the thread.
         if self._seen < until and not (self._closed or self._missed or self._pressed):
             self._wake.wait(seconds)
         self._due = _NEVER
 
     def _look(self) -> bool:
-        """Look how far the log is, if that may not have been heard; return whether somebody waits for the thread."""
+        """Read the log's end, if a notification may have been missed; return whether somebody waits for the thread."""
         pressed, self._pressed = self._pressed, False
         if self._missed or pressed or self._look_after is not None:
             self._missed = False

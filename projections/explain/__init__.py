@@ -1,1 +1,1 @@
-"""A log explained: its entries, a session's history, what led to what, and what differs."""
+"""Explanations of a log: its entries, a session's history, causes and effects of events, differences of states."""

@@ -19,14 +19,14 @@ from reenact.projections.log import AuditedLog, Row
 Document: TypeAlias = dict[str, object]
 
 Pair: TypeAlias = tuple[int, int]
-"""The places of an item in the left and in the right list."""
+"""The indices of an item in the left and in the right list."""
 
 _SIDES = frozenset({"session_id", "origin", "created_at", "last", "events"})
-"""Fields that say which session it is, and when: those of the two sides, not what is different in them."""
+"""Fields that identify a session and a time: they describe the two sides and are not compared."""
 _OF_THE_SIDE = frozenset({"session_id", "agent_id"})
-"""The same in calls."""
+"""The same fields in calls."""
 _SUMS = frozenset({"session_id", "usage"})
-"""Fields of the usage that say of all models what each says of itself."""
+"""Fields of the usage that are sums over its models."""
 _LISTS = ("messages", "queue", "calls", "pending")
 """Lists whose items have an id."""
 _PLAIN = re.compile(r"[A-Za-z0-9_-]+")
@@ -35,7 +35,7 @@ _LINES = 40
 
 
 class Side(msgspec.Struct, frozen=True, kw_only=True):
-    """A session behind its `last` event, the last of so many `events`; `at` is the position that was asked for."""
+    """A session after its `last` event, the last of its `events` events; `at` is the requested position."""
 
     session_id: str
     at: int | None
@@ -44,10 +44,10 @@ class Side(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Change(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A field that is not the same: `before` on the left, `after` on the right, absent where there is no such field.
+    """A field that differs: `before` is its value on the left, `after` on the right; absent if it has no such field.
 
-    `path` names it as it stands on the right, or on the left if it was removed; items of lists are counted from 0.
-    `was` is its path on the left where that is another one.
+    `path` is its path on the right, or on the left if it was removed; items of lists are counted from 0. `was` is its
+    path on the left if that differs.
     """
 
     path: str
@@ -58,7 +58,7 @@ class Change(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Difference(msgspec.Struct, frozen=True, kw_only=True):
-    """The changes that make the right of the left; `common` is the last event that both histories begin with."""
+    """The changes that turn the left state into the right one; `common` is the last event shared by both histories."""
 
     left: Side
     right: Side
@@ -66,7 +66,7 @@ class Difference(msgspec.Struct, frozen=True, kw_only=True):
     changes: tuple[Change, ...]
 
     def text(self) -> str:
-        """Return it as people read differences; of very long values the beginning."""
+        """Return the difference as text; very long values are truncated."""
         lines = [f"--- {_side(self.left)}", f"+++ {_side(self.right)}"]
         if self.common is None:
             lines.append("    with no history in common")
@@ -83,12 +83,12 @@ class Difference(msgspec.Struct, frozen=True, kw_only=True):
 def difference(
     log: AuditedLog, left: str, at_left: int | None = None, right: str | None = None, at_right: int | None = None
 ) -> Difference:
-    """Return what is different in the right session, by default the same one, at its position; None means now.
+    """Return how the right session differs at its position; it is the same session by default, and None means now.
 
     Raises:
         SessionNotFoundError: there is no such session in the log.
-        InvalidInputError: a session begins behind its position, or the log ends before it.
-        LogUnusableError: the log has lost what a session branches off from, or holds what cannot have happened.
+        InvalidInputError: a session begins after its position, or the log ends before it.
+        LogUnusableError: the log lacks the session that one branches off from, or holds impossible events.
     """
     other = left if right is None else right
     past, present = past_of(log, left, at=at_left), past_of(log, other, at=at_right)
@@ -104,7 +104,7 @@ def difference(
 
 
 def document_of(shown: Shown) -> Document:
-    """Return what is compared of a session: all but which one it is, and when."""
+    """Return the compared fields of a session: all except those that identify the session and the time."""
     document = _without(msgspec.json.decode(msgspec.json.encode(shown), type=Document), _SIDES)
     for name in ("calls", "pending"):
         document[name] = [_without(item, _OF_THE_SIDE) for item in _items(document[name])]
@@ -116,7 +116,7 @@ def document_of(shown: Shown) -> Document:
 
 
 def changes_of(left: Document, right: Document) -> Iterator[Change]:
-    """Yield what makes the right document of the left one: taken away from the end, added and changed from the first.
+    """Yield the changes from the left document to the right one: removals from the end, then additions and changes.
 
     Applied to each list in that order (removed, added, changed), they give the right one.
     """
@@ -155,7 +155,7 @@ def _of_lists(name: str, left: Sequence[Document], right: Sequence[Document]) ->
 
 
 def _same(left: object, right: object) -> bool:
-    """Return whether two JSON values are the same; 1 is neither true nor 1.0 there."""
+    """Return whether two JSON values are identical; 1, true and 1.0 differ."""
     return left == right and msgspec.json.encode(left) == msgspec.json.encode(right)
 
 
@@ -212,9 +212,9 @@ def _of_block(block: object) -> list[str]:
 
 
 def aligned(left: Sequence[str], right: Sequence[str]) -> list[Pair]:
-    """Return the places of the items that both lists have in the same order: as many as can be.
+    """Return the longest alignment of the two lists: pairs of equal items in the same order on both sides.
 
-    Items are the same if their names are, the first of a name with the first, the second with the second, and so on.
+    Items are equal if their names are, the first of a name with the first, the second with the second, and so on.
     """
     names = _numbered(left)
     places = {name: place for place, name in enumerate(_numbered(right))}
@@ -232,9 +232,9 @@ def _numbered(names: Sequence[str]) -> list[tuple[str, int]]:
 
 
 def _longest_rising(pairs: Sequence[Pair], names: Sequence[tuple[str, int]]) -> list[Pair]:
-    """Return the most pairs that rise on both sides; of several such choices one that does not depend on the side."""
+    """Return the longest series of pairs rising on both sides; a tie is broken independently of the side."""
     ranks: defaultdict[int, list[Pair]] = defaultdict(list)
-    ends: list[int] = []  # where, negated, the rising pairs of each length begin that leave most room before them
+    ends: list[int] = []  # by length: the negated start of the rising pairs with most room before
     for here, there in reversed(pairs):
         rank = bisect_left(ends, -there)
         ends[rank : rank + 1] = [-there]

@@ -1,4 +1,4 @@
-"""Log entries: events as people and programs read them, filtered, paged and followed."""
+"""Log entries: events in a form for people and programs, filtered, paged and followed."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ from reenact.projections.log import AuditedLog, Row, name_of, stream_of, stretch
 
 Fields: TypeAlias = dict[str, object]
 Streams: TypeAlias = Sequence[tuple[str, int | None]]
-"""Streams, each up to a version, that included, or to its end."""
+"""Streams, each up to and including a version, or to its end."""
 
 _LIVES = frozenset({"agent-started", "agent-stopped"})
 _SESSION = "session"
 _PAGE = 1000
-"""So many events are held at once."""
+"""The number of events that are read at a time."""
 _KNOWN = 10_000
-"""So many streams are remembered with the agent that is live in them."""
+"""The number of streams whose live agents are cached."""
 
 
 class Place(TypedDict):
-    """Where an event stands in the log, when it was recorded, and what it is called."""
+    """The place of an event in the log, its time, and its type."""
 
     position: int
     time: datetime
@@ -43,7 +43,7 @@ class Place(TypedDict):
 
 
 class LogEntry(msgspec.Struct, frozen=True, kw_only=True):
-    """An event as a program reads it; `agent_id` is the agent that was live in the session."""
+    """An event in a form for programs; `agent_id` is the agent that was live in the session."""
 
     position: int
     time: datetime
@@ -53,15 +53,15 @@ class LogEntry(msgspec.Struct, frozen=True, kw_only=True):
     session_id: str | None
     agent_id: str | None
     data: Fields
-    """The fields of the event; of an MCP server only what may be shown, since the rest may be secret."""
+    """The fields of the event; those of an MCP server are reduced, since they may be secret."""
 
 
 class Filter(msgspec.Struct, frozen=True, kw_only=True):
-    """What an event must be like: it fits if it meets every condition, and any event meets what is None or empty.
+    """Conditions on events, all of which must be met; a condition that is None or empty is ignored.
 
-    `lineage` takes the history that a branch shares with its origin for the branch's own. `types` are names under
-    which events are stored. `since` and `until` are times, both included; `text` is found in one of the event's
-    values, in capitals or not. `after` and `before` are positions, neither of them included.
+    `lineage` includes the history that a branch shares with its origin. `types` are stored names of events. `since` and
+    `until` are times, both inclusive; `text` must occur in one of the event's values, ignoring case. `after` and
+    `before` are positions, both exclusive.
     """
 
     session: str | None = None
@@ -75,7 +75,7 @@ class Filter(msgspec.Struct, frozen=True, kw_only=True):
     before: int | None = None
 
     def __post_init__(self) -> None:
-        """Raise `InvalidInputError` unless types are stored names, times have a zone, and positions can be some."""
+        """Raise `InvalidInputError` unless types are stored names, times have a time zone, and positions are valid."""
         for name in sorted(self.types - STORED.keys()):
             raise InvalidInputError(f"the log knows no type {name!r}; it knows {', '.join(sorted(STORED))}")
         for which, time in (("since", self.since), ("until", self.until)):
@@ -95,12 +95,12 @@ def check_session(log: AuditedLog, session_id: str) -> None:
 
 
 def entries_of(log: AuditedLog, wanted: Filter, *, backwards: bool = False) -> Iterator[LogEntry]:
-    """Yield the events that fit, in the order of the log or `backwards`, as far as the log goes when this begins.
+    """Yield the matching events in the order of the log or `backwards`, up to the log's end at the time of the call.
 
-    What cannot fit is not decoded, and few events are held at once, however long the log is.
+    Events that cannot match are not decoded, and few events are held at once, however long the log is.
 
     Raises:
-        SessionNotFoundError: the lineage of a session is wanted that does not exist.
+        SessionNotFoundError: the session whose lineage is requested does not exist.
         LogUnusableError: an event cannot be read.
     """
     agents = _Agents(log)
@@ -113,10 +113,10 @@ def entries_of(log: AuditedLog, wanted: Filter, *, backwards: bool = False) -> I
 
 
 def follow(log: AuditedLog, wanted: Filter, *, pause: Callable[[], object]) -> Iterator[LogEntry]:
-    """Yield the events that fit, and those that are still to come; `pause` is called between two looks at the log.
+    """Yield the matching events, and new ones as they are recorded; `pause` is called between two reads of the log.
 
     Raises:
-        SessionNotFoundError: the lineage of a session is wanted that does not exist.
+        SessionNotFoundError: the session whose lineage is requested does not exist.
     """
     after = wanted.after
     while True:
@@ -128,12 +128,12 @@ def follow(log: AuditedLog, wanted: Filter, *, pause: Callable[[], object]) -> I
 
 
 def last_entries(log: AuditedLog, wanted: Filter, count: int) -> list[LogEntry]:
-    """Return the last `count` events that fit, in the order of the log."""
+    """Return the last `count` matching events, in the order of the log."""
     return list(islice(entries_of(log, wanted, backwards=True), count))[::-1]
 
 
 def row_at(log: AuditedLog, position: int) -> Row:
-    """Return the event at the position, as it stands in the log.
+    """Return the event at the position.
 
     Raises:
         InvalidInputError: there is none, or it was forgotten.
@@ -149,7 +149,7 @@ def row_at(log: AuditedLog, position: int) -> Row:
 
 
 def place_of(row: Row) -> Place:
-    """Return what is said of any event: where it stands, when it was recorded, and what it is called."""
+    """Return the fields that every entry has: the event's place in the log, its time, and its type."""
     return {
         "position": row.position,
         "time": instant(row.recorded_at),
@@ -165,7 +165,7 @@ def is_session(stream: str) -> bool:
 
 
 def says(event: object) -> str:
-    """Return what has happened in one plain sentence; of an event that is not of ours, what it is called."""
+    """Return a sentence that describes the event; for an unknown event, one with its type."""
     return sentence(event) if _is_ours(event) else f"Something happened: {name_of(event)}."
 
 
@@ -179,13 +179,13 @@ def session_of(stream: str) -> str | None:
 
 
 def fields_of(event: object) -> Fields:
-    """Return the fields of an event by their names; in the log they stand by their order."""
+    """Return the fields of an event by their names; the log stores them by their order."""
     names: tuple[str, ...] = getattr(event, "__struct_fields__", ())
     return {name: _plain(getattr(event, name)) for name in names}
 
 
 class _Look:
-    """The rows that a filter cannot rule out before they are decoded, in the order of the log or backwards."""
+    """The rows that may match a filter, judging without decoding, in the order of the log or backwards."""
 
     def __init__(self, log: AuditedLog, wanted: Filter, *, backwards: bool) -> None:
         self._log = log
@@ -206,7 +206,7 @@ class _Look:
         wanted = self._wanted
         if not all(id_ is None or is_sayable(id_) for id_ in (wanted.session, wanted.agent)):
             return
-        is_page = self._until - wanted.after <= _PAGE  # less than it takes to find out where to look
+        is_page = self._until - wanted.after <= _PAGE  # reading a page takes less than finding out where to look
         if wanted.session is None and (wanted.agent is None or is_page):
             yield from self._of_log(self._find, wanted.after)
         elif wanted.session is None:
@@ -221,7 +221,7 @@ class _Look:
                 yield from self._of_stream(stream, 0, last)
 
     def _streams(self, session_id: str) -> Streams:
-        """Return where the session's events are."""
+        """Return the streams that hold the session's events."""
         return lineage_of(self._log, session_id) if self._wanted.lineage else [(stream_of(session_id), None)]
 
     def _of_log(self, find: Callable[..., Sequence[Row]], after: int) -> Iterator[Row]:
@@ -229,14 +229,14 @@ class _Look:
             yield from self._pages(lambda low, high: find(after=low, until=high), first, last, lambda row: row.position)
 
     def _of_stream(self, stream: str, first: int, last: int | None) -> Iterator[Row]:
-        """Return the stream's rows with versions above `first`, `last` included."""
+        """Return the stream's rows with versions above `first`, up to and including `last`."""
         find = partial(self._find, after=self._wanted.after, until=self._until, stream=stream)
         return self._pages(
             lambda low, high: find(after_version=low, until_version=high), first, last, lambda row: row.version
         )
 
     def _of_agent(self, agent_id: str | None) -> Iterator[Row]:
-        """Yield the rows of the agent's life."""
+        """Yield the rows from the agent's start to its stop."""
         find = partial(self._log.find, names=["agent-started"], backwards=self._backwards, limit=_PAGE)
         for began in self._of_log(find, 0):
             if isinstance(began.event, AgentStarted) and began.event.agent_id == agent_id:
@@ -253,7 +253,7 @@ class _Look:
         last: int | None,
         place: Callable[[Row], int],
     ) -> Iterator[Row]:
-        """Yield what is found at places above `first`, `last` included, page by page."""
+        """Yield the rows above `first`, up to and including `last`, page by page."""
         while True:
             rows = find(first, last)
             yield from rows
@@ -270,7 +270,7 @@ def _is_in(row: Row, stream: str, last: int | None) -> bool:
 
 
 class _Life(msgspec.Struct, frozen=True):
-    """Versions of a stream, from `low` to before `high`, with one agent or none live."""
+    """Versions of a stream, from `low` to before `high`, during which one agent was live, or none."""
 
     low: int
     high: int | None
@@ -278,14 +278,14 @@ class _Life(msgspec.Struct, frozen=True):
 
 
 class _Agents:
-    """Who was live in a session when an event happened there, found in its stream unless it is known."""
+    """Finds the agent that was live in a session at an event, by reading its stream unless it is cached."""
 
     def __init__(self, log: AuditedLog) -> None:
         self._log = log
         self._known: dict[str, _Life] = {}
 
     def at(self, row: Row) -> str | None:
-        """Return the agent that was live; for its start and its end, the agent itself."""
+        """Return the agent that was live; for an agent's own start and stop, that agent."""
         if not is_session(row.stream):
             return None
         if isinstance(row.event, AgentStarted | AgentStopped):
@@ -317,13 +317,13 @@ def _entry(row: Row, agent_id: str | None) -> LogEntry:
 
 
 def _says(text: str | None) -> Callable[[object], bool]:
-    """Return what tells whether a value of an event holds the text."""
+    """Return a function that tells whether a value of an event contains the text."""
     if not text:
         return lambda _event: True
     if not is_sayable(text):
-        return lambda _event: False  # nothing in a log is not Unicode
+        return lambda _event: False  # nothing in a log is invalid Unicode
     folded = text.casefold()
-    # What a value holds is also in the event's JSON, which is quick to make: few events need be looked at closely.
+    # A text in a value is also in the event's JSON, which is fast to encode, so that few events need a closer check.
     sought = msgspec.json.encode(folded).decode()[1:-1]
     return lambda event: sought in msgspec.json.encode(event).decode().casefold() and _holds(fields_of(event), folded)
 

@@ -21,38 +21,38 @@ from reenact.projections.log import Log, Row, shared_before, stream_of
 History: TypeAlias = Sequence[Row]
 _BEGINNING = Session()
 SESSION_EVENTS = frozenset(STORED.values()) - {ContainerCreated, ImageRegistered}
-"""The types of events that streams of sessions hold."""
+"""The types of events in streams of sessions."""
 
 
 class Moment(msgspec.Struct, frozen=True, kw_only=True):
-    """A session as it was at a position of the log; `last` is the last of its events up to there."""
+    """A session at a position of the log; `last` is the last of its events up to there."""
 
     session: Session
     last: Row
 
 
 def lineage_of(log: Log, session_id: str) -> list[tuple[str, int | None]]:
-    """Return the streams that the session's history goes through, the first first, its own last.
+    """Return the streams of the session's history, oldest first, its own last.
 
     Each comes with the version of its last event that belongs to the history, None for the session's own.
 
     Raises:
         SessionNotFoundError: there is no such session in the log.
-        LogUnusableError: the log has lost what the session branches off from.
+        LogUnusableError: the log lacks a session that this one branches off from.
     """
     *shared, own = _lineage(log, session_id)
     return [*((part[0].stream, part[-1].version) for part in shared), (own[0].stream, None)]
 
 
 def history_of(log: Log, session_id: str, *, until: int | None = None) -> History:
-    """Return the session's events up to the position `until`, all if it is None, in their order.
+    """Return the session's events in order, up to and including the position `until`, all if it is None.
 
     Those of a branch begin with the events that it shares with the session it branches off from.
 
     Raises:
         SessionNotFoundError: there is no such session in the log.
-        InvalidInputError: the session begins behind the position, or the log ends before it.
-        LogUnusableError: the log has lost what the session branches off from.
+        InvalidInputError: the session begins after the position, or the log ends before it.
+        LogUnusableError: the log lacks a session that this one branches off from.
     """
     if until is not None:
         check_position("at", until)
@@ -70,21 +70,21 @@ def history_of(log: Log, session_id: str, *, until: int | None = None) -> Histor
 
 
 def moment_of(log: Log, session_id: str, *, at: int | None = None) -> Moment:
-    """Return the session as it was at the position, now if it is None.
+    """Return the session's state at the position, now if it is None.
 
-    At a position before a branch begins, it is as the session that it branches off from was.
+    At a position before a branch begins, it is the state of the session that it branches off from.
 
     Raises:
         SessionNotFoundError: there is no such session in the log.
-        InvalidInputError: the session begins behind the position, or the log ends before it.
-        LogUnusableError: the log has lost what the session branches off from.
+        InvalidInputError: the session begins after the position, or the log ends before it.
+        LogUnusableError: the log lacks a session that this one branches off from.
     """
     history = history_of(log, session_id, until=at)
     return Moment(session=reduce(believe, history, _BEGINNING), last=history[-1])
 
 
 def steps_of(rows: Iterable[Row]) -> Iterator[list[Row]]:
-    """Yield the rows of a history, or of a stream, by the steps in which they were recorded."""
+    """Yield the rows of a history, or of a stream, grouped by the steps in which they were recorded."""
     step: list[Row] = []
     for row in rows:
         if step and (row.cause is not None or row.stream != step[0].stream):
@@ -96,7 +96,7 @@ def steps_of(rows: Iterable[Row]) -> Iterator[list[Row]]:
 
 
 def causes_in(rows: Sequence[Row]) -> list[Cause]:
-    """Return what each event of a history, or of a part of one, follows from."""
+    """Return the cause of each event of a history, or of a part of one."""
     return causes_of(
         (None if step[0].cause is None else read_cause(step[0].cause).kind, [event_of(row) for row in step])
         for step in steps_of(rows)
@@ -104,10 +104,10 @@ def causes_in(rows: Sequence[Row]) -> list[Cause]:
 
 
 def believe(session: Session, row: Row) -> Session:
-    """Return the session as it is once the event of the row has happened.
+    """Return the session after the event of the row.
 
     Raises:
-        LogUnusableError: it is not an event of a session, or cannot have happened then.
+        LogUnusableError: it is not an event of a session, or is impossible in this state.
     """
     with reading(f"event {row.version} of {row.stream!r}"):
         return evolve(session, event_of(row))
@@ -126,7 +126,7 @@ def event_of(row: Row) -> SessionEvent:
 
 
 def is_of_session(event: object) -> TypeGuard[SessionEvent]:
-    """Return whether it is an event that streams of sessions hold."""
+    """Return whether the event is one that streams of sessions hold."""
     return type(event) in SESSION_EVENTS
 
 

@@ -1,4 +1,4 @@
-"""The view of a session at a position of the log: a value for programs, a page for people."""
+"""The view of a session at a position of the log, as a value for programs and as a page for people."""
 
 from __future__ import annotations
 
@@ -36,14 +36,14 @@ from reenact.projections.log import AuditedLog, InMemoryLog, InMemoryRow, Row
 from reenact.projections.read_model.queries import ReadModel
 
 _LINE = 400
-"""So many columns of a line are shown."""
+"""How many columns of a line are shown."""
 _LINES = 60
-"""So many lines of a block are shown."""
+"""How many lines of a block are shown."""
 _MARGIN = "    "
 
 
 class LastEvent(msgspec.Struct, frozen=True, kw_only=True):
-    """The last of a session's events that is told of; of a branch, it may be one that it shares with its origin."""
+    """The last of the events on which the view is based; for a branch, it may be one shared with its origin."""
 
     position: int
     stream: str
@@ -53,7 +53,7 @@ class LastEvent(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class AgentShown(msgspec.Struct, frozen=True, kw_only=True):
-    """The live agent, and what it was at as far as the log knows."""
+    """The live agent, and its state as far as the log shows."""
 
     id: str
     state: AgentState
@@ -73,7 +73,7 @@ class TurnShown(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class QueuedMessage(msgspec.Struct, frozen=True, kw_only=True):
-    """A message that waits for its turn."""
+    """A queued message."""
 
     id: str
     turn_id: str
@@ -87,13 +87,13 @@ class QueuedMessage(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Shown(msgspec.Struct, frozen=True, kw_only=True):
-    """A session as it was behind its `last` event up to the position that was asked for; `events` counts them.
+    """A session after its `last` event up to the requested position; `events` is the number of its events.
 
-    If it was `forgotten` nothing else is known of it. `origin` is where it branches off from, `messages` are those that
-    were said, `calls` all that were asked for, and `pending` those that waited for a person, each with the digest that
-    an approval is bound to. `summary` is what the model was given in place of the first messages, `context_tokens` how
-    long the conversation was for it, and `warned` whether it had been said that the cost limit is exceeded. `rules` are
-    those that held, None if none are recorded.
+    If it was `forgotten`, nothing else is known of it. `origin` is the point at which it branches off, `messages` are
+    those of the conversation, `calls` all that were requested, and `pending` those that waited for a person, each with
+    the digest to which an approval is bound. `summary` replaced the first messages for the model, `context_tokens` was
+    the length of the conversation for it, and `warned` is whether the warning of the cost limit had been given. `rules`
+    are those in force, None if none are recorded.
     """
 
     session_id: str
@@ -119,7 +119,7 @@ class Shown(msgspec.Struct, frozen=True, kw_only=True):
     rules: Fields | None
 
     def text(self) -> str:
-        """Return it as a page that people read, with local times; of very long messages the beginning."""
+        """Return the view as a page for people, with local times; very long messages are truncated."""
         return _page(self)
 
 
@@ -128,8 +128,8 @@ def shown(log: AuditedLog, session_id: str, *, at: int | None = None) -> Shown:
 
     Raises:
         SessionNotFoundError: there is no such session in the log.
-        InvalidInputError: the session begins behind the position, or the log ends before it.
-        LogUnusableError: the log has lost what the session branches off from, or holds what cannot have happened.
+        InvalidInputError: the session begins after the position, or the log ends before it.
+        LogUnusableError: the log lacks a session that this one branches off from, or holds impossible events.
     """
     history = past_of(log, session_id, at=at)
     with reading(f"session {session_id!r}"):
@@ -137,12 +137,12 @@ def shown(log: AuditedLog, session_id: str, *, at: int | None = None) -> Shown:
 
 
 def past_of(log: AuditedLog, session_id: str, *, at: int | None = None) -> History:
-    """Return the session's history up to the position, all of it if it is None, whatever the id is made of.
+    """Return the session's history up to the position, all of it if it is None; the id may be any value.
 
     Raises:
         SessionNotFoundError: there is no such session in the log.
-        InvalidInputError: the session begins behind the position, or the log ends before it.
-        LogUnusableError: the log has lost what the session branches off from.
+        InvalidInputError: the session begins after the position, or the log ends before it.
+        LogUnusableError: the log lacks a session that this one branches off from.
     """
     if not is_sayable(session_id):
         check_id("session_id", session_id)
@@ -151,19 +151,19 @@ def past_of(log: AuditedLog, session_id: str, *, at: int | None = None) -> Histo
 
 
 def shown_of(session_id: str, history: History) -> Shown:
-    """Return the session as it was when this was its history."""
+    """Return the view of the session after this history."""
     session, agent_since = Session(), history[0]
     for row in history:
         session = believe(session, row)
         if isinstance(row.event, AgentStarted):
             agent_since = row
-    undeleted = list(_undeleted(history))  # nothing is less for that
+    undeleted = list(_undeleted(history))  # a deleted session is shown in full
     try:
         past = ReadModel.of(InMemoryLog(undeleted, undeleted[-1].position))
     except ProjectionFailedError as error:
         raise LogUnusableError(f"{error}; verify the log") from error
     with past as model:
-        then = session_of(history[-1].stream) or session_id  # before a branch begins, the session that it branches off
+        then = session_of(history[-1].stream) or session_id  # before a branch begins, its origin
         messages, calls, pending = model.messages(then), model.tool_calls(then), model.pending(then)
         unsaid = {turn.message_id for turn in model.turns_of(then) if turn.started_at is None}
         info = model.session(then)
@@ -212,14 +212,14 @@ def shown_of(session_id: str, history: History) -> Shown:
 
 
 def last_of(row: Row) -> LastEvent:
-    """Return what is told of a session's last event."""
+    """Return the description of a session's last event."""
     return LastEvent(**place_of(row))
 
 
 def _undeleted(history: History) -> Iterator[Row]:
     for row in history:
         match row.event:
-            case SessionDeleted() if row.stream == history[-1].stream:  # a branch names that of its origin
+            case SessionDeleted() if row.stream == history[-1].stream:  # not that of its origin, if it is a branch
                 pass
             case SessionForgotten(deleted=True):
                 event = replace(row.event, deleted=False)
@@ -229,7 +229,7 @@ def _undeleted(history: History) -> Iterator[Row]:
 
 
 def _page(shown: Shown) -> str:
-    """Return the page; each line of it can be shown as it is."""
+    """Return the page; every line of it is safe to display."""
     lines = [
         *_head(shown),
         "",
@@ -357,7 +357,7 @@ def _spent(spent: Spent) -> str:
 
 
 def _passage(text: str, head: str = "") -> Iterator[str]:
-    """Yield the text as lines behind a margin; of a very long one the beginning, and how much more there is."""
+    """Yield the lines of the text, indented; a very long text is truncated, with the number of characters left out."""
     beginning = text[: _LINE * _LINES]
     lines = f"{head}{beginning}".splitlines() or [head]
     for line in lines[:_LINES]:

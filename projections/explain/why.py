@@ -1,4 +1,4 @@
-"""The causes and effects of an event, also across branches and families, back to what came from outside."""
+"""The causes and effects of an event, across branches and families, back to the causes outside of the log."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from reenact.projections.log import STRETCH, AuditedLog, Row, stream_of, stretch
 
 _WIDTH = 80
 _SHOWN = 50
-"""So many events are told on each side for people; JSON has them all."""
+"""The number of events shown to people on each side; JSON has all of them."""
 
 
 class Link(msgspec.Struct, frozen=True, kw_only=True):
     """An event in a chain of causes.
 
-    `causes` are the positions of those that it directly follows from, and `outside` is what came from outside of the
-    log; `says` is one plain sentence.
+    `causes` are the positions of its direct causes, and `outside` is its cause outside of the log; `says` is a sentence
+    that describes it.
     """
 
     position: int
@@ -48,7 +48,7 @@ class Why(msgspec.Struct, frozen=True, kw_only=True):
     effects: tuple[Link, ...]
 
     def text(self) -> str:
-        """Return it as lines of at most 80 columns; of very many events the nearest."""
+        """Return the explanation in lines of at most 80 columns; of very many events, only the nearest."""
         when = self.event.time.astimezone().strftime("%Y-%m-%d %H:%M:%S")
         lines = [shortened(f"{when}  {self.event.stream}  {self.event.type}", _WIDTH), *_lines([self.event])]
         for title, links, nearest in (
@@ -63,11 +63,11 @@ class Why(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def why(log: AuditedLog, position: int) -> Why:
-    """Return why the event at the position happened, and what followed from it, in branches and families, too.
+    """Return the causes and effects of the event at the position, also in branches and families.
 
     Raises:
         InvalidInputError: there is no event at the position.
-        LogUnusableError: the log holds what cannot have happened.
+        LogUnusableError: the log holds impossible events.
     """
     row = row_at(log, position)
     with reading(f"the history around position {position}"):
@@ -93,24 +93,24 @@ def why(log: AuditedLog, position: int) -> Why:
 
 
 class _Chain:
-    """A session's history with what each of its events follows from."""
+    """A session's history with the causes of each event."""
 
     def __init__(self, history: Sequence[Row]) -> None:
         self.history = history
         self.causes = causes_in(history)
         self.places = {(row.stream, row.version): place for place, row in enumerate(history)}
         self.ends: dict[tuple[str, int], list[int]] = {}
-        """Where it stands that a child session has ended with this event of its stream."""
+        """For each event of a child's stream, the indices of the events that record it as the child's end."""
         for place, row in enumerate(history):
             if isinstance(row.event, ChildEnded):
                 self.ends.setdefault((stream_of(row.event.child_id), row.event.version), []).append(place)
 
     def place(self, row: Row) -> int:
-        """Return the place of the row in the history."""
+        """Return the index of the row in the history."""
         return self.places[row.stream, row.version]
 
     def followed(self, place: int) -> Iterator[int]:
-        """Yield the place, and where everything stands that followed from it in this history, in order."""
+        """Yield the index, and the indices of all events that followed from it in this history, in order."""
         followed = {place}
         yield place
         for later in range(place + 1, len(self.causes)):
@@ -123,7 +123,7 @@ _Node: TypeAlias = tuple[_Chain, int]
 
 
 class _Histories:
-    """The histories of sessions that are linked: child sessions and those that have called them."""
+    """The histories of linked sessions: child sessions and the sessions that called them."""
 
     def __init__(self, log: AuditedLog) -> None:
         self._log = log
@@ -139,7 +139,7 @@ class _Histories:
         return self._chains[session_id]
 
     def link(self, node: _Node) -> Link:
-        """Return the event."""
+        """Return the link of an event."""
         chain, place = node
         row, cause = chain.history[place], chain.causes[place]
         positions = [before.history[at].position for before, at in self._before(node)]
@@ -148,7 +148,7 @@ class _Histories:
         return _link(row, cause, sorted(positions))
 
     def causes(self, node: _Node) -> dict[int, Link]:
-        """Return everything that led to the event, by position."""
+        """Return all events that led to this one, by position."""
         found: dict[int, Link] = {}
         ahead = [node]
         while ahead:
@@ -161,7 +161,7 @@ class _Histories:
         return found
 
     def effects(self, node: _Node) -> dict[int, Link]:
-        """Return the event and everything that followed from it, by position."""
+        """Return the event and all events that followed from it, by position."""
         found: dict[int, Link] = {}
         ahead = [node]
         while ahead:
@@ -174,7 +174,7 @@ class _Histories:
         return found
 
     def _before(self, node: _Node) -> list[_Node]:
-        """Return the events that this one directly follows from; one of them may be of a child, or of the parent."""
+        """Return the direct causes of this event; one of them may be an event of a child or of the parent."""
         chain, place = node
         before = [(chain, one) for one in chain.causes[place].places]
         match chain.history[place].event:
@@ -187,7 +187,7 @@ class _Histories:
         return before if other is None else [*before, other]
 
     def _after(self, row: Row) -> Iterator[_Node]:
-        """Yield the events of other sessions that follow from this one."""
+        """Yield the events of other sessions that directly follow from this one."""
         if isinstance(row.event, ChildStarted):
             begun = self._at(row.event.child_id, 1)
             if begun is not None:
@@ -210,13 +210,13 @@ def _parent_of(chain: _Chain | None) -> Parent | None:
 
 
 def _branches(log: AuditedLog, row: Row) -> Iterator[str]:
-    """Yield the sessions that share the event, but for the one that it is of."""
+    """Yield the sessions that share the event, except the one to which it belongs."""
     shared = {session_of(row.stream): row.version}
     for begins, ends in stretches(log, row.position, log.head()):
         for branch in log.find(after=begins, until=ends, names=("session-branched",), limit=STRETCH):
             begun = branch.event
             if isinstance(begun, SessionBranched) and begun.version >= shared.get(begun.origin, begun.version + 1):
-                shared[begun.session_id] = 1  # all of its own events come later than those that it shares
+                shared[begun.session_id] = 1  # all of its own events come after those that it shares
                 yield begun.session_id
 
 
@@ -231,7 +231,7 @@ def _link(row: Row, cause: Cause, causes: Iterable[int] = ()) -> Link:
 
 
 def _lines(links: Iterable[Link]) -> list[str]:
-    """Return for each event its sentence, and behind it what it follows from."""
+    """Return for each event a line with its sentence, and one with its causes."""
     lines: list[str] = []
     for link in links:
         lines.append(shortened(f"{link.position:>6}  {link.says}", _WIDTH))

@@ -1,1 +1,1 @@
-"""The runtime's own tables: what each event adds to them, and what is read from them."""
+"""The read model: the runtime's own tables, their projection from events, and the queries on them."""

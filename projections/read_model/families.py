@@ -1,4 +1,4 @@
-"""Questions about families of sessions: which have branches, and what has branched off from what."""
+"""Queries on families of sessions: which sessions have branches, and from which session each branches off."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from reenact.projections.read_model.reader_tables import ReaderTables
 from reenact.projections.read_model.tables import BEHIND_ALL
 
 MOST: Final = 10_000
-"""Sessions of a family that are looked at."""
+"""The greatest number of sessions of a family that are read."""
 
 
 class Member(msgspec.Struct, frozen=True):
-    """A session of a family; `parent` is where in the family the one stands that it branches off from."""
+    """A session of a family; `parent` is the index, within the family, of the session that it branches off from."""
 
     key: int
     parent: int | None
@@ -22,7 +22,7 @@ class Member(msgspec.Struct, frozen=True):
 
 
 def counts(tables: ReaderTables) -> tuple[int, int]:
-    """Return how many sessions have branches, and how many branches there are."""
+    """Return the number of sessions with branches, and the number of branches."""
     ((origins, branches),) = tables.query(
         "SELECT count(DISTINCT origin), count(*) FROM sessions WHERE origin IS NOT NULL"
     )
@@ -32,7 +32,7 @@ def counts(tables: ReaderTables) -> tuple[int, int]:
 
 
 def branches_with(tables: ReaderTables, session_id: str, version: int, limit: int) -> list[str]:
-    """Return the newest sessions that branch off from this one behind its event of that version."""
+    """Return the newest sessions that branch off from this one and share its event of that version."""
     rows = tables.query(
         """
         SELECT b.id FROM sessions s JOIN sessions b ON b.origin = s.position
@@ -47,7 +47,7 @@ def branches_with(tables: ReaderTables, session_id: str, version: int, limit: in
 
 
 def roots(tables: ReaderTables, before: int | None, limit: int) -> list[int]:
-    """Return the sessions that families begin with, the newest first."""
+    """Return the root sessions of families, the newest first."""
     rows = tables.query(
         """
         SELECT position FROM sessions
@@ -62,7 +62,7 @@ def roots(tables: ReaderTables, before: int | None, limit: int) -> list[int]:
 
 
 def root_of(tables: ReaderTables, session_id: str) -> int | None:
-    """Return the session that the family of this one begins with; None if there is no such session."""
+    """Return the root session of this session's family; None if there is no such session."""
     rows = tables.query(
         """
         WITH RECURSIVE lineage(position, origin) AS (
@@ -78,7 +78,7 @@ def root_of(tables: ReaderTables, session_id: str) -> int | None:
 
 
 def family(tables: ReaderTables, root: int) -> list[Member]:
-    """Return the sessions of a family, each behind the one that it branches off from, with all of its own."""
+    """Return the sessions of a family in depth-first order, each before its branches."""
     rows = tables.query(
         """
         WITH RECURSIVE family(position, origin) AS (

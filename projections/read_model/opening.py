@@ -1,4 +1,4 @@
-"""Where the runtime's own tables are: in files beside that of the log, or in schemas of its database."""
+"""Opens the runtime's own tables: in files beside that of the log, or in schemas of its database."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from reenact.projections.read_model.queries import KeptReadModel
 from reenact.projections.read_model.sqlite_store import SqliteFiles
 
 _PATIENCE = 0.1
-"""Seconds to wait for whoever writes."""
+"""The time to wait for a writer, in seconds."""
 _NEWEST = """
     SELECT id, (SELECT content FROM messages WHERE session = sessions.position ORDER BY asked, position LIMIT 1)
     FROM sessions WHERE deleted_at IS NULL ORDER BY position DESC LIMIT {most}
@@ -28,13 +28,13 @@ def open_read_model(
 ) -> KeptReadModel:
     """Open the runtime's own tables of the log at the place, up to date, with a runner that is running.
 
-    `place` is what the log was opened with: the path of its file, or its `postgresql://` URL. Of several processes that
-    have the log in PostgreSQL open, the one whose `is_keeper` says so projects what nobody has asked for. None: each.
-    The `cipher` encrypts what the tables hold of content.
+    `place` is that with which the log was opened: the path of its file, or its `postgresql://` URL. Of several
+    processes that have the log in PostgreSQL open, the one whose `is_keeper` returns true projects events without a
+    request; None: each does. The `cipher` encrypts the content in the tables.
 
     Raises:
-        ConfigurationError: the URL names no schema that could be used, or what it needs is not installed.
-        ReadModelError: the tables cannot be written, or the log not be read.
+        ConfigurationError: the URL names no usable schema, or a required package is not installed.
+        ReadModelError: the tables cannot be written, or the log cannot be read.
         ProjectionFailedError: the log holds an event that cannot be projected.
     """
     if not is_postgres(place):
@@ -52,10 +52,10 @@ def open_read_model(
 
 
 def check_place(place: str) -> None:
-    """See that the tables of a log at the place could be kept, before there is one.
+    """Check that the tables of a log at the place can be kept, before there is one.
 
     Raises:
-        ConfigurationError: the URL names no schema that could be used, or what it needs is not installed.
+        ConfigurationError: the URL names no usable schema, or a required package is not installed.
     """
     if is_postgres(place):
         with needing_extra("postgresql", "a runtime in PostgreSQL"):
@@ -65,11 +65,11 @@ def check_place(place: str) -> None:
 
 
 def statuses(place: str, views: str, *, head: int, is_run: bool) -> Iterator[ProjectionStatus]:
-    """Yield how the runtime's own tables are, and those of users' projections; nothing is changed.
+    """Yield the status of the runtime's own tables, and of users' projections, without changing anything.
 
-    `place` is that of the log, as for `open_read_model`; `views` the directory of users' projections, if the log is a
-    file: in PostgreSQL they are beside the runtime's own. `head` is where the log ends, `is_run` whether a process
-    writes it, and so keeps the projections.
+    `place` is that of the log, as for `open_read_model`; `views` is the directory of users' projections, if the log is
+    a file: in PostgreSQL they are beside the runtime's own. `head` is the end of the log; `is_run` is whether a process
+    writes the log, and so maintains the projections.
 
     Raises:
         ReadModelError: the tables cannot be read.
@@ -87,10 +87,9 @@ def statuses(place: str, views: str, *, head: int, is_run: bool) -> Iterator[Pro
 
 
 def newest_sessions(place: str, most: int) -> list[tuple[str, bytes | None]]:
-    """Return the ids of the newest sessions, the newest first, each with what was said first in it, as it is stored.
+    """Return the ids of the newest sessions, the newest first, each with the stored content of its first message.
 
-    They are those of the tables of the log at the place, as far as these are now. Nobody is waited for, and nothing is
-    changed.
+    They come from the tables of the log at the place, as they are now, without waiting and without changing anything.
 
     Raises:
         sqlite3.Error, SQLAlchemyError, ReadModelError: there are no such tables, or they cannot be read at once.
@@ -98,7 +97,7 @@ def newest_sessions(place: str, most: int) -> list[tuple[str, bytes | None]]:
     if is_postgres(place):
         return _newest_of_schemas(place, most)
     tables = Generations(tables_beside(place)).current().absolute()
-    # Who reads what somebody may be writing leaves files of its own beside it; where nobody does, it need not.
+    # A reader of a file that may be written creates files beside it; with `immutable`, it does not.
     form = "mode=ro" if Path(f"{tables}-wal").exists() else "mode=ro&immutable=1"
     with closing(sqlite3.connect(f"file:{quote(str(tables))}?{form}", uri=True, timeout=_PATIENCE)) as connection:
         rows: list[tuple[str, bytes | None]] = connection.execute(_NEWEST.format(most="?"), (most,)).fetchall()
@@ -117,11 +116,11 @@ def _newest_of_schemas(place: str, most: int) -> list[tuple[str, bytes | None]]:
 
 
 def _legible(row: tuple[str, bytes | None]) -> tuple[str, bytes | None]:
-    """Return the row without what is encrypted."""
+    """Return the row without encrypted content."""
     id_, content = row
     return id_, None if content is None or content.startswith(ENCRYPTED) else content
 
 
 def tables_beside(path: str) -> Path:
-    """Return the first file of the tables beside a log in a file."""
+    """Return the path of the first file of the tables beside a log in a file."""
     return Path(f"{path}.projections")

@@ -1,4 +1,4 @@
-"""Copies the live tables from PostgreSQL to a file, to be compared as those of a file are, or to be gone on with."""
+"""Copies the live tables from PostgreSQL to an SQLite file, to compare them or to continue from them."""
 
 from __future__ import annotations
 
@@ -18,16 +18,17 @@ from reenact.projections.views.schemas import ProjectionSchemas, Schemas
 from reenact.projections.views.transactions import OWN, read_progress, trouble
 
 _AT_ONCE = 1000
-"""Rows that are in memory at a time."""
+"""The number of rows in memory at a time."""
 
 
 def copy_live(url: str, to: Path) -> bool:
-    """Copy the live tables of the log at the URL to a new file, as they stand at one moment; False if there are none.
+    """Copy the live tables of the log at the URL to a new file, in one transaction; return False if there are none.
 
-    A table that is missing or has other columns is missing in the file, and so is an index, unless only SQLite has it.
+    A table that is missing or has other columns is missing in the file, and so is a missing index, unless it exists
+    only in SQLite.
 
     Raises:
-        ReadModelError: they cannot be read.
+        ReadModelError: the tables cannot be read.
     """
     with closing(Schemas(url)) as schemas:
         if NAME not in schemas.names():
@@ -48,7 +49,7 @@ def copy_live(url: str, to: Path) -> bool:
 
 
 def _copy_progress(source: Connection, target: sqlite3.Connection) -> bool:
-    """Copy how far the tables are; return whether they are those of this version."""
+    """Copy the progress of the tables; return whether they are of this version."""
     try:
         found = read_progress(source)
     except NoResultFound:

@@ -1,7 +1,7 @@
 """The runtime's own tables in PostgreSQL: in schemas beside that of the log, one for each generation.
 
-What is executed is the text that is made for SQLite, spelled as PostgreSQL has it. Several processes may keep the same
-tables: the row that says how far these are is moved first, so that one of them writes at a time.
+The executed statements are those compiled for SQLite, translated to PostgreSQL's syntax. Several processes may maintain
+the same tables: each transaction first updates the progress row, whose lock admits one writer at a time.
 """
 
 from __future__ import annotations
@@ -32,15 +32,15 @@ if TYPE_CHECKING:
 
 
 LOCK_TIMEOUT = 3000
-"""Milliseconds that whoever writes waits for another process that does."""
+"""How long a writer waits for another process that holds the lock, in milliseconds."""
 
 _IDLE_TIMEOUT = 60_000
-"""Milliseconds after which the server ends the transaction of a process that has been stopped in it.
+"""The time in milliseconds after which the server ends the transaction of a process that was stopped within it.
 
-It does not look while a pipeline is under way, nor behind one: a Flush that comes after the end switches this off.
+The server does not check it during or after a pipeline: a Flush that arrives after the end disables the timeout.
 """
 _SILENT = 2
-"""Seconds after which the transaction of a process from which nothing comes is ended by one that waits for its lock."""
+"""How long a transaction may be idle, in seconds, before a process that waits for its lock ends it."""
 
 _END_SILENT = f"""
     SELECT pg_terminate_backend(pid) FROM pg_locks JOIN pg_stat_activity USING (pid)
@@ -52,7 +52,7 @@ _KEYS = re.compile(r"(\w+\.(\w+)) IN \(SELECT anon_1\.value FROM json_each\(\?\)
 _SPELLINGS: Final[tuple[tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]], ...]] = (
     (re.compile(r"ON CONFLICT \(session, kind, name\)"), lambda _: f"ON CONFLICT (session, kind, {DIGEST_OF_NAME})"),
     (_KEYS, lambda found: f"{found[1]} = ANY(%s::{'text' if found[2] == 'stream' else 'bigint'}[])"),
-    # A limit below 0 is one of 0 in SQLite's text, too, and none is none.
+    # In SQLite's text, too, a limit below 0 counts as 0, and NULL as no limit.
     (
         re.compile(r"LIMIT coalesce\(max\(:limit, 0\), -1\)"),
         "LIMIT CASE WHEN %(limit)s::bigint < 0 THEN 0 ELSE %(limit)s::bigint END",
@@ -65,24 +65,24 @@ _SPELLINGS: Final[tuple[tuple[re.Pattern[str], str | Callable[[re.Match[str]], s
 
 @lru_cache(maxsize=256)
 def spelled(statement: str) -> bytes:
-    """Return the text of a statement of `compiled` as PostgreSQL, and its driver, have it."""
+    """Return a statement of `compiled` in the syntax of PostgreSQL and its driver."""
     text = " ".join(statement.split())
     for spelling, other in _SPELLINGS:
         text = spelling.sub(other, text)
     return text.encode()
 
 
-# U+0000, which a text of PostgreSQL cannot hold, is stored as two U+0001, and U+0001 as U+0001 U+0002. That keeps texts
-# apart, and in their order.
+# U+0000, which PostgreSQL's texts cannot hold, is stored as two U+0001, and U+0001 as U+0001 U+0002. The encoding is
+# unambiguous and keeps the order of texts.
 
 
 def escaped(text: str) -> str:
-    """Return the text as it is stored."""
+    """Return the stored form of the text."""
     return text.replace("\x01", "\x01\x02").replace("\x00", "\x01\x01") if "\x00" in text or "\x01" in text else text
 
 
 def unescaped(text: str) -> str:
-    """Return the text that is stored in this way."""
+    """Return the text from its stored form."""
     return text.replace("\x01\x01", "\x00").replace("\x01\x02", "\x01") if "\x01" in text else text
 
 
@@ -101,7 +101,7 @@ class _BinaryLoader(_Loader):
 
 
 class PostgresConnection:
-    """A connection that takes the statements of `compiled`. Each is a transaction of its own, unless one is begun."""
+    """A connection for the statements of `compiled`. Each is a transaction of its own, unless one is begun."""
 
     def __init__(self, driver: psycopg.Connection[TupleRow], schema: str) -> None:
         """Take a new connection, for the tables in the schema."""
@@ -114,7 +114,7 @@ class PostgresConnection:
         for loader in (_Loader, _BinaryLoader):
             adapters.register_loader("text", loader)
         driver.autocommit = True
-        # What is lost with the server is projected again.
+        # transactions lost in a crash of the server are projected again
         settings = {
             "synchronous_commit": "off",
             "lock_timeout": LOCK_TIMEOUT,
@@ -135,12 +135,12 @@ class PostgresConnection:
                 cursor.executemany(spelled(statement), given)
 
     def close(self) -> None:
-        """Let go of it. Idempotent."""
+        """Close the connection. Idempotent."""
         self.driver.close()
 
 
 class PostgresStore:
-    """The tables in a schema. Each connection belongs to who opened it, whatever thread that is on at the time."""
+    """The tables in a schema. A connection belongs to its opener, and may be used on any thread, one at a time."""
 
     faults: ClassVar[type[Exception]] = psycopg.Error
 
@@ -164,15 +164,18 @@ class PostgresStore:
             raise
 
     def close(self) -> None:
-        """Let go of what is kept beyond the connections: nothing. Idempotent."""
+        """Do nothing: only connections hold resources. Idempotent."""
 
     def begin(self, connection: Connection, origin: int, last: Row) -> tuple[Connection, bool]:
-        """Begin a transaction with a `move`, on the connection, or on another one if it is lost; return which."""
+        """Begin a transaction with a `move`, on this connection or a new one; return it, and whether the tables moved.
+
+        A new connection is opened if the given one is lost.
+        """
         assert isinstance(connection, PostgresConnection)
         try:
             return connection, self._begin(connection, origin, last)
         except psycopg.errors.LockNotAvailable:
-            # All nodes need what these tables say, so nobody who is stopped may keep them from being written.
+            # All nodes depend on these tables, so a stopped process must not keep them from being written.
             self.roll_back(connection)
             if connection.execute(_END_SILENT).rowcount == 0:
                 raise
@@ -189,14 +192,14 @@ class PostgresStore:
         return moved.rowcount == 1
 
     def ask(self, connection: Connection, question: str, keys: Collection[str | int]) -> list[tuple[Value, ...]]:
-        """Return the rows that answer a question about some keys."""
+        """Return the rows of a query for some keys."""
         return list(opened(connection.execute(question, (list(keys),)).fetchall(), self.cipher))
 
     def reached(self, connection: Connection) -> int:
-        """Return how far the tables are.
+        """Return the position of the tables.
 
         Raises:
-            ReadModelError: they do not say so.
+            ReadModelError: the progress row is missing.
         """
         found = connection.execute("SELECT position FROM reenact_progress").fetchone()
         if found is None or not isinstance(found[0], int):
@@ -204,9 +207,9 @@ class PostgresStore:
         return found[0]
 
     def move(self, connection: Connection, origin: int, last: Row) -> bool:
-        """Say that the tables, which are at the origin, hold everything up to this row.
+        """Move the tables from the position `origin` to that of this row.
 
-        Return False if they are elsewhere, or others have taken their place.
+        Return False if they are at another position, or other tables are live.
         """
         return self._move(connection, origin, last).rowcount == 1
 
@@ -218,21 +221,21 @@ class PostgresStore:
         return connection.execute(statement, (last.position, mark(last), origin))
 
     def write(self, connection: Connection, changes: Changes) -> None:
-        """Write the rows, all in one trip to the server and back."""
+        """Write the rows, in one round trip to the server."""
         assert isinstance(connection, PostgresConnection)
         with connection.driver.pipeline():
             write(connection, changes, self.cipher)
 
     def roll_back(self, connection: Connection) -> None:
-        """End the transaction, if there is one, with nothing changed."""
+        """Roll back the transaction, if there is one."""
         with suppress(psycopg.Error):  # the connection is lost, and with it the transaction
             connection.execute("ROLLBACK")
 
     def say_closed(self, connection: Connection, closed: int) -> None:
-        """Do nothing: the server answers for what it keeps."""
+        """Do nothing: the server ensures the integrity of its data."""
 
     def is_of_the_store(self, error: BaseException) -> bool:
-        """Return whether a fault has nothing to do with what was to be written."""
+        """Return whether the error is independent of the data that was to be written."""
         if not isinstance(error, psycopg.Error):
             return False
         state = error.sqlstate
@@ -241,15 +244,15 @@ class PostgresStore:
         )
 
     def is_worth_another_try(self, error: BaseException) -> bool:
-        """Return whether a question that failed is asked again, on another connection."""
+        """Return whether a failed query is repeated on another connection."""
         return self.is_of_the_store(error)
 
     def is_gone(self, error: BaseException) -> bool:
-        """Return whether the tables are not there any more."""
+        """Return whether the error says that the tables were dropped."""
         return isinstance(error, psycopg.Error) and error.sqlstate in GONE
 
     def successor(self) -> PostgresStore | None:
-        """Return the tables that another process has put in the place of these, None if none has.
+        """Return the tables with which another process has replaced these, None if none has.
 
         Raises:
             ProjectionReplacedError: they are of another version.
@@ -265,22 +268,22 @@ class PostgresStore:
 
 
 class PostgresReaderStore(PostgresStore):
-    """The tables in a schema as a reader has them beside whoever writes: nothing is changed, nothing takes for ever."""
+    """The tables in a schema for a reader beside the writer: read-only, with a time limit for each statement."""
 
     def __init__(self, schemas: Schemas, number: int, seconds: float, cipher: Cipher | None = None) -> None:
-        """Take the schemas, and after how many seconds a statement is ended."""
+        """Take the schemas, and the time limit of a statement in seconds."""
         super().__init__(schemas, number, cipher)
         self._milliseconds = max(1, round(seconds * 1000))
 
     def connect(self) -> PostgresConnection:
-        """Return a connection that cannot write, to be closed."""
+        """Return a read-only connection, to be closed."""
         connection = super().connect()
         limits = f"SET statement_timeout TO {self._milliseconds}; SET default_transaction_read_only TO on"
         connection.driver.execute(limits.encode())
         return connection
 
     def is_worth_another_try(self, error: BaseException) -> bool:
-        """Return whether a question that failed is asked again, on another connection."""
+        """Return whether a failed query is repeated on another connection."""
         took_too_long = isinstance(error, psycopg.errors.QueryCanceled)
         return not took_too_long and super().is_worth_another_try(error)
 
@@ -294,7 +297,7 @@ class PostgresSchemas(ProjectionSchemas):
         self._cipher = cipher
 
     def make(self, number: int) -> None:
-        """Make the tables of a generation, empty, entirely or not at all."""
+        """Create the tables of a generation, empty, in one transaction."""
         self.create(number, METADATA, compiled.VERSION, "")
 
     def store(self, number: int) -> PostgresStore:
@@ -302,5 +305,5 @@ class PostgresSchemas(ProjectionSchemas):
         return PostgresStore(self._all, number, self._cipher)
 
     def close(self) -> None:
-        """Let go of the connections that make and replace tables. Idempotent."""
+        """Close the connections that create and replace tables. Idempotent."""
         self._all.close()

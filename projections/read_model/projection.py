@@ -1,6 +1,6 @@
-"""The runtime's own tables: a writer that applies events in batches, and connections for readers.
+"""The projection of the runtime's own tables: a writer that applies events in batches, and connections for readers.
 
-A batch and its position are one transaction.
+A batch and its position are written in one transaction.
 """
 
 from __future__ import annotations
@@ -25,22 +25,22 @@ from reenact.projections.read_model.rows import Changes, Connection, Conversing,
 from reenact.projections.runner import MOMENT, Moving
 
 AT_ONCE = 8
-"""So many questions are asked at once, each on a connection; a database's server has not enough for a thread each."""
+"""The number of concurrent queries, each on a connection; a database server cannot serve one for each thread."""
 
 _TRIES = 3
-"""How often a question is asked when the connection is lost, or the tables are replaced."""
+"""How often a query is tried when the connection is lost, or the tables are replaced."""
 
 
 class Store(Protocol):
-    """The tables of one generation, in a database of whatever kind. Its name is its place, for messages."""
+    """The tables of one generation, in any database. Its string form is their location, for messages."""
 
     @property
     def number(self) -> int:
-        """Which generation it is."""
+        """The number of the generation."""
         ...
 
     faults: ClassVar[type[Exception]]
-    """What the connections raise when something is wrong."""
+    """The errors that connections raise."""
     cipher: Cipher | None
     """Encrypts the content of the tables, if there is one."""
 
@@ -49,32 +49,33 @@ class Store(Protocol):
         ...
 
     def close(self) -> None:
-        """Let go of what is kept beyond the connections. Idempotent."""
+        """Release resources other than connections. Idempotent."""
         ...
 
     def begin(self, connection: Connection, origin: int, last: Row) -> tuple[Connection, bool]:
-        """Begin a transaction with a `move`, on the connection, or on another one if it is lost; return which.
+        """Begin a transaction with a `move`, on this connection or a new one; return it, and whether the tables moved.
 
-        Nobody else moves the tables until it ends, if it has moved them.
+        A new connection is opened if the given one is lost. If the tables moved, nobody else moves them until the end
+        of the transaction.
         """
         ...
 
     def ask(self, connection: Connection, question: str, keys: Collection[str | int]) -> list[tuple[Value, ...]]:
-        """Return the rows that answer a question about some keys."""
+        """Return the rows of a query for some keys."""
         ...
 
     def reached(self, connection: Connection) -> int:
-        """Return how far the tables are.
+        """Return the position of the tables.
 
         Raises:
-            ReadModelError: they do not say so.
+            ReadModelError: the progress row is missing.
         """
         ...
 
     def move(self, connection: Connection, origin: int, last: Row) -> bool:
-        """Say that the tables, which are at the origin, hold everything up to this row.
+        """Move the tables from the position `origin` to that of this row.
 
-        Return False if they are elsewhere, or others have taken their place.
+        Return False if they are at another position, or other tables are live.
         """
         ...
 
@@ -83,27 +84,27 @@ class Store(Protocol):
         ...
 
     def roll_back(self, connection: Connection) -> None:
-        """End the transaction, if there is one, with nothing changed."""
+        """Roll back the transaction, if there is one."""
         ...
 
     def say_closed(self, connection: Connection, closed: int) -> None:
-        """Say whether the tables can be relied on when they are opened next."""
+        """Record whether the tables are intact, for the next opening."""
         ...
 
     def is_of_the_store(self, error: BaseException) -> bool:
-        """Return whether a fault has nothing to do with what was to be written."""
+        """Return whether the error is independent of the data that was to be written."""
         ...
 
     def is_worth_another_try(self, error: BaseException) -> bool:
-        """Return whether a question that failed is asked again, on another connection."""
+        """Return whether a failed query is repeated on another connection."""
         ...
 
     def is_gone(self, error: BaseException) -> bool:
-        """Return whether the tables are not there any more."""
+        """Return whether the error says that the tables were deleted."""
         ...
 
     def successor(self) -> Store | None:
-        """Return the tables that another process has put in the place of these, None if none has.
+        """Return the tables with which another process has replaced these, None if none has.
 
         Raises:
             ProjectionReplacedError: they are of another version.
@@ -116,7 +117,7 @@ _Lent: TypeAlias = tuple[Connection, Store]
 
 
 class Readers:
-    """A few connections, which stay open for the next readers; who asks when all are in use waits. Thread-safe."""
+    """A pool of connections for readers, which stay open; a reader waits while all are in use. Thread-safe."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -124,12 +125,12 @@ class Readers:
         self._turns = threading.Semaphore(AT_ONCE)
         self._closed = False
         self.failed = False
-        """Whether a question could not be answered, which may be a fault of the tables."""
+        """Whether a query has failed, which may be due to damaged tables."""
         self.follow: Callable[[], object] = lambda: None
-        """Called when the tables are gone; turns to those that have taken their place."""
+        """Called when the tables were deleted; it switches to those that replaced them."""
 
     def ask(self, question: str, values: Mapping[str, Value]) -> tuple[list[str], list[tuple[Value, ...]]]:
-        """Return the names of the columns, and the rows that answer the question.
+        """Return the names of the columns, and the rows of the query.
 
         Raises:
             ReadModelError: the tables cannot be read.
@@ -159,16 +160,16 @@ class Readers:
                     self.follow()
             except UnicodeEncodeError:
                 break
-        return [], []  # nothing has an id that is not Unicode
+        return [], []  # no row has an id that is not valid Unicode
 
     def turn_to(self, store: Store) -> None:
-        """Answer from these tables from now on; a question that is being answered is answered from the others."""
+        """Read from these tables from now on; queries under way finish on the previous ones."""
         self._store = store
         self.failed = False
         self._let_go()
 
     def close(self) -> None:
-        """Close the connections; a question that is being answered is answered. Idempotent."""
+        """Close the connections; queries under way finish first. Idempotent."""
         self._closed = True
         self._let_go()
 
@@ -190,28 +191,28 @@ class Readers:
             self._let_go()
 
     def _let_go(self) -> None:
-        with suppress(IndexError):  # there are no more
+        with suppress(IndexError):  # the pool is empty
             while True:
                 self._free.popleft()[0].close()
 
 
 KEPT = 16_384
-"""So many conversations are remembered from one batch to the next; what is forgotten is read back when it is needed."""
+"""How many conversations are cached between batches; others are read from the tables when needed."""
 
 
 def suspect(store: Store) -> None:
-    """Have the tables looked through when they are opened next; call it when no projection uses them."""
+    """Have the tables checked when they are opened next; call it when no projection uses them."""
     with suppress(store.faults), closing(store.connect()) as connection:
         store.say_closed(connection, 0)
 
 
 class Projection(Moving):
-    """The tables of the runtime's own and how far they are."""
+    """The runtime's own tables and their position."""
 
-    batch = 2000  # with fewer, the same pages of the indices are written more often
+    batch = 2000  # smaller batches would write the same pages of the indices more often
 
     def __init__(self, log: Log, store: Store, turn_to: Callable[[Store], object] = lambda _: None) -> None:
-        """Take the tables; `turn_to` has others be read, which another process has put in their place.
+        """Take the tables; `turn_to` switches readers to tables with which another process has replaced them.
 
         Raises:
             ReadModelError: they cannot be read or written.
@@ -231,26 +232,27 @@ class Projection(Moving):
             raise ReadModelError(f"the projections in {store} cannot be written: {error}") from error
 
     def close(self, *, intact: bool) -> None:
-        """Let go of the tables, saying whether they can be relied on. Idempotent."""
+        """Close the tables, recording whether they are intact. Idempotent."""
         if self.is_closed:
             return
         try:
             if intact:
                 self._store.say_closed(self._connection, 1)
         except self._store.faults:
-            pass  # then they are looked through when they are opened again
+            pass  # the tables are then checked when they are opened again
         finally:
             self._connection.close()
             self.is_closed = True
 
     def follow(self) -> bool:
-        """Go on with the tables that another process has put in the place of these; return whether there are such.
+        """Continue with the tables with which another process has replaced these; return whether there are any.
 
-        They are brought up to where these are before anybody reads them: who has waited for a position finds it there.
+        They are moved to the position of these before anybody reads them, so that a reader who has waited for a
+        position finds it there.
 
         Raises:
             ProjectionReplacedError: they are of another version.
-            ReadModelError: they cannot be read, or not be brought up to these; the kind says why.
+            ReadModelError: they cannot be read, or cannot be moved to that position; the class says why.
         """
         store = self._store.successor()
         if store is None:
@@ -270,7 +272,7 @@ class Projection(Moving):
         return True
 
     def look(self) -> None:
-        """Take up how far another process has brought the tables, or those that have taken their place."""
+        """Take over the position to which another process has moved the tables, or continue with their replacement."""
         store = self._store
         try:
             reached = store.reached(self._connection)
@@ -278,22 +280,22 @@ class Projection(Moving):
             if store.is_gone(error) and self.follow():
                 return
             self._connection.close()
-            with suppress(store.faults):  # else the next look finds that this one is closed
+            with suppress(store.faults):  # otherwise the next look finds the closed connection
                 self._connection = store.connect()
             raise ReadModelError(f"the projections cannot be read: {error}") from error
         if reached != self.position:
-            self._conversations.clear()  # they are behind the tables now
+            self._conversations.clear()  # the cached conversations are behind the tables now
             self.position = reached
         else:
             self.follow()
 
     def begin(self, last: Row) -> bool:
-        """Begin a transaction that moves the tables to this row; return whether they were where this has left them."""
+        """Begin a transaction that moves the tables to this row; return whether they were at the expected position."""
         self._connection, has_moved = self._store.begin(self._connection, self.position, last)
         return has_moved
 
     def commit(self) -> None:
-        """End the transaction."""
+        """Commit the transaction."""
         self._connection.execute("COMMIT")
 
     def _apply(self, rows: Sequence[Row]) -> None:
@@ -301,7 +303,7 @@ class Projection(Moving):
         try:
             self.position = self._transact(rows)
         except BaseException as error:
-            self._conversations.clear()  # they are ahead of the tables now
+            self._conversations.clear()  # the cached conversations are ahead of the tables now
             store.roll_back(self._connection)
             if store.is_gone(error) and self.follow():
                 return
@@ -311,9 +313,9 @@ class Projection(Moving):
         self._forget()
 
     def _transact(self, rows: Sequence[Row]) -> int:
-        """Apply as many of the rows as there is time for, at least one; return the position of the last of them.
+        """Apply as many of the rows as time allows, at least one; return the position of the last of them.
 
-        Nothing is applied if another process has moved the tables on; then it is the position that it has reached.
+        If another process has moved the tables, nothing is applied, and the position that it has reached is returned.
         """
         store = self._store
         row = rows[-1]
@@ -322,7 +324,7 @@ class Projection(Moving):
         if not has_moved:
             reached = store.reached(connection)
             store.roll_back(connection)
-            self._conversations.clear()  # they are behind the tables now
+            self._conversations.clear()  # the cached conversations are behind the tables now
             return self.position if reached == self.position and self.follow() else reached
         until = time.monotonic() + MOMENT
         changes = Changes()
@@ -348,7 +350,7 @@ class Projection(Moving):
             if conversation is None:
                 missing.append(stream)
             else:
-                known[stream] = conversation  # at the end again: what was used last is forgotten last
+                known[stream] = conversation  # to the end of the dict: the least recently used are evicted first
         if missing:
             known.update(tables.load(partial(self._store.ask, self._connection), missing))
 

@@ -1,4 +1,4 @@
-"""The rows that each event adds or changes, and what a branch takes over from its origin."""
+"""Projectors: the rows that each event adds or changes, and the rows that a branch inherits from its origin."""
 
 from __future__ import annotations
 
@@ -93,14 +93,14 @@ OF_CONVERSATION: Final[frozenset[type[OfConversation]]] = frozenset(get_args(OfC
 
 
 class OpenEnd(NamedTuple):
-    """What is open at an event of a session, and the event."""
+    """The end of a history: the session's open state, and its last event."""
 
     session: Conversing
     last: Row
 
 
 class UnprojectedEventError(TypeError):
-    """An event of the domain that no projector knows."""
+    """An event of the domain that has no projector."""
 
 
 def project(
@@ -109,13 +109,13 @@ def project(
     row: Row,
     open_before: Callable[[Row], OpenEnd],
 ) -> None:
-    """Add to the changes what follows from the event, and move its conversation on.
+    """Add the rows of the event to the changes, and update its conversation.
 
-    `open_before` returns the end of the history that a branch with this first event goes on with. Events that are none
-    of the domain's are of no concern here: actors of other kinds may share the log.
+    `open_before` returns the end of the history that a branch with this first event continues. Events outside of the
+    domain are ignored: actors of other kinds may share the log.
 
     Raises:
-        KeyError: the event goes on with a conversation or a turn that is not among the `conversations`.
+        KeyError: the event belongs to a conversation or a turn that is not in `conversations`.
         UnprojectedEventError: the event is the domain's, but has no projector.
     """
     event = row.event
@@ -153,7 +153,7 @@ def _create(changes: Changes, conversations: dict[str, Conversing], row: Row, ev
 
 
 def _forget(changes: Changes, row: Row, event: SessionForgotten) -> None:
-    """Keep of the session what the event says: the rows of what came before are deleted, and cannot be made again."""
+    """Keep what the event says of the session: the rows of earlier events are deleted, and cannot be rebuilt."""
     of = event.session_id, event.container_id, event.image_id, event.image_revision, event.created_at
     session = SessionRow(row.position, row.stream, *of, deleted_at=row.recorded_at if event.deleted else None)
     session.forgotten_at, session.forgotten_by, session.forgotten_why = row.recorded_at, event.by, event.why
@@ -170,7 +170,7 @@ def _branch(
     event: SessionBranched,
     before: OpenEnd,
 ) -> None:
-    """Begin with rows of its own for what was open; messages that waited are accepted anew, if they are."""
+    """Begin the branch with copies of the open rows, except queued messages: events accept these again, if at all."""
     key, origin, last = row.position, before.session, before.last
     session = _begin(row, event)
     session.asked, session.uses, session.spent = origin.asked, origin.uses, {**origin.spent}
@@ -240,9 +240,9 @@ def _go_on(changes: Changes, session: Conversing, row: Row, event: OfConversatio
         case MessageScheduled() | ScheduleCancelled() | ScheduleFired():
             _schedule(changes, session, row, event)
         case TurnInterrupted() | TurnFailed() | LimitWarning() | RulesRecorded() | GuardChecked() | HandoverRequested():
-            pass  # what follows from it comes next, and says so
+            pass  # the next event of the step shows the effect
         case OutputAccepted() | OutputRejected():
-            pass  # what follows from it comes next, and says so
+            pass  # the next event of the step shows the effect
         case _:
             _move_calls(changes, session, row, event)
     if session.agent is not None:
@@ -297,7 +297,7 @@ def _say(
     *,
     role: str = "user",
 ) -> MessageRow:
-    """Add the message of the event."""
+    """Add the row of the event's message."""
     content = encode(event.content)
     of = event.message_id, role, content, event.at, event.turn_id
     message = MessageRow(row.position, session.position, asked, *of)
@@ -362,13 +362,13 @@ def _put_down(changes: Changes, session: Conversing, row: Row, event: TurnComple
     turn.stop_sequence = packed(event.stop_sequence)
     turn.stop_details = packed(event.stop_details)
     changes.put_turn(turn)
-    session.uses = ()  # nobody has run them
+    session.uses = ()  # the calls were never run
     if turn.started_at is None:
         session.waiting -= 1
     elif session.agent is not None:
         session.agent.turn_id = session.agent.activity = None
         session.agent.failed = event.outcome == "failed"
-    if turn.position > session.position:  # else it is that of the session that this one branches off from
+    if turn.position > session.position:  # otherwise the turn belongs to the session from which this one branches off
         error = None if event.failure is None else event.failure.type
         duration = None if turn.started_at is None else known(event.duration)
         changes.turn_ends.append(TurnEndRow(*fact_of(session, row), turn.model or "", event.outcome, error, duration))
@@ -377,7 +377,7 @@ def _put_down(changes: Changes, session: Conversing, row: Row, event: TurnComple
 
 
 def _count_rest(changes: Changes, session: Conversing, turn: TurnRow, row: Row, event: TurnCompleted) -> None:
-    """Count what was used for an answer of which no message was recorded; it may not have been said whose it was."""
+    """Count the usage of an answer without a recorded message; its model may be unknown."""
     told = counts_of(event.usage).items()
     rest = {name: count - turn.counted.get(name, 0) for name, count in told if count > turn.counted.get(name, 0)}
     if rest:
@@ -401,7 +401,7 @@ def _move_calls(
         case ToolsRequested():
             _request(changes, session, event)
         case ChildStarted() | ChildrenInterrupted():
-            pass  # what a child does, and uses, stands in its own rows
+            pass  # a child's activity and usage are in its own rows
         case HumanApproveRequired():
             for asked in event.calls:
                 call = _call(changes, session, asked.id)
@@ -430,7 +430,7 @@ def _call(changes: Changes, session: Conversing, id_: str) -> CallRow:
 
 def _request(changes: Changes, session: Conversing, event: ToolsRequested) -> None:
     turn = session.turns[event.turn_id]
-    assert turn.answer is not None  # it is an answer that requests tools
+    assert turn.answer is not None  # the turn has an answer, which requests the tools
     turn_to(session, event.from_state)
     uses, session.uses = session.uses, ()
     for number, use in enumerate(uses):
@@ -501,17 +501,17 @@ def _decide(
 
 
 def _seconds(since: int | None, row: Row) -> float:
-    """Return how long it took until the event; clocks may have been set back."""
+    """Return the time in seconds until the event, at least 0: clocks may have been set back."""
     return max(0, row.recorded_at - (row.recorded_at if since is None else since)) / 1_000_000
 
 
 def open_before(log: Log, conversations: Mapping[str, Conversing], first: Row) -> OpenEnd:
-    """Return the end of the history that comes before a branch's first event.
+    """Return the end of the history before a branch's first event.
 
-    The `conversations` are as they are when all that stands before that event in the log has happened.
+    The `conversations` must be in the state after all events before that one in the log.
 
     Raises:
-        LogUnusableError: the log does not have it.
+        LogUnusableError: the log lacks that history.
     """
     known = _known_before(log, conversations, first)
     if known is not None:
@@ -527,9 +527,9 @@ def open_before(log: Log, conversations: Mapping[str, Conversing], first: Row) -
 
 
 def _known_before(log: Log, conversations: Mapping[str, Conversing], first: Row) -> OpenEnd | None:
-    """Return the end of the history if it is what the other session has come to by now, as mostly it is."""
+    """Return the end of the history if it is the other session's current state, as it usually is; else None."""
     branched = first.event
-    assert isinstance(branched, SessionBranched)  # nothing else begins a branch
+    assert isinstance(branched, SessionBranched)  # only this event begins a branch
     stream = stream_of(branched.origin)
     session = conversations.get(stream)
     if session is None:

@@ -1,4 +1,4 @@
-"""The read model: every get and list of the facades, answered from tables that are kept up with the log."""
+"""The read model: answers every get and list of the facades from tables that follow the log."""
 
 from __future__ import annotations
 
@@ -48,17 +48,17 @@ _NUMBERS: Final[Mapping[str, Callable[[int], object]]] = {
     ),
     **dict.fromkeys(("is_error", "partial", "ran"), bool),
 }
-"""What the columns hold that are not stored as they are, whatever table they are of."""
+"""Converters of columns that are stored in another form, for all tables."""
 
 _T = TypeVar("_T")
 
 
 class ReadModel:
-    """What the log comes to, as far as it is projected. Thread-safe.
+    """Queries on the projected state of the log. Thread-safe.
 
-    Lists are in the order in which things came to be. `after` names the last entry of the page before, `limit` bounds
-    a page; a page costs the same wherever it begins. Every method raises `ReadModelError` when the tables cannot be
-    read, and `RuntimeClosedError` once the model is closed.
+    Lists are in the order of creation. `after` is the last entry of the previous page, `limit` bounds a page; the cost
+    of a page does not depend on where it begins. Every method raises `ReadModelError` when the tables cannot be read,
+    and `RuntimeClosedError` once the model is closed.
     """
 
     def __init__(self, store: Store) -> None:
@@ -67,7 +67,7 @@ class ReadModel:
 
     @classmethod
     def of(cls, log: Log) -> ReadModel:
-        """Return a model of its own of what the log holds now, in memory; it does not follow the log."""
+        """Return a private model of the log's present content, in memory; it does not follow the log."""
         store = PrivateStore()
         try:
             projection = Projection(log, store)
@@ -86,16 +86,16 @@ class ReadModel:
         self.close()
 
     def turn_to(self, store: Store) -> None:
-        """Answer from these tables from now on, of which others are let go."""
+        """Read from these tables from now on, and close the connections to the previous ones."""
         self._store = store
         self._readers.turn_to(store)
 
     def follow_by(self, follow: Callable[[], object]) -> None:
-        """Have this called when the tables are gone that are read; it turns to those that have taken their place."""
+        """Set the function to call when the tables were deleted; it switches to those that replaced them."""
         self._readers.follow = follow
 
     def close(self) -> None:
-        """Let go of the tables; a question that is being answered is answered. Idempotent."""
+        """Close the tables; queries under way finish first. Idempotent."""
         self._readers.close()
         if self._readers.failed:
             self._readers.failed = False
@@ -103,11 +103,11 @@ class ReadModel:
         self._store.close()
 
     def select(self, statement: str, values: Mapping[str, Value]) -> list[tuple[Value, ...]]:
-        """Return the rows of a statement in SQL, which says its values as `:name`."""
+        """Return the rows of an SQL statement with named values as `:name`."""
         return self._readers.ask(statement, values)[1]
 
     def container(self, container_id: str) -> ContainerInfo | None:
-        """Return the container, or None if there is none of this id."""
+        """Return the container, or None if there is none with this id."""
         return self._one(ContainerInfo, compiled.CONTAINER, id=container_id)
 
     def containers(self, *, after: str | None = None, limit: int | None = None) -> list[ContainerInfo]:
@@ -115,29 +115,29 @@ class ReadModel:
         return self._list(ContainerInfo, compiled.ALL_CONTAINERS, after=after, limit=limit)
 
     def image(self, image_id: str) -> ImageInfo | None:
-        """Return the image in its newest revision, or None if there is none of this id."""
+        """Return the newest revision of the image, or None if there is none with this id."""
         return self._one(_image, compiled.IMAGE, id=image_id)
 
     def images(self, *, after: str | None = None, limit: int | None = None) -> list[ImageInfo]:
-        """Return all images, each in its newest revision."""
+        """Return the newest revision of every image."""
         return self._list(_image, compiled.ALL_IMAGES, after=after, limit=limit)
 
     def image_revision(self, image_id: str, revision: int) -> Definition | None:
-        """Return the content of the image's revision, or None if there is no such revision."""
+        """Return the definition in the image's revision, or None if there is no such revision."""
         return self._one(_definition, compiled.IMAGE_REVISION, id=image_id, which=revision)
 
     def session(self, session_id: str) -> SessionInfo | None:
-        """Return the session, or None if there is none of this id, or none any more."""
+        """Return the session, or None if there is none with this id, or it was deleted."""
         return self._one(_session, compiled.SESSION, id=session_id)
 
     def known_session(self, session_id: str) -> KnownSession | None:
-        """Return what every session is known by, also one that is deleted, or was forgotten; None if it never was."""
+        """Return the data known of a session even if it was deleted or forgotten; None if it never existed."""
         return self._one(KnownSession, compiled.KNOWN_SESSION, id=session_id)
 
     def kin(self, session_id: str) -> list[str]:
-        """Return the sessions that would miss this one: branches of it, its children, and the one that has called it.
+        """Return the sessions that depend on this one: its branches, its children, and the session that called it.
 
-        Those that were forgotten are not among them.
+        Forgotten sessions are left out.
         """
         return sorted(self._list(_id, compiled.KIN, id=session_id))
 
@@ -156,9 +156,9 @@ class ReadModel:
         waiting: bool | None = None,
         parent: str | None = None,
     ) -> list[SessionInfo]:
-        """Return the sessions, the newest first: of one container, or with or without a call that waits for a person.
+        """Return the sessions, newest first: of one container, and with or without a call that waits for a person.
 
-        With a `parent`, they are its children, and no container is named.
+        With a `parent`, they are its children, and no container is given.
 
         Raises:
             SessionNotFoundError: there never was a session with the id `after`.
@@ -170,7 +170,7 @@ class ReadModel:
         return self._list(_session, query, id=parent or container_id, after=after, limit=limit)
 
     def schedules(self, session_id: str | None = None) -> list[Schedule]:
-        """Return the messages that are to come, those first that come first: to all sessions, or to one."""
+        """Return the scheduled messages by their due time: of all sessions, or of one."""
         query = compiled.SCHEDULES_DUE if session_id is None else compiled.SCHEDULES_OF_SESSION
         return self._list(_schedule, query, id=session_id)
 
@@ -179,11 +179,11 @@ class ReadModel:
         return self._one(_agent, compiled.AGENT, id=agent_id)
 
     def agents(self, *, after: str | None = None, limit: int | None = None) -> list[AgentInfo]:
-        """Return the live agents in the order in which they were started."""
+        """Return the live agents in the order of their start."""
         return self._list(_agent, compiled.LIVE_AGENTS, after=after, limit=limit)
 
     def messages(self, session_id: str, *, after: Message | None = None, limit: int | None = None) -> list[Message]:
-        """Return the session's messages by turn, each question before its answer, also while it waits."""
+        """Return the session's messages by turn, each question before its answer, including queued messages."""
         place = {"asked": 0, "position": 0}  # before all
         if after is not None:
             place = self._place_of(session_id, after) or place
@@ -191,40 +191,40 @@ class ReadModel:
         return self._list(Message, query, id=session_id, limit=limit, **place)
 
     def turns_of(self, session_id: str, *, after: str | None = None, limit: int | None = None) -> list[TurnInfo]:
-        """Return the session's turns in the order of their questions, each followed by those that go on with it."""
+        """Return the session's turns in the order of their questions, each followed by the turns that continue it."""
         query = compiled.TURNS_OF_BRANCH if self._is_branch(session_id) else compiled.TURNS_OF_SESSION
         return self._list(TurnInfo, query, id=session_id, after=after, limit=limit)
 
     def turn_began(self, turn_id: str) -> tuple[str, bool] | None:
-        """Return the session of the turn, also of one that is deleted, and whether it began with a message, or None."""
+        """Return the turn's session, even if deleted, and whether the turn began with a message, or None."""
         return self._one(_began, compiled.TURN_BEGAN, id=turn_id)
 
     def tool_calls(self, session_id: str) -> list[ToolCallInfo]:
-        """Return the calls of tools in the session, in the order in which the model asked for them."""
+        """Return the tool calls in the session, in the order in which the model requested them."""
         query = compiled.CALLS_OF_BRANCH if self._is_branch(session_id) else compiled.CALLS_OF_SESSION
         return self._list(partial(ToolCallInfo, session_id=session_id), query, id=session_id)
 
     def usage(self, session_id: str) -> UsageInfo:
-        """Return what the session has used, by model and by tool."""
+        """Return the session's usage, by model and by tool."""
         of: dict[str, dict[str, Spent]] = {"model": {}, "tool": {}}
         for kind, name, spent in self._list(_used, compiled.USAGE_OF_SESSION, id=session_id):
             of[kind][name] = spent
         return usage_info(session_id, of["model"], of["tool"])
 
     def pending(self, session_id: str | None = None) -> list[PendingCall]:
-        """Return the calls that wait for a person, those first that were asked for first.
+        """Return the calls that wait for a person, oldest first.
 
-        Those of all sessions, or of one and of all below it.
+        They are those of all sessions, or of one and its descendants.
         """
         query = compiled.PENDING if session_id is None else compiled.PENDING_OF_SESSION
         return self._with_paths(self._list(_pending, query, id=session_id))
 
     def pending_of_id(self, call_id: str) -> list[PendingCall]:
-        """Return the calls of this id that wait for a person: one, unless a model uses ids twice."""
+        """Return the calls with this id that wait for a person: one, unless a model reuses ids."""
         return self._with_paths(self._list(_pending, compiled.PENDING_OF_ID, id=call_id))
 
     def callers(self, session_id: str) -> tuple[Caller, ...]:
-        """Return the sessions above a child session, from the root on, each with its call; none above any other."""
+        """Return the sessions above a child session, from the root on, each with its call; empty for other sessions."""
         found: list[Caller] = []
         while (caller := self._one(_caller, compiled.CALLER, id=session_id)) is not None:
             found.append(caller)
@@ -261,7 +261,7 @@ class ReadModel:
         return [make(**row) for row in self._ask(question, **values)]
 
     def _ask(self, question: str, **values: Value) -> list[dict[str, object]]:
-        """Return the rows that answer the question, as what their columns hold."""
+        """Return the rows of the query, with their columns converted."""
         names, rows = self._readers.ask(question, values)
         stored = [name for name in names if name in _PACKED or name in _NUMBERS]
         found: list[dict[str, object]] = [dict(zip(names, row, strict=True)) for row in rows]
@@ -356,18 +356,18 @@ def _pending(*, question: Question | None, **columns: object) -> PendingCall:
 
 
 _PATIENCE = 1.0
-"""Seconds that readers of the former tables are waited for; what is left is deleted at the next closing or opening."""
+"""How long to wait for readers of replaced tables, in seconds; later the next closing or opening deletes those."""
 _PAUSE = 0.01
-"""Seconds between two looks whether the former tables are still read."""
+"""The pause between two checks whether replaced tables are still read, in seconds."""
 
 _log = logging.getLogger("reenact.projections")
 
 
 class Tables(Place, Protocol):
-    """Where the generations of the runtime's own tables are."""
+    """The storage of the generations of the runtime's own tables."""
 
     def make(self, number: int) -> None:
-        """Make the tables of a generation, empty, entirely or not at all.
+        """Create the tables of a generation, empty, in one transaction.
 
         Raises:
             ReadModelError: they cannot be written.
@@ -379,21 +379,21 @@ class Tables(Place, Protocol):
         ...
 
     def close(self) -> None:
-        """Let go of what is kept beyond the connections. Idempotent."""
+        """Release resources other than connections. Idempotent."""
         ...
 
 
 class KeptReadModel(Followed):
-    """The runtime's own tables, and the `model` that reads them; close this first, then the model."""
+    """The runtime's own tables with the `model` that reads them; close this first, then the model."""
 
     def __init__(self, tables: Tables, log: Log, is_keeper: Callable[[], bool] | None = None) -> None:
-        """Open the tables, up to date, with a runner that is running; `is_keeper` is as the runner's.
+        """Open the tables, up to date, with a runner that is running; for `is_keeper` see `Runner`.
 
-        The tables are made anew when they are missing, damaged, ahead of the log, or of another log. Those of another
-        version are left until new ones have been made beside them.
+        The tables are rebuilt if they are missing, damaged, ahead of the log, or of another log. Those of another
+        version stay until new ones have been built beside them.
 
         Raises:
-            ReadModelError: the tables cannot be written, or the log not be read.
+            ReadModelError: the tables cannot be written, or the log cannot be read.
             ProjectionFailedError: the log holds an event that cannot be projected.
         """
         self._tables = tables
@@ -413,17 +413,17 @@ class KeptReadModel(Followed):
 
     @property
     def runner(self) -> Runner:
-        """What moves the tables along."""
-        assert self._runner is not None  # they are of this version once this is made
+        """The runner that moves the tables."""
+        assert self._runner is not None  # the constructor has built tables of this version
         return self._runner
 
     def start(self) -> None:
-        """Go on with what somebody was killed at."""
+        """Continue a rebuild that was cut short by the end of a process."""
         if self._begun():
             self._rebuild_aside()
 
     def close(self, until: float | None = None) -> None:
-        """End what runs, and let go of the tables. Idempotent."""
+        """Stop the threads, and close the tables. Idempotent."""
         super().close(until)
         self._tables.close()
 
@@ -438,6 +438,6 @@ class KeptReadModel(Followed):
         self.model.turn_to(self._tables.store(successor.number))
 
     def _tidy(self) -> None:
-        until = time.monotonic() + _PATIENCE  # questions that were being answered are, in a moment
+        until = time.monotonic() + _PATIENCE  # queries under way take a moment
         while not self._clear_old() and time.monotonic() < until and not self._closing.wait(_PAUSE):
             pass

@@ -1,4 +1,4 @@
-"""The runtime's own tables for those who read beside it: the live ones, or private ones where there are none."""
+"""The runtime's own tables for processes that only read: the live tables, or private ones if those are not usable."""
 
 from __future__ import annotations
 
@@ -39,22 +39,22 @@ if TYPE_CHECKING:
     ReaderStore: TypeAlias = SqliteReaderStore | PostgresReaderStore
 
 SECONDS: Final = 5.0
-"""After so many a question is ended."""
+"""The time limit of a query, in seconds."""
 
 _TRIES = 5
-"""How often the live tables are looked for: they may be replaced between being found and being opened."""
+"""How often the live tables are looked up: they may be replaced between lookup and opening."""
 
 
 class ReaderTables:
-    """The tables of a log, opened beside whoever writes it; they are never written. Thread-safe.
+    """The tables of a log, opened read-only beside a writer. Thread-safe.
 
-    Those are read that the writing process keeps, up to a second behind the log. Where there are none to rely on - they
-    are missing, of another version or of another log, or behind it while nobody writes - private ones are made from the
-    log in a temporary directory, and deleted at the end. These move on with each `refresh`.
+    The live tables are those that the writing process maintains, up to a second behind the log. If they are not usable
+    (missing, of another version or of another log, or behind it while nobody writes), private ones are built from the
+    log in a temporary directory, and deleted at the end. Each `refresh` moves private tables to the log's end.
     """
 
     model: ReadModel
-    """Every get and list that a runtime has."""
+    """The model, which answers every get and list of a runtime."""
 
     def __init__(
         self,
@@ -66,20 +66,20 @@ class ReaderTables:
         progress: OnProgress | None = None,
         cipher: Cipher | None = None,
     ) -> None:
-        """Open the tables of a log, which stays open as long as they are.
+        """Open the tables of a log, which must stay open as long as they are.
 
         Args:
-            place: what the log was opened with: the path of its file, or its `postgresql://` URL.
+            place: that with which the log was opened: the path of its file, or its `postgresql://` URL.
             log: the log, open for reading.
-            has_writer: whether a process writes the log, and so keeps the tables.
-            seconds: after how many a question is ended.
-            progress: told of progress while private tables are made.
-            cipher: what their content is encrypted with, if it is.
+            has_writer: whether a process writes the log, and so maintains the tables.
+            seconds: the time limit of a query.
+            progress: called with the progress while private tables are built.
+            cipher: decrypts their content, if it is encrypted.
 
         Raises:
-            ConfigurationError: what the place needs is not installed.
+            ConfigurationError: a package that the place needs is not installed.
             ProjectionFailedError: the log holds an event that cannot be projected.
-            ReadModelError: the tables cannot be made.
+            ReadModelError: the tables cannot be built.
             StorageError: the log cannot be read.
         """
         self._log = log
@@ -87,7 +87,7 @@ class ReaderTables:
         self._seconds = seconds
         self._progress = progress
         self._cipher = cipher
-        # `_refreshing` is held by whoever changes which tables are read, or moves private ones on.
+        # `_refreshing` is held by a thread that switches to other tables, or moves private ones.
         self._refreshing = threading.Lock()
         self._private: Projection | None = None
         self._undo = ExitStack()
@@ -115,10 +115,10 @@ class ReaderTables:
         return self._private is not None
 
     def query(self, statement: str, /, **values: Value) -> list[tuple[Value, ...]]:
-        """Return the rows of a statement in SQL that SQLite and PostgreSQL have in common; `:name` stands for a value.
+        """Return the rows of an SQL statement that SQLite and PostgreSQL both accept, with named values as `:name`.
 
         Raises:
-            QueryTooLongError: it takes too long.
+            QueryTooLongError: it exceeds the time limit.
             ReadModelError: the tables cannot be read.
             RuntimeClosedError: the tables are closed.
         """
@@ -130,19 +130,19 @@ class ReaderTables:
             raise
 
     def position(self) -> int:
-        """Return the position of the last event that is in the tables."""
+        """Return the position of the last event in the tables."""
         if self._private is not None:
             return self._private.position
         found = self._live.find()
         return 0 if found is None else found.progress.position
 
     def lag(self) -> int:
-        """Return how many positions the log is ahead."""
+        """Return the number of positions by which the log is ahead."""
         position = self.position()
         return max(0, self._log.head() - position)
 
     def refresh(self) -> None:
-        """Read what is current: those tables that have taken the place of these, and private ones as far as the log is.
+        """Switch to replaced live tables, or to private ones if the live ones are unusable; move private ones on.
 
         Raises:
             As the constructor does.
@@ -158,19 +158,19 @@ class ReaderTables:
             self._catch_up()
 
     def close(self) -> None:
-        """Let go of the tables; private ones are deleted. Idempotent."""
+        """Close the tables; private ones are deleted. Idempotent."""
         with self._refreshing:
             self._undo.close()
 
     def _is_current(self, found: _Found) -> bool:
-        """Return whether the live tables are to be relied on: of this version, of this log, and moved along with it."""
+        """Return whether the live tables are usable: of this version and log, and at its end or kept up by a writer."""
         progress = found.progress
         if progress.version != compiled.VERSION or misfit(self._log, progress.position, progress.mark) is not None:
             return False
         return progress.position >= self._log.head() or self._has_writer()
 
     def _begin_private(self, undo: ExitStack) -> ReaderStore:
-        """Make private tables, of a copy of the live ones if these are of this version and of this log."""
+        """Create private tables, as a copy of the live ones if these are of this version and of this log."""
         directory = Path(undo.enter_context(tempfile.TemporaryDirectory(prefix="reenact-")))
         path = directory / "tables.db"
         store = SqliteStore(path, cipher=self._cipher)
@@ -197,7 +197,7 @@ class ReaderTables:
 
 
 class _Found(NamedTuple):
-    """Live tables: how far they are, how to read them, and what tells them from those that take their place."""
+    """Live tables: their progress, how to read them, and an identity that differs for tables that replace them."""
 
     progress: TableProgress
     store: ReaderStore
@@ -205,18 +205,18 @@ class _Found(NamedTuple):
 
 
 class _Live(Protocol):
-    """Where the live tables of a log are."""
+    """The live tables of a log."""
 
     def find(self) -> _Found | None:
-        """Return the live tables, None if there are none that could be read."""
+        """Return the live tables, None if there are none that can be read."""
         ...
 
     def copy(self, to: Path) -> bool:
-        """Copy the live tables to a new file; return whether there is anything in it."""
+        """Copy the live tables to a new file; return whether the copy has content."""
         ...
 
     def close(self) -> None:
-        """Let go of what is kept. Idempotent."""
+        """Release all resources. Idempotent."""
         ...
 
 
@@ -227,7 +227,7 @@ class _LiveFile:
         self._cipher = cipher
 
     def find(self) -> _Found | None:
-        for _ in range(_TRIES):  # it may go once the pointer was read
+        for _ in range(_TRIES):  # the file may be deleted after the pointer was read
             number = self._files.live()
             found = None if number is None else self._look_at(number)
             if found is not None or number == self._files.live():
@@ -290,6 +290,6 @@ def _live_at(place: str, seconds: float, cipher: Cipher | None) -> _Live:
 
 
 def _was_ended(error: BaseException | None) -> bool:
-    """Return whether a database has ended a statement since it took too long."""
+    """Return whether the database has cancelled a statement because it took too long."""
     names = getattr(error, "sqlite_errorname", None), getattr(error, "sqlstate", None)
     return names in (("SQLITE_INTERRUPT", None), (None, "57014"))

@@ -1,6 +1,6 @@
-"""The rows of the tables, and the open ends of conversations: read, changed in memory, and written back.
+"""The rows of the tables, and the open state of conversations: loaded, changed in memory, and written back.
 
-Thousands of these live at once and none refers back to what refers to it, so the collector of cycles may pass them by.
+Thousands of these are alive at once, and none is part of a cycle, so the garbage collector need not track them.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ T = TypeVar("T")
 
 
 class ProgressRow(msgspec.Struct):
-    """How far the tables are."""
+    """The progress of the tables."""
 
     name: str
     position: int
-    mark: str  # which event stands at that position: tells one log from another
+    mark: str  # identifies the event at that position, to tell one log from another
     version: int
-    closed: int  # whether the last writer took its leave
+    closed: int  # whether the last writer closed the tables
 
 
 class ContainerRow(msgspec.Struct, gc=False):
@@ -58,7 +58,7 @@ class ImageRow(msgspec.Struct, gc=False):
 
     position: int
     id: str
-    revision: int  # the newest
+    revision: int  # the newest revision
     created_at: int
 
 
@@ -83,30 +83,30 @@ class SessionRow(msgspec.Struct, gc=False):
     created_at: int
     deleted_at: int | None = None
     origin: int | None = None  # the key of the session that it branches off from
-    shared_until: int | None = None  # the position of the last event that both share
-    shared_version: int | None = None  # its version
-    shared_asked: int | None = None  # the key of the last question that was taken up by then; 0 if there is none
-    parent: str | None = None  # the id of the session whose child it is
-    parent_version: int | None = None  # behind which of its events
-    parent_call: str | None = None  # for which call
+    shared_until: int | None = None  # the position of the last shared event
+    shared_version: int | None = None  # that event's version
+    shared_asked: int | None = None  # the key of the question of the last turn begun by then; 0 if there is none
+    parent: str | None = None  # the id of its parent session
+    parent_version: int | None = None  # the version of the parent's event after which it began
+    parent_call: str | None = None  # the parent's call that started it
     root: str | None = None  # the id of the session at the top of the family
     depth: int = 0  # how deep it is in the family
-    forgotten_at: int | None = None  # when all else of it was deleted here; the row is of that event then
+    forgotten_at: int | None = None  # set if its other rows were deleted; the row's key is then that of this event
     forgotten_by: str | None = None
     forgotten_why: str | None = None
 
 
 class ActivityRow(msgspec.Struct, gc=False):
-    """What a session has come to, for lists: of a branch, only what is its own."""
+    """The current state of a session, for lists; for a branch, without inherited events."""
 
     session: int
-    position: int  # that of its last event
+    position: int  # the position of its last event
     events: int
-    last_at: int  # when that was recorded
+    last_at: int  # when its last event was recorded
     state: ActivityState = "new"
-    asked: int | None = None  # the key of the question that came in last
+    asked: int | None = None  # the key of the last question
     turn: int | None = None  # the key of the turn that ended last
-    outcome: str | None = None  # how
+    outcome: str | None = None  # the outcome of that turn
     turns: int = 0
     tokens_in: int = 0
     tokens_out: int = 0
@@ -119,12 +119,12 @@ class MessageRow(msgspec.Struct, gc=False):
 
     position: int
     session: int
-    asked: int  # the key of the question, its own too: (asked, position) orders by turn
+    asked: int  # the key of the question, its own for a question: (asked, position) orders by turn
     id: str
     role: str
     content: bytes
     created_at: int
-    turn_id: str | None  # none, if the results of calls were given up while no turn was under way
+    turn_id: str | None  # none if the results of calls were given up outside of a turn
     stop_reason: str | None = None
     partial: bool = False
     usage: bytes | None = None
@@ -133,11 +133,11 @@ class MessageRow(msgspec.Struct, gc=False):
 
 
 class UsageRow(msgspec.Struct, gc=False):
-    """What a session has used of a model or a tool."""
+    """What a session has used of one model or tool."""
 
     session: int
     kind: str  # `model` or `tool`
-    name: str  # empty when unknown
+    name: str  # empty if unknown
     calls: int
     usage: bytes | None  # the sums of its token counts
     cost: float
@@ -145,12 +145,12 @@ class UsageRow(msgspec.Struct, gc=False):
 
 
 class TurnRow(msgspec.Struct, gc=False):
-    """A turn that has not ended, or has ended in this batch: the columns of its row, then what is not in it."""
+    """A turn that has not ended, or ended in this batch: the columns of its row, then a field only in memory."""
 
     position: int  # where its question was accepted, or where it began after a person's decision
     session: int
     id: str
-    asked: int  # the key of the question that it is about
+    asked: int  # the key of its question
     accepted_at: int
     started_at: int | None = None
     ended_at: int | None = None
@@ -159,27 +159,27 @@ class TurnRow(msgspec.Struct, gc=False):
     stop_reason: str | None = None
     duration: float | None = None  # seconds
     steps: int = 0
-    answer: int | None = None  # the key of the last message of the model in it
+    answer: int | None = None  # the key of the model's last message in it
     model: str | None = None
     usage: bytes | None = None
     cost: float | None = None
     failure: bytes | None = None
     stop_sequence: bytes | None = None
     stop_details: bytes | None = None
-    counted: dict[str, int] = {}  # what of its usage is counted for a model
+    counted: dict[str, int] = {}  # the part of its usage that was counted for a model
 
 
 class AnswerRow(msgspec.Struct, gc=False):
-    """What a model was used for once, an answer or a summary; of a branch, as the next three, only what is its own."""
+    """One use of a model, for an answer or a summary; for a branch, as in the next three classes, only its own."""
 
     position: int
     session: int
     at: int  # when it was recorded
-    day: int  # which, since 1970-01-01 UTC
-    model: str  # empty when unknown
+    day: int  # days since 1970-01-01 UTC
+    model: str  # empty if unknown
     tokens_in: int
     tokens_out: int
-    tokens_cached: int  # how many of those that went in were read from a cache
+    tokens_cached: int  # how many of the input tokens were read from a cache
     cost: float | None
     first_delta: float | None = None  # seconds
 
@@ -191,20 +191,20 @@ class TurnEndRow(msgspec.Struct, gc=False):
     session: int
     at: int
     day: int
-    model: str  # that of its last answer, empty if there is none
+    model: str  # the model of its last answer, empty if there is none
     outcome: str
     error: str | None  # the type of its failure
-    duration: float | None  # seconds; none if it had not been taken up
+    duration: float | None  # seconds; none if it had not begun
 
 
 class CallEndRow(msgspec.Struct, gc=False):
-    """The result of a call that was started in this session, or that the policies forbade."""
+    """The result of a call that was started in this session, or that the policies denied."""
 
     position: int
     session: int
     at: int
     day: int
-    answer: int  # the key of the answer that asks for it
+    answer: int  # the key of the answer that requested it
     name: str
     failed: bool
     denied: bool
@@ -213,7 +213,7 @@ class CallEndRow(msgspec.Struct, gc=False):
 
 
 class DecisionRow(msgspec.Struct, gc=False):
-    """What a person decided about a call that waited."""
+    """A person's decision about a waiting call."""
 
     position: int
     session: int
@@ -232,14 +232,14 @@ class ScheduleRow(msgspec.Struct, gc=False):
     session: int
     id: str
     content: bytes
-    due: int | None  # when the next message comes; none if no more do
+    due: int | None  # when the next message is due; none if there is no next one
     every: int | None  # microseconds
     until: int | None
     created_at: int
 
 
 class AgentRow(msgspec.Struct, gc=False):
-    """An agent that is live, or has stopped in this batch: the columns of its row."""
+    """An agent that is live, or stopped in this batch: the columns of its row."""
 
     position: int
     id: str
@@ -250,17 +250,17 @@ class AgentRow(msgspec.Struct, gc=False):
     started_at: int
     stopped_at: int | None = None
     turn_id: str | None = None
-    activity: AgentState | None = None  # what it is at in its turn
+    activity: AgentState | None = None  # its state within its turn
     failed: bool = False
-    waits: bool = False  # whether a call waits for a person; this and the next are known when the batch is over
+    waits: bool = False  # whether a call waits for a person; set at the end of the batch, like the next
     queued: int = 0
 
 
 class CallRow(msgspec.Struct, gc=False):
-    """A call whose result has not gone back to the model, or has gone back in this batch: the columns of its row."""
+    """A call whose result has not gone back to the model before this batch: the columns of its row."""
 
-    position: int  # the key of the answer that asks for it
-    number: int  # its place among the calls of that answer
+    position: int  # the key of the answer that requests it
+    number: int  # its index among the calls of that answer
     session: int
     id: str
     name: str
@@ -284,12 +284,12 @@ class CallRow(msgspec.Struct, gc=False):
     cost: float | None = None
     results: int | None = None  # the key of the message in which its result went back to the model
     started: int | None = None  # the position of its last start
-    decided: int | None = None  # that of the decision
-    asked: int = 0  # the key of the question that its turn is about
+    decided: int | None = None  # the position of the decision
+    asked: int = 0  # the key of its turn's question
 
 
 class Conversing(msgspec.Struct, gc=False):
-    """What must be known of a session to project what comes next in its stream."""
+    """The state of a session that is needed to project the next events of its stream."""
 
     position: int
     id: str
@@ -298,14 +298,14 @@ class Conversing(msgspec.Struct, gc=False):
     activity: ActivityRow
     agent: AgentRow | None = None
     turns: dict[str, TurnRow] = {}  # those that have not ended
-    asked: int = 0  # the key of the question that was taken up last
-    waiting: int = 0  # how many of them have not begun
-    uses: tuple[ToolUseBlock, ...] = ()  # what the last answer asks for, until calls are made of it
+    asked: int = 0  # the key of the question of the last turn that began
+    waiting: int = 0  # how many of the turns have not begun
+    uses: tuple[ToolUseBlock, ...] = ()  # the calls that the last answer requests, until their rows are created
     calls: dict[str, CallRow] = {}  # those whose results have not gone back
-    spent: dict[Spender, Spent] = {}  # by models and tools; sums, so that rows do not depend on the batches
+    spent: dict[Spender, Spent] = {}  # by models and tools; totals, so that rows do not depend on the batches
 
     def state(self) -> ActivityState:
-        """Return how the session is."""
+        """Return the state of the session, for lists."""
         if self.activity.state == "deleted":
             return "deleted"
         if any(call.stage == "waiting" for call in self.calls.values()):
@@ -318,13 +318,13 @@ class Conversing(msgspec.Struct, gc=False):
 
 
 def turn_to(session: Conversing, activity: AgentState) -> None:
-    """Let the session's agent be at something else in its turn."""
+    """Set the activity of the session's agent in its turn."""
     if session.agent is not None:
         session.agent.activity = activity
 
 
 class Changes(msgspec.Struct, gc=False):
-    """The rows that a batch comes to; those in a `dict` are looked at when it is over, the others as they come.
+    """The rows that a batch adds or changes; those in a `dict` are written in their state at the end of the batch.
 
     Turns are by position and session, calls by position, number and session.
     """
@@ -350,33 +350,33 @@ class Changes(msgspec.Struct, gc=False):
     forgotten: dict[str, tuple[SessionRow, ActivityRow]] = {}
 
     def put_turn(self, turn: TurnRow) -> None:
-        """Have the turn's row written."""
+        """Add the turn's row."""
         self.turns[turn.position, turn.session] = turn
 
     def put_call(self, call: CallRow) -> None:
-        """Have the call's row written."""
+        """Add the call's row."""
         self.calls[call.position, call.number, call.session] = call
 
 
 TOKENS_IN = ("input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens")
-"""The counts that are of what the model was given: the first leaves out what the others count."""
+"""The counts of input tokens: the first does not include the others."""
 TOKENS_OUT = "output_tokens"
 _CACHED = "cache_read_input_tokens"
 
 DAY = 86_400_000_000
-"""Microseconds of a day."""
+"""The number of microseconds in a day."""
 
 MOST_TOKENS = 1 << 40
-"""No turn has so many; sums of what is below stay far from the largest integer that can be written."""
+"""The limit of a token count; sums of smaller ones stay far below the largest storable integer."""
 
 
 def packed(value: object) -> bytes | None:
-    """Return the value as it is stored where there may be none."""
+    """Return the encoded value, None for None."""
     return None if value is None else encode(value)
 
 
 def spend(changes: Changes, session: Conversing, by: Spender, usage: Mapping[str, int], cost: float | None) -> None:
-    """Count one more use by the model or tool."""
+    """Count one more use of the model or tool."""
     before = session.spent.get(by, NOTHING)
     spent = Spent(
         before.calls + 1,
@@ -393,12 +393,12 @@ def spend(changes: Changes, session: Conversing, by: Spender, usage: Mapping[str
 
 
 def fact_of(session: Conversing, row: Row) -> tuple[int, int, int, int]:
-    """Return what the rows of answers, ends and decisions begin with."""
+    """Return the first columns of the rows of answers, ends and decisions."""
     return row.position, session.position, row.recorded_at, row.recorded_at // DAY
 
 
 def tokens_in(usage: Mapping[str, int]) -> int:
-    """Return how many tokens the model was given."""
+    """Return the number of input tokens."""
     return sum(usage.get(name, 0) for name in TOKENS_IN)
 
 
@@ -412,7 +412,7 @@ def use_model(
     cost: float | None,
     first_delta: float | None = None,
 ) -> None:
-    """Count one more use of a model, of which the event says."""
+    """Count one more use of a model, recorded by the event."""
     name = model or ""
     spend(changes, session, ("model", name), counts, cost)
     tokens = tokens_in(counts), counts.get(TOKENS_OUT, 0), counts.get(_CACHED, 0)
@@ -422,7 +422,7 @@ def use_model(
 def use_model_in(
     changes: Changes, session: Conversing, turn: TurnRow, row: Row, event: AnswerRecorded | ContextCompressed
 ) -> None:
-    """Count one more answer of a model, given in the turn."""
+    """Count one more answer of a model in the turn."""
     counts, cost = counts_of(event.usage), known(event.cost)
     first_delta = event.first_delta if isinstance(event, AnswerRecorded) else None
     use_model(changes, session, row, model=event.model, counts=counts, cost=cost, first_delta=first_delta)
@@ -434,7 +434,7 @@ def use_model_in(
 
 
 def _sum(counts: Mapping[str, int], more: Mapping[str, int]) -> dict[str, int]:
-    """Return the sums of counts that are known to be such."""
+    """Return the sums of valid counts."""
     total = {**counts}
     for name, count in more.items():
         total[name] = total.get(name, 0) + count
@@ -442,12 +442,12 @@ def _sum(counts: Mapping[str, int], more: Mapping[str, int]) -> dict[str, int]:
 
 
 def counts_of(usage: Mapping[str, object]) -> dict[str, int]:
-    """Return the token counts that can be added up."""
+    """Return the valid token counts."""
     return {name: count for name, count in usage.items() if type(count) is int and 0 < count < MOST_TOKENS}
 
 
 def known(amount: float | None) -> float | None:
-    """Return the cost, or the time, if it is an amount."""
+    """Return the cost or the time if it is finite, else None."""
     return amount if amount is not None and math.isfinite(amount) else None
 
 
@@ -456,12 +456,12 @@ _counts = msgspec.msgpack.Decoder(dict[str, int]).decode
 
 
 def asked_for(content: Iterable[Block]) -> tuple[ToolUseBlock, ...]:
-    """Return the calls that an answer asks for."""
+    """Return the calls that an answer requests."""
     return tuple([block for block in content if isinstance(block, ToolUseBlock)])
 
 
 class Cursor(Protocol):
-    """What a statement has come to, as drivers of databases have it."""
+    """The result of a statement, in the interface that database drivers share."""
 
     @property
     def description(self) -> Sequence[Sequence[object]] | None:
@@ -483,7 +483,7 @@ class Cursor(Protocol):
 
 
 class Connection(Protocol):
-    """A connection that takes the statements of `compiled`, whatever database it is to."""
+    """A connection to any database that takes the statements of `compiled`."""
 
     def execute(self, statement: str, values: Sequence[object] | Mapping[str, Value] = ..., /) -> Cursor:
         """Execute a statement."""
@@ -494,16 +494,16 @@ class Connection(Protocol):
         ...
 
     def close(self) -> None:
-        """Let go of it. Idempotent."""
+        """Close the connection. Idempotent."""
         ...
 
 
 Ask: TypeAlias = "Callable[[str, Collection[str | int]], Iterable[tuple[Value, ...]]]"
-"""Returns the rows that answer a question about some keys."""
+"""Returns the rows of a query for some keys."""
 
 
 def load(ask: Ask, streams: Collection[str]) -> dict[str, Conversing]:
-    """Return the conversations of these streams, as far as there are rows of them."""
+    """Return the conversations of these streams, as far as they have rows."""
     conversations: dict[str, Conversing] = {}
     by_key: dict[int, Conversing] = {}
     for stream, session in _ask(ask, _conversing, compiled.SESSIONS_OF_STREAMS, streams):
@@ -526,7 +526,7 @@ def load(ask: Ask, streams: Collection[str]) -> dict[str, Conversing]:
 
 
 def made(make: Callable[..., T], *cells: object, **columns: object) -> T:
-    """Return what is made of the cells of a row, which have the types that their table has."""
+    """Call `make` with the cells of a row, whose types are those of their table, and return the result."""
     return make(*cells, **columns)
 
 
@@ -595,7 +595,7 @@ def _cells(
     cipher: Cipher | None,
     rows: Iterable[RevisionRow | ScheduleRow | TurnRow | MessageRow | CallRow],
 ) -> Iterator[tuple[object, ...]]:
-    """Yield the cells of rows that have content: packed, and encrypted with the key of their stream."""
+    """Yield the cells of rows that have content: encoded, and encrypted with the key of their stream."""
     for row in rows:
         cells = astuple(row)
         if cipher is None:
@@ -606,7 +606,7 @@ def _cells(
 
 
 def _forget(connection: Connection, forgotten: Mapping[str, tuple[SessionRow, ActivityRow]]) -> None:
-    """Delete all rows of sessions, and write what is still known of each."""
+    """Delete all rows of sessions, and write the remaining row of each."""
     for statement in compiled.FORGET:
         connection.executemany(statement, [(session_id,) for session_id in forgotten])
     connection.executemany(compiled.ADD_SESSIONS, [astuple(session) for session, _ in forgotten.values()])

@@ -1,6 +1,6 @@
-"""Questions about many sessions: pages of a list, counts, the turns of a strip, and a search for words.
+"""Queries on many sessions: pages of a list, counts, the turns of a timeline, and text search.
 
-Each reads a bounded number of rows, however long the log is; texts are read up to a few kilobytes.
+Each reads a bounded number of rows, however long the log is; of texts, at most some kilobytes are read.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from reenact.projections.read_model.rows import ActivityState, Value, made
 from reenact.projections.read_model.tables import BEFORE_ALL, BEHIND_ALL
 
 BEGINNING: Final = 8192
-"""Bytes of a message that are read to show how it begins."""
+"""How many bytes of a message are read to show its beginning."""
 LOOKED_AT: Final = 65_536
-"""Bytes of a message that are looked through for words."""
+"""How many bytes of a message are searched."""
 MESSAGES: Final = 2000
-"""Messages of a session that are looked through, the newest."""
+"""How many messages of a session are searched, the newest."""
 TURNS: Final = 500
-"""Turns of a session that are read for its strip, the newest."""
+"""How many turns of a session are read for its timeline, the newest."""
 _AT_ONCE = 128
 _STATES: Final[tuple[ActivityState, ...]] = ("new", "live", "waits", "failed", "idle", "forgotten")
 _MOST_IMAGES = 100
@@ -38,7 +38,7 @@ _any = msgspec.msgpack.Decoder().decode
 
 
 class Filters(msgspec.Struct, frozen=True):
-    """Which sessions are asked for: how they are, of which image, how the last turn ended, and that are not older."""
+    """Conditions on sessions: state, image, outcome of the last turn, and time of the last event."""
 
     state: ActivityState | None = None
     image: str | None = None
@@ -46,7 +46,7 @@ class Filters(msgspec.Struct, frozen=True):
     since: int | None = None
 
     def condition(self) -> tuple[str, dict[str, Value]]:
-        """Return the condition that they come to, and its values."""
+        """Return the conditions as SQL, and their values."""
         columns = {
             "a.state =": self.state,
             "s.image_id =": self.image,
@@ -59,7 +59,7 @@ class Filters(msgspec.Struct, frozen=True):
 
 
 class SessionLine(msgspec.Struct):
-    """A session as a list has it. Times are microseconds; `question` is what was asked last, `parent` called it."""
+    """A session in a list. Times are microseconds; `question` is the last one, `parent` the session that called it."""
 
     key: int
     id: str
@@ -86,7 +86,7 @@ class SessionLine(msgspec.Struct):
 
 
 class Totals(msgspec.Struct):
-    """How many sessions there are, by how they are, and what all of them have used."""
+    """The number of sessions in each state, and the sums of their usage."""
 
     states: dict[str, int] = {}
     events: int = 0
@@ -98,12 +98,12 @@ class Totals(msgspec.Struct):
 
     @property
     def count(self) -> int:
-        """How many there are."""
+        """The number of all sessions."""
         return sum(self.states.values())
 
 
 class Turn(msgspec.Struct, frozen=True):
-    """When a turn was at work, in microseconds, and how it ended."""
+    """The time of a turn, in microseconds, and its outcome."""
 
     started_at: int
     ended_at: int | None
@@ -111,7 +111,7 @@ class Turn(msgspec.Struct, frozen=True):
 
 
 class Search(msgspec.Struct):
-    """What a search has found, and how far it has looked: behind the key `until`; None if there was time for all."""
+    """The result of a search, and its end: it continues after the key `until`; None if it was completed."""
 
     found: list[int]
     looked_at: int
@@ -127,13 +127,13 @@ _FROM = "FROM sessions s JOIN activity a ON a.session = s.position LEFT JOIN ses
 
 
 def totals(tables: ReaderTables, filters: Filters) -> Totals:
-    """Return how many sessions are in each state, whatever state is asked for, and the sums of those asked for."""
+    """Return the number of sessions in each state, ignoring the condition on it, and sums over those that match it."""
     condition, values = msgspec.structs.replace(filters, state=None).condition()
-    if filters.image is None:  # then nothing of the sessions themselves is asked
+    if filters.image is None:  # the condition then needs no join with the sessions
         joined, condition = "", condition.replace("s.deleted_at IS NULL", "a.state <> 'deleted'")
     else:
         joined = "JOIN sessions s ON s.position = a.session"
-    # One pass without sorting: as many sums as states are asked for together, however many sessions there are.
+    # One pass without sorting, however many sessions there are: all states are counted at once.
     asked = "" if filters.state is None else " FILTER (WHERE a.state = :state)"
     counts = ", ".join(f"count(*) FILTER (WHERE a.state = '{state}')" for state in _STATES)
     sums = ", ".join(f"CAST(sum(a.{name}){asked} AS bigint)" for name in ("events", "tokens_in", "tokens_out"))
@@ -150,7 +150,7 @@ def totals(tables: ReaderTables, filters: Filters) -> Totals:
 
 
 def newer(tables: ReaderTables, filters: Filters, key: int) -> int:
-    """Return how many sessions there are that came later than the one with this key."""
+    """Return the number of sessions that are newer than the one with this key."""
     condition, values = filters.condition()
     ((count,),) = tables.query(
         f"SELECT count(*) FROM sessions s JOIN activity a ON a.session = s.position WHERE {condition} AND s.position > :key",  # noqa: S608, E501 - as above
@@ -164,7 +164,7 @@ def newer(tables: ReaderTables, filters: Filters, key: int) -> int:
 def page(
     tables: ReaderTables, filters: Filters, limit: int, *, before: int | None = None, after: int | None = None
 ) -> list[SessionLine]:
-    """Return the newest sessions, the newest first: before the key, or the oldest ones behind the other key."""
+    """Return a page of sessions, newest first: the newest before a key, or the oldest after the other key."""
     condition, values = filters.condition()
     order = "DESC" if after is None else "ASC"
     found = _lines(
@@ -176,12 +176,12 @@ def page(
 
 
 def lines_of(tables: ReaderTables, keys: Collection[int]) -> list[SessionLine]:
-    """Return the sessions with these keys, the newest first."""
+    """Return the sessions with these keys, newest first."""
     return _lines(tables, f"s.position IN ({_listed(keys)}) ORDER BY s.position DESC", {}) if keys else []
 
 
 def images(tables: ReaderTables, chosen: str | None) -> list[str]:
-    """Return the ids of the newest images, and that of the chosen one.
+    """Return the ids of the newest images, with that of the chosen one.
 
     Raises:
         ImageNotFoundError: there is no such image.
@@ -209,7 +209,7 @@ def turns_of(tables: ReaderTables, key: int) -> list[Turn]:
 
 
 def questions_at(tables: ReaderTables, keys: Collection[int]) -> dict[int, str]:
-    """Return how the messages with these keys begin."""
+    """Return the beginnings of the messages with these keys."""
     if not keys:
         return {}
     rows = tables.query(
@@ -222,9 +222,9 @@ def questions_at(tables: ReaderTables, keys: Collection[int]) -> dict[int, str]:
 def search(
     tables: ReaderTables, filters: Filters, text: str, *, before: int | None, limit: int, seconds: float
 ) -> Search:
-    """Look for the text in the ids and in what was said and called, of the newest sessions first.
+    """Search for the text in ids, messages and calls, newest sessions first.
 
-    It ends when enough is found, or so many seconds have passed; one session at least is looked at.
+    It stops when enough is found, or the time is over; at least one session is searched.
     """
     until = time.monotonic() + seconds
     needle = text.casefold()
@@ -258,7 +258,7 @@ def search(
 
 
 class _Said:
-    """What was said in some sessions, read in the order in which they are looked through."""
+    """The messages of some sessions, read in the order in which they are searched."""
 
     def __init__(self, tables: ReaderTables, keys: Sequence[int]) -> None:
         self._tables = tables
@@ -268,7 +268,7 @@ class _Said:
         self._at: tuple[int, bytes] | None = None
 
     def have(self, key: int, needle: str) -> tuple[bool, bool]:
-        """Return whether the newest messages of the session have the text, and whether there were more of them."""
+        """Return whether the newest messages of the session contain the text, and whether older ones were left out."""
         number = 0
         while True:
             row = self._row(key)
@@ -283,7 +283,7 @@ class _Said:
                 return True, False
 
     def _row(self, key: int) -> bytes | None:
-        """Return the next message of the session, None if there is none; pass over those of newer ones."""
+        """Return the next message of the session, None if there is none; those of newer sessions are skipped."""
         while True:
             if self._at is None:
                 self._at = next(self._rows, None)
@@ -367,11 +367,11 @@ def _listed(keys: Collection[int]) -> str:
 
 
 def _text(content: bytes) -> str:
-    """Return the text of a message, of which there may be only the beginning."""
+    """Return the text of a message, which may be truncated."""
     try:
         blocks = _content(content)
     except msgspec.DecodeError:
-        for header, length in ((b"\xa4text\xdb", 4), (b"\xa4text\xda", 2)):  # a long text, and its length
+        for header, length in ((b"\xa4text\xdb", 4), (b"\xa4text\xda", 2)):  # a long text, with its length
             _, found, rest = content.partition(header)
             if found:
                 return rest[length:].decode(errors="ignore")
@@ -380,12 +380,12 @@ def _text(content: bytes) -> str:
 
 
 def _says(content: bytes, needle: str) -> bool:
-    """Return whether the text is in what a message says; in the names of its fields it does not count."""
+    """Return whether the text occurs in a message, ignoring the names of its fields."""
     if needle not in content.decode(errors="replace").casefold():
         return False
     try:
         return _has(_any(content), needle)
-    except msgspec.DecodeError:  # only its beginning was read
+    except msgspec.DecodeError:  # only the beginning was read
         return True
 
 

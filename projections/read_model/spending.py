@@ -1,6 +1,7 @@
-"""Questions about what was used: by time and model, tool and session, and how long things took.
+"""Queries on usage and cost: by time and model, tool and session, and on durations.
 
-Sums are made by the database, most of them in the order of an index; times are those of the newest few thousand.
+Sums are computed by the database, most of them in the order of an index; durations are those of the newest few
+thousand.
 """
 
 from __future__ import annotations
@@ -15,18 +16,18 @@ from reenact.projections.read_model.rows import DAY, Value, made
 
 HOUR: Final = DAY // 24
 NEWEST: Final = 5000
-"""So many of the newest times are looked at."""
+"""How many of the newest durations are read."""
 Timed: TypeAlias = Literal["turn_ends.duration", "answers.first_delta", "call_ends.duration", "decisions.waited"]
 
 
 class Period(msgspec.Struct, frozen=True):
-    """From when on, in microseconds, the beginning of a day of UTC; and of which image. None: all."""
+    """A period, from `since` on, in microseconds, the beginning of a day in UTC; and an image. None: all."""
 
     since: int | None = None
     image: str | None = None
 
     def clause(self, at: str = "f.at >= :since") -> tuple[str, dict[str, Value]]:
-        """Return what stands behind the name of a table `f`, and its values."""
+        """Return the WHERE clause for a table `f`, and its values."""
         conditions = {
             at: self.since,
             "f.session IN (SELECT position FROM sessions WHERE image_id = :image)": self.image,
@@ -36,13 +37,13 @@ class Period(msgspec.Struct, frozen=True):
         return where, {condition.partition(":")[2].rstrip(")"): value for condition, value in given.items()}
 
     def of_answers(self) -> tuple[str, dict[str, Value]]:
-        """Return the same for the answers, which are found by their days."""
+        """Return the same for the answers, which are indexed by day."""
         begin = msgspec.structs.replace(self, since=None if self.since is None else self.since // DAY)
         return begin.clause("f.day >= :day")
 
 
 class Used(msgspec.Struct):
-    """What was used: answers, their tokens, and what they cost as far as that is known."""
+    """Usage: answers, their tokens, and their known cost."""
 
     answers: int = 0
     tokens_in: int = 0
@@ -52,13 +53,13 @@ class Used(msgspec.Struct):
     unpriced: int = 0
 
     def add(self, other: Used) -> None:
-        """Count the other, too."""
+        """Add the other usage to this one."""
         for name in self.__struct_fields__:
             setattr(self, name, getattr(self, name) + getattr(other, name))
 
 
 class Called(msgspec.Struct, frozen=True):
-    """How often a tool was called, and what came of it."""
+    """The calls of a tool, and their outcomes."""
 
     name: str
     count: int
@@ -68,7 +69,7 @@ class Called(msgspec.Struct, frozen=True):
 
 
 class SessionUsed(msgspec.Struct, frozen=True):
-    """What a session has used, in so many turns, or in a period: so many answers."""
+    """The usage of a session in `turns` turns; for a period, `turns` is the number of answers."""
 
     id: str
     turns: int
@@ -78,7 +79,7 @@ class SessionUsed(msgspec.Struct, frozen=True):
 
 
 def span(tables: ReaderTables, period: Period) -> tuple[int, int] | None:
-    """Return when the first and the last answer of the period were recorded, in microseconds; None without one."""
+    """Return when the first and the last answer of the period were recorded, in microseconds; None without answers."""
     clause, values = period.of_answers()
     found = [
         tables.query(f"SELECT f.at FROM answers f{clause} ORDER BY f.position {order} LIMIT 1", **values)  # noqa: S608 - ours
@@ -89,7 +90,7 @@ def span(tables: ReaderTables, period: Period) -> tuple[int, int] | None:
 
 
 def by_time(tables: ReaderTables, period: Period, step: int) -> dict[tuple[int, str], Used]:
-    """Return what was used in each stretch of so many microseconds, which is known by its number, by each model."""
+    """Return the usage in each interval of `step` microseconds, by the interval's number and the model."""
     clause, values = period.of_answers()
     slot = "f.day" if step == DAY else f"f.at / {step}"
     rows = tables.query(
@@ -104,7 +105,7 @@ def by_time(tables: ReaderTables, period: Period, step: int) -> dict[tuple[int, 
 
 
 def by_tool(tables: ReaderTables, period: Period, limit: int) -> list[Called]:
-    """Return the tools that were called, those first that were called most."""
+    """Return the tools that were called, most often called first."""
     clause, values = period.clause()
     rows = tables.query(
         f"""
@@ -119,7 +120,7 @@ def by_tool(tables: ReaderTables, period: Period, limit: int) -> list[Called]:
 
 
 def by_session(tables: ReaderTables, period: Period, limit: int) -> list[SessionUsed]:
-    """Return the sessions that are not deleted and have cost most, with tools; in a period, only what is of it."""
+    """Return the sessions, without deleted ones, with the highest costs, including tools; in a period, those in it."""
     if period.since is None:
         where = "" if period.image is None else " AND s.image_id = :image"
         of_image: dict[str, Value] = {} if period.image is None else {"image": period.image}
@@ -156,7 +157,7 @@ def by_session(tables: ReaderTables, period: Period, limit: int) -> list[Session
 
 
 def decided(tables: ReaderTables, period: Period) -> tuple[int, float]:
-    """Return how many calls people decided, and how many seconds these have waited together."""
+    """Return how many calls people decided, and the total time in seconds that these have waited."""
     clause, values = period.clause()
     sums = "count(*), coalesce(sum(f.waited), 0.0)"
     ((count, waited),) = tables.query(f"SELECT {sums} FROM decisions f{clause}", **values)  # noqa: S608 - ours
@@ -166,7 +167,7 @@ def decided(tables: ReaderTables, period: Period) -> tuple[int, float]:
 
 
 def times(tables: ReaderTables, what: Timed, period: Period) -> list[float]:
-    """Return how many seconds the newest took, in order."""
+    """Return the newest durations in seconds, sorted."""
     table, _, column = what.partition(".")
     clause, values = period.of_answers() if table == "answers" else period.clause()
     rows = tables.query(
@@ -177,7 +178,7 @@ def times(tables: ReaderTables, what: Timed, period: Period) -> list[float]:
 
 
 def times_of_tools(tables: ReaderTables, period: Period) -> dict[str, list[float]]:
-    """Return how many seconds the newest calls took, in order, by their tools."""
+    """Return the durations of the newest calls in seconds, sorted, by tool."""
     clause, values = period.clause()
     rows = tables.query(
         f"SELECT f.name, f.duration FROM call_ends f{clause} ORDER BY f.position DESC LIMIT {2 * NEWEST}",  # noqa: S608 - ours
@@ -191,5 +192,5 @@ def times_of_tools(tables: ReaderTables, period: Period) -> dict[str, list[float
 
 
 def percentile(ordered: Sequence[float], percent: int) -> float | None:
-    """Return one of the times, which so many percent of them do not exceed."""
+    """Return the given percentile of the sorted times, None if there are none."""
     return ordered[-(-len(ordered) * percent // 100) - 1] if ordered else None

@@ -24,13 +24,13 @@ if TYPE_CHECKING:
     from _typeshed import SupportsLenAndGetItem
 
 _NOT_OF_THE_EVENTS = (sqlite3.OperationalError, sqlite3.DatabaseError)
-"""Locked, full, damaged: these types themselves. What derives from the second is about what was to be written."""
+"""Locked, full, damaged: exactly these classes; other subclasses of the second concern the data to be written."""
 
 _json = msgspec.json.Encoder().encode
 
 
 class SqliteStore:
-    """The tables in a file. Each connection belongs to who opened it, whatever thread that is on at the time."""
+    """The tables in a file. A connection belongs to its opener, and may be used on any thread, one at a time."""
 
     faults: ClassVar[type[Exception]] = sqlite3.Error
 
@@ -48,7 +48,7 @@ class SqliteStore:
         return connect_to_write(self.path)
 
     def make(self) -> None:
-        """Make the tables in the file, which has none.
+        """Create the tables in the file, which has none.
 
         Raises:
             ReadModelError: it cannot be written.
@@ -60,24 +60,24 @@ class SqliteStore:
             raise ReadModelError(f"the projections cannot be written to {self.path}: {error}") from error
 
     def close(self) -> None:
-        """Let go of what is kept beyond the connections: nothing. Idempotent."""
+        """Do nothing: only connections hold resources. Idempotent."""
 
     def begin(self, connection: Connection, origin: int, last: Row) -> tuple[Connection, bool]:
-        """Begin a transaction with a `move`, while nobody else writes; return the connection, and whether it moved."""
+        """Begin a transaction with a `move`, excluding other writers; return the connection, and whether it moved."""
         connection.execute("BEGIN IMMEDIATE")
         return connection, self.move(connection, origin, last)
 
     def ask(self, connection: Connection, question: str, keys: Collection[str | int]) -> list[tuple[Value, ...]]:
-        """Return the rows that answer a question about some keys."""
-        # All keys in one parameter: the text stays the same however many there are, and SQLite prepares it once.
+        """Return the rows of a query for some keys."""
+        # All keys are one parameter: the statement does not depend on their number, and SQLite prepares it once.
         rows = connection.execute(question, (_json(list(keys)).decode(),)).fetchall()
         return list(opened(rows, self.cipher))
 
     def reached(self, connection: Connection) -> int:
-        """Return how far the tables are.
+        """Return the position of the tables.
 
         Raises:
-            ReadModelError: they do not say so.
+            ReadModelError: the progress row is missing.
         """
         found = connection.execute(compiled.PROGRESS_OF, (NAME,)).fetchone()
         if found is None or not isinstance(found[0], int):
@@ -85,7 +85,7 @@ class SqliteStore:
         return found[0]
 
     def move(self, connection: Connection, origin: int, last: Row) -> bool:
-        """Say that the tables, which are at the origin, hold everything up to this row; False if they are elsewhere."""
+        """Move the tables from the position `origin` to that of this row; return False if they are elsewhere."""
         return connection.execute(compiled.MOVE, (last.position, mark(last), NAME, origin)).rowcount == 1
 
     def write(self, connection: Connection, changes: Changes) -> None:
@@ -93,40 +93,40 @@ class SqliteStore:
         write(connection, changes, self.cipher)
 
     def roll_back(self, connection: Connection) -> None:
-        """End the transaction, if there is one, with nothing changed."""
+        """Roll back the transaction, if there is one."""
         with suppress(sqlite3.OperationalError):  # SQLite may have rolled back by itself
             connection.execute("ROLLBACK")
 
     def say_closed(self, connection: Connection, closed: int) -> None:
-        """Say whether the tables can be relied on when they are opened next."""
+        """Record whether the tables are intact, for the next opening."""
         connection.execute(compiled.SAY_CLOSED, (closed, NAME))
 
     def is_of_the_store(self, error: BaseException) -> bool:
-        """Return whether a fault has nothing to do with what was to be written."""
+        """Return whether the error is independent of the data that was to be written."""
         return type(error) in _NOT_OF_THE_EVENTS
 
     def is_worth_another_try(self, error: BaseException) -> bool:
-        """Return whether a question that failed is asked again: SQLite has waited for whoever was in the way."""
+        """Return False: a failed query is not repeated, since SQLite has waited for locks already."""
         return False
 
     def is_gone(self, error: BaseException) -> bool:
-        """Return whether somebody else has deleted the tables: nobody does, as long as they are open."""
+        """Return False: nobody deletes the tables while they are open."""
         return False
 
     def successor(self) -> SqliteStore | None:
-        """Return the tables that another process has put in the place of these: none does."""
+        """Return None: no other process replaces these tables."""
 
 
 class SqliteReaderStore(SqliteStore):
-    """The tables in a file as a reader has them beside whoever writes: nothing is changed, nothing takes for ever."""
+    """The tables in a file for a reader beside the writer: read-only, with a time limit for each statement."""
 
     def __init__(self, path: Path, number: int, seconds: float, cipher: Cipher | None = None) -> None:
-        """Take the file, and after how many seconds a statement is ended."""
+        """Take the file, and the time limit of a statement in seconds."""
         super().__init__(path, number, cipher)
         self._seconds = seconds
 
     def connect(self) -> sqlite3.Connection:
-        """Return a connection that cannot write, to be closed."""
+        """Return a read-only connection, to be closed."""
         connection = sqlite3.connect(
             f"file:{quote(str(self.path.absolute()))}?mode=ro",
             uri=True,
@@ -140,28 +140,28 @@ class SqliteReaderStore(SqliteStore):
         return connection
 
     def say_closed(self, connection: Connection, closed: int) -> None:
-        """Do nothing: the tables are another's."""
+        """Do nothing: the tables belong to the writer."""
 
 
 _STEPS = 10_000
-"""Instructions of SQLite's machine between two looks at the clock: less than a millisecond."""
+"""How many instructions SQLite's virtual machine executes between two checks of the time: less than a millisecond."""
 
 
 class _Limited(sqlite3.Connection):
-    """Ends each statement that takes too long. Used by one thread at a time."""
+    """Cancels each statement that exceeds the time limit. Used by one thread at a time."""
 
     _until = math.inf
     _seconds = math.inf
 
     def limit(self, seconds: float) -> None:
-        """End statements after so many seconds from now on."""
+        """Set the time limit of statements."""
         self._seconds = seconds
         self.set_progress_handler(lambda: time.monotonic() > self._until, _STEPS)
 
     def execute(
         self, statement: str, values: SupportsLenAndGetItem[object] | Mapping[str, object] = (), /
     ) -> sqlite3.Cursor:
-        """Execute a statement; the time that its rows take counts, too."""
+        """Execute a statement; the time limit includes fetching its rows."""
         self._until = time.monotonic() + self._seconds
         return super().execute(statement, values)
 
@@ -177,11 +177,11 @@ class PrivateStore(SqliteStore):
         make_tables(self._shared)
 
     def connect(self) -> sqlite3.Connection:
-        """Return the connection; it stays open when it is closed, since others have it, too."""
+        """Return the connection; closing it has no effect, since it is shared."""
         return self._shared
 
     def close(self) -> None:
-        """Let go of the tables. Idempotent."""
+        """Close the tables. Idempotent."""
         sqlite3.Connection.close(self._shared)
 
 
@@ -190,7 +190,7 @@ class _Shared(sqlite3.Connection):
 
 
 def make_tables(connection: sqlite3.Connection) -> None:
-    """Make the tables and their indices, empty; they are made when the row is there that says how far they are."""
+    """Create the tables and their indices, empty; the progress row is written last, and marks them as complete."""
     for statement in compiled.TABLES:
         connection.execute(statement)
     connection.execute(compiled.ADD_PROGRESS, (NAME, 0, "", compiled.VERSION, 0))
@@ -204,7 +204,7 @@ class SqliteFiles(Generations):
         self._cipher = cipher
 
     def make(self, number: int) -> None:
-        """Make the tables of a generation, empty, entirely or not at all."""
+        """Create the tables of a generation, empty, in a new file."""
         remove(self.file(number))
         self.store(number).make()
 
@@ -213,4 +213,4 @@ class SqliteFiles(Generations):
         return SqliteStore(self.file(number), number, self._cipher)
 
     def close(self) -> None:
-        """Let go of what is kept beyond the connections: nothing. Idempotent."""
+        """Do nothing: only connections hold resources. Idempotent."""

@@ -1,12 +1,12 @@
-"""The tables that every get and list is served from, and the statements that read and write them.
+"""The tables that every get and list is answered from, and the statements that read and write them.
 
-The key of a row is the log position of the event that made it, so that keys grow with the log, lists page by key, and
-a row knows where it comes from. A branch has rows of its own for what was open where it begins, under the same keys as
-the session that it branches off from; what was over by then is looked up along its lineage. Times are microseconds
-since 1970-01-01 UTC; whatever is nested is MessagePack.
+The key of a row is the log position of the event that created it, so that keys grow with the log, lists page by key,
+and each row can be traced to its event. A branch has its own copies of the rows that were open where it begins, under
+the same keys as in the session that it branches off from; rows completed by then are looked up along its lineage. Times
+are microseconds since 1970-01-01 UTC; nested values are MessagePack.
 
-The columns of a table are the fields of its row in `rows`. `compiled` has the text of all this, which is what is
-executed: `python -m tests.projections.compiled` writes it anew.
+The columns of a table are the fields of its row in `rows`. `compiled` has all this as SQL text, which is what is
+executed: `python -m tests.projections.compiled` generates it.
 """
 
 from __future__ import annotations
@@ -65,15 +65,15 @@ from reenact.projections.read_model.rows import (
 )
 
 VERSION = 10
-"""Raised with every change to a table or to what a projector writes: files of another version are made again."""
+"""Increase it with every change to a table or to the output of a projector: files of another version are rebuilt."""
 
 METADATA = MetaData()
 """The tables of rows."""
 
 OWN = MetaData()
-"""The table of SQLite's files that says how far these are; a PostgreSQL schema has one as those of users have it."""
+"""The progress table of SQLite files; a PostgreSQL schema has the one that users' projections have, too."""
 
-# PostgreSQL compares texts byte by byte, as SQLite does, wherever the database is at home.
+# PostgreSQL compares texts byte by byte, as SQLite does, whatever the database's locale.
 _INTEGER = Integer().with_variant(BigInteger(), "postgresql")
 _TEXT = Text().with_variant(Text(collation="C"), "postgresql")
 _STORED: Final[dict[type[inspect.Type], Integer | LargeBinary | Float[float] | Text]] = {
@@ -95,7 +95,7 @@ def _table(
     index: Collection[str] = (),
     metadata: MetaData = METADATA,
 ) -> Table:
-    """Return the table with the fields of the row for columns, but for the one that is only in memory."""
+    """Return the table with the row's fields as columns, except the one that exists only in memory."""
     columns: list[Column[object]] = []
     for field in msgspec.structs.fields(row):
         if field.name == without:
@@ -142,8 +142,8 @@ def _is_not_postgresql(*_: object, dialect: Dialect, **__: object) -> bool:
     return dialect.name != "postgresql"
 
 
-# The names of models and tools are of whatever length: PostgreSQL knows them by a digest, for its B-trees take some
-# 2,700 bytes.
+# The names of models and tools may have any length: PostgreSQL indexes their digest, since its B-trees take at most
+# about 2,700 bytes.
 USAGE.primary_key.ddl_if(callable_=_is_not_postgresql)
 DIGEST_OF_NAME = r"sha256(decode(replace(name, '\', '\\'), 'escape'))"
 
@@ -177,7 +177,7 @@ _partial(
 _partial("agents_live", AGENTS.c.session, AGENTS.c.position, where=_live)
 _partial("agents_started", AGENTS.c.position, where=_live)
 Index("messages_in_order", MESSAGES.c.session, *_in_order)
-# What the costs of days and models are made from; PostgreSQL adds up without it, and its B-trees take no long names.
+# For the sums of costs by day and model; PostgreSQL computes them without it, and its B-trees take no long names.
 OF_SQLITE = Index(
     "answers_of_day",
     *ANSWERS.c["day", "model", "session", "at", "tokens_in", "tokens_out", "tokens_cached", "cost"],
@@ -187,10 +187,10 @@ _partial("turns_open", TURNS.c.session, TURNS.c.position, where=TURNS.c.ended_at
 Index("calls_of_session", CALLS.c.session, *_calls_in_order)
 _partial("calls_open", CALLS.c.session, *_calls_in_order, where=CALLS.c.results.is_(None))
 _partial("calls_waiting", *_calls_in_order, where=_waiting)
-# Ids of calls are those of models, of whatever length, as are the names above.
+# Ids of calls come from models and may have any length, like the names above.
 _partial("calls_waiting_by_id", CALLS.c.id, where=_waiting, using="hash")
 
-# The read model's questions: each finds its rows by key, in the order of an index.
+# The queries of the read model: each finds its rows by key, in the order of an index.
 
 BEFORE_ALL = 0
 BEHIND_ALL = (1 << 63) - 1
@@ -255,7 +255,7 @@ KIN = (
     )
     .where(SESSIONS.c.id == _id, _kin.c.forgotten_at.is_(None))
 )
-"""The sessions that would miss one: branches of it, its children, and the one that has called it."""
+"""The sessions that depend on one: its branches, its children, and the session that called it."""
 _waits = SESSIONS.c.position.in_(select(CALLS.c.session).where(_waiting))
 _of: Final[dict[str, list[ColumnElement[bool]]]] = {
     "all": [],
@@ -275,7 +275,7 @@ NEWEST_SESSIONS = {
     for of, conditions in _of.items()
     for waiting in (None, False, True)
 }
-"""Newest first: all, those of a container or the children of a session, and such as wait for a person, or do not."""
+"""Newest first: all sessions, those of a container, or the children of a session; with or without waiting calls."""
 SESSION_EVER = select(SESSIONS.c.id).where(SESSIONS.c.id == _id)
 
 _agents = select(*_but(AGENTS, "position", "session", "stopped_at")).where(_live)
@@ -284,7 +284,7 @@ LIVE_AGENTS = _page(_agents, AGENTS)
 
 _of_session = (SESSIONS.c.id == _id) & _listed
 ORIGIN_OF_SESSION = select(SESSIONS.c.origin).where(_of_session)
-"""Whether the session is a branch: what is asked of its history has one form for those that are, and one for others."""
+"""Whether the session is a branch: queries on its history have one form for branches, and one for other sessions."""
 
 _own = select(
     SESSIONS.c.position.label("session"),
@@ -297,7 +297,7 @@ _lineage = _branch.union_all(
     .join(_branch, SESSIONS.c.position == _branch.c.session)
     .where(SESSIONS.c.origin.is_not(None))
 )
-"""The session and all that it goes on with: up to which question, and up to which position, each counts."""
+"""The session and those it inherits from, each with the last question and position that belong to its history."""
 _is_own = _lineage.c.until == BEHIND_ALL
 
 _messages = select(*_but(MESSAGES, "position", "session", "asked"))
@@ -356,7 +356,7 @@ TURN_BEGAN = (
     select(SESSIONS.c.id, (TURNS.c.position == TURNS.c.asked).label("with_message"))
     .join_from(TURNS, SESSIONS, SESSIONS.c.position == TURNS.c.session)
     .where(TURNS.c.id == _id)
-    .order_by(TURNS.c.position, TURNS.c.session)  # branches that have inherited the turn came later
+    .order_by(TURNS.c.position, TURNS.c.session)  # branches that inherited the turn came later
     .limit(1)
 )
 _turns_counting = (
@@ -407,7 +407,7 @@ CALLER = (
     .join_from(SESSIONS, _caller, _caller.c.id == SESSIONS.c.parent, isouter=True)
     .where(SESSIONS.c.id == _id, SESSIONS.c.parent.is_not(None))
 )
-"""Which session has called this one, on which image, for which call."""
+"""The session that called this one, its image, and the call."""
 
 _running = TURNS.c.started_at.is_not(None) & TURNS.c.ended_at.is_(None)
 _at_work = union(select(AGENTS.c.session).where(_live), select(TURNS.c.session).where(_running)).subquery("at_work")
@@ -416,7 +416,7 @@ UNFINISHED = (
 )
 
 
-# The statements that move the tables on: their values are given by their places, and not by names.
+# The statements that move the tables: their values are positional.
 
 _of_name = PROGRESS.c.name == bindparam("of_name", unique=True)
 PROGRESS_OF = select(PROGRESS.c.position).where(_of_name)
@@ -452,7 +452,7 @@ FORGET = (
     ),
     delete(SESSIONS).where(SESSIONS.c.id == bindparam("of_id")),
 )
-"""Delete all rows of a session, by its id, that row last by which the others are found."""
+"""Delete all rows of a session by its id; the session's own row, by which the others are found, comes last."""
 RESCHEDULE = (
     update(SCHEDULES)
     .where(SCHEDULES.c.session == bindparam("of_session"), SCHEDULES.c.id == bindparam("of_id"))
@@ -466,7 +466,7 @@ SWITCH_SESSIONS = (
 
 
 def _put(table: Table, keys: Sequence[str], moving: Sequence[str]) -> Insert:
-    """Return what adds a row, or changes those columns that move in the one that is there."""
+    """Return the statement that adds a row, or updates the `moving` columns of the existing one."""
     new = insert(table)
     return new.on_conflict_do_update(index_elements=keys, set_={name: new.excluded[name] for name in moving})
 
@@ -478,7 +478,7 @@ PUT_AGENTS = _put(AGENTS, ["position"], ["image_id", *AGENTS.c.keys()[7:]])
 PUT_TURNS = _put(TURNS, ["position", "session"], TURNS.c.keys()[5:])
 PUT_CALLS = _put(CALLS, ["position", "number", "session"], CALLS.c.keys()[5:])
 
-# All keys in one parameter: the text stays the same however many there are, and SQLite prepares it once.
+# All keys are one parameter: the statement does not depend on their number, and SQLite prepares it once.
 _keys: Final[Select[tuple[object]]] = select(
     func.json_each(bindparam("keys", unique=True)).table_valued("value").c.value
 )

@@ -1,4 +1,4 @@
-"""Questions about calls that wait for people: a page of them, and what became of one."""
+"""Queries on calls that wait for people: a page of them, and the decision about one."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from reenact.projections.read_model.session_list import questions_at
 from reenact.projections.read_model.tables import BEFORE_ALL
 
 LARGEST: Final = 1_000_000
-"""Bytes of arguments that are read; of larger ones nothing is."""
+"""The size in bytes up to which arguments are read; larger ones are not read at all."""
 
 _question = msgspec.msgpack.Decoder(Question).decode
 _string = msgspec.msgpack.Decoder(str).decode
@@ -24,19 +24,19 @@ _JSON = msgspec.msgpack.Decoder(JsonDict).decode
 
 
 class Place(msgspec.Struct, frozen=True, order=True):
-    """Which call: the position of the answer that asks for it, its number there, and the key of its session."""
+    """The key of a call: the position of the answer that requests it, its number there, and the key of its session."""
 
     position: int = BEFORE_ALL
     number: int = 0
     session: int = 0
 
     def __str__(self) -> str:
-        """Return it as it stands in addresses."""
+        """Return the key as it is written in addresses."""
         return f"{self.position}.{self.number}.{self.session}"
 
 
 class WaitingCall(msgspec.Struct):
-    """A call that waits. Times are microseconds; `arguments` are None if they are larger than what is read."""
+    """A waiting call. Times are microseconds; `arguments` are None if they are too large to be read."""
 
     place: Place
     id: str
@@ -55,7 +55,7 @@ class WaitingCall(msgspec.Struct):
 
 
 class DecidedCall(msgspec.Struct, frozen=True):
-    """What became of a call. Times are microseconds."""
+    """A call with the decision about it. Times are microseconds."""
 
     id: str
     name: str
@@ -73,7 +73,7 @@ _FROM = """
 
 
 def count(tables: ReaderTables) -> tuple[int, int, int | None]:
-    """Return how many calls wait, in how many sessions, and since when the first one does."""
+    """Return the number of waiting calls, of their sessions, and the time since which the first has waited."""
     ((calls, sessions, since),) = tables.query(f"SELECT count(*), count(DISTINCT c.session), min(c.asked_at) {_FROM}")
     assert isinstance(calls, int)
     assert isinstance(sessions, int)
@@ -81,7 +81,7 @@ def count(tables: ReaderTables) -> tuple[int, int, int | None]:
 
 
 def page(tables: ReaderTables, after: Place, limit: int) -> list[WaitingCall]:
-    """Return the calls behind that place, those first that were asked for first."""
+    """Return the calls after that place, oldest first."""
     rows = tables.query(
         f"""
         SELECT c.position, c.number, c.session, c.id, c.kind, c.name, c.asked_at, s.id, s.image_id,
@@ -118,7 +118,7 @@ def call_at(tables: ReaderTables, place: Place) -> WaitingCall | None:
 
 
 def decided_at(tables: ReaderTables, place: Place) -> DecidedCall | None:
-    """Return what became of the call at the place, None if there is no such call."""
+    """Return the call at the place with its decision, None if there is no such call."""
     rows = tables.query(
         """
         SELECT c.id, c.name, s.id, c.stage, c.decision, c.decided_by, c.decided_at

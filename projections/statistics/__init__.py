@@ -1,1 +1,1 @@
-"""What a log comes to in figures: counted from the read model's rows, as tables and as drawings."""
+"""Statistics of a log, counted from the read model's rows, as tables and as charts."""

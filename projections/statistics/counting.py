@@ -1,6 +1,7 @@
-"""Counts the read model's rows: one query for each kind of fact, in the SQL that SQLite and PostgreSQL share.
+"""Counts the read model's rows: one query for each kind of fact, in SQL that SQLite and PostgreSQL both accept.
 
-Sums are made by the database. Percentiles are made here: SQLite takes three times as long to sort so many times.
+Sums are computed by the database. Percentiles are computed here: SQLite takes three times as long to sort the
+durations.
 """
 
 from __future__ import annotations
@@ -37,12 +38,12 @@ class Tables(Protocol):
         ...
 
     def position(self) -> int:
-        """Return the position of the last event that is in the tables."""
+        """Return the position of the last event in the tables."""
         ...
 
 
 class Selection(msgspec.Struct, frozen=True, kw_only=True):
-    """What is counted: from a time on, up to one, and of one container, image or session."""
+    """The rows to count: from a time on, up to a time, and of one container, image or session."""
 
     since: datetime | None = None
     until: datetime | None = None
@@ -51,13 +52,13 @@ class Selection(msgspec.Struct, frozen=True, kw_only=True):
     session_id: str | None = None
 
     def __post_init__(self) -> None:
-        """Raise `InvalidInputError` if a time is that of nowhere."""
+        """Raise `InvalidInputError` if a time has no time zone."""
         for name, time in (("since", self.since), ("until", self.until)):
             if time is not None and time.tzinfo is None:
                 raise InvalidInputError(f"`{name}` needs a time zone: datetime(…, tzinfo=UTC)")
 
     def values(self) -> dict[str, Value]:
-        """Return what is given, by its name in the conditions."""
+        """Return the given values by their names in the conditions."""
         given: dict[str, Value | datetime] = msgspec.structs.asdict(self)
         return {
             name: (one - EPOCH) // timedelta(microseconds=1) if isinstance(one, datetime) else one
@@ -70,7 +71,7 @@ ALL: Final = Selection()
 
 
 def statistics_of(tables: Tables, by: By | None = None, selection: Selection = ALL) -> Statistics:
-    """Return the figures of what is selected.
+    """Return the figures of the selected rows.
 
     Raises:
         ReadModelError: the tables cannot be read.
@@ -89,7 +90,7 @@ def statistics_of(tables: Tables, by: By | None = None, selection: Selection = A
 
 
 _Key: TypeAlias = int | str
-"""What a group is of: a day since 1970-01-01, or a name."""
+"""The key of a group: a day, counted since 1970-01-01, or a name."""
 _T = TypeVar("_T")
 _SPENT: Final = """
     count(*), CAST(sum(f.tokens_in) AS bigint), CAST(sum(f.tokens_out) AS bigint),
@@ -108,7 +109,7 @@ _KEYS: Final[Mapping[By, Mapping[_Table, str]]] = {
     "image": dict.fromkeys(("answers", "turn_ends", "call_ends", "decisions", "calls"), "s.image_id"),
     "session": dict.fromkeys(("answers", "turn_ends", "call_ends", "decisions", "calls"), "s.id"),
 }
-"""The column by which the rows of a table are told apart: `f` is the table, `s` the session, `a` the answer."""
+"""The column by which the rows of a table are grouped: `f` is the table, `s` the session, `a` the answer."""
 _CONDITIONS: Final[Mapping[str, str]] = {
     "since": "{at} >= :since",
     "until": "{at} < :until",
@@ -121,7 +122,7 @@ _CONDITIONS: Final[Mapping[str, str]] = {
 def _select(
     tables: Tables, selection: Selection, table: _Table, columns: str, sums: str = "", *conditions: str
 ) -> list[tuple[Value, ...]]:
-    """Return rows of the table, or the sums over those that have the columns in common."""
+    """Return rows of the table, or sums over the rows with equal columns."""
     values = selection.values()
     at = "f.asked_at" if table == "calls" else "f.at"
     where = [*conditions, *(_CONDITIONS[name].format(at=at) for name in values)]
@@ -138,7 +139,7 @@ def _select(
 
 
 class _Counting:
-    """Counts, in all and by key."""
+    """Counts rows, in total and by key."""
 
     def __init__(self, tables: Tables, by: By | None, selection: Selection) -> None:
         self._tables = tables
@@ -148,7 +149,7 @@ class _Counting:
         self.groups = defaultdict[_Key, _Gathered](_Gathered)
 
     def count(self) -> None:
-        """Look at every table."""
+        """Count the rows of every table."""
         self._count_calls()
         for found, (outcome, error, count) in self._rows("turn_ends", "f.outcome, f.error", "count(*)"):
             for one in found:
@@ -180,7 +181,7 @@ class _Counting:
     def _rows(
         self, table: _Table, columns: str, sums: str, *conditions: str
     ) -> Iterator[tuple[tuple[_Gathered, ...], tuple[Value, ...]]]:
-        """Yield what a row counts for, and its cells; there is none that adds up nothing."""
+        """Yield the counters to which a row belongs, with its cells; rows of empty sums are skipped."""
         key = self._keys.get(table)
         named = ", ".join(filter(None, (key, columns)))
         for row in _select(self._tables, self._selection, table, named, sums, *conditions):
@@ -191,7 +192,7 @@ class _Counting:
 
 
 class _Gathered:
-    """What was counted so far."""
+    """The counts so far."""
 
     def __init__(self) -> None:
         self.outcomes = Counter[str]()
@@ -204,7 +205,7 @@ class _Gathered:
         self.times = defaultdict[str, list[float]](list)
 
     def figures(self, key: str | None, *, is_of_tool: bool = False) -> Figures:
-        """Return it as it is handed out."""
+        """Return the counts as figures."""
         turns = TurnFigures(
             count=self.outcomes.total(),
             outcomes=_ordered(self.outcomes),
@@ -254,7 +255,7 @@ def _spending(sums: Sequence[Value]) -> Spending:
 
 
 def _in_order(found: Mapping[_Key, _T]) -> list[tuple[_Key, _T]]:
-    """Return the groups by their days, or by their names; they have either."""
+    """Return the groups in the order of their days or names."""
     return sorted(found.items(), key=lambda one: (one[0], "") if isinstance(one[0], int) else (0, one[0]))
 
 
@@ -276,6 +277,6 @@ def _whole(cell: Value) -> int:
 
 
 def _amount(cell: Value) -> float:
-    """Return a sum, or a time; there is no sum of nothing."""
+    """Return a sum or a duration; an empty sum is 0."""
     assert cell is None or isinstance(cell, (int, float))
     return cell or 0.0

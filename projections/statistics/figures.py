@@ -1,4 +1,4 @@
-"""The figures of a log: how many turns, answers, calls and approvals it has, what they cost, how long they took."""
+"""The figures of a log: the numbers of its turns, answers, calls and approvals, their costs and their durations."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from typing import Literal, TypeAlias
 from reenact.domain.structs import FrozenByName
 
 By: TypeAlias = Literal["day", "model", "image", "tool", "session"]
-"""What figures are told apart by. A day is one of UTC."""
+"""The criterion for grouping figures. A day is a day in UTC."""
 
 
 class Percentiles(FrozenByName):
-    """How many seconds something took at the most, in half, in 90 % and in 99 % of the cases; None without a case."""
+    """Percentiles of durations in seconds; None without a case."""
 
     count: int = 0
     p50: float | None = None
@@ -22,7 +22,7 @@ class Percentiles(FrozenByName):
 
 
 def percentiles(seconds: Collection[float]) -> Percentiles:
-    """Return the percentiles of these times, each of which is one of them."""
+    """Return the percentiles of these durations; each is one of them."""
     if not seconds:
         return Percentiles()
     count, ordered = len(seconds), sorted(seconds)
@@ -31,7 +31,7 @@ def percentiles(seconds: Collection[float]) -> Percentiles:
 
 
 class TurnFigures(FrozenByName):
-    """The turns that ended: how, with which types of errors, and how long those took that had begun."""
+    """The turns that ended: their outcomes, the types of their errors, and the durations of those that had begun."""
 
     count: int = 0
     outcomes: Mapping[str, int] = {}
@@ -40,10 +40,10 @@ class TurnFigures(FrozenByName):
 
 
 class Spending(FrozenByName):
-    """What models were used for: how many answers and summaries, of how many tokens, at which cost.
+    """The use of models: the number of answers and summaries, their tokens, and their cost.
 
-    `tokens_in` counts all that the models were given, `tokens_cached` those of them that were read from a cache. `cost`
-    is in the currency of the prices, and that of the answers whose cost is known; `unpriced` counts the others.
+    `tokens_in` counts all input tokens, `tokens_cached` those of them that were read from a cache. `cost` is in the
+    currency of the prices, and covers the answers whose cost is known; `unpriced` counts the others.
     """
 
     count: int = 0
@@ -54,12 +54,12 @@ class Spending(FrozenByName):
     unpriced: int = 0
 
     def __add__(self, other: Spending) -> Spending:
-        """Return what both come to."""
+        """Return the sums of both."""
         return Spending(**{name: getattr(self, name) + getattr(other, name) for name in Spending.__struct_fields__})
 
 
 class CallFigures(FrozenByName):
-    """The calls of tools that ran or that the policies denied: how many failed, what they cost, how long they took.
+    """The tool calls that ran or that the policies denied: how many failed, their cost, and their durations.
 
     `cost` is that of the calls whose cost is known, None if there are none.
     """
@@ -72,7 +72,7 @@ class CallFigures(FrozenByName):
 
 
 class ApprovalFigures(FrozenByName):
-    """What people were asked: how many calls they decided, and how; how long these waited, and how many still wait."""
+    """The decisions of people: how many calls they decided, and how; how long these waited, and how many still wait."""
 
     count: int = 0
     decisions: Mapping[str, int] = {}
@@ -81,10 +81,10 @@ class ApprovalFigures(FrozenByName):
 
 
 class Figures(FrozenByName):
-    """What there is to count of one day, model, image, tool or session, which is the `key`, or of all: None.
+    """The figures of one day, model, image, tool or session, which is the `key`, or of all: None.
 
     A tool has no turns and no answers. The turns of a model are those whose last answer it gave, its calls and
-    approvals those that its answers asked for; an empty key stands for what no model is known of.
+    approvals those that its answers requested; the empty key is for an unknown model.
     """
 
     key: str | None = None
@@ -96,15 +96,14 @@ class Figures(FrozenByName):
 
     @property
     def cost(self) -> float:
-        """What answers and calls cost, as far as that is known."""
+        """The total of the known costs of answers and calls."""
         return (self.calls.cost or 0.0) + (0.0 if self.answers is None else self.answers.cost)
 
 
 class Statistics(FrozenByName):
-    """The figures of a log, or of a part of it: in all, and in `groups` by what was asked for.
+    """The figures of a log, or of a part of it: in total, and in `groups` by the requested criterion.
 
-    `position` is how far in the log that is: the position of the last event that is counted. `since` is included,
-    `until` is not.
+    `position` is the position of the last event that is counted. `since` is inclusive, `until` is exclusive.
     """
 
     position: int

@@ -1,6 +1,6 @@
-"""Draws figures as SVG: bars that are stacked, and times as ranges from the median to the slowest of a hundred.
+"""Draws figures as SVG: stacked bars, and durations as ranges from the median to the 99th percentile.
 
-Whoever cannot see a chart hears its title, and each bar's.
+For screen readers, each chart and each bar has a title.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ WIDTH: Final = 720
 HEIGHT: Final = 220
 _LEFT, _RIGHT, _TOP, _BOTTOM = 60, 10, 34, 30
 _LABELS: Final = 8
-"""So many names stand under the bars, at most."""
+"""The greatest number of names under the bars."""
 _LONGEST: Final = 12
-"""Characters of a name there."""
+"""The greatest length of such a name, in characters."""
 _TICKS: Final = 4
 _UNIT: Final = "s: p50, p90, p99"
 _SHARE: Final = 0.7
-"""What a bar takes of its room."""
+"""The part of its slot that a bar fills."""
 _NO_XML = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _STYLE: Final = """
 text { font: 11px sans-serif; fill: #333 }
@@ -39,7 +39,7 @@ text { font: 11px sans-serif; fill: #333 }
 
 
 class Bar(msgspec.Struct, frozen=True):
-    """A bar: its name, and the parts of which it is made, from below. What is `unknown` is marked, and is no 0."""
+    """A bar: its name, and its parts from the bottom up. `unknown` is a note on a value that is unknown, and not 0."""
 
     name: str
     parts: tuple[float, ...]
@@ -47,20 +47,20 @@ class Bar(msgspec.Struct, frozen=True):
 
 
 def bar_chart(title: str, parts: Sequence[str], bars: Sequence[Bar]) -> str:
-    """Return a chart of bars, whose `parts` have these names."""
+    """Return a bar chart; `parts` are the names of the bars' parts."""
     frame = _Frame(title, max((sum(bar.parts) for bar in bars), default=0.0), [bar.name for bar in bars])
     return frame.drawn(parts if len(parts) > 1 else (), _bars(frame, parts, bars))
 
 
 def range_chart(title: str, ranges: Sequence[tuple[str, Percentiles]]) -> str:
-    """Return a chart of times: each range goes from p50 to p99 seconds, with a line at p50 and one at p90."""
+    """Return a chart of durations: each range goes from p50 to p99 seconds, with a line at p50 and one at p90."""
     most = max((times.p99 for _, times in ranges if times.p99 is not None), default=0.0)
     frame = _Frame(title, most, [name for name, _ in ranges])
     return frame.drawn((), _ranges(frame, ranges))
 
 
 def drawing(charts: Sequence[str], *, title: str) -> str:
-    """Return a file with the charts below each other, in colours for white paper."""
+    """Return an SVG file with the charts below each other, in colours for white paper."""
     placed = "".join(
         f'<g transform="translate(0 {number * HEIGHT})">{chart}</g>' for number, chart in enumerate(charts)
     )
@@ -72,7 +72,7 @@ def drawing(charts: Sequence[str], *, title: str) -> str:
 
 
 def plot(statistics: Statistics) -> str:
-    """Return a file with what there is to draw of the groups: costs, tokens and times, or the calls of tools."""
+    """Return an SVG file with charts of the groups: costs, tokens and durations, or the calls of tools."""
     by = statistics.by or "all"
     charts = _of_tools(statistics.groups) if by == "tool" else _of_others(statistics.groups, _names(statistics))
     return drawing(list(charts), title=f"Statistics by {by}")
@@ -104,7 +104,7 @@ def _of_others(groups: Sequence[Figures], names: Sequence[str]) -> Iterator[str]
 
 
 def _names(statistics: Statistics) -> list[str]:
-    """Return the names of the groups; of days, also those on which nothing was."""
+    """Return the names of the groups; if they are days, including those without events."""
     names = [_name(one) for one in statistics.groups]
     if statistics.by != "day" or not names:
         return names
@@ -122,7 +122,7 @@ def _unpriced(figures: Figures) -> str:
 
 
 class _Frame:
-    """A chart without what is drawn in it: title, axes, and where a value and a name stand."""
+    """A chart without its content: title, axes, and the scales of both."""
 
     def __init__(self, title: str, most: float, names: Sequence[str]) -> None:
         self.title = title
@@ -132,15 +132,15 @@ class _Frame:
         self.slot = (WIDTH - _LEFT - _RIGHT) / max(1, len(names))
 
     def x(self, number: int) -> float:
-        """Return where the room of a bar begins."""
+        """Return the left edge of a bar's slot."""
         return _LEFT + number * self.slot
 
     def y(self, value: float) -> float:
-        """Return how far down the value stands."""
+        """Return the vertical coordinate of the value."""
         return HEIGHT - _BOTTOM - (HEIGHT - _TOP - _BOTTOM) * value / self._top
 
     def drawn(self, parts: Sequence[str], shapes: Iterable[str]) -> str:
-        """Return the chart with these shapes, and with the names of the parts if there are any."""
+        """Return the chart with these shapes, and with a legend if there are parts."""
         inside = "".join(shapes) if self._names else _label(WIDTH / 2, HEIGHT / 2, "nothing to show", "middle")
         return (
             f'<svg class="chart" role="img" width="{WIDTH}" height="{HEIGHT}" '
@@ -202,7 +202,7 @@ def _ranges(frame: _Frame, ranges: Sequence[tuple[str, Percentiles]]) -> Iterato
 
 
 def _nice(least: float) -> float:
-    """Return the next of 1, 2, 5, 10, 20, … and of their tenths that is no less."""
+    """Return the smallest of 1, 2, 5, 10, 20, … and their decimal fractions that is not less."""
     if least <= 0:
         return 1.0
     power = 10.0 ** math.floor(math.log10(least))
@@ -210,7 +210,7 @@ def _nice(least: float) -> float:
 
 
 def _short(value: float) -> str:
-    """Return the value in few characters."""
+    """Return the value abbreviated to few characters."""
     for factor, letter in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
         if value >= factor:
             return f"{value / factor:g}{letter}"
@@ -230,5 +230,5 @@ def _label(x: float, y: float, text: str, anchor: str) -> str:
 
 
 def _text(text: str) -> str:
-    """Return the text as it stands in XML: what cannot be seen, or not stand there, is shown."""
+    """Return the text escaped for XML, with invisible and invalid characters replaced."""
     return escape(_NO_XML.sub("\ufffd", harmless(text)))

@@ -14,13 +14,13 @@ from reenact.projections.statistics.figures import Figures, Percentiles, Spendin
 _Cell: TypeAlias = int | float | None
 _WIDTH: Final = 10
 _WIDEST: Final = 40
-"""Columns of a name, at most."""
+"""The greatest width of a name, in columns."""
 _FORMULAS: Final = ("=", "+", "-", "@", "\uff1d", "\uff0b", "\uff0d", "\uff20")
-"""How the cells begin that spreadsheets compute; the last four are the wide ones of East Asia."""
+"""The first characters of cells that spreadsheets take for formulas; the last four are the full-width forms."""
 
 
 def text_of(statistics: Statistics) -> str:
-    """Return all of it in lines, and a table of the groups, if there are any."""
+    """Return the total in lines, and a table of the groups, if there are any."""
     lines = list(_lines(statistics.total))
     if statistics.by is not None:
         lines += ["", *_table(statistics)]
@@ -28,10 +28,10 @@ def text_of(statistics: Statistics) -> str:
 
 
 def csv_of(statistics: Statistics) -> str:
-    """Return a header, and a line for each group, or for all if nothing is told apart.
+    """Return a header, and a line for each group, or one for the total without grouping.
 
-    What is not known, such as a cost, and what a group cannot have, such as turns of a tool, is empty. A name that a
-    spreadsheet would take for a formula has an apostrophe before it.
+    A value that is unknown, such as a cost, or that a group cannot have, such as turns of a tool, is empty. A name that
+    a spreadsheet would take for a formula gets a leading apostrophe.
     """
     rows = [[statistics.by or "all", *_cells(statistics.total)]]
     for one in statistics.groups if statistics.by is not None else [statistics.total]:
@@ -41,14 +41,14 @@ def csv_of(statistics: Statistics) -> str:
 
 
 def cell_of(name: str) -> str:
-    """Return a name, which a model may have made up, as a cell that no spreadsheet computes or takes apart."""
+    """Return a name, which may come from a model, as a quoted cell that no spreadsheet takes for a formula."""
     shown = harmless(name).replace('"', '""')
     mark = "'" if shown.lstrip().startswith(_FORMULAS) else ""
     return f'"{mark}{shown}"'
 
 
 def _known_cost(figures: Figures) -> float | None:
-    """Return what it cost, None if there was something and no cost of it is known."""
+    """Return the cost, None if there was something to pay and no cost is known."""
     answers = figures.answers or Spending()
     is_known = answers.count > answers.unpriced or figures.calls.cost is not None
     return figures.cost if is_known or not (answers.count or figures.calls.count) else None
@@ -140,11 +140,11 @@ _OF_TOOLS: Final[Mapping[str, str]] = {
     "waited_p99": "p99",
     "waiting": "waiting",
 }
-"""The columns that people see, of those that there are, and what stands above them; times are in seconds."""
+"""The columns shown to people, with their headings; durations are in seconds."""
 
 
 def _cells(figures: Figures) -> dict[str, _Cell]:
-    """Return all that there is to say, by name."""
+    """Return all values by name."""
     turns, answers, calls, approvals = figures.turns, figures.answers, figures.calls, figures.approvals
     outcomes = None if turns is None else turns.outcomes
     return {

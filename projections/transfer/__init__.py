@@ -1,1 +1,1 @@
-"""Exports: a log as lines, without what must not leave, and into a log again."""
+"""Exports: writing a log as lines, redacted if requested, and reading such lines into a log."""

@@ -1,4 +1,4 @@
-"""Writes a log, or some of its sessions with all that they need, as the lines of an export."""
+"""Writes a log, or some of its sessions with everything they depend on, as the lines of an export."""
 
 from __future__ import annotations
 
@@ -37,17 +37,17 @@ from reenact.projections.transfer.lines import (
 from reenact.projections.transfer.redacting import Redactor
 
 TOLD_EVERY = 1000
-"""Progress is told once for so many lines."""
+"""The number of lines between two reports of progress."""
 _LINKS = frozenset({"session-created", "child-started"})
-"""The stored names of the events that lead to other sessions of a family."""
+"""The stored names of the events that link sessions of a family."""
 
 
 class RawLog(Protocol):
-    """A log's rows at one moment; `streams` are those that are asked for, None for all."""
+    """A log's rows in one consistent state; `streams` are the requested ones, None for all."""
 
     @property
     def name(self) -> str:
-        """What messages call the log."""
+        """The log's name, as error messages show it."""
         ...
 
     def head(self) -> int:
@@ -55,11 +55,11 @@ class RawLog(Protocol):
         ...
 
     def count_events(self, streams: Sequence[str] | None = None) -> int:
-        """Return how many events there are."""
+        """Return the number of events."""
         ...
 
     def count_rows(self, streams: Sequence[str] | None = None) -> int:
-        """Return how many rows there are."""
+        """Return the number of rows."""
         ...
 
     def rows(self, streams: Sequence[str] | None = None) -> Generator[Row]:
@@ -67,16 +67,16 @@ class RawLog(Protocol):
         ...
 
     def timers(self, streams: Sequence[str] | None = None) -> Iterator[Timer]:
-        """Yield when streams are to be woken, by stream."""
+        """Yield the timers, by stream."""
         ...
 
     def keys(self, streams: Sequence[str] | None = None) -> Iterator[DataKey]:
-        """Yield the data keys, and those of what has no key of its own, by their ids."""
+        """Yield the data keys of the streams, and those of content without a key of its own, by their ids."""
         ...
 
 
 class Exported(msgspec.Struct, frozen=True, kw_only=True):
-    """What an export holds; `redacted` is how many rows say less than the log does."""
+    """The content of an export; `redacted` is the number of rows that the redaction policy has changed."""
 
     sessions: tuple[str, ...] | None
     events: int
@@ -85,7 +85,7 @@ class Exported(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Export:
-    """One export of a log; `forms` None is one of which nobody knows the types of the events."""
+    """One export of a log; without `forms` the types of the events are unknown."""
 
     def __init__(
         self,
@@ -101,15 +101,15 @@ class Export:
         progress: OnProgress | None = None,
         cipher: Cipher | None = None,
     ) -> None:
-        """Prepare to export these sessions with all that they need, everything if None; with their families, if asked.
+        """Prepare to export these sessions with all they depend on, everything if None; with families, if requested.
 
-        What is encrypted leaves as it is, with its key, unless something is to be taken out: then the `cipher` decrypts
+        Encrypted content is exported as it is, with its key, unless the export is redacted: then the `cipher` decrypts
         it.
 
         Raises:
             SessionNotFoundError: a session is not in the log.
-            LogUnusableError: the log is not as it was written.
-            RedactionError: the policy does not go with these sessions.
+            LogUnusableError: the log was changed.
+            RedactionError: the policy cannot be applied to these sessions.
         """
         self._log = log
         self._forms = forms
@@ -119,7 +119,7 @@ class Export:
         self._streams = None if sessions is None or forms is None else _needed(log, forms, sessions, family, cipher)
         self._feeds = feeds
         self._redacted = 0
-        # What was forgotten cannot leave in plain: wherever it goes, it has to be known that its key was destroyed.
+        # Forgotten content cannot be exported decrypted: the export must say that its key was destroyed.
         self._keys = [key for key in log.keys(self._streams) if redacting is None or key.wrapped is None]
         self.header = Header(
             format=FORMAT,
@@ -137,18 +137,18 @@ class Export:
 
     @property
     def result(self) -> Exported:
-        """What was exported, once all lines are."""
+        """The content of the export, complete once all lines were yielded."""
         header = self.header
         return Exported(sessions=header.sessions, events=header.events, rows=header.rows, redacted=self._redacted)
 
     def lines(self) -> Iterator[bytes]:
-        """Yield the lines, each with its end.
+        """Yield the lines, each with its line end.
 
         Raises:
             StorageError: the log cannot be read.
-            LogUnusableError: it is not as it was written; the message names the record.
+            LogUnusableError: it was changed; the message names the record.
             UnstorableError: a record is too long for a line.
-            RedactionError: the policy cannot be carried out.
+            RedactionError: the policy cannot be applied.
         """
         digest = blake2b(digest_size=DIGEST_SIZE)
         for line in self._before_the_end():
@@ -224,17 +224,17 @@ class Export:
 
 
 class Ends:
-    """Where the streams of an export end, as its rows come by."""
+    """The ends of the streams of an export, updated with each row."""
 
     def __init__(self) -> None:
         self._ends: dict[str, StreamEnd] = {}
 
     def previous(self, row: Row) -> bytes:
-        """Return the digest of the row of the same stream that came last."""
+        """Return the digest of the previous row of the same stream."""
         return self._ends.get(row.stream, BEGINNING)[2]
 
     def take(self, row: Row) -> str | None:
-        """Go on behind the row, or return why it cannot come next."""
+        """Take the next row of a stream; return None, or why it cannot be the next one."""
         end = self._ends.get(row.stream, BEGINNING)
         missing = row.missing(end)
         if missing is not None:
@@ -252,9 +252,10 @@ def _needed(
     family: bool,  # noqa: FBT001 - a value
     cipher: Cipher | None,
 ) -> list[str]:
-    """Return the streams of the sessions, of what they branch off from, and of all their containers and images.
+    """Return the streams of the sessions, of those they branch off from, and of all their containers and images.
 
-    With the family, those of the sessions that have called them, and of all child sessions, as far as they are there.
+    With the family, also those of the sessions that called them, and of all child sessions, as far as they are in the
+    log.
     """
     needed: dict[str, None] = {}
     waiting = list(reversed(sessions))
@@ -287,7 +288,7 @@ def _needed(
 
 
 def _kin(log: RawLog, forms: Forms, stream: str, cipher: Cipher | None) -> Iterator[str]:
-    """Yield the sessions that the stream is linked to."""
+    """Yield the sessions to which the stream is linked."""
     with closing(log.rows([stream])) as rows:
         for row in rows:
             for topic, state in _legible(row, cipher):
@@ -311,4 +312,4 @@ def _legible(row: Row, cipher: Cipher | None) -> Iterator[tuple[str, bytes]]:
 
 _OF_IMAGES = SessionCreated | SessionBranched | SessionForgotten | HandoverRequested | ImageChanged
 _OF_OTHER_IMAGES = ("handover-requested:", "image-changed:")
-"""What the topics begin with of events that name images beside the one that a session begins on."""
+"""The prefixes of the topics of events that name images besides the one with which a session begins."""

@@ -1,6 +1,7 @@
-"""Reads an export, checks each of its lines, and finds what a log still lacks of it.
+"""Reads an export, checks each of its lines, and finds the rows that a log still lacks.
 
-Nothing is written before the log's own history was compared with it. An export can be opened as a log in memory, too.
+Nothing is written before the export was compared with the log's own history. An export can also be opened as a log in
+memory.
 """
 
 from __future__ import annotations
@@ -46,9 +47,9 @@ _CUT = "the file is cut off here; export again, or copy it again"
 
 
 class ExportReader:
-    """Reads an export once, from its beginning; `forms` None is for one whose events' types nobody knows.
+    """Reads an export once, from its beginning; without `forms` the types of the events are unknown.
 
-    What it yields is good only if it comes to its end: the last line tells whether anything was changed.
+    The items are valid only if it reaches the end: the last line tells whether anything was changed.
     """
 
     def __init__(
@@ -57,7 +58,7 @@ class ExportReader:
         """Read the first line.
 
         Raises:
-            ExportUnusableError: it is not that of an export.
+            ExportUnusableError: it is not the first line of an export.
             OSError: the file cannot be read.
         """
         self.name = name
@@ -80,10 +81,11 @@ class ExportReader:
         self.header = first
 
     def items(self) -> Iterator[Item]:
-        """Yield the keys, then the rows, then the timers, as an export has them.
+        """Yield the keys, then the rows, then the timers, in the order of the file.
 
         Raises:
-            ExportUnusableError: the file is no whole and true export; the message names the line and the record.
+            ExportUnusableError: the file is not a complete and intact export; the message names the line and the
+                record.
             OSError: it cannot be read.
         """
         while not isinstance(line := self._read(), End):
@@ -154,7 +156,7 @@ class ExportReader:
         return row
 
     def _check_said(self, part: EventPart, topic: str, state: bytes) -> None:
-        """Refuse an event that nobody knows, and one of which the line says something else than its bytes do."""
+        """Refuse an unknown event, and one whose fields in the line differ from its bytes."""
         if self._forms is None:
             return
         if state.startswith(ENCRYPTED):
@@ -165,7 +167,7 @@ class ExportReader:
             _, event = self._forms.decode(topic, state)
         except LogUnusableError as error:
             self._refuse(str(error))
-        # An event of an older form was shown in that of the version that exported it, whichever that was.
+        # The fields of an event in an older form were written in the form of the exporting version, which may differ.
         if part.fields is not UNSET and self._is_todays(topic, event) and not agree(part.fields, named(event)):
             self._refuse("its fields are not what its bytes say; export again")
 
@@ -198,31 +200,31 @@ class ExportReader:
 
 
 class Standing(Protocol):
-    """Where the streams of a log stand."""
+    """The state of a log's streams."""
 
     @property
     def name(self) -> str:
-        """What messages call the log."""
+        """The log's name, as error messages show it."""
         ...
 
     def stream_end(self, stream: str) -> tuple[int, int, bytes] | None:
         """Return the version of the stream's last event, or -1, its last cursor, and the digest of its last row.
 
-        None if it has no rows.
+        Return None if it has no rows.
         """
         ...
 
     def digest_at(self, stream: str, version: int) -> bytes | None:
-        """Return the digest of the stream's row that holds the event of that version, if it is there."""
+        """Return the digest of the stream's row with the event of that version, None if there is none."""
         ...
 
     def digest_at_cursor(self, stream: str, cursor: int) -> bytes | None:
-        """Return the digest of the stream's row whose last announcement has the cursor, if there is one."""
+        """Return the digest of the stream's row whose last announcement has the cursor, None if there is none."""
         ...
 
 
 class Lacking(msgspec.Struct):
-    """What a log has already: of each stream so many of the rows of an export. The rest is lacking."""
+    """The number of rows that a log has already of each stream of an export; it lacks the rest."""
 
     rows: dict[str, int] = {}
     ahead: set[str] = set()
@@ -230,31 +232,31 @@ class Lacking(msgspec.Struct):
     passed: dict[str, int] = {}
 
     def lacks(self, row: Row) -> bool:
-        """Return whether the log has yet to get the row; each is asked for once, in their order."""
+        """Return whether the log lacks the row; call it once for each row, in order."""
         number = self.passed[row.stream] = self.passed.get(row.stream, 0) + 1
         return number > self.rows.get(row.stream, 0)
 
 
 class _Stream(msgspec.Struct):
-    """A stream of an export beside the one in the log, which ends at `end`."""
+    """A stream of an export compared with that in the log, which ends at `end`."""
 
     end: tuple[int, int, bytes] | None
     there: int = 0
     version: int = -1
     cursor: int = 0
-    """Up to here the log has the rows."""
+    """The log has the rows up to this cursor."""
     is_met: bool = False
-    """Whether the row with which the log's stream ends has passed."""
+    """Whether the last row of the log's stream was found in the export."""
     last_event: Row | None = None
     last: Row | None = None
 
 
 def look_at(reader: ExportReader, standing: Standing | None) -> Lacking:
-    """Read the export to its end and return what the log lacks of it; None is a log that there is not yet.
+    """Read the export to its end, and return what the log lacks of it; `standing` is None for a new log.
 
     Raises:
-        ExportUnusableError: the file is no whole and true export.
-        HistoryDiffersError: the log has another history in the same place.
+        ExportUnusableError: the file is not a complete and intact export.
+        HistoryDiffersError: the log has a different history of a stream.
         StorageError: the log cannot be read.
     """
     streams: dict[str, _Stream] = {}
@@ -272,7 +274,7 @@ def look_at(reader: ExportReader, standing: Standing | None) -> Lacking:
 
 
 def _compare(standing: Standing, stream: _Stream, row: Row) -> None:
-    """Refuse a row that stands where the log has another one."""
+    """Refuse a row at whose place the log has a different one."""
     if stream.end is None or stream.is_met:
         return
     version, cursor, digest = stream.end
@@ -289,11 +291,11 @@ def _compare(standing: Standing, stream: _Stream, row: Row) -> None:
 
 
 def _check_ahead(standing: Standing, stream: _Stream) -> None:
-    """Refuse what the log does not have, though it has more than the export."""
+    """Refuse the export if the log, which has more of the stream, does not have the export's last row."""
     event, last = stream.last_event, stream.last
     if event is not None and standing.digest_at(event.stream, stream.version) != event.digest:
         raise HistoryDiffersError(standing.name, event.stream, event.version, _ANOTHER)
-    # Where rows were packed anew, none need end here any more.
+    # If rows were repacked, none may end at this cursor any more.
     if (
         last is not None
         and last is not event
@@ -303,11 +305,11 @@ def _check_ahead(standing: Standing, stream: _Stream) -> None:
 
 
 def log_of(reader: ExportReader, forms: Forms, cipher: LearningCipher) -> InMemoryLog[InMemoryRow]:
-    """Return the log that an export says, without what was forgotten; the cipher learns its keys.
+    """Return the log in an export, without forgotten events; its keys are added to the cipher.
 
     Raises:
-        ExportUnusableError: the file is no whole and true export.
-        LogUnusableError: it holds an event that nobody knows.
+        ExportUnusableError: the file is not a complete and intact export.
+        LogUnusableError: it holds an unknown event.
         StorageError: it is encrypted, and cannot be decrypted now.
         OSError: it cannot be read.
     """

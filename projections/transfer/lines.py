@@ -1,4 +1,4 @@
-"""The lines of an export: what each holds, its one spelling, and bytes as JSON that says just them."""
+"""The lines of an export: their content, their canonical form, and an exact representation of bytes as JSON."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from reenact.domain.plain import is_mapping, is_sequence
 from reenact.domain.tools import is_array, is_object
 
 FORMAT = 1
-"""The version of the lines below."""
+"""The version of the format below."""
 MOST_BYTES = 2**30
-"""A longer line is refused; SQLite keeps no longer record either."""
+"""The longest line in bytes; SQLite stores no longer record either."""
 
 _TIME = "$time"
 _INTEGER = 2**63 - 1
@@ -37,11 +37,10 @@ Base64: TypeAlias = Annotated[str, Meta(pattern="^[A-Za-z0-9+/]*={0,2}$")]
 
 
 class Header(msgspec.Struct, frozen=True, kw_only=True, tag="header", forbid_unknown_fields=True, omit_defaults=True):
-    """The first line: what was exported, when, and by what.
+    """The first line: the content of the export, its time, and the software that wrote it.
 
-    `head` is the position of the log's last event then, and `sessions` are those that were asked for, None for
-    everything. `keys`, `rows` and `timers` are how many lines of each kind follow, and `events` how many events these
-    hold.
+    `head` is the position of the log's last event then, and `sessions` are the requested ones, None for all. `keys`,
+    `rows` and `timers` are the numbers of lines of each kind that follow, and `events` the number of events in them.
     """
 
     format: Positive
@@ -58,9 +57,10 @@ class Header(msgspec.Struct, frozen=True, kw_only=True, tag="header", forbid_unk
 
 
 class KeyLine(msgspec.Struct, frozen=True, kw_only=True, tag="key", forbid_unknown_fields=True):
-    """A data key of the log, wrapped by its key ring; null once it was destroyed. `stream` is what it encrypts.
+    """A data key of the log, wrapped by its key ring; null once it was destroyed.
 
-    With an empty name it encrypts everything that has no key of its own. The id is 16 hexadecimal digits.
+    `stream` is the name of a stream, or empty for all content without a key of its own. The id is 16 hexadecimal
+    digits.
     """
 
     id: str
@@ -69,7 +69,7 @@ class KeyLine(msgspec.Struct, frozen=True, kw_only=True, tag="key", forbid_unkno
 
 
 class Content(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
-    """Bytes of MessagePack: the value in its shortest form, or else `bytes`, in base64.
+    """Bytes of MessagePack: the value, if the bytes are its shortest form, or else `bytes`, in base64.
 
     With `times`, an object {"$time": …} in the value is a timestamp.
     """
@@ -80,7 +80,7 @@ class Content(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 
     @property
     def packed(self) -> _Bytes:
-        """The bytes, or `ValueError`."""
+        """The bytes; raises `ValueError` if the content is not valid."""
         if (self.value is UNSET) == (self.bytes is UNSET):
             raise ValueError("it has neither JSON nor bytes for its content, or both")
         if self.bytes is not UNSET:
@@ -92,7 +92,7 @@ class Content(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 
 
 class EventPart(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
-    """An event: its stored name with the version of its form, its `fields` by their names, for reading, its state."""
+    """An event: its stored name with the version of its form, its `fields` by name, for readers, and its state."""
 
     topic: str
     fields: dict[str, Value] | UnsetType = UNSET
@@ -100,14 +100,13 @@ class EventPart(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 
 
 class RowLine(msgspec.Struct, frozen=True, kw_only=True, tag="row", forbid_unknown_fields=True, omit_defaults=True):
-    """A row of the log, in the order of their writing.
+    """A row of the log, in the order of writing.
 
-    `recorded_at` is microseconds since 1970-01-01 UTC. It has events from `version` and `position` on, or announcements
-    from `cursor` on, `heard` of them, or both. `feed` is a list of what was said before the events, as
-    [context, [[type, time in microseconds, data], …]] each; behind it come, if the events are announced, the version
-    of what derives their announcements, and what it needs beside the events. `digest`, `original` and `seal` are
-    hexadecimal digits; a row of which a part stands in the place of another one has the last two. With a `key` its
-    contents are encrypted.
+    `recorded_at` is microseconds since 1970-01-01 UTC. The row has events from `version` and `position` on, or `heard`
+    announcements from `cursor` on, or both. `feed` is a list of the segments before the events, each as [context,
+    [[type, time in microseconds, data], …]]; after it come, if the events are announced, the version of the function
+    that derives their announcements, and its input besides the events. `digest`, `original` and `seal` are hexadecimal
+    digits; a row with a replaced part has the last two. With a `key` its contents are encrypted.
     """
 
     stream: str
@@ -127,7 +126,7 @@ class RowLine(msgspec.Struct, frozen=True, kw_only=True, tag="row", forbid_unkno
 
     @property
     def row(self) -> Row:
-        """The row, or `ValueError`: it must have the parts that it says."""
+        """The row; raises `ValueError` if its fields do not fit each other."""
         of_events, heard = (self.version, self.position), (self.cursor, self.feed)
         if (
             not (self.events or self.heard)
@@ -153,14 +152,14 @@ class RowLine(msgspec.Struct, frozen=True, kw_only=True, tag="row", forbid_unkno
 
 
 class TimerLine(msgspec.Struct, frozen=True, kw_only=True, tag="timer", forbid_unknown_fields=True):
-    """When a stream is to be woken, in microseconds since 1970-01-01 UTC; by stream."""
+    """The time at which a stream's actor is to be woken, in microseconds since 1970-01-01 UTC; ordered by stream."""
 
     stream: str
     due: Integer
 
 
 class End(msgspec.Struct, frozen=True, kw_only=True, tag="end", forbid_unknown_fields=True, omit_defaults=True):
-    """The last line: how many lines of each kind there were, and the digest of all bytes before this line.
+    """The last line: the numbers of lines of each kind, and the digest of all bytes before this line.
 
     The digest is BLAKE2b of 32 bytes, as hexadecimal digits.
     """
@@ -189,15 +188,16 @@ def schema() -> dict[str, object]:
 
 
 def encoded(line: Line) -> bytes:
-    """Return the line, with its end."""
+    """Return the line, with its line end."""
     return _encode(line) + b"\n"
 
 
 def decoded(text: bytes) -> Line:
-    """Return what a line says that has no end.
+    """Return the decoded line; the text has no line end.
 
     Raises:
-        ValueError: it is not a line of an export, or is spelled otherwise than by `encoded`: one line has one spelling.
+        ValueError: the text is not a line of an export, or not the form that `encoded` gives: each line has only one
+            form.
     """
     try:
         line = _decode(text)
@@ -210,10 +210,10 @@ def decoded(text: bytes) -> Line:
 
 
 def row_line(row: Row, events: Sequence[tuple[str, bytes, dict[str, object] | None]]) -> RowLine:
-    """Return the line of a row with these events: the topic and the state of each, and its fields if they are known.
+    """Return the line of a row with these events: the topic and the state of each, and its fields if known.
 
     Raises:
-        ValueError: the row's events are packed otherwise.
+        ValueError: the row's events are not packed in the shortest form.
     """
     if row.events is not None and _pack([(topic, state) for topic, state, _ in events]) != row.events:
         raise ValueError("its events are not in their shortest form")
@@ -235,7 +235,7 @@ def row_line(row: Row, events: Sequence[tuple[str, bytes, dict[str, object] | No
 
 
 def _same(row: Row | RowLine) -> _Same:
-    """Return what a row and its line say alike."""
+    """Return the fields that a row and its line have in common."""
     return {
         "stream": row.stream,
         "recorded_at": row.recorded_at,
@@ -254,7 +254,7 @@ class _Same(TypedDict):
 
 
 def content_of(content: bytes) -> Content:
-    """Return MessagePack as a line says it."""
+    """Return bytes of MessagePack as the content of a line."""
     value, times = spelled_out(content)
     if value is UNSET:
         return Content(bytes=b64encode(content).decode())
@@ -262,7 +262,7 @@ def content_of(content: bytes) -> Content:
 
 
 def spelled_out(content: bytes) -> tuple[object, bool]:
-    """Return MessagePack as JSON that says exactly these bytes, or UNSET if no JSON does; and whether it has times."""
+    """Return JSON that represents exactly these bytes, UNSET if no JSON does, and whether it has timestamps."""
     try:
         value = _unpack(content)
         text = _encode(value)
@@ -277,7 +277,7 @@ def spelled_out(content: bytes) -> tuple[object, bool]:
 
 
 def _marked(value: object) -> object:
-    """Return the value with its timestamps as objects of JSON."""
+    """Return the value with its timestamps as JSON objects."""
     if isinstance(value, datetime):
         return {_TIME: value}
     if is_object(value):
@@ -297,10 +297,10 @@ _PLAIN = frozenset({str, int, bool, NoneType})
 
 
 class Forms(Protocol):
-    """The stored forms of a log's events, as a journal's codec knows them."""
+    """The stored forms of a log's events, as implemented by a journal's codec."""
 
     def decode(self, topic: str, state: bytes) -> tuple[int, object]:
-        """Return when the event was recorded, and the event as today's type, or raise `LogUnusableError`."""
+        """Return when the event was recorded, and the event in its current type, or raise `LogUnusableError`."""
         ...
 
     def encode(self, event: object, recorded_at: int) -> tuple[str, bytes]:
@@ -311,8 +311,7 @@ class Forms(Protocol):
 def named(value: object) -> object:
     """Return the value as plain data, with the fields of structs by their names.
 
-    Each container is made with its places, which are filled one after the other: a log may hold what is nested more
-    deeply than Python's functions may be.
+    It uses a stack instead of recursion: a log may hold values nested more deeply than Python's call stack allows.
     """
     whole: dict[str, object] = {}
     places: list[tuple[Callable[[object], None], object]] = [(partial(whole.__setitem__, ""), value)]
@@ -344,13 +343,13 @@ def _fields(value: msgspec.Struct) -> dict[str, object]:
 
 @cache
 def _known(kind: type[msgspec.Struct]) -> tuple[dict[str, object], tuple[str, ...]]:
-    """Return the tag of a struct, under its name, and the names of its fields."""
+    """Return the tag of a struct, by its field's name, and the names of its fields."""
     config = kind.__struct_config__
     return {} if config.tag is None else {config.tag_field or "type": config.tag}, kind.__struct_fields__
 
 
 def agree(shown: object, own: object) -> bool:
-    """Return whether what was shown of a value, perhaps by a version that knew fewer fields, is what it says."""
+    """Return whether the shown fields agree with the value; an older version may have shown fewer fields."""
     pairs = [(shown, own)]
     while pairs:
         one, other = pairs.pop()

@@ -1,4 +1,4 @@
-"""The redaction policy: its paths, and the other fields that repeat what those name."""
+"""The redaction policy: its paths, and the other fields that repeat the content of those."""
 
 from __future__ import annotations
 
@@ -21,10 +21,11 @@ from reenact.domain.stream import events as heard
 
 
 class ToolRedaction(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What is taken out of the calls of tools.
+    """What is removed from tool calls.
 
-    `name` is that of a tool, or a pattern with `*` and `?`. `arguments` are the paths of those that are taken out, such
-    as `headers.authorization`; `*` is any name, and alone everything. With `result`, what the tool answers is, too.
+    `name` is that of a tool, or a pattern with `*` and `?`. `arguments` are the paths of the arguments to remove, such
+    as `headers.authorization`; `*` is any name, and by itself all arguments. With `result`, the results are removed,
+    too.
     """
 
     name: str
@@ -33,13 +34,13 @@ class ToolRedaction(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
 
 
 class Redaction(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What is taken out of everything that leaves, wherever it stands.
+    """What is removed from everything that is exported, wherever it occurs.
 
     `fields` are paths such as `message-accepted.content` or `*.reason`: the stored name of an event, then names of
-    fields; `*` is any name, and what is below a field goes with it. What the log copies of a field into other events
-    and into feeds goes as well. `patterns` are regular expressions by the names of what they find; `values` are texts
-    that are known. `secrets` tells whether what has the form of a secret is taken out, too. With a `hash_key`, of 1 to
-    64 bytes, the marks of equal values are equal, and nobody without the key can guess them.
+    fields; `*` is any name, and everything below a field is removed with it. Copies of the field in other events and in
+    feeds are removed as well. `patterns` are regular expressions by the names of what they find; `values` are known
+    texts. `secrets` is whether texts in the form of a secret are removed, too. With a `hash_key`, of 1 to 64 bytes,
+    equal values have equal marks, and nobody without the key can guess the values.
     """
 
     fields: tuple[str, ...] = ()
@@ -50,7 +51,7 @@ class Redaction(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     hash_key: bytes | None = None
 
     def __repr__(self) -> str:
-        """Return what it is about, without what it keeps secret."""
+        """Return a representation without secrets."""
         return f"Redaction(fields={self.fields!r}, tools={self.tools!r}, patterns={list(self.patterns)!r}, …)"
 
 
@@ -61,7 +62,7 @@ def check_redaction(policy: Redaction) -> Redaction:
     """Return the policy.
 
     Raises:
-        RedactionError: its key is too long or empty.
+        RedactionError: its key is empty or too long.
     """
     if policy.hash_key is not None and not 1 <= len(policy.hash_key) <= MOST_KEY_BYTES:
         raise RedactionError(f"the key for hashes has {len(policy.hash_key)} bytes; it has 1 to {MOST_KEY_BYTES}")
@@ -69,10 +70,10 @@ def check_redaction(policy: Redaction) -> Redaction:
 
 
 def read_redaction(path: str | os.PathLike[str], *, hash_key: bytes | None = None) -> Redaction:
-    """Return the policy that a file of JSON holds: an object with the fields of `Redaction`, but for the key.
+    """Return the policy from a JSON file: an object with the fields of `Redaction` except the key.
 
     Raises:
-        ConfigurationError: there is no such file, or it holds no policy; the message names the field.
+        ConfigurationError: the file cannot be read, or holds no valid policy; the message names the field.
     """
     try:
         text = Path(path).read_bytes()
@@ -91,9 +92,9 @@ FieldPath: TypeAlias = tuple[str, ...]
 
 ANY = "*"
 NEEDS = "@needs"
-"""Begins the paths of what a row needs, beside its events, to announce them."""
+"""The first name in paths of the `needs` of a row."""
 
-# Each group is one content. Where the second is false, the copy has another form inside, and goes as a whole.
+# The fields of each group have the same content. False marks a copy in another form, which is removed as a whole.
 _GROUPS = (
     (("message-scheduled.content", True), ("message-accepted.content", True)),
     (("turn-interrupted.reason", True), ("tool-result.result", False)),
@@ -125,12 +126,12 @@ _GROUPS = (
 _QUOTES: Final[Mapping[FieldPath, FieldPath]] = {
     ("answer-recorded", "content", "text"): ("output-rejected", "errors"),
 }
-"""What is quoted somewhere else, and goes there, too; but not the other way round."""
+"""Fields that are quoted in another field, which is then removed, too; but not the other way round."""
 _CONTENTS = tuple(tuple((tuple(name.split(".")), keeps) for name, keeps in group) for group in _GROUPS)
 
 
 def with_copies(paths: Iterable[FieldPath]) -> set[FieldPath]:
-    """Return the paths, and those of all that says the same."""
+    """Return the paths, and those of all copies of the same content."""
     found: set[FieldPath] = set()
     waiting = list(paths)
     while waiting:
@@ -150,7 +151,7 @@ def with_copies(paths: Iterable[FieldPath]) -> set[FieldPath]:
 
 
 def with_causes(paths: Iterable[FieldPath]) -> Iterator[FieldPath]:
-    """Yield the paths, and those of the fields of commands that may say what the events say there."""
+    """Yield the paths, and those of the fields of commands that may hold the same content."""
     for name, *inside in paths:
         yield (name, *inside)
         for form, (_, places) in FORMS.items():
@@ -161,7 +162,7 @@ def with_causes(paths: Iterable[FieldPath]) -> Iterator[FieldPath]:
 
 
 def _inside(path: FieldPath, place: FieldPath) -> FieldPath | None:
-    """Return what of the place the path is about: () is all of it, None is nothing."""
+    """Return the rest of the path inside of the place: () is the whole place, None means that the path is elsewhere."""
     if any(one not in (ANY, other) for one, other in zip(path, place, strict=False)):
         return None
     return path[len(place) :]
@@ -184,7 +185,7 @@ _STAYS_OF: Final[dict[type, frozenset[str]]] = {
     **dict.fromkeys((loop.ToolStarted, loop.ToolResult), frozenset({"name"})),
     **dict.fromkeys((heard.ToolCall, heard.ToolResult), frozenset({"name"})),
 }
-"""What else stays: from these follow the decisions that were recorded behind them."""
+"""Further fields that are kept: later decisions in the history depend on them."""
 _SEVERAL = (inspect.ListType, inspect.VarTupleType, inspect.SetType, inspect.FrozenSetType)
 _WITHOUT_TEXT = (
     inspect.IntType,
@@ -197,7 +198,7 @@ _WITHOUT_TEXT = (
 
 
 def stays(owner: type, field: str) -> bool:
-    """Return whether a field of values of this type holds a history together."""
+    """Return whether the field of this type must be kept, since the history depends on it."""
     return field in _STAYS or field.endswith(("_id", "_ids")) or field in _STAYS_OF.get(owner, ())
 
 
@@ -205,7 +206,7 @@ def paths_of(fields: Iterable[str], kinds: Mapping[str, type[msgspec.Struct]]) -
     """Yield the paths that a policy's fields name, each beginning with the stored name of an event.
 
     Raises:
-        RedactionError: one names nothing that there is, or what cannot be taken out.
+        RedactionError: a field does not exist, or cannot be removed.
     """
     for field in fields:
         name, *below = field.split(".")
@@ -225,7 +226,7 @@ def paths_of(fields: Iterable[str], kinds: Mapping[str, type[msgspec.Struct]]) -
 
 
 def _ends(kind: inspect.Type, path: FieldPath) -> Iterator[inspect.Type | None]:
-    """Yield what stands at the path in values of a type, None for what has to stay."""
+    """Yield the types at the path in values of a type, None for fields that must be kept."""
     if isinstance(kind, inspect.UnionType):
         for one in kind.types:
             yield from _ends(one, path)

@@ -1,4 +1,4 @@
-"""Redacts the rows of an export: each is decoded, cleaned by the policy, encoded again and sealed."""
+"""Redacts the rows of an export: each is decoded, cleaned according to the policy, encoded again and sealed."""
 
 from __future__ import annotations
 
@@ -41,13 +41,13 @@ from reenact.projections.verification.answer_check import COMPACTED, DELTAS
 
 _HEARD = {kind.event_type: kind for kind in heard.NOTIFICATIONS}
 _OF_COMMANDS: Final[tuple[FieldPath, ...]] = (("arguments",), ("value",), ("result",))
-"""What of a command may be a call's own, and stands in none of its events."""
-_NO_DIGEST = mark(FIELD)  # without the key: nobody has to recognise a digest
+"""Fields of commands that may hold content of a call that is in none of their events."""
+_NO_DIGEST = mark(FIELD)  # without the key: equal digests need not be recognisable
 _Struct = TypeVar("_Struct", bound=msgspec.Struct)
 
 
 class _OfCall(msgspec.Struct, frozen=True, gc=False):
-    """The fields of a value that say of a call: its arguments, what holds them in another form, and its result."""
+    """The fields of a value that hold content of a call: its arguments, other forms of them, and its result."""
 
     arguments: tuple[str, ...] = ()
     as_a_whole: tuple[str, ...] = ()
@@ -70,36 +70,36 @@ _OF_CALLS: Final[dict[type, _OfCall]] = {
 
 
 class Calls:
-    """What is to be taken out of calls of tools that a policy names, wherever in a history they stand.
+    """What must be removed from the calls of tools that a policy names, wherever they occur in a history.
 
-    A call of which only the id is told, and that nobody has seen, may be any. Of a call that leaves without some of its
-    arguments the digest goes, too, for it would prove a guess right; nobody can approve such a call any more.
+    A call whose tool is unknown may be any. For a call that is exported without some of its arguments, the digest is
+    removed, too, since it would confirm a guess; nobody can approve such a call any more.
     """
 
     def __init__(self, tools: Sequence[ToolRedaction]) -> None:
-        """Take what a policy says of tools."""
+        """Take the tools of a policy."""
         self._tools = [(tool, [tuple(path.split(".")) for path in tool.arguments]) for tool in tools]
         self._names: dict[str, dict[str, str]] = {}  # of the calls in a stream
-        self._changed: dict[str, set[str]] = {}  # those that have left without some of their arguments
+        self._changed: dict[str, set[str]] = {}  # calls that were exported without some of their arguments
         self._stream = ""
 
     def enter(self, stream: str) -> None:
-        """Take note that what comes is a row of this stream."""
+        """Set the stream of the rows that follow."""
         self._stream = stream
 
     def branch(self, origin: str) -> None:
-        """Take note that the row's stream goes on with the calls of another one."""
+        """Copy the calls of the other stream, which the current one continues."""
         self._names.setdefault(self._stream, {}).update(self._names.get(origin, {}))
         if origin in self._changed:
             self._changed[self._stream] = set(self._changed[origin])
 
     def forget(self, ids: Iterable[str]) -> None:
-        """Take note that these calls are answered."""
+        """Drop these calls, which are answered."""
         for each in ids:
             self._names.get(self._stream, {}).pop(each, None)
 
     def paths(self, value: msgspec.Struct) -> Paths:
-        """Return what is to be taken out of the value."""
+        """Return the paths to remove from the value."""
         of = _OF_CALLS.get(type(value)) if self._tools else None
         if of is None:
             return ()
@@ -117,7 +117,7 @@ class Calls:
         return found
 
     def without_digests(self, before: _Struct, left: _Struct) -> _Struct:
-        """Return what is left of an event without digests of calls that have changed."""
+        """Return the redacted event without digests of changed calls."""
         match before, left:
             case loop.HumanApproveRequired(calls=were), loop.HumanApproveRequired(calls=calls) if left is not before:
                 return replace(left, calls=tuple(map(self._asked, were, calls)))
@@ -130,7 +130,7 @@ class Calls:
         return left
 
     def without_digest(self, command: _Struct) -> _Struct:
-        """Return what is left of a command, without the digest that it names if it may be that of such a call."""
+        """Return the redacted command without the digest in it, if it may be that of a changed call."""
         if self._stream in self._changed and isinstance(getattr(command, "digest", None), str):
             return replace(command, digest=_NO_DIGEST)
         return command
@@ -146,14 +146,14 @@ _encode = msgspec.msgpack.Encoder().encode
 
 
 class Redactor:
-    """Takes out of the rows of one export what a policy says; they come in the order of an export."""
+    """Redacts the rows of one export, which must come in the order of the export."""
 
     def __init__(self, policy: Redaction, forms: Forms) -> None:
-        """Prepare to carry the policy out.
+        """Prepare to apply the policy.
 
         Raises:
-            RedactionError: it names what there is not, or what has to stay.
-            ConfigurationError: one of its patterns cannot be read.
+            RedactionError: it names a field that does not exist or must be kept.
+            ConfigurationError: one of its patterns is not valid.
         """
         check_redaction(policy)
         finders = [values_in(policy.values), matches_of(policy.patterns), *([known_secrets] if policy.secrets else [])]
@@ -169,7 +169,7 @@ class Redactor:
         self._answered: list[str] = []
 
     def check_name(self, name: str) -> None:
-        """Raise `RedactionError` if the policy finds something in a name that has to stay."""
+        """Raise `RedactionError` if the policy finds something in a name that must be kept."""
         found = self._found_in(name)
         if found is not None:
             message = f"what the policy calls {found!r} stands in a name that has to stay: an id"
@@ -178,12 +178,12 @@ class Redactor:
             )
 
     def row(self, row: Row, previous: bytes) -> Row:
-        """Return the row as it may leave: sealed if something was taken out, itself if nothing was.
+        """Return the row in the form to export: sealed if something was removed, the row itself if nothing was.
 
-        Deltas, which may hold parts of anything, do not leave.
+        Deltas, which may hold parts of any content, are not exported.
 
         Raises:
-            RedactionError: something would have to be taken out of what must stay.
+            RedactionError: the policy would remove something that must be kept.
             LogUnusableError: the row cannot be read.
         """
         self._calls.enter(row.stream)
@@ -199,7 +199,7 @@ class Redactor:
 
     def _event(self, row: Row, index: int, topic: str, state: bytes) -> tuple[str, bytes]:
         recorded_at, event = self._forms.decode(topic, state)
-        assert isinstance(event, msgspec.Struct)  # as all stored forms of a log of sessions
+        assert isinstance(event, msgspec.Struct)  # so are all stored forms in a log of sessions
         name = topic.rpartition(":")[0]
         if isinstance(event, SessionBranched):
             self._calls.branch(stream_of(event.origin))
@@ -210,7 +210,7 @@ class Redactor:
             return (topic, state) if left is event else self._forms.encode(left, recorded_at)
 
     def _cause(self, row: Row, stored: bytes) -> bytes:
-        """Return the command of a step as it may leave; what its events say is taken out of them."""
+        """Return the redacted command of a step; its fields in events are redacted there."""
         with _naming(f"the command behind event {row.version} of {row.stream!r}"):
             command = read_cause(stored)
             paths = [*self._paths.get(command.name, ()), *self._of_commands]
@@ -241,7 +241,7 @@ class Redactor:
             return pack_feed(pack_segments(left, row.stream, beside), part.version, needs)
 
     def _needs(self, part: FeedPart, what: str) -> bytes | msgspec.Raw:
-        """Return what a row needs to announce its events, as it may leave."""
+        """Return the redacted `needs` of a row's announcements."""
         if not part.version:
             return part.needs
         needs = version_of(part.version, what).read(part.needs)
@@ -249,7 +249,7 @@ class Redactor:
         return part.needs if left is needs else left.stored()
 
     def _clean(self, entries: Sequence[Entry], cursor: int) -> tuple[list[Entry], int, bool]:
-        """Return what is left of the entries from the cursor on, the cursor behind them, and if any has changed."""
+        """Return the redacted entries from the cursor on, the cursor after them, and whether any has changed."""
         left: list[Entry] = []
         changed = False
         for entry in entries:
@@ -274,7 +274,7 @@ class Redactor:
             said = None if kind is None else msgspec.convert(entry.data, kind)
         except msgspec.ValidationError:
             said = None
-        if said is None:  # nobody can say what stands in which of its fields
+        if said is None:  # the meaning of its fields is unknown
             return {REDACTED: self._texts.mark(entry.type, "")}
         left = self._taking.struct(said, self._paths.get(f"@{entry.type}", ()), entry.type)
         return entry.data if left is said else left
@@ -282,7 +282,7 @@ class Redactor:
 
 @contextmanager
 def _naming(what: str) -> Generator[None]:
-    """Have errors name the record that they are about."""
+    """Add the record to the messages of errors."""
     try:
         yield
     except RedactionError as error:

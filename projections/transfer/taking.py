@@ -1,6 +1,7 @@
-"""Takes fields that a policy names, and secrets, out of values, and keeps the values' types.
+"""Removes fields named by a policy, and secrets, from values, without changing the types of values.
 
-What holds a history together stays, for without it nothing could be read again: ids, digests, kinds, numbers, times.
+Everything that holds a history together is kept, since nothing could be read without it: ids, digests, kinds, numbers,
+times.
 """
 
 from __future__ import annotations
@@ -25,16 +26,16 @@ from reenact.domain.policy.expressions import Search
 from reenact.projections.transfer.policy import ANY, FieldPath, stays
 
 Found: TypeAlias = tuple[int, int, str]
-"""From where to where, and what it is."""
+"""The beginning and end of a place, and the name of what was found there."""
 
 SHORTEST = 4
-"""Characters that a value has at least; a shorter one stands by chance in many texts."""
+"""The least length of a value, in characters; a shorter one occurs in many texts by chance."""
 _SHORTEST_SECRET = 5
 _HASH_SIZE = 8
 _CUT_BY_BASE64 = {0: (0, 1), 1: (2, 1), 2: (3, 1)}
 
-# None of them reads a character more often than a fixed number of times: what comes before the part that repeats cannot
-# begin in it, or what repeats is bounded, or nothing has to follow it. Before each are texts of which it needs one.
+# Matching takes linear time: the part before a repetition cannot begin within it, or the repetition is bounded, or
+# nothing must follow it. Each pattern comes with texts of which a match contains at least one.
 KNOWN: Final[Mapping[str, tuple[tuple[str, ...], re.Pattern[str]]]] = {
     "api-key": (
         ("sk-",),
@@ -70,15 +71,15 @@ KNOWN: Final[Mapping[str, tuple[tuple[str, ...], re.Pattern[str]]]] = {
         ),
     ),
 }
-"""What has the form of a secret: keys of Anthropic and others, tokens, AWS keys, passwords in URLs, private keys."""
+"""Patterns of secrets: keys of Anthropic and others, tokens, AWS keys, passwords in URLs, private keys."""
 
 
 Finder: TypeAlias = Callable[[str], Iterable[Found]]
-"""Yields the places in a text of what must not stay, in any order."""
+"""Yields the places to redact in a text, in any order."""
 
 
 def known_secrets(text: str) -> Iterator[Found]:
-    """Yield the places of what has the form of a secret."""
+    """Yield the places of texts in the form of a secret."""
     if len(text) < _SHORTEST_SECRET:
         return
     for name, (needed, pattern) in KNOWN.items():
@@ -89,20 +90,20 @@ def known_secrets(text: str) -> Iterator[Found]:
 
 
 def matches_of(patterns: Mapping[str, str]) -> Finder:
-    """Return what finds all that any of the regular expressions, by the names of what they find, could match.
+    """Return a finder of all that any of the regular expressions matches, which are given by name.
 
     Raises:
-        ConfigurationError: one is none, or cannot be matched in bounded time.
+        ConfigurationError: a pattern is not valid, or cannot be matched in bounded time.
     """
     searches = [(name, Search(pattern)) for name, pattern in patterns.items()]
     return lambda text: ((*span, name) for name, search in searches for span in search.spans(text))
 
 
 def values_in(values: Sequence[str]) -> Finder:
-    """Return what finds the texts, also as JSON, URLs and base64 write them.
+    """Return a finder of the texts, also in their JSON, URL, hexadecimal and base64 encodings.
 
     Raises:
-        RedactionError: one is too short.
+        RedactionError: a text is too short.
     """
     for place, value in enumerate(values, 1):
         if len(value) < SHORTEST:
@@ -111,21 +112,21 @@ def values_in(values: Sequence[str]) -> Finder:
     if not values:
         return lambda _text: ()
     written = sorted(set(chain.from_iterable(map(_spellings, values))), key=len, reverse=True)
-    # Those that overlap are found, too: nothing is taken up by the look ahead.
+    # A look-ahead consumes nothing, so that overlapping places are found, too.
     pattern = re.compile(f"(?=({'|'.join(map(re.escape, written)) or '(?!)'}))")
     return lambda text: ((*found.span(1), "value") for found in pattern.finditer(text))
 
 
 class Texts:
-    """Takes out of texts what any of the finders finds."""
+    """Replaces everything that any of the finders finds in texts by marks."""
 
     def __init__(self, finders: Sequence[Finder], hash_key: bytes | None = None) -> None:
-        """Mark what is taken out with its keyed hash, if there is a key, so that equal values stay recognisable."""
+        """With a key, marks contain a keyed hash of the removed text, so that equal values have equal marks."""
         self._finders = finders
         self._hash_key = hash_key
 
     def cleaned(self, text: str) -> str:
-        """Return the text with marks in the places of what was found; the text itself if nothing was."""
+        """Return the text with marks in place of the findings; the text itself if there are none."""
         found = sorted(place for finder in self._finders for place in finder(text))
         if not found:
             return text
@@ -137,11 +138,11 @@ class Texts:
         return "".join((*parts, text[kept_from:]))
 
     def found_in(self, text: str) -> str | None:
-        """Return the name of something that is found in the text, None if nothing is."""
+        """Return the name of a finding in the text, None if there is none."""
         return next((name for finder in self._finders for _, _, name in finder(text)), None)
 
     def mark(self, name: str, content: str) -> str:
-        """Return what stands in the place of a content."""
+        """Return the mark for removed content."""
         if self._hash_key is None:
             return mark(name)
         digest = blake2b(content.encode("utf-8", "surrogatepass"), digest_size=_HASH_SIZE, key=self._hash_key)
@@ -149,7 +150,7 @@ class Texts:
 
 
 def _merged(found: Sequence[Found]) -> Iterator[Found]:
-    """Yield the places, those that overlap as one."""
+    """Yield the places, with overlapping ones merged."""
     begin, end, name = found[0]
     for next_begin, next_end, next_name in found[1:]:
         if next_begin >= end:
@@ -160,7 +161,7 @@ def _merged(found: Sequence[Found]) -> Iterator[Found]:
 
 
 def _spellings(value: str) -> Iterator[str]:
-    """Yield the ways in which the value may be written inside a text."""
+    """Yield the encodings in which the value may occur inside a text."""
     yield value
     for ascii_only in (True, False):
         once = json.dumps(value, ensure_ascii=ascii_only)[1:-1]
@@ -174,7 +175,7 @@ def _spellings(value: str) -> Iterator[str]:
     yield content.hex().upper()
     for encode in (b64encode, urlsafe_b64encode):
         for offset, (before, after) in _CUT_BY_BASE64.items():
-            # Of base64 the characters that bytes around it have a part in say too little to be found by.
+            # Base64 characters that also encode neighbouring bytes are cut off, since they vary.
             written = encode(bytes(offset) + content).decode()
             whole = written.rstrip("=")
             middle = whole[before : len(whole) - (after if (offset + len(content)) % 3 else 0)]
@@ -183,36 +184,36 @@ def _spellings(value: str) -> Iterator[str]:
 
 
 Paths: TypeAlias = Collection[FieldPath]
-"""Below a value, what is taken out of it; () is all of it."""
+"""The paths, relative to a value, of what is removed from it; () is the whole value."""
 Extra: TypeAlias = Callable[[msgspec.Struct], Paths]
-"""Tells what else is taken out of a value because of what it says."""
+"""Returns further paths to remove from a value, depending on its content."""
 
 FIELD = "field"
-"""What the mark calls that is in the place of a field: the same wherever a value is copied to."""
+"""The name in the mark of a removed field; it is the same in all copies of the value."""
 
 _NAMES = frozenset({"type", "name"})
-"""What a field that is taken out keeps of what it holds, though a policy may name it, or find something in it."""
+"""The fields of a removed struct that are kept, unless a path of the policy leads to them."""
 _FORMS = {"text": mark("x"), "mapping": {REDACTED: mark("x")}, "empty": (), "nothing": None}
 _EMPTIED = frozenset({"original", "extra", "citations"})
-"""What goes without a mark where it may be missing: it is read by others, who expect its form."""
+"""Fields that are removed without a mark if they are optional: their readers expect a certain form."""
 
 _Struct = TypeVar("_Struct", bound=msgspec.Struct)
 
 
 class Taking:
-    """Takes out of values what a policy says, and keeps their types."""
+    """Removes what a policy names from values, without changing their types."""
 
     def __init__(self, texts: Texts, extra: Extra) -> None:
-        """Clean all texts with `texts`; `extra` is asked about every struct on the way."""
+        """Clean all texts with `texts`; `extra` is called with every struct."""
         self._texts = texts
         self._extra = extra
         self._found_in = lru_cache(maxsize=10_000)(texts.found_in)
 
     def struct(self, value: _Struct, paths: Paths, name: str) -> _Struct:
-        """Return the struct without what stands at these paths, which are marked with the name; itself if it can stay.
+        """Return the struct without the content at these paths, itself if nothing changes; errors contain the name.
 
         Raises:
-            RedactionError: something would have to be taken out of what must stay.
+            RedactionError: the policy would remove something that must be kept.
         """
         paths = [*paths, *self._extra(value)]
         changes: dict[str, object] = {}
@@ -224,11 +225,11 @@ class Taking:
         if not changes:
             return value
         if isinstance(value, ThinkingBlock) and "thinking" in changes:
-            changes["signature"] = None  # it is of the thought as it was
+            changes["signature"] = None  # the signature is that of the original thought
         return msgspec.structs.replace(value, **changes)
 
     def free(self, value: object, paths: Paths, name: str) -> object:
-        """Return plain data of any type, likewise."""
+        """Do the same for plain data of any type."""
         if () in paths:
             return self._texts.mark(FIELD, _written(value))
         match value:
@@ -248,7 +249,7 @@ class Taking:
                     return value
                 return tuple(items) if isinstance(value, tuple) else items
             case _:
-                return value  # times, and what else has no text
+                return value  # times, and other values without text
 
     def _mapping(self, value: Mapping[object, object], paths: Paths, name: str) -> object:
         made: dict[object, object] = {}
@@ -274,7 +275,7 @@ class Taking:
             return value
         try:
             return self.free(value, paths, name)
-        except RecursionError:  # what is too deep to be looked through may hold anything, so that all of it goes
+        except RecursionError:  # a value too deep to be searched may hold anything, so all of it is removed
             return self._taken(type(owner), field, value, paths, name)
 
     def _cleaned(self, owner: msgspec.Struct, field: str, value: str, name: str) -> str:
@@ -291,7 +292,7 @@ class Taking:
         )
 
     def _taken(self, owner: type, field: str, value: object, paths: Paths, name: str) -> object:
-        """Return what stands in the place of a field's value."""
+        """Return the replacement for a field's value."""
         if isinstance(value, msgspec.Struct):
             return self._emptied(value, paths, name)
         if is_sequence(value) and value and all(isinstance(one, msgspec.Struct) for one in value):
@@ -309,8 +310,8 @@ class Taking:
         return value
 
     def _emptied(self, value: _Struct, paths: Paths, name: str) -> _Struct:
-        """Return the struct with the place of everything that it says marked, of its names only where a path leads."""
-        if isinstance(value, OpaqueBlock):  # its type tells others how to pass over it
+        """Return the struct with its content replaced by marks; the fields in `_NAMES` only if a path leads to them."""
+        if isinstance(value, OpaqueBlock):  # others need its type in order to skip it
             told = self._texts.mark(FIELD, _written(value.data))
             return msgspec.structs.replace(value, data={"type": value.data.get("type", "text"), REDACTED: told})
         emptied = [(field,) for field in value.__struct_fields__ if field not in _NAMES]
@@ -318,13 +319,13 @@ class Taking:
 
 
 def below(paths: Paths, name: str) -> Paths:
-    """Return what is taken out of what stands under the name."""
+    """Return the paths relative to the member of this name."""
     return [path[1:] for path in paths if path and path[0] in (name, ANY)] if paths else ()
 
 
 @cache
 def may_be(owner: type, field: str, form: str) -> bool:
-    """Return whether the field may have this form."""
+    """Return whether the field's type accepts this form."""
     kind: object = next((one.type for one in msgspec.structs.fields(owner) if one.name == field), None)
     try:
         msgspec.convert(_FORMS[form], kind)
@@ -334,7 +335,7 @@ def may_be(owner: type, field: str, form: str) -> bool:
 
 
 def _written(value: object) -> str:
-    """Return the value as text, the same for equal ones."""
+    """Return the value as text, which is equal for equal values."""
     if isinstance(value, str):
         return value
     return msgspec.json.encode(value, order="deterministic", enc_hook=repr).decode()

@@ -1,1 +1,1 @@
-"""Checks of a log: whether what stands beside its events follows from them."""
+"""Checks of a log: whether feeds, snapshots, links and tables follow from its events."""

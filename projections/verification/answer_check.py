@@ -1,4 +1,4 @@
-"""The check of an answer that was recorded against what the environment sent while it came in."""
+"""The check of a recorded answer against the stream events that the environment sent."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ from reenact.domain.stream.events import (
 )
 
 Entry: TypeAlias = tuple[str, object]
-"""The type of what was said, and what."""
+"""The type of a stream event, and its data."""
 
 DELTAS = frozenset(kind.event_type for kind in (TextDelta, ThinkingDelta, InputJsonDelta))
 SAID = DELTAS | frozenset(
     kind.event_type
     for kind in (MessageStart, MessageDelta, MessageStop, ThinkingStart, ThinkingEnd, ToolCall, ToolResult, StreamError)
 )
-"""What an environment may say while its answer comes in."""
+"""The types of events that an environment may send during an answer."""
 COMPACTED = DeltasCompacted.event_type
 STARTS = MessageStart.event_type
 
@@ -51,17 +51,17 @@ _KINDS: Final[dict[str, type[StreamData]]] = {
 }
 
 _Pieces: TypeAlias = list[str | None]
-"""Text that follows each other; None is a gap, of which nobody knows the text."""
+"""Consecutive texts; None is a gap whose text is unknown."""
 
 
 class StreamedAnswer:
-    """What the last attempt at an answer has said, as far as it is kept."""
+    """The last attempt at an answer, as far as its stream events are kept."""
 
     def __init__(self, entries: Iterable[Entry]) -> None:
-        """Read what it was.
+        """Read the stream events.
 
         Raises:
-            msgspec.MsgspecError: something of it cannot be decoded.
+            msgspec.MsgspecError: an event cannot be decoded.
         """
         self.start: MessageStart | None = None
         self.stop: MessageStop | None = None
@@ -81,10 +81,11 @@ class StreamedAnswer:
                     self._take(kind, data)
 
     def unlike(self, answer: AnswerRecorded, known: Collection[str], *, is_redacted: bool, is_cut: bool) -> str | None:
-        """Return in what the answer is another one, None if it is this one.
+        """Return how the recorded answer differs from the streamed one, None if it does not.
 
-        `known` are the ids of earlier calls: the answer's have other ones. Of a redacted answer, what was taken out of
-        it may be anything. If it `is_cut`, the log has failed meanwhile, and the answer may say more at its end.
+        `known` are the ids of earlier calls, which the recorded answer replaces by new ones. In a redacted answer,
+        removed parts match anything. If it `is_cut`, the log failed meanwhile, and the recorded answer may have more at
+        its end.
         """
         if self.start is None:
             return None if is_cut else "nobody has said the answer"
@@ -113,7 +114,7 @@ class StreamedAnswer:
         return f"{', '.join(wrong)} of what was said is not that of the answer" if wrong else None
 
     def unlike_end(self, completed: TurnCompleted, *, is_redacted: bool, is_answered: bool) -> str | None:
-        """Return in what the turn has ended in another way, None if it has ended in this way."""
+        """Return how the end of the turn differs from the streamed events, None if it does not."""
         equal, error, unsaid = same_but_for_marks if is_redacted else same, self.error, completed.unsaid
         if error is not None:
             failed = completed.failure or Failure("", "")
@@ -126,13 +127,13 @@ class StreamedAnswer:
         if self.stop is not None and completed.outcome == "completed" and not _is_end(self.stop, completed, equal):
             return "why the answer has ended is not that of the turn"
         if completed.stop_reason == ANSWER_REFUSED:
-            return None  # a guard wants it so
+            return None  # a guard refused the answer
         if self.stop is not None and (self._calls or any((one or "").strip() for one in self._texts)):
             return "there is an answer, and none was recorded"
         return None
 
     def _has_used(self, unsaid: Unsaid, completed: TurnCompleted, equal: Callable[[object, object], bool]) -> bool:
-        """Return whether this answer used what was recorded; of one that guards had not let pass, nothing is told."""
+        """Return whether this answer's usage was recorded; an answer held back by guards has no stream events."""
         if self.start is None:
             return completed.outcome != "completed"
         return equal(self.start.model, unsaid.model) and equal(self._usage, unsaid.usage)
@@ -175,7 +176,7 @@ class StreamedAnswer:
 
         if all(map(is_same, self._calls, recorded)):
             return True
-        # They are told as they end, and stand in the answer as they began.
+        # Calls are streamed in the order in which they end, and recorded in the order in which they began.
         return all(any(is_same(call, block) for block in recorded) for call in self._calls) and all(
             any(is_same(call, block) for call in self._calls) for block in recorded
         )
@@ -184,7 +185,7 @@ class StreamedAnswer:
 def _is_end(
     stop: MessageStop, recorded: AnswerRecorded | TurnCompleted, equal: Callable[[object, object], bool]
 ) -> bool:
-    """Return whether what was said at the end is what was recorded of it."""
+    """Return whether the end of the stream agrees with the recorded one."""
     return (stop.stop_reason or "end_turn") == recorded.stop_reason and equal(
         msgspec.to_builtins([stop.stop_sequence, stop.stop_details]),
         msgspec.to_builtins([recorded.stop_sequence, recorded.stop_details]),
@@ -192,7 +193,7 @@ def _is_end(
 
 
 def _joined(deltas: Iterable[Entry]) -> str:
-    """Return the text of pieces of text, or of a thought, which are read together: there are many."""
+    """Return the text of consecutive deltas, which are decoded together because there are many."""
     return "".join([delta.text for delta in msgspec.convert([data for _, data in deltas], list[TextDelta])])
 
 
@@ -204,13 +205,13 @@ def _is_told(pieces: Sequence[str | None], content: Sequence[Block], of: type[Te
         if isinstance(block, TextBlock | ThinkingBlock) and isinstance(block, of)
     ]
     if any(isinstance(block, OpaqueBlock) and isinstance(block.data.get("content"), str) for block in content):
-        # What deltas say of a block that nobody interprets stands in it, behind what it has begun with.
+        # The deltas of a block that is not interpreted are inside of it, after its beginning.
         return None in pieces or _stand_in("".join(piece or "" for piece in pieces), blocks)
     return _fits(pieces, "".join(blocks))
 
 
 def _stand_in(text: str, parts: Iterable[str]) -> bool:
-    """Return whether the parts stand in the text, one behind the other."""
+    """Return whether the parts occur in the text, one after the other."""
     at = 0
     for part in parts:
         at = text.find(part, at)
@@ -221,7 +222,7 @@ def _stand_in(text: str, parts: Iterable[str]) -> bool:
 
 
 def _fits(pieces: Sequence[str | None], text: str) -> bool:
-    """Return whether the text is these pieces, with anything in the places of the gaps."""
+    """Return whether the text consists of these pieces, with any text in place of the gaps."""
     runs = [""]
     for piece in pieces:
         if piece is None:
@@ -237,7 +238,7 @@ def _fits(pieces: Sequence[str | None], text: str) -> bool:
 
 
 def _object(value: object) -> object:
-    """Return the input of a call as it is recorded."""
+    """Return the input of a call in its recorded form."""
     return {str(name): one for name, one in value.items()} if is_mapping(value) else {"input": value}
 
 
@@ -245,10 +246,10 @@ _encode = msgspec.msgpack.Encoder(enc_hook=repr).encode
 
 
 def same(one: object, other: object) -> bool:
-    """Return whether plain values are the same; what is not a number is the same as itself."""
+    """Return whether plain values are equal; NaN equals itself."""
     return one == other or _encode(one) == _encode(other)
 
 
 def same_but_for_marks(one: object, other: object) -> bool:
-    """Return whether plain values are the same but for what was taken out of one of them, or of both."""
+    """Return whether plain values are equal, where redaction marks match anything."""
     return same(one, other) or alike(one, other)

@@ -1,6 +1,6 @@
-"""The check of the links between a child session and the session that has called it, from both sides.
+"""The check of the links between a child session and the session that called it, in both directions.
 
-A log can hold one of the two alone, after an export without the family: such links are counted, and are not wrong.
+A log may hold only one of the two, after an export without the family: such links are counted, and are not errors.
 """
 
 from __future__ import annotations
@@ -18,29 +18,29 @@ from reenact.projections.log import Row, stream_of
 
 
 class Records(Protocol):
-    """Records of other streams."""
+    """Access to the rows of other streams."""
 
     def records(self, stream: str, *, after: int = 0) -> Iterator[Row]:
         """Yield the stream's events with a version above `after`."""
         ...
 
     def digest_at(self, stream: str, version: int) -> bytes | None:
-        """Return the digest of a record, None if it is not there."""
+        """Return the digest of the row with the event of that version, None if there is none."""
         ...
 
 
 class Links:
-    """The links that the events of one stream have to those of others."""
+    """The links from the events of one stream to other streams."""
 
     def __init__(self, records: Records) -> None:
-        """Look up in the records what the other side says."""
+        """Take the access to the rows on the other side of links."""
         self.missing = 0
         """How many of them lead to a session that is not in the log."""
         self._records = records
         self._children: dict[str, _Replayed] = {}
 
     def problem_of(self, row: Row, before: Session, after: Session) -> str | None:
-        """Return what is wrong with the links of the event, if something is; the session is as it was, and became."""
+        """Return what is wrong with the event's links, None if nothing is, given the states before and after it."""
         match row.event:
             case SessionCreated(parent=parent) if parent is not None:
                 return self._unlike_parent(row, row.event, parent)
@@ -79,7 +79,7 @@ class Links:
 
     def _unlike_child(self, row: Row, started: ChildStarted, calling: Session) -> str | None:
         first = next(self._records.records(stream_of(started.child_id)), None)
-        if first is None:  # not yet, if the process has ended then
+        if first is None:  # the child has not begun yet, if the process ended in between
             return None
         root = calling.id if calling.parent is None else calling.parent.root
         begun = first.event
@@ -118,11 +118,11 @@ class Links:
 
 
 _NEARLY = 1e-6
-"""Differences of costs that come from adding fractions in another order."""
+"""The tolerance for costs that were added up in different orders."""
 
 
 class _Replayed:
-    """A child session, as it was at one version after the other."""
+    """A child session, replayed from version to version."""
 
     def __init__(self, rows: Iterator[Row]) -> None:
         self._rows = rows
@@ -130,7 +130,7 @@ class _Replayed:
         self._version = 0
 
     def at(self, version: int) -> Session:
-        """Return it as it was at the version, which is none before the last one that was asked for."""
+        """Return its state at the version, which must not be less than in the previous call."""
         while self._version < version and (row := next(self._rows, None)) is not None:
             self._session, self._version = believe(self._session, row), row.version
         return self._session

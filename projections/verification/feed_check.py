@@ -1,4 +1,4 @@
-"""The check of a session's feed, its snapshots and its branch points against the events of its log."""
+"""The check of a session's feed, snapshots and branch points against the events of its log."""
 
 from __future__ import annotations
 
@@ -42,15 +42,15 @@ from reenact.projections.verification.answer_check import COMPACTED, DELTAS, SAI
 from reenact.projections.verification.family_check import Links, Records
 
 Deviation: TypeAlias = tuple[Literal["stream", "feed", "snapshot", "timer"], int, str, int | None]
-"""What it is about, the version or cursor, what is wrong, and the position in the log if it is about an event."""
+"""The kind of record, its version or cursor, the problem, and the position in the log if it is an event."""
 
 _IN_SEALED = (SAID - DELTAS) | {COMPACTED}
-"""What of it may stand in a row that stands in place of others: it is there so that deltas are not."""
+"""Stream events that may be in a row that replaces others: such a row exists to drop deltas."""
 _TEXT = frozenset({TextDelta.event_type, COMPACTED})
 
 
 class DeviatesError(Exception):
-    """A feed, or the stream that it follows from, is not as it can have been written."""
+    """A feed, or the stream from which it follows, cannot have been written like this."""
 
     def __init__(self, deviation: Deviation) -> None:
         super().__init__(deviation)
@@ -58,21 +58,21 @@ class DeviatesError(Exception):
 
 
 def in_stream(row: Row, problem: str) -> DeviatesError:
-    """Return what is raised about an event."""
+    """Return the exception for an event."""
     return DeviatesError(("stream", row.version, problem, row.position))
 
 
 def in_feed(cursor: int, problem: str, row: Row | None = None) -> DeviatesError:
-    """Return what is raised about an entry, or about what is announced of the event of the row."""
+    """Return the exception for an entry, or for an announcement of the event of the row."""
     return DeviatesError(("feed", cursor, problem, None if row is None else row.position))
 
 
 def said(part: FeedPart, cursor: int) -> Iterator[tuple[int, Context, Entry]]:
-    """Yield what was said, the first of which has the cursor; what stands for a gap has the last of its cursors.
+    """Yield the entries with their cursors, from `cursor` on; the entry of a gap has the last of its cursors.
 
     Raises:
-        DeviatesError: a gap is not where it says.
-        msgspec.ValidationError: a context, or a gap, is none.
+        DeviatesError: a gap is not at its cursor.
+        msgspec.ValidationError: a context or a gap cannot be decoded.
     """
     for segment in part.segments:
         context = msgspec.convert(segment.context, Context)
@@ -91,19 +91,19 @@ _RESPONDS = AgentStateChanged(previous="thinking", current="responding")
 
 
 class IncomingAnswers:
-    """The answers of a session as they come in, row by row."""
+    """Checks the streamed answers of a session, row by row."""
 
     def __init__(self) -> None:
         self.is_redacted = False
-        """Whether something was taken out of an event of the stream, so that what was said may say more, or less."""
+        """Whether an event of the stream was redacted, so that streamed and recorded content may differ."""
         self.is_cut = False
-        """Whether the log has failed while the answer came in, so that something of it may not be here."""
+        """Whether the log failed during the answer, so that stream events may be missing."""
         self.is_open = False
-        """Whether an answer may come in."""
+        """Whether an answer may be in progress."""
         self.has_begun = False
-        """Whether the feed has."""
+        """Whether the feed has begun."""
         self.cursor = 1
-        """That of what comes next."""
+        """The next cursor."""
         self._said: list[tuple[str, object]] | None = None
         self._is_there = False
         self._begun_at = 0
@@ -112,10 +112,10 @@ class IncomingAnswers:
         self._ended: StreamedAnswer | None = None
 
     def take(self, state: Session, part: FeedPart, *, is_sealed: bool) -> None:
-        """Take in what was said before the events of a row.
+        """Check the stream events that come before the events of a row.
 
         Raises:
-            DeviatesError: nobody can have said it.
+            DeviatesError: no environment can have sent them.
         """
         context = of_turn(state) if self.is_open else None
         allowed = _IN_SEALED if is_sealed else SAID
@@ -130,13 +130,13 @@ class IncomingAnswers:
             self.cursor = cursor + 1
 
     def begin(self) -> None:
-        """From here on an answer may come in, which there may be nothing of before the feed begins."""
+        """Start to expect an answer; before the beginning of the feed, its events may be missing."""
         self._said, self._ended, self._responds, self._begun_at = [], None, False, self.cursor
         self._is_there = self.has_begun
         self.is_cut = self._awaits_text = False
 
     def must_be_answered(self, state: Session, row: Row, answer: AnswerRecorded) -> None:
-        """Compare the answer with what was said, if all of that stands here."""
+        """Compare the recorded answer with the streamed one, if all of that is here."""
         if self._said or (self._said is not None and self._is_there):
             self._ended = streamed = self._streamed(row)
             problem = streamed.unlike(answer, state.known_calls, is_redacted=self.is_redacted, is_cut=self.is_cut)
@@ -145,7 +145,7 @@ class IncomingAnswers:
         self._said = None
 
     def must_be_completed(self, row: Row, completed: TurnCompleted) -> None:
-        """Compare how the turn has ended with what was said."""
+        """Compare the end of the turn with the streamed events."""
         is_answered = self._said is None
         streamed = self._ended if is_answered else self._streamed(row)
         self._said = self._ended = None
@@ -157,7 +157,7 @@ class IncomingAnswers:
     def _take(self, kind: str, data: object) -> None:
         said, self._awaits_text = self._said, False
         if said is not None:
-            if kind == STARTS:  # another attempt, of which alone the answer is made
+            if kind == STARTS:  # a new attempt: the answer consists of the last one
                 said.clear()
                 self._begun_at = self.cursor
             said.append((kind, data))
@@ -169,7 +169,7 @@ class IncomingAnswers:
             raise in_feed(self._begun_at, f"what was said cannot be decoded: {error}", row) from error
 
     def _begins_to_respond(self, entry: Entry) -> bool:
-        """Return whether this is where the text of the answer begins, which it does once."""
+        """Return whether the entry announces the answer's first text, which happens once."""
         if self._responds or self._awaits_text or entry.type != _STATE_CHANGED:
             return False
         if msgspec.convert(entry.data, AgentStateChanged) != _RESPONDS:
@@ -183,17 +183,17 @@ _KINDS = {
     "image": frozenset({ImageRegistered}),
     "session": SESSION_EVENTS,
 }
-"""The events that streams hold, by the first part of their names."""
+"""The types of events in streams, by the first part of the stream's name."""
 
 _BEGIN = (TurnStarted, StepStarted)
 _SCHEDULING = (MessageScheduled, ScheduleCancelled, ScheduleFired)
 _CHECKING = (RulesRecorded, GuardChecked, LimitWarning)
 _GO_ON = (MessageAccepted, ChildEnded, ContextCompressed, *_CHECKING, HandoverRequested, *_SCHEDULING)
-"""Events behind which an answer begins to come in, and those that it goes on behind; any other ends it."""
+"""Events after which an answer begins to arrive, and those during which it continues; any other ends it."""
 
 
 def _times_of(session: Session) -> tuple[int | None, ...]:
-    """Return at which times the session may be to be woken: for a message, or also for children that do not end."""
+    """Return the possible times of the session's timer: for its next message, or also for children that do not end."""
     to_come = [one.due for one in session.schedules]
     deadline = None if session.budget is None else child_turns.deadline(session)
     if session.interrupted is not None:
@@ -206,42 +206,42 @@ class Snapshot(Protocol):
 
     @property
     def version(self) -> int:
-        """Of which version it is."""
+        """The version of the state."""
         ...
 
     @property
     def topic(self) -> str:
-        """Of which form it is."""
+        """The form in which it is stored."""
         ...
 
     @property
     def state(self) -> bytes:
-        """What it keeps."""
+        """The stored state."""
         ...
 
 
 class InspectedRow(Row, Protocol):
-    """An event on its way past."""
+    """An event that is inspected."""
 
     @property
     def is_redacted(self) -> bool:
-        """Whether something was taken out of it."""
+        """Whether the event was redacted."""
         ...
 
 
 class Conversations:
-    """Looks at one stream of a log of sessions after the other."""
+    """Checks the streams of a log of sessions, one after the other."""
 
     def __init__(self, records: Records) -> None:
-        """Look up in the records what a branch shares with other sessions, and what families say of each other."""
+        """Take the access to rows that a branch shares with other sessions, and to those of families."""
         self.begun_later = 0
-        """Sessions whose feeds do not begin with them: after an import without feeds, or if all of one is lost."""
+        """Sessions whose feeds begin later than they do: after an import without feeds, or if a whole feed is lost."""
         self.kin_missing = 0
-        """Links to parents and children that are not in the log: after an export without the family."""
+        """Links to parents and children that are not in the log, after an export without the family."""
         self._records = records
 
     def knows(self, stream: str) -> bool:
-        """Return True: a log of sessions holds nothing else."""
+        """Return True: a log of sessions holds no other streams."""
         return True
 
     def inspect(
@@ -251,11 +251,10 @@ class Conversations:
         snapshots: Iterator[Snapshot],
         due: int | None,
     ) -> Iterator[Deviation]:
-        """Yield what does not follow from the events of the stream.
+        """Yield the deviations from what follows from the events of the stream.
 
-        The feed holds what is announced of each event, in their order, from some event on, and between it what the
-        environment has said while an answer came in, which is that answer. A session is woken for the next of the
-        messages that are to come.
+        From some event on, the feed holds the announcements of each event, in order, and between them the stream events
+        of answers, which must agree with the recorded answers. A session has a timer for its next scheduled message.
         """
         kept = {snapshot.version: snapshot for snapshot in snapshots}
         wrong: dict[int, str] = {}
@@ -279,7 +278,7 @@ class Conversations:
         snapshots: Mapping[int, Snapshot],
         wrong: dict[int, str],
     ) -> Session:
-        """Hold the stream to its events; return the session that they come to."""
+        """Compare the feed and the snapshots with the events of the stream; return the session's last state."""
         answers, state, begins_later = IncomingAnswers(), Session(), False
         links = Links(self._records)
         kinds = _KINDS.get(stream.partition("/")[0], frozenset())
@@ -308,7 +307,7 @@ class Conversations:
         return state
 
     def _hold(self, answers: IncomingAnswers, state: Session, row: Row) -> None:
-        """Hold what the environment has said to what the event says; `state` is as it was before."""
+        """Compare the stream events with the recorded event; `state` is that before the event."""
         match row.event:
             case TurnStarted() | StepStarted():
                 answers.begin()
@@ -322,7 +321,7 @@ class Conversations:
                 pass
 
     def _beginning(self, row: Row, name: str) -> Session:
-        """Return the state before the first event; that of a branch is what it shares with other sessions."""
+        """Return the state before the first event; for a branch, the state after the events that it shares."""
         event = row.event
         if getattr(event, "session_id", None) != name:
             raise in_stream(row, "it is not how this session begins")
@@ -334,7 +333,7 @@ class Conversations:
             raise in_stream(row, f"what it branches off from cannot be read: {error}") from error
 
     def _shared(self, row: Row, branch: SessionBranched | None) -> Iterator[Row]:
-        """Yield the events that the branch which begins with the row shares with other sessions."""
+        """Yield the events that the branch beginning with the row shares with other sessions."""
         lineage: list[tuple[str, int]] = []
         while branch is not None:
             stream, version = stream_of(branch.origin), branch.version
@@ -363,10 +362,10 @@ def _is_unheard(
     passed: Passed[InspectedRow],
     answers: IncomingAnswers,
 ) -> bool:
-    """Hold what a row says in the feed to the state before it; return whether nothing announces its events.
+    """Check the feed part of a row against the state before it; return whether its events are not announced.
 
     Raises:
-        DeviatesError: it says what does not follow.
+        DeviatesError: it holds something that does not follow from the state.
     """
     answers.is_redacted = answers.is_redacted or any(row.is_redacted for row in step)
     cursor, events = answers.cursor, [row.event for row in step]
@@ -402,7 +401,7 @@ def _problem_of(snapshot: Snapshot, session: Session) -> str | None:
     if category != "session" or version not in map(str, range(1, SNAPSHOT_VERSION + 1)):
         return f"it is of the unknown form {snapshot.topic!r:.100}"
     if version != str(SNAPSHOT_VERSION):
-        return None  # nobody reads it any more
+        return None  # no version reads it any more
     try:
         taken = taken_from(snapshot.state)
     except ValueError:

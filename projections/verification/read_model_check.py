@@ -1,4 +1,4 @@
-"""The check of the read model: its rows are made anew from the log, and compared one by one."""
+"""The check of the read model: its rows are rebuilt from the log, and compared one by one."""
 
 from __future__ import annotations
 
@@ -25,24 +25,24 @@ from reenact.projections.read_model.sqlite_store import SqliteStore, make_tables
 from reenact.projections.read_model.tables import METADATA, PROGRESS, VERSION
 
 Difference: TypeAlias = tuple[str, int, str]
-"""A table, the first part of the key of a row, and what is wrong with it."""
+"""A table, the first part of a row's key, and the problem."""
 
 Moved: TypeAlias = Callable[[int, int], None]
-"""Told how many of how many positions are done."""
+"""Called with the number of positions done, and with their total."""
 
 _AT_ONCE = 1000
 _ATTEMPTS = 5
-"""How often the live file is looked for: it may be replaced between being found and being opened."""
+"""How often the live file is looked up: it may be replaced between lookup and opening."""
 
 
 class LiveTables:
-    """The read model's tables as they stand at one moment, up to a `position` of the log.
+    """The read model's tables in one consistent state, up to a `position` of the log.
 
-    `unlike` says why there is nothing to be compared, None if there is.
+    `unlike` says why they cannot be compared, None if they can.
     """
 
     def __init__(self, connection: sqlite3.Connection, anew: Path) -> None:
-        """Take a connection to the live tables, in a transaction, which has attached `anew` for those to compare."""
+        """Take a connection to the live tables, in a transaction, with `anew` attached for the rebuilt ones."""
         self._connection = connection
         self._anew = anew
         self.position = 0
@@ -59,10 +59,10 @@ class LiveTables:
                 if version != VERSION:
                     self.unlike = f"they are of version {version}, and this program makes version {VERSION}"
             case _:
-                pass  # `differences` says so
+                pass  # `differences` reports it
 
     def look_behind(self, log: Log) -> None:
-        """See whether sessions were forgotten since: nobody can make their rows anew.
+        """Check whether sessions were forgotten since then: their rows cannot be rebuilt.
 
         Raises:
             StorageError: the log cannot be read.
@@ -74,12 +74,12 @@ class LiveTables:
             after = rows[-1].position
 
     def differences(self, log: Log, moved: Moved | None = None, cipher: Cipher | None = None) -> Iterator[Difference]:
-        """Yield in what they differ from what the log gives: the first row of each table, and how many there are.
+        """Yield the differences from tables rebuilt from the log: for each table the first wrong row, and their number.
 
-        The `cipher` decrypts the content of the tables. The log must have been looked at later than the tables.
+        The `cipher` decrypts the content of the tables. The log must be read later than the tables.
 
         Raises:
-            StorageError, ReadModelError: the rows cannot be made anew from the log.
+            StorageError, ReadModelError: the rows cannot be rebuilt from the log.
         """
         wrong = "it does not say how far it is" if self._mark is None else misfit(log, self.position, self._mark)
         if wrong is not None:
@@ -96,7 +96,7 @@ class LiveTables:
                 yield str(table.name), 0, f"the table cannot be read: {error}"
 
     def _misshapen(self) -> Iterator[Difference]:
-        """Yield what is there and should not be, is missing, or is made in another way."""
+        """Yield the tables and indices that are superfluous, missing, or defined differently."""
         live, anew = self._parts("main"), self._parts("anew")
         for kind, name in sorted(live.keys() | anew.keys()):
             if (kind, name) not in anew:
@@ -159,9 +159,9 @@ class LiveTables:
 
 @contextmanager
 def live_tables(place: str) -> Generator[LiveTables | None]:
-    """Give the live ones of the tables of the log at the place, a path or `postgresql://` URL; None if there are none.
+    """Yield the live tables of the log at the place, a path or `postgresql://` URL; None if there are none.
 
-    Nothing of what is written meanwhile is seen, and nobody who writes has to wait.
+    They are read in one snapshot, which does not block writers.
 
     Raises:
         ReadModelError: they cannot be read.
@@ -181,7 +181,7 @@ def live_tables(place: str) -> Generator[LiveTables | None]:
 
 
 def _tables_of(place: str, directory: Path) -> Path:
-    """Return the first file of the tables; those of PostgreSQL are copied to the directory."""
+    """Return the path of the first file of the tables; those of PostgreSQL are copied to the directory."""
     if not is_postgres(place):
         return tables_beside(place)
     with needing_extra("postgresql", "a log in PostgreSQL"):
@@ -193,7 +193,7 @@ def _tables_of(place: str, directory: Path) -> Path:
 
 
 def _opened(path: Path, anew: Path) -> sqlite3.Connection | None:
-    """Return a connection that sees the live file as it is now, and another one; None if there is no live one."""
+    """Return a connection to a snapshot of the live file, with another file attached; None if there is no live one."""
     for attempt in range(_ATTEMPTS):
         file = Generations(path).current()
         if not file.exists():
@@ -203,7 +203,7 @@ def _opened(path: Path, anew: Path) -> sqlite3.Connection | None:
         try:
             connection = sqlite3.connect(f"{file.absolute().as_uri()}?mode=ro", uri=True, isolation_level=None)
             try:
-                connection.text_factory = bytearray  # told from bytes, and damaged text need not be text any more
+                connection.text_factory = bytearray  # distinguishes text from bytes, and accepts damaged text
                 connection.execute("ATTACH ? AS anew", (str(anew),))
                 connection.execute("BEGIN")
                 connection.execute("SELECT 1 FROM main.sqlite_master").fetchone()
@@ -226,23 +226,23 @@ class _Beginning:
         self._end = end
 
     def read_all(self, *, after: int, limit: int) -> Sequence[Row]:
-        """Do as `Log.read_all`."""
+        """Return the events as `Log.read_all` does."""
         return [row for row in self._log.read_all(after=after, limit=limit) if row.position <= self._end]
 
     def read(self, stream: str, *, after: int = 0) -> Sequence[Row]:
-        """Do as `Log.read`."""
+        """Return the events as `Log.read` does."""
         return self._log.read(stream, after=after)
 
     def head(self) -> int:
-        """Do as `Log.head`."""
+        """Return the position of the end."""
         return self._end
 
 
 class _Passing(SqliteStore):
-    """Tables that nobody needs once this is over, whatever happens."""
+    """Temporary tables, without durability."""
 
     def connect(self) -> sqlite3.Connection:
-        """Make the tables."""
+        """Create the tables, and return their connection."""
         connection = sqlite3.connect(self.path, isolation_level=None)
         connection.execute("PRAGMA synchronous=OFF")
         connection.execute("PRAGMA journal_mode=MEMORY")

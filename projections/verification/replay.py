@@ -1,7 +1,7 @@
-"""The replay of decisions: today's code decides each recorded step again, until one differs from what was recorded.
+"""Replay of decisions: today's code decides each recorded step again, up to the first one that it decides differently.
 
-Only the log is read. A session's history is followed page by page, and one session after the other, so that how much is
-held does not grow with the log. A branch is followed from its own first event on, from the state that it shares.
+Only the log is read. Histories are read page by page, one session after the other, so that memory use does not grow
+with the log. A branch is replayed from its own first event on, from the state that it shares.
 """
 
 from __future__ import annotations
@@ -28,27 +28,27 @@ from reenact.projections.explain.history import believe, event_of, history_of, s
 from reenact.projections.log import AuditedLog, OnProgress, Progress, Row, name_of, stream_of, stretches
 
 _PAGE = 1000
-"""So many events are read at once."""
+"""The number of events read at a time."""
 _PHASE = "replay"
 _FORGOTTEN = ("session-forgotten",)
-"""The stored name of the event with which sessions begin of which nothing else can be read."""
+"""The stored name of the event that begins a forgotten session, of which nothing else can be read."""
 _NO_RULES = Rules()
 
 
 class Told(msgspec.Struct, frozen=True, kw_only=True):
-    """An event as a program reads it: its name and its fields."""
+    """An event in a form for programs: its name and its fields."""
 
     type: str
     data: Fields
 
 
 class Parting(msgspec.Struct, frozen=True, kw_only=True):
-    """Where today's code parts from a history, and how.
+    """Where today's code differs from a history, and how.
 
-    `position` and `version` are those of the recorded event, and what it says is `recorded`; where the history ends
-    before today's code would, `position` and `recorded` are None. `decided` is what today's code decides in its place,
-    None if nothing. `field` is the path to the first field in which the two differ, if they are of one type; `command`
-    is the type of the command that was recorded with the step.
+    `position` and `version` are those of the recorded event, and `recorded` is its content; where the history ends
+    before today's decision does, `position` and `recorded` are None. `decided` is today's event at this place, None if
+    there is none. `field` is the path to the first field in which the two differ, if they are of one type; `command` is
+    the type of the command that was recorded with the step.
     """
 
     position: int | None
@@ -61,13 +61,13 @@ class Parting(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Retraced(msgspec.Struct, frozen=True, kw_only=True):
-    """A history that was decided anew: how many of its steps, of how many events, were decided as they were recorded.
+    """The result of replaying a history: the numbers of its steps and events that were decided as recorded.
 
-    It is that of a session, or, if `session_id` is None, of another stream. `undecided` of the steps could not be
-    decided anew, since what they follow from was redacted. Of a session that was `forgotten` nothing can be.
+    It is the history of a session or, if `session_id` is None, of another stream. `undecided` is the number of steps
+    that could not be decided again because data was redacted. A session that was `forgotten` cannot be replayed.
 
-    Where it was asked what if: how many `decisions` were made again, and those that would be `otherwise`; `undecided`
-    of them cannot be made again from the log alone.
+    For a what-if analysis: the number of `decisions` that were made again, and those that would be `otherwise`;
+    `undecided` is then the number of decisions that cannot be made again from the log alone.
     """
 
     stream: str
@@ -84,17 +84,17 @@ class Retraced(msgspec.Struct, frozen=True, kw_only=True):
 def retrace(
     log: AuditedLog, session_id: str | None = None, *, progress: OnProgress | None = None
 ) -> Iterator[Retraced]:
-    """Yield what comes of deciding the histories of the log anew, or that of one session, each up to its first parting.
+    """Yield the result of replaying each history of the log, or that of one session, up to its first divergence.
 
     Raises:
         SessionNotFoundError: there is no such session in the log.
-        StorageError: the log cannot be read. An event in it that cannot be is a divergence.
+        StorageError: the log cannot be read. An event that cannot be read counts as a divergence.
     """
     yield from histories(log, session_id, _follower, progress)
 
 
 class Follower(ABC):
-    """Follows one history, step by step, from where it or its own part begins; counts as `Retraced` does."""
+    """Follows one history step by step, from its own first event; the counters are those of `Retraced`."""
 
     def __init__(self) -> None:
         self.steps = 0
@@ -104,17 +104,17 @@ class Follower(ABC):
 
     @abstractmethod
     def follow(self, rows: Sequence[Row]) -> Divergence | None:
-        """Take in a step; return where today's code parts from it."""
+        """Replay a step; return where today's code differs from it."""
 
 
 Begin: TypeAlias = Callable[[str, Sequence[Row]], Follower]
-"""Returns what follows a history of this kind, which begins with what it shares."""
+"""Returns the follower of a history of this kind, with the rows that it shares."""
 
 
 def histories(
     log: AuditedLog, session_id: str | None, begin: Begin, progress: OnProgress | None = None
 ) -> Iterator[Retraced]:
-    """Yield what comes of following each history of the log, or that of one session.
+    """Yield the result of following each history of the log, or that of one session.
 
     Raises:
         SessionNotFoundError: there is no such session in the log.
@@ -138,15 +138,15 @@ class _Plain(Follower):
         self._state: Container | Images = Container() if kind == "container" else Images()
 
     def follow(self, rows: Sequence[Row]) -> Divergence | None:
-        """Take in a step; return where today's code parts from it."""
+        """Replay a step; return where today's code differs from it."""
         cause, events = rows[0].cause, [row.event for row in rows]
         command: AnyCommand | None = None
         try:
             command = command_of(cause, events, _NO_RULES)
             divergence = parting(events, command, self._decided(command))
-        except Exception as error:  # noqa: BLE001 - whatever it is, it is what has been looked for
+        except Exception as error:  # noqa: BLE001 - any error is a divergence
             divergence = failed(events, command, error)
-        if divergence is not None and not is_marked(events):  # two that differed may be the same by now
+        if divergence is not None and not is_marked(events):  # values that differed before may be equal after redaction
             return divergence
         for event in events:
             match self._state, event:
@@ -171,14 +171,14 @@ class _Plain(Follower):
 
 
 class _OfSession(Follower):
-    """A session; a branch begins with what it shares."""
+    """A session; a branch begins with the rows that it shares."""
 
     def __init__(self, shared: Sequence[Row]) -> None:
         super().__init__()
         self._replay = DecisionReplay(reduce(believe, shared, Session()))
 
     def follow(self, rows: Sequence[Row]) -> Divergence | None:
-        """Take in a step; return where today's code parts from it."""
+        """Replay a step; return where today's code differs from it."""
         try:
             divergence = self._replay.follow(rows[0].cause, [event_of(row) for row in rows])
         except LogUnusableError as error:
@@ -192,13 +192,13 @@ def _follower(kind: str, shared: Sequence[Row]) -> Follower:
 
 
 class HistoryReplay:
-    """One history, decided anew up to its first parting; it goes on behind its last step with what is written later."""
+    """The replay of one history up to its first divergence; it can continue with events that are written later."""
 
     def __init__(self, log: AuditedLog, stream: str, begin: Begin = _follower) -> None:
         """Begin before the first event of the stream."""
         self.stream = stream
         self.position = 0
-        """That of the last event that was decided as it was recorded."""
+        """The position of the last event that was decided as recorded."""
         self._log = log
         self._begin = begin
         self._kind = stream.partition("/")[0]
@@ -209,10 +209,10 @@ class HistoryReplay:
         self._unread: LogUnusableError | None = None
 
     def go_on(self, until: int, page: int = _PAGE) -> Iterator[int]:
-        """Decide anew what is there up to the position, where a step ends; yields the number of events, step by step.
+        """Replay up to the position, in whole steps; yields the number of events after each step.
 
         Raises:
-            StorageError: the log cannot be read. An event in it that cannot be is a divergence.
+            StorageError: the log cannot be read. An event that cannot be read counts as a divergence.
         """
         try:
             for rows in () if self._parting is not None else steps_of(self._rows(until, page)):
@@ -228,13 +228,13 @@ class HistoryReplay:
                     break
                 self._events, self._last, self.position = self._events + len(rows), rows[-1].version, rows[-1].position
                 yield self._events
-        except LogUnusableError as error:  # what a branch shares is not there, or cannot be read
+        except LogUnusableError as error:  # the shared history of a branch is missing, or cannot be read
             self._unread = error
         if self._parting is None and self._unread is not None:
             self._parting = _unreadable(None, self._last + 1, self._unread)
 
     def result(self) -> Retraced:
-        """Return what came of it so far."""
+        """Return the result so far."""
         return Retraced(
             stream=self.stream,
             session_id=session_of(self.stream),
@@ -248,7 +248,7 @@ class HistoryReplay:
         )
 
     def _rows(self, until: int, page: int) -> Iterator[Row]:
-        """Yield the events behind the last step; take note of why one cannot be read, and end before it."""
+        """Yield the events after the last step; stop before an event that cannot be read, and record the error."""
         version, limit = self._last, page
         while True:
             try:
@@ -265,7 +265,7 @@ class HistoryReplay:
             version = found[-1].version
 
     def _branch(self, session_id: str) -> Follower:
-        """Return what follows the branch, behind what it shares."""
+        """Return the follower of the branch, in the state that it shares."""
         stream = stream_of(session_id)
         shared = [row for row in history_of(self._log, session_id) if row.stream != stream]
         try:
@@ -276,7 +276,7 @@ class HistoryReplay:
 
 
 class _Look:
-    """One look at a log, as far as it goes when the look begins."""
+    """One pass over a log, up to its end at the start of the pass."""
 
     def __init__(self, log: AuditedLog, begin: Begin, progress: OnProgress | None) -> None:
         self._log = log
@@ -286,13 +286,13 @@ class _Look:
         self._done = 0
 
     def all(self) -> Iterator[Retraced]:
-        """Yield what comes of every history, in the order of their beginnings."""
+        """Yield the result of every history, in the order of their first events."""
         for begins, ends in stretches(self._log, 0, self._head):
             for first in self._firsts(begins, ends):
                 yield first if isinstance(first, Retraced) else self.of(first)
 
     def of(self, stream: str) -> Retraced:
-        """Return what comes of one history."""
+        """Return the result of one history."""
         replay, told = HistoryReplay(self._log, stream, self._begin), 0
         for events in replay.go_on(self._head):
             if events - told >= _PAGE:
@@ -302,7 +302,7 @@ class _Look:
         return replay.result()
 
     def _firsts(self, after: int, until: int) -> Iterator[str | Retraced]:
-        """Yield the streams that begin in these positions; what cannot be read there is a divergence of its own."""
+        """Yield the streams that begin at these positions, and a divergence for each event that cannot be read."""
         try:
             rows = [
                 *self._log.find(after=after, until=until, until_version=1, limit=until - after),

@@ -1,6 +1,6 @@
-"""What if: the recorded decisions of a log that would be otherwise under other policies, limits or prices.
+"""What-if analysis of a log: the recorded decisions that would differ under other policies, limits or prices.
 
-The log alone is read, as by the replay of decisions, and the definitions of images in it.
+Like the replay of decisions, it reads only the log, including the definitions of images in it.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ from reenact.projections.verification.replay import Follower, Retraced, historie
 
 
 class Supposed(msgspec.Struct, frozen=True, kw_only=True):
-    """What is supposed to hold in place of what was recorded.
+    """The rules that replace the recorded ones.
 
-    `instead` is for all images, but for those that have `policies` or a definition of their own here. The policies that
-    tools have of their own hold where those given do not name the tool, as always.
+    `instead` applies to all images, except those with `policies` or a definition of their own here. Policies that tools
+    define themselves apply if the given ones do not name the tool, as always.
     """
 
     instead: Instead = Instead()
@@ -54,10 +54,10 @@ def supposed(
     max_repeats: int | UnsetType | None,
     cost_limit: CostLimit | float | UnsetType | None,
 ) -> Supposed:
-    """Return what is given as what is supposed, once it is checked; tools of images are none that are only named.
+    """Return the checked rules; tools of images must not be given by their names only.
 
     Raises:
-        ConfigurationError: something of it cannot be.
+        ConfigurationError: a value is not valid.
     """
     for name, limit in (("max_steps", max_steps), ("max_repeats", max_repeats)):
         if limit is not UNSET:
@@ -82,11 +82,11 @@ def supposed(
 def what_if(
     log: AuditedLog, supposed: Supposed, session_id: str | None = None, *, progress: OnProgress | None = None
 ) -> Iterator[Retraced]:
-    """Yield for each session of the log, or for one, what would be otherwise; each history is followed to its end.
+    """Yield for each session of the log, or for one, the decisions that would differ, up to the end of its history.
 
     Raises:
         SessionNotFoundError: there is no such session in the log.
-        StorageError: the log cannot be read. An event in it that cannot be is a divergence.
+        StorageError: the log cannot be read. An event that cannot be read counts as a divergence.
     """
     images = _Images(log, supposed)
     for retraced in histories(log, session_id, lambda kind, shared: _Judged(kind, images, shared), progress):
@@ -95,7 +95,7 @@ def what_if(
 
 
 class _Images:
-    """What holds instead for the images of a log."""
+    """The replacing rules for the images of a log."""
 
     def __init__(self, log: AuditedLog, supposed: Supposed) -> None:
         self._log = log
@@ -103,7 +103,7 @@ class _Images:
         self._known: dict[tuple[str, int], Instead] = {}
 
     def instead(self, image_id: str, revision: int) -> Instead:
-        """Return what holds instead for the sessions on this revision of the image."""
+        """Return the replacing rules for sessions on this revision of the image."""
         key = image_id, revision
         if key not in self._known:
             self._known[key] = self._look_up(image_id, revision)
@@ -130,7 +130,7 @@ class _Images:
 
 
 class _Judged(Follower):
-    """A session whose decisions are made again by themselves; other histories are passed over."""
+    """A session whose decisions are made again one by one; other histories are skipped."""
 
     def __init__(self, kind: str, images: _Images, shared: Sequence[Row]) -> None:
         super().__init__()
@@ -140,7 +140,7 @@ class _Judged(Follower):
         self._history: WhatIf | None = None
 
     def follow(self, rows: Sequence[Row]) -> Divergence | None:
-        """Take in a step; return that it cannot be taken in."""
+        """Apply and judge a step; return the error if it cannot be applied."""
         if not self._is_session:
             return None
         try:
@@ -158,7 +158,7 @@ class _Judged(Follower):
         return None
 
     def _begun(self, first: SessionEvent) -> WhatIf:
-        """Return what follows the session, behind what it shares, of which nothing is judged again."""
+        """Return the analysis of the session, in the state that it shares; shared events are not judged."""
         if not isinstance(first, SessionCreated | SessionBranched):
             raise LogUnusableError("the history of a session does not begin with it; verify the log")
         history = WhatIf(self._images.instead(first.image_id, first.image_revision))

@@ -1,1 +1,1 @@
-"""Projections of users' own: what runs them behind a log, and rebuilds their tables."""
+"""Users' projections: declaring them, running them on a log, and rebuilding their tables."""

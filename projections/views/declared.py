@@ -1,4 +1,4 @@
-"""What the class of a user's projection declares, and the checks of it before the first event."""
+"""The declaration of a user's projection as a class, and the checks of it before the first event."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from reenact.projections.log import Row
 from reenact.projections.views.transactions import PROGRESS
 
 Function: TypeAlias = Callable[[Connection, object, Row], object]
-"""What is done about an event: it is given a connection to write with, the event, and where the event stands."""
+"""A function for an event: its arguments are a connection for writing, the event, and its row."""
 
 Functions: TypeAlias = Mapping[type, Sequence[Function]]
 
@@ -42,27 +42,29 @@ class Projection:
         def count(self, write: Connection, event: MessageAccepted, row: Row) -> None: ...
     ```
 
-    What a function writes, and the position of its event, are one transaction, in which other events may be, too. It
-    may be called again with an event whose transaction came to nothing, so it writes to its tables and does no more.
+    The writes of a function and the position of its event are committed in one transaction, perhaps with other events.
+    The function may be called again with an event whose transaction was rolled back, so it must only write to its
+    tables.
     """
 
     name: ClassVar[str] = ""
-    """What it is called on disk and in messages: small letters, digits and `_`, a letter first, at most 30."""
+    """The name on disk and in messages: small letters, digits and `_`, a letter first, at most 30 characters."""
 
     version: ClassVar[int] = 1
-    """Raised with every change to the tables or to what the functions write: then the tables are made anew."""
+    """Increase it with every change to the tables or to what the functions write: the tables are then rebuilt."""
 
     tables: ClassVar[MetaData] = MetaData()
-    """Its tables, without a schema."""
+    """The tables, without a schema."""
 
 
 def on(*events: type) -> Callable[[_F], _F]:
-    """Have the function of a projection be called with each event of exactly these types: `(self, write, event, row)`.
+    """Decorate a function of a projection, so that it is called with each event of exactly these types.
 
-    `write` is a connection in a transaction that somebody else ends; `row` says where the event stands.
+    Its arguments are `(self, write, event, row)`: `write` is a connection in a transaction that the caller ends; `row`
+    has the event's place in the log.
 
     Raises:
-        ProjectionMistakeError: something that is given is not a class.
+        ProjectionMistakeError: an argument is not a class.
     """
     given: Sequence[object] = list[object](events)
     wrong = [repr(one) for one in given if not isinstance(one, type)]
@@ -87,10 +89,10 @@ class Storing(Protocol):
 
 
 def check(projections: Sequence[object], storing: Storing | None, dialect: Dialect) -> None:
-    """Raise for the first thing in these projections that cannot work, with tables in a database of this dialect.
+    """Raise for the first mistake in these projections, with tables in a database of this dialect.
 
     Raises:
-        ProjectionMistakeError: there is one.
+        ProjectionMistakeError: there is a mistake.
     """
     names: set[str] = set()
     for projection in projections:
@@ -114,7 +116,7 @@ def functions_of(projection: Projection) -> Functions:
 
 
 def shape_of(projection: Projection, dialect: Dialect) -> str:
-    """Return a digest of what a reader sees of the tables: names, columns, types and keys."""
+    """Return a digest of the tables as readers see them: names, columns, types and keys."""
     described: list[str] = []
     for table in sorted(projection.tables.tables.values(), key=lambda one: one.name):
         columns = [
@@ -192,7 +194,7 @@ def _problems_of_function(projection: Projection, name: str) -> Iterator[str]:
 
 
 def _marked(kind: type[Projection]) -> Iterator[tuple[str, Collection[type]]]:
-    """Yield the names of the functions and their events, as they are defined, those of base classes first."""
+    """Yield the names of the functions and their events, in the order of definition, base classes first."""
     names = dict.fromkeys(name for base in reversed(kind.__mro__) for name in vars(base))
     for name in names:
         events: tuple[type, ...] | None = getattr(inspect.getattr_static(kind, name), _EVENTS, None)

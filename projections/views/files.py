@@ -23,19 +23,19 @@ from reenact.projections.generations import OF_USERS, Generations, connect, conn
 from reenact.projections.views.transactions import guard, is_damage, make, only_commit, trouble
 
 KEPT_OPEN = 4
-"""So many connections of readers stay open for the next ones."""
+"""How many connections for readers stay open for reuse."""
 
 _LOCK = ".lock"
 
 
 class Files:
-    """Keeps the tables of projections in a directory, which nobody else writes meanwhile."""
+    """The tables of projections in a directory, which is locked against other writers."""
 
     def __init__(self, directory: Path) -> None:
-        """Take the directory, which is made if there is none.
+        """Take the directory, which is created if there is none.
 
         Raises:
-            ProjectionsLockedError: somebody else keeps what is in there.
+            ProjectionsLockedError: another process or runtime keeps the projections in it.
             ReadModelError: it cannot be written.
         """
         self._directory = directory
@@ -48,12 +48,12 @@ class Files:
         return self._found[-1]
 
     def close(self) -> None:
-        """Let go of everything. Idempotent."""
+        """Close all files and release the lock. Idempotent."""
         for files in self._found:
             files.close()
         descriptor, self._descriptor = self._descriptor, None
         if descriptor is not None:
-            # Said in so many words: a process that was forked meanwhile has it open, too.
+            # Unlock explicitly: a process forked meanwhile has the file open, too.
             fcntl.flock(descriptor, fcntl.LOCK_UN)
             os.close(descriptor)
 
@@ -65,8 +65,9 @@ class ProjectionFiles(Generations):
 
     def __init__(self, path: Path) -> None:
         super().__init__(path, OF_USERS)
-        # Guards the readers' engines and their numbers: who begins to read counts before anybody can look whether a
-        # generation is still read. The pointer moves first, so that nobody begins with one that is to go.
+        # Protects the readers' engines and their counts: a reader is counted before anybody can check whether its
+        # generation is still read. The pointer moves first, so that no reader begins with a generation that is to be
+        # deleted.
         self._gate = threading.Lock()
         self._live = super().live()
         self._readers: dict[int, Engine] = {}
@@ -75,11 +76,11 @@ class ProjectionFiles(Generations):
         self._closed = False
 
     def live(self) -> int | None:
-        """Return which generation is read, None if there never was one."""
+        """Return the number of the live generation, None if there never was one."""
         return self._live
 
     def create(self, number: int, tables: MetaData, version: int, shape: str) -> None:
-        """Make the tables of a generation, empty, entirely or not at all."""
+        """Create the tables of a generation, empty, in one transaction."""
         path = self.file(number)
         remove(path)
         engine = writer_of(path, create=True)
@@ -93,7 +94,7 @@ class ProjectionFiles(Generations):
 
     @contextmanager
     def writing(self, number: int) -> Generator[Connection]:
-        """Return a transaction in a generation, which is committed at its end, and by nobody before."""
+        """Begin a transaction in a generation, which is committed at the end of the context, and only there."""
         engine = self._writers.get(number)
         if engine is None:
             engine = self._writers[number] = writer_of(self.file(number))
@@ -101,14 +102,14 @@ class ProjectionFiles(Generations):
             yield connection
 
     def end_writing(self, number: int) -> None:
-        """Let go of the connection that writes a generation. Idempotent."""
+        """Close the connection that writes a generation. Idempotent."""
         engine = self._writers.pop(number, None)
         if engine is not None:
             engine.dispose()
 
     @contextmanager
     def reading(self) -> Generator[Connection]:
-        """Read the live generation: one snapshot of it, whatever is written or swapped."""
+        """Read the live generation in one snapshot, whatever is written or swapped meanwhile."""
         with self._gate:
             if self._closed:
                 raise RuntimeClosedError("the projections are closed; open them again to go on")
@@ -131,16 +132,16 @@ class ProjectionFiles(Generations):
                 super().drop(number)
 
     def point_to(self, number: int) -> None:
-        """Make the generation the live one."""
+        """Make the generation live."""
         super().point_to(number)
         self._live = number
 
     def drop(self, number: int, *, by_force: bool = False) -> bool:
-        """Delete the generation when nobody reads it any more; return whether it is gone by now."""
+        """Delete the generation unless it still has readers; return whether it is gone."""
         return self._let_go(number) and super().drop(number, by_force=by_force)
 
     def close(self) -> None:
-        """Let go of the files when nobody reads them any more. Idempotent."""
+        """Close the files once they have no readers. Idempotent."""
         with self._gate:
             self._closed = True
             numbers = list(self._readers)
@@ -148,7 +149,7 @@ class ProjectionFiles(Generations):
             self._let_go(number)
 
     def _let_go(self, number: int) -> bool:
-        """Close readers' connections to what is not read any more; return whether nobody is reading it."""
+        """Close readers' connections to a generation that is no longer read; return whether it has no readers."""
         with self._gate:
             if self._reading[number]:
                 return False
@@ -158,19 +159,19 @@ class ProjectionFiles(Generations):
 
 
 def reader_of(path: Path) -> Engine:
-    """Return an engine whose transactions are snapshots, and write nothing."""
+    """Return an engine whose transactions are read-only snapshots."""
 
     def open_reader() -> sqlite3.Connection:
         connection = connect(path, "rw")
         connection.execute("PRAGMA query_only=ON")
         return connection
 
-    # The snapshot is that of the first look.
+    # The snapshot is taken at the first read.
     return _engine(open_reader, "BEGIN", pool_size=KEPT_OPEN, most=-1)
 
 
 def writer_of(path: Path, *, create: bool = False) -> Engine:
-    """Return an engine with one connection, whose transactions begin with the right to write."""
+    """Return an engine with one connection, whose transactions begin with the write lock."""
     open_writer = partial(connect_to_write, path, "rwc" if create else "rw")
     engine = _engine(open_writer, "BEGIN IMMEDIATE", pool_size=1, most=0)
     guard(engine)
@@ -184,7 +185,7 @@ def _engine(open_one: Callable[[], sqlite3.Connection], begin_with: str, *, pool
         poolclass=QueuePool,
         pool_size=pool_size,
         max_overflow=most,
-        hide_parameters=True,  # what users said is in no error, and so in no log file
+        hide_parameters=True,  # users' data must not appear in errors, and so in log files
     )
 
     @event.listens_for(engine, "begin")

@@ -1,4 +1,4 @@
-"""A user's projection that follows a log: calls its functions, reads and rebuilds its tables."""
+"""Runs a user's projection on a log: calls its functions, and reads and rebuilds its tables."""
 
 from __future__ import annotations
 
@@ -49,11 +49,11 @@ if TYPE_CHECKING:
 
 
 OwnPlace: TypeAlias = "ProjectionFiles | ProjectionSchemas"
-"""Where the generations of a projection are: SQLite files, or schemas of a PostgreSQL database."""
+"""The storage of a projection's generations: SQLite files, or schemas of a PostgreSQL database."""
 
 
 class Generation(Moving):
-    """The tables of a user's own and how far they are."""
+    """The tables of a user's projection and their position."""
 
     batch = 500
 
@@ -65,7 +65,7 @@ class Generation(Moving):
         number: int,
         is_closing: Callable[[], bool] = lambda: False,
     ) -> None:
-        """Take the tables where they are; `is_closing` says when no further event is to be taken up.
+        """Take the tables at their place; `is_closing` tells when no further event may be applied.
 
         Raises:
             ReadModelError: they cannot be read.
@@ -78,17 +78,17 @@ class Generation(Moving):
         self.position = place.progress_of(number).position
 
     def close(self, *, intact: bool) -> None:
-        """Let go of the tables. Idempotent."""
+        """Close the connection to the tables. Idempotent."""
         self._place.end_writing(self.number)
 
     def look(self) -> None:
-        """Take up how far another process has brought the tables, or those that have taken their place."""
+        """Take over the position to which another process has moved the tables, or continue with their replacement."""
         if self._place.live() != self.number:
             self._follow()
             return
         found = self._place.progress_of(self.number)
         self.position = found.position
-        if found.failure is not None:  # which may be mended there at any time
+        if found.failure is not None:  # the cause may be fixed there at any time
             raise ReadModelError(f"another process keeps the projection, and stopped: {found.failure.reason}")
 
     def _apply(self, rows: Sequence[Row]) -> None:
@@ -125,14 +125,15 @@ class Generation(Moving):
             except Exception:
                 raise
             except BaseException as error:
-                # It is a person's who waits for a rebuilding; on any other thread only a function can have raised it.
+                # On the main thread it may be a person's, who waits for a rebuild; elsewhere only a function can have
+                # raised it.
                 if isinstance(error, KeyboardInterrupt) and threading.current_thread() is threading.main_thread():
                     raise
                 raise EscapedError(error) from error
             check_open(connection)
 
     def _follow(self) -> None:
-        """Go on with the generation that another process has put in place."""
+        """Continue with the generation that another process has made live."""
         number = self._place.live() or self.number
         found = self._place.progress_of(number)
         if (found.version, found.shape) != (self._projection.version, shape_of(self._projection, self._place.dialect)):
@@ -149,7 +150,7 @@ class Generation(Moving):
         reason = in_words(cause or error)
         kind = type(row.event).__name__
         failed = ProjectionFailedError(row.position, row.stream, kind, reason, self._projection.name)
-        # It is for those who look from outside; that it cannot be noted is a lesser trouble.
+        # The note is for readers elsewhere; it is no harm if it cannot be written.
         with suppress(DBAPIError, RuntimeError, Replaced), self._place.writing(self.number) as connection:
             note_failure(connection, failure_of(failed))
         return failed
@@ -160,7 +161,7 @@ class Generation(Moving):
 
 
 class Hosted(Followed):
-    """A projection of a user's own that follows a log. Thread-safe."""
+    """A user's projection that follows a log. Thread-safe."""
 
     _place: OwnPlace
 
@@ -173,12 +174,12 @@ class Hosted(Followed):
         look: float | None = None,
         is_keeper: Callable[[], bool] | None = None,
     ) -> None:
-        """Find the tables at the place, or make them; `look` is how often to look at a log that tells nobody.
+        """Find the tables at the place, or create them; `look` is how often to check a log without notifications.
 
-        `is_keeper` is as the runner's.
+        For `is_keeper` see `Runner`.
 
         Raises:
-            ReadModelError: the place cannot be read or written, or the log not be read.
+            ReadModelError: the place cannot be read or written, or the log cannot be read.
         """
         self._projection = projection
         self._look_after = look
@@ -213,26 +214,26 @@ class Hosted(Followed):
 
     def _run(self, tables: Moving) -> Runner:
         name = f"reenact-projection-{self.name}"
-        # What a function does is its author's: whoever waits has no time for what may never return.
+        # A user's function may never return, so waiters must not run it.
         return Runner(self._log, tables, look=self._look_after, name=name, is_helped=False, is_keeper=self._is_keeper)
 
 
 LOOK = 0.1
-"""Seconds between two looks at a log that tells nobody of what is written to it."""
+"""The interval of checking a log that sends no notifications, in seconds."""
 
 _SQLITE = "sqlite:///"
 
 
 @runtime_checkable
 class Watched(Protocol):
-    """A log that tells of what is written to it."""
+    """A log that sends notifications of writes."""
 
     def watch(self, watcher: Callable[[int], None]) -> None:
-        """Have `watcher` called with the log's position after commits, 0 if some may have been missed."""
+        """Call `watcher` with the log's position after commits, 0 if some may have been missed."""
         ...
 
     def unwatch(self, watcher: Callable[[int], None]) -> None:
-        """Have it called no more."""
+        """Stop calling it."""
         ...
 
 
@@ -245,14 +246,14 @@ def host(
     *,
     is_keeper: Callable[[], bool] | None = None,
 ) -> Sequence[Hosted]:
-    """Return the projections with their tables, still to be started; `undo` closes them, together with the others.
+    """Return the projections with their tables, not started yet; `undo` closes them, together with the others.
 
     Raises:
-        ConfigurationError: there is no such kind of place.
-        MissingExtraError: what it needs is not installed.
-        ProjectionMistakeError: a projection cannot work as it is written.
-        ProjectionsLockedError: somebody else keeps the projections in the directory.
-        ReadModelError: the place cannot be read or written, or the log not be read.
+        ConfigurationError: the place is of an unknown kind.
+        MissingExtraError: a package that it needs is not installed.
+        ProjectionMistakeError: a projection's class is not valid.
+        ProjectionsLockedError: another process or runtime keeps the projections in the directory.
+        ReadModelError: the place cannot be read or written, or the log cannot be read.
     """
     codec: object = getattr(log, "codec", None)
     dialect = make_url("postgresql+psycopg://" if is_postgres(os.fspath(url)) else "sqlite://").get_dialect()()
@@ -275,23 +276,23 @@ def host(
 
 
 def _watch(log: Log, watcher: Callable[[int], None], undo: ExitStack) -> bool:
-    """Have the log tell of what is written to it; return whether it does."""
+    """Register for notifications of writes; return whether the log sends them."""
     if not isinstance(log, Watched):
         return False
     try:
         log.watch(watcher)
-    except StorageError:  # it is open for reading only
+    except StorageError:  # the log is open for reading only
         return False
     undo.callback(log.unwatch, watcher)
     return True
 
 
 def open_place(url: str | os.PathLike[str]) -> Files | Schemas:
-    """Open a directory for SQLite files, or a PostgreSQL database, whose URL may say `schema=…` as that of a log.
+    """Open a directory for SQLite files, or a PostgreSQL database, whose URL may have `schema=…` as that of a log.
 
     Raises:
-        ConfigurationError: there is no such kind of place.
-        MissingExtraError: what it needs is not installed.
+        ConfigurationError: the place is of an unknown kind.
+        MissingExtraError: a package that it needs is not installed.
         ReadModelError: it cannot be opened; the subclass says why.
     """
     text = os.fspath(url)

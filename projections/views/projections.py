@@ -1,4 +1,4 @@
-"""Users' projections that follow one log, each on its own."""
+"""Users' projections that follow one log, each on a thread of its own."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ if TYPE_CHECKING:
 TIMEOUT = 30.0
 
 Which: TypeAlias = "str | type[Projection] | Projection"
-"""A projection: its name, its class, or itself."""
+"""A projection: its name, its class, or the instance."""
 
 
 class Projections:
-    """Projections that follow a log, each by itself on a thread of its own. A context manager; or `close` it.
+    """Projections that follow a log, each on a thread of its own. A context manager; or `close` it.
 
-    What one raises stops that one: the others go on, and the log is unharmed. Thread-safe.
+    An error stops only the projection that raised it: the others continue, and the log is unharmed. Thread-safe.
     """
 
     def __init__(self, log: Log, hosted: Sequence[Hosted], others: Sequence[Followed], parts: ExitStack) -> None:
-        """Take projections that are running, and what closes them; `open` makes them."""
+        """Take running projections, and the stack that closes them; `open` creates instances."""
         self._log = log
         self._hosted = {one.name: one for one in hosted}
         self._all: dict[str, Followed] = {one.name: one for one in (*others, *hosted)}
@@ -41,21 +41,21 @@ class Projections:
 
     @classmethod
     def open(cls, url: str | os.PathLike[str], log: Log, projections: Sequence[Projection]) -> Self:
-        """Have the projections follow a log, with tables at a place of their own.
+        """Make the projections follow a log, with tables at a place of their own.
 
         Args:
-            url: a directory for SQLite files, which is made if there is none; or a `postgresql://` URL, in which the
-                parameter `schema` says what the schemas of the tables begin with ("reenact" if it does not): that of a
-                log does.
-            log: what they follow: the `journal` of an `ActorSystem`, or any other; it is not closed.
+            url: a directory for SQLite files, which is created if there is none; or a `postgresql://` URL, whose
+                parameter `schema` is the prefix of the tables' schemas (default "reenact"); the URL of a log can be
+                used.
+            log: the log to follow: the `journal` of an `ActorSystem`, or any other; it is not closed.
             projections: instances of subclasses of `Projection`.
 
         Raises:
-            ConfigurationError: there is no such kind of place, or what it needs is not installed.
-            ProjectionMistakeError: a projection cannot work as it is written.
-            ProjectionsLockedError: somebody else keeps the projections in the directory.
-            ReadModelError: the place cannot be read or written, or the log not be read.
-            TypeError: what was given is not a log.
+            ConfigurationError: the place is of an unknown kind, or a package that it needs is not installed.
+            ProjectionMistakeError: a projection's class is not valid.
+            ProjectionsLockedError: another process or runtime keeps the projections in the directory.
+            ReadModelError: the place cannot be read or written, or the log cannot be read.
+            TypeError: `log` is not a log.
         """
         if not hasattr(log, "read_all"):
             raise TypeError(f"projections follow a log, such as the `journal` of an ActorSystem, and not {log!r:.100}")
@@ -70,10 +70,10 @@ class Projections:
         others: Sequence[Followed] = (),
         is_keeper: Callable[[], bool] | None = None,
     ) -> Self:
-        """Do as `open` does, for a log that has tables already; without projections no place is made.
+        """Do the same as `open` for a log that has tables already; without projections no place is created.
 
-        Of several processes that keep the same tables in PostgreSQL, the one whose `is_keeper` says so calls the
-        functions; whoever waits in the others waits for that. None: each.
+        Of several processes that maintain the same tables in PostgreSQL, the one whose `is_keeper` returns true calls
+        the functions; waiters in the others wait for it. None: each does.
         """
         with ExitStack() as undo:
             hosted: Sequence[Hosted] = ()
@@ -96,18 +96,18 @@ class Projections:
         self.close()
 
     def wait_for(self, position: int | None = None, timeout: float = TIMEOUT, *, of: Which | None = None) -> None:
-        """Return once everything up to a position of the log can be read, in tables of the versions that were given.
+        """Wait until everything up to a position of the log can be read, in tables of the given versions.
 
         Args:
-            position: the position; None is where the log ends now.
-            timeout: seconds.
+            position: the position; None is the present end of the log.
+            timeout: in seconds.
             of: the projection; None is all of them.
 
         Raises:
             ProjectionFailedError: an event before it cannot be projected.
             ProjectionNotFoundError: there is no such projection here.
             ReadModelBehindError: it takes longer.
-            ReadModelError: the log cannot be read, or the tables not be written.
+            ReadModelError: the log cannot be read, or the tables cannot be written.
             RuntimeClosedError: the projections are closed.
         """
         deadline = time.monotonic() + timeout
@@ -117,11 +117,11 @@ class Projections:
 
     @contextmanager
     def read(self, projection: Which) -> Generator[Connection]:
-        """Lend a connection that reads the projection's tables: one snapshot, whatever is written or rebuilt meanwhile.
+        """Yield a connection that reads the projection's tables in one snapshot, unaffected by writes and rebuilds.
 
         Raises:
             ProjectionNotFoundError: there is no such projection here.
-            ProjectionNotReadyError: the tables are of another version and another form, and new ones are being made.
+            ProjectionNotReadyError: the tables are of another version and another form, and new ones are being built.
             ReadModelError: they cannot be read.
             RuntimeClosedError: the projections are closed.
         """
@@ -133,32 +133,32 @@ class Projections:
             yield connection
 
     def status(self) -> list[ProjectionStatus]:
-        """Return how each of the projections is."""
+        """Return the status of each projection."""
         head = self._log.head()
         return [one.status(head) for one in self._all.values()]
 
     def rebuild(self, projection: Which | None = None, *, progress: OnProgress | None = None) -> None:
-        """Make a projection's tables anew beside those that are read, and put them in their place at once.
+        """Rebuild a projection's tables beside the live ones, and replace those atomically.
 
-        Returns when that is done; the log is written and the tables are read meanwhile. A rebuilding that was cut
-        short, by a crash or by closing, is gone on with; one that is under way is waited for.
+        Returns when that is done; meanwhile the log can be written and the tables read. A rebuild that was cut short,
+        by a crash or by closing, is continued; one that is under way is waited for.
 
         Args:
-            projection: which; None is the runtime's own tables.
-            progress: is told how far it has come, on the thread of whoever calls this.
+            projection: the projection; None is the runtime's own tables.
+            progress: called with the progress, on the calling thread.
 
         Raises:
-            ProjectionFailedError: an event cannot be projected; the tables are as they were.
+            ProjectionFailedError: an event cannot be projected; the live tables are unchanged.
             ProjectionNotFoundError: there is no such projection here.
-            ReadModelError: the log cannot be read, or the tables not be written.
+            ReadModelError: the log cannot be read, or the tables cannot be written.
             RuntimeClosedError: the projections are closed, or were meanwhile.
         """
         self._find(NAME if projection is None else projection).rebuild(progress)
 
     def retry(self, projection: Which) -> None:
-        """Have a projection that has stopped go on where that was: what stopped it was mended, and not by new code.
+        """Continue a projection that has stopped, after its cause was fixed without new code.
 
-        New code is given by opening again; if it changes what was written before, with a new `version`.
+        New code requires opening again; if it changes what was written before, with a new `version`.
 
         Raises:
             ProjectionNotFoundError: there is no such projection here.
@@ -166,14 +166,14 @@ class Projections:
         self._find(projection).retry()
 
     def on_close(self, callback: Callable[[], None]) -> None:
-        """Have the callback called when these are closed, before any of them is."""
+        """Call the callback when this object is closed, before any projection is."""
         self._parts.callback(callback)
 
     def close(self) -> None:
-        """End what runs, and let go of the tables; what was not projected will be at the next opening. Idempotent.
+        """Stop the projections, and close the tables; the rest of the log is projected at the next opening. Idempotent.
 
-        A function that has not returned a second later is left to its thread. It is not called again, and the tables
-        are let go when it returns; until then nobody else can write them.
+        A function that has not returned after a second keeps its thread. It is not called again, and the tables are
+        closed when it returns; until then nobody else can write them.
         """
         self._parts.close()
 

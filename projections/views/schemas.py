@@ -1,7 +1,7 @@
-"""The PostgreSQL schemas of projections: one for each generation, and one that says which are live.
+"""The PostgreSQL schemas of projections: one for each generation, and one that records which generations are live.
 
-Several processes may keep the same projections: each transaction moves the position on from where it was found, so that
-whoever comes second has changed nothing, and looks again.
+Several processes may maintain the same projections: each transaction moves the position from the one it has read, so
+that the second of two changes nothing, and reads the position again.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ from reenact.projections.views.transactions import PROGRESS, Replaced, guard, ma
 
 DEFAULT_SCHEMA = "reenact"
 SUFFIX = "_own"
-"""What the schemas of projections have in their names behind that of the log."""
+"""The suffix of the log's schema in the names of the projections' schemas."""
 
 PATIENCE = 1000
-"""Milliseconds that readers of an old generation are waited for before it is deleted another time."""
+"""How long to wait for readers of an old generation, in milliseconds; otherwise it is deleted later."""
 
 _LONGEST = 20
 _SCHEMA = re.compile(r"(?!pg_)[a-z_][a-z0-9_]*")
@@ -37,7 +37,7 @@ _CONNECT_TIMEOUT = 10
 _TRIES = 10
 _NO_TABLE = "42P01"
 GONE = (_NO_TABLE, "3F000", "XX000")
-"""No such table, no such schema, or one that went while it was looked at."""
+"""No such table, no such schema, or one that was dropped during the access."""
 
 _USER = re.compile(r"[a-z]+://[^@/]*@")
 _PARAMETER = "schema="
@@ -48,15 +48,15 @@ _ALL = text("SELECT nspname FROM pg_namespace WHERE starts_with(nspname, :start)
 
 
 class Schemas:
-    """Keeps the tables of projections in schemas, which other processes may keep, too."""
+    """The tables of projections in schemas, which other processes may maintain, too."""
 
     def __init__(self, url: str, *, patience: int = _CONNECT_TIMEOUT) -> None:
-        """Take a URL as that of a log, which may say `schema=…`; nothing is read or written yet.
+        """Take a URL like that of a log, which may have `schema=…`; nothing is read or written yet.
 
-        A server that has not answered within `patience` seconds is given up.
+        A connection attempt fails if the server has not answered within `patience` seconds.
 
         Raises:
-            ConfigurationError: the URL cannot be read, or names no schema that could be used.
+            ConfigurationError: the URL is not valid, or names no usable schema.
         """
         address, schema = _taken_apart(url)
         named = DEFAULT_SCHEMA if schema is None else schema
@@ -66,7 +66,7 @@ class Schemas:
                 f"{_LONGEST} of them"
             )
         if SUFFIX in named:
-            # Else the projection "b" beside the log "a_own" and the projection "own_b" beside "a" would be one.
+            # otherwise projection "b" of log "a_own" and projection "own_b" of log "a" would have the same schema
             raise ConfigurationError(
                 f"the schema of a log that has projections has no {SUFFIX!r} in its name; {named!r} has"
             )
@@ -77,11 +77,11 @@ class Schemas:
 
     @classmethod
     def open(cls, url: str) -> Self:
-        """Connect to the database, and make the schema that says which generations are live, if there is none.
+        """Connect to the database, and create the schema that records the live generations, if there is none.
 
         Raises:
-            ConfigurationError: the URL cannot be read, or names no schema that could be used.
-            ReadModelError: the server cannot be reached, or lets nobody in.
+            ConfigurationError: the URL is not valid, or names no usable schema.
+            ReadModelError: the server cannot be reached, or refuses the connection.
         """
         self = cls(url)
         try:
@@ -101,10 +101,10 @@ class Schemas:
         return self
 
     def names(self) -> list[str]:
-        """Return the names of the projections that are kept here, in their order; nothing is changed.
+        """Return the names of the projections that are kept here, in order, without changing anything.
 
         Raises:
-            ReadModelError: the server cannot be reached, or lets nobody in.
+            ReadModelError: the server cannot be reached, or refuses the connection.
         """
         with self.transaction() as connection:
             if not _exists(connection, self.base):
@@ -117,7 +117,7 @@ class Schemas:
 
     @contextmanager
     def transaction(self) -> Generator[Connection]:
-        """Return a transaction, whose faults are raised as errors of ours."""
+        """Begin a transaction, whose errors are raised as `ReadModelError`."""
         try:
             with self.engine.begin() as connection:
                 yield connection
@@ -125,7 +125,7 @@ class Schemas:
             raise trouble(error) from error
 
     def close(self) -> None:
-        """Let go of everything. Idempotent."""
+        """Close all connections. Idempotent."""
         self.is_closed = True
         self.engine.dispose()
 
@@ -143,19 +143,19 @@ class ProjectionSchemas:
         self._find = text(f"SELECT live FROM {self._base}.projections WHERE name = :name")  # noqa: S608 - a checked name
 
     def live(self) -> int | None:
-        """Return which generation is read, None if there never was one."""
+        """Return the number of the live generation, None if there never was one."""
         with self._schemas.transaction() as connection:
             return self.find_live(connection)
 
     def numbers(self) -> list[int]:
-        """Return the generations that there are, in their order."""
+        """Return the numbers of all generations, in order."""
         start = f"{self._base}_{self.name}_"
         with self._schemas.transaction() as connection:
             rest = [found.removeprefix(start) for found in connection.scalars(_ALL, {"start": start})]
         return sorted(int(digits) for digits in rest if digits.isdigit())
 
     def create(self, number: int, tables: MetaData, version: int, shape: str) -> None:
-        """Make the tables of a generation, empty, entirely or not at all; they stay if somebody has made them."""
+        """Create the tables of a generation, empty, in one transaction; existing ones are kept."""
         schema = self.schema(number)
         with self._schemas.transaction() as connection:
             connection.execute(_TURNS, {"base": self._base})
@@ -167,32 +167,32 @@ class ProjectionSchemas:
 
     @contextmanager
     def writing(self, number: int) -> Generator[Connection]:
-        """Return a transaction in a generation, which is committed at its end, and by nobody before.
+        """Begin a transaction in a generation, which is committed at the end of the context, and only there.
 
         Raises:
-            Replaced: the generation was the live one, and is not any more.
+            Replaced: another generation has become live.
         """
         with self._schemas.engine.connect() as connection:
             try:
                 with only_commit(connection):
                     self.enter(connection, number)
-                    connection.execute(text("SET LOCAL synchronous_commit TO off"))  # what is lost is projected again
+                    connection.execute(text("SET LOCAL synchronous_commit TO off"))  # lost ones are projected again
                     live = self.find_live(connection)
                     if live is not None and live > number:
                         raise Replaced
                     yield connection
             finally:
-                if self._schemas.is_closed:  # the pool that it would go back to is nobody's
+                if self._schemas.is_closed:  # nobody uses the pool to which it would return
                     connection.invalidate()
 
     def end_writing(self, number: int) -> None:
-        """Do nothing: the connections are those of all."""
+        """Do nothing: connections belong to the shared pool."""
 
     def check(self, number: int) -> TableProgress:
-        """Return how far a generation is: the server answers for what it keeps, unless somebody has deleted it.
+        """Return the progress of a generation; damage is left to the server, so only its existence is checked.
 
         Raises:
-            DamagedError: it is missing, or nobody has finished making it.
+            DamagedError: the generation is missing or unfinished.
             ReadModelError: it cannot be read.
         """
         try:
@@ -209,14 +209,14 @@ class ProjectionSchemas:
     progress_of = check
 
     def suspect(self, number: int) -> None:
-        """Do nothing: likewise."""
+        """Do nothing: the server ensures the integrity of its data."""
 
     @contextmanager
     def reading(self) -> Generator[Connection]:
-        """Read the live generation: one snapshot of it, whatever is written or swapped.
+        """Read the live generation in one snapshot, whatever is written or swapped meanwhile.
 
-        The snapshot is that of the look at what is live. A generation that went between that and its first lock is
-        known by its missing table; then there is a newer one.
+        The snapshot is taken when the live generation is looked up. If that was dropped before its first lock, its
+        table is missing, and there is a newer generation.
         """
         with self._snapshot() as connection:
             left = _TRIES
@@ -226,10 +226,10 @@ class ProjectionSchemas:
                 yield connection
 
     def settle(self, number: int) -> None:
-        """Do nothing: the pointer's own transaction takes all before it to the disk."""
+        """Do nothing: the transaction that moves the pointer makes all earlier ones durable."""
 
     def point_to(self, number: int) -> None:
-        """Make the generation the live one, unless a later one is."""
+        """Make the generation live, unless a later one is."""
         move = text(
             f"INSERT INTO {self._base}.projections VALUES (:name, :number) ON CONFLICT (name)"  # noqa: S608 - as above
             " DO UPDATE SET live = greatest(projections.live, excluded.live)"
@@ -238,13 +238,13 @@ class ProjectionSchemas:
             connection.execute(move, {"name": self.name, "number": number})
 
     def drop(self, number: int, *, by_force: bool = False) -> bool:
-        """Delete the generation when nobody reads it any more; return whether it is gone by now."""
+        """Delete the generation unless it still has readers; return whether it is gone."""
         schema = self.schema(number)
         try:
             with self._schemas.engine.begin() as connection:
                 connection.execute(text(f"SET LOCAL lock_timeout TO {PATIENCE}"))
                 if _exists(connection, schema):
-                    # The lock that each reader takes first: whoever has it has no other that is wanted here.
+                    # Each reader locks this table first, so whoever has this lock cannot deadlock with a reader.
                     connection.execute(text(f"LOCK TABLE {schema}.{PROGRESS.name} IN ACCESS EXCLUSIVE MODE"))
                     connection.execute(text(f"DROP SCHEMA {schema} CASCADE"))
         except DBAPIError:
@@ -252,12 +252,12 @@ class ProjectionSchemas:
         return True
 
     def find_live(self, connection: Connection) -> int | None:
-        """Return which generation is read, as the connection sees it."""
+        """Return the number of the live generation, as the connection's transaction sees it."""
         found: int | None = connection.execute(self._find, {"name": self.name}).scalar()
         return found
 
     def enter(self, connection: Connection, number: int) -> None:
-        """Have the connection's transaction see the tables of a generation."""
+        """Make the tables of a generation visible to the connection's transaction."""
         connection.execute(text(f"SET LOCAL search_path TO {self.schema(number)}, public"))
 
     def _has_entered_live(self, connection: Connection, *, may_fail: bool) -> bool:
@@ -290,7 +290,7 @@ def _connecting(url: str, patience: int) -> Callable[[], psycopg.Connection[Tupl
     try:
         conninfo_to_dict(url)
     except psycopg.ProgrammingError:
-        # Raised without the driver's words, which may show a part of the password.
+        # without the driver's message, which may show a part of the password
         message = "this is not a PostgreSQL URL: write postgresql://user:password@host:port/database?parameter=value"
         raise ConfigurationError(message) from None
     return partial(
@@ -315,7 +315,7 @@ def _engine(connect: Callable[[], psycopg.Connection[TupleRow]]) -> Engine:
 
 
 def _taken_apart(url: str) -> tuple[str, str | None]:
-    """Return what libpq reads, and the schema that is named; a '?' in a password begins no parameters."""
+    """Return the URL for libpq, and the named schema; a '?' in a password does not begin the parameters."""
     user = _USER.match(url)
     begin = user.end() if user else 0
     base, _, query = url[begin:].partition("?")

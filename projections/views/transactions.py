@@ -1,6 +1,6 @@
-"""The transaction in which a user's projection writes, and the row that says how far its tables are.
+"""The transaction in which a user's projection writes, and the row with the progress of its tables.
 
-A transaction ends where we end it, whatever a function calls; faults of the database are told from those of functions.
+Only this module ends a transaction, whatever a function calls; errors of the database are told from those of functions.
 """
 
 from __future__ import annotations
@@ -32,22 +32,22 @@ from reenact.projections.log import Row
 
 _IN_HAND = "reenact_in_hand"
 _SAVEPOINT = "reenact_batch"
-"""Goes with the transaction that it was made in, and so is gone if somebody has ended that and begun another."""
+"""It belongs to the transaction in which it was made, and is gone if that was ended and another one begun."""
 
 _ENDING = re.compile(
     r"(?:\s|;|--[^\n]*\n|/\*.*?\*/)*(?:ABORT|BEGIN|COMMIT|END|PREPARE\s+TRANSACTION|ROLLBACK(?!.*\bTO\b)|START)\b",
     re.IGNORECASE | re.DOTALL,
 )
 _IDLE = 0
-"""What libpq calls a connection that is in no transaction."""
+"""libpq's status of a connection outside of a transaction."""
 
 
 class EndedError(RuntimeError):
-    """A function has ended, or tried to end, the transaction that it writes in; it is not its to end."""
+    """A function has ended, or tried to end, the transaction in which it writes."""
 
 
 class EscapedError(Exception):
-    """A function has raised what ends a task or a program: in a projection it is a fault like any other."""
+    """A function has raised an exception that ends a task or program: for a projection, an error like any other."""
 
     def __init__(self, escaped: BaseException) -> None:
         super().__init__(escaped)
@@ -55,21 +55,21 @@ class EscapedError(Exception):
 
 
 class CommittedError(EndedError):
-    """A function has committed behind our back: rows may be there in part, and none of them can be taken back."""
+    """A function has committed by itself: a part of the rows may be stored, and cannot be rolled back."""
 
 
 def guard(engine: Engine) -> None:
-    """Have `only_commit` work with the connections of the engine."""
+    """Install the listeners that `only_commit` needs on the engine."""
     event.listen(engine, "commit", _refuse)
     event.listen(engine, "before_cursor_execute", _refuse_statement)
 
 
 @contextmanager
 def only_commit(connection: Connection) -> Generator[None]:
-    """Begin a transaction; commit it at the end, or roll it back if something was raised.
+    """Begin a transaction; commit it at the end, or roll it back on an error.
 
     Raises:
-        EndedError: somebody has tried to end it before.
+        EndedError: a function has tried to end it before.
     """
     with connection.begin() as transaction:
         info = connection.info
@@ -79,11 +79,11 @@ def only_commit(connection: Connection) -> Generator[None]:
             check_open(connection)
         except BaseException:
             if not transaction.is_active:
-                connection.invalidate()  # nobody will roll back what is left of it
+                connection.invalidate()  # nothing else rolls back the rest of it
             raise
         finally:
             info.pop(_IN_HAND, None)
-            if not (connection.closed or connection.invalidated):  # else it has another one by now, or none
+            if not (connection.closed or connection.invalidated):  # else its info is another connection's
                 connection.info.pop(_IN_HAND, None)
 
 
@@ -91,7 +91,7 @@ def check_open(connection: Connection) -> None:
     """Raise if the transaction was ended.
 
     Raises:
-        CommittedError: it was, by a statement of the database's own language.
+        CommittedError: it was ended by an SQL statement.
         EndedError: it was rolled back.
     """
     if not connection.in_transaction():
@@ -102,7 +102,7 @@ def check_open(connection: Connection) -> None:
 
 @contextmanager
 def as_one(connection: Connection) -> Generator[None]:
-    """Find out at the end whether it is still the same transaction.
+    """Check at the end whether it is still the same transaction.
 
     Raises:
         CommittedError: it was ended, and another was begun.
@@ -129,8 +129,8 @@ def _refuse_statement(
 
 
 def _is_open(driver: object) -> bool:
-    """Return whether the driver, too, is in a transaction."""
-    is_in: object = getattr(driver, "in_transaction", None)  # that of sqlite3
+    """Return whether the driver is in a transaction."""
+    is_in: object = getattr(driver, "in_transaction", None)  # sqlite3
     if is_in is None:
         status: object = getattr(getattr(driver, "info", None), "transaction_status", None)
         return status != _IDLE
@@ -138,7 +138,7 @@ def _is_open(driver: object) -> bool:
 
 
 class Replaced(Exception):
-    """Somebody else has put another generation in the place of this one."""
+    """Another process has made another generation live."""
 
 
 _PASSING_OF_SQLITE = (
@@ -154,24 +154,24 @@ _PASSING_OF_SQLITE = (
     "SQLITE_READONLY",
 )
 _DAMAGE_OF_SQLITE = ("SQLITE_CORRUPT", "SQLITE_NOTADB")
-# Lost connections, deadlocks, no resources, no lock in time, an operator's doing, the system's faults.
+# Lost connections, deadlocks, lack of resources, lock timeouts, actions of an operator, system errors.
 PASSING_OF_POSTGRES = ("08", "40", "53", "55P03", "57", "58")
 
 
 def is_passing(error: DBAPIError) -> bool:
-    """Return whether the fault is the database's, and may go away; else it is in what was asked of it."""
+    """Return whether the error is the database's, and may pass; else it is caused by the statement."""
     name = getattr(error.orig, "sqlite_errorname", None)
     if isinstance(name, str):
         return name.startswith((*_PASSING_OF_SQLITE, *_DAMAGE_OF_SQLITE))
     state = getattr(error.orig, "sqlstate", None)
     if isinstance(state, str):
         return state.startswith(PASSING_OF_POSTGRES)
-    # Without a state it never came to the server, or nothing came back.
+    # Without a state, the statement did not reach the server, or no response came back.
     return error.connection_invalidated or type(error) in (DatabaseError, InterfaceError) or _is_operational(error)
 
 
 def is_damage(error: DBAPIError) -> bool:
-    """Return whether it says that the storage is not as it was written."""
+    """Return whether the error reports damaged storage."""
     return str(getattr(error.orig, "sqlite_errorname", "")).startswith(_DAMAGE_OF_SQLITE)
 
 
@@ -180,7 +180,7 @@ def _is_operational(error: DBAPIError) -> bool:
 
 
 def trouble(error: DBAPIError) -> ReadModelError:
-    """Return our error for a fault of the database; the original is for its cause."""
+    """Return the `ReadModelError` for an error of the database, which should become its cause."""
     words = " ".join(str(error.orig).split())
     return ReadModelError(f"the projections cannot be read or written: {words}")
 
@@ -191,37 +191,37 @@ PROGRESS = Table(
     "reenact_progress",
     OWN,
     Column("position", BigInteger, nullable=False),
-    Column("mark", Text, nullable=False),  # which event stands at that position: tells one log from another
+    Column("mark", Text, nullable=False),  # identifies the event at that position, to tell one log from another
     Column("version", Integer, nullable=False),
-    Column("shape", Text, nullable=False),  # a digest of what the tables are like
-    Column("failure", Text),  # why they do not move on, as JSON
+    Column("shape", Text, nullable=False),  # a digest of the tables' form
+    Column("failure", Text),  # why they do not advance, as JSON
 )
 
 
 def make(connection: Connection, tables: MetaData, version: int, shape: str) -> None:
-    """Make the tables, and note that they hold nothing yet."""
+    """Create the tables, and the row with their progress."""
     OWN.create_all(connection, checkfirst=False)
     tables.create_all(connection, checkfirst=False)
     connection.execute(insert(PROGRESS).values(position=0, mark="", version=version, shape=shape))
 
 
 def read_progress(connection: Connection) -> TableProgress:
-    """Return what is kept.
+    """Return the progress of the tables.
 
     Raises:
         sqlalchemy.exc.DBAPIError: there is no such table, or it cannot be read.
-        sqlalchemy.exc.NoResultFound: nobody has finished making the tables.
+        sqlalchemy.exc.NoResultFound: the tables are unfinished.
     """
     return table_progress(*connection.execute(select(PROGRESS)).one())
 
 
 def move_progress(connection: Connection, origin: int, last: Row) -> bool:
-    """Note that the tables come to the row; return False, if they are not at the origin: somebody has moved them."""
+    """Move the tables from the position `origin` to that of the row; return False if somebody has moved them."""
     moved = update(PROGRESS).where(PROGRESS.c.position == origin)
     values = {"position": last.position, "mark": mark(last), "failure": None}
     return connection.execute(moved.values(values)).rowcount == 1
 
 
 def note_failure(connection: Connection, failure: ProjectionFailure) -> None:
-    """Note why the tables do not move on."""
+    """Record why the tables do not advance."""
     connection.execute(update(PROGRESS).values(failure=msgspec.json.encode(failure).decode()))
