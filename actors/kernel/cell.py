@@ -1,6 +1,7 @@
 """An actor's identity: a mailbox that outlives the actor's incarnations, of which at most one exists at a time."""
 
 # Modules of the kernel call each other's private methods: the public names of an actor belong to the user.
+# pyright: reportPrivateUsage=false
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
 """Actor identities, parents, references and contexts: what actors see of each other and of their system."""
 
 # Modules of the kernel call each other's private methods: the public names of an actor belong to the user.
+# pyright: reportPrivateUsage=false
 
 from __future__ import annotations
 

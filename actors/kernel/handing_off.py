@@ -1,6 +1,7 @@
 """Handing off a stream: its actor leaves memory as soon as it can, so that another node can take over."""
 
 # Modules of the kernel call each other's private methods: the public names of an actor belong to the user.
+# pyright: reportPrivateUsage=false
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
 """Event-sourced actors: each step is made durable before the state changes, and no thread waits meanwhile."""
 
 # Modules of the kernel call each other's private methods: the public names of an actor belong to the user.
+# pyright: reportPrivateUsage=false
 
 from __future__ import annotations
 

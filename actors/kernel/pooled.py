@@ -1,6 +1,7 @@
 """Actors with pykka's semantics that share a few threads instead of each having its own."""
 
 # Modules of the kernel call each other's private methods: the public names of an actor belong to the user.
+# pyright: reportPrivateUsage=false
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
 """The actor system: finds actors by identity, starts them on demand, and stops them together."""
 
 # Modules of the kernel call each other's private methods: the public names of an actor belong to the user.
+# pyright: reportPrivateUsage=false
 
 from __future__ import annotations
 
