@@ -127,12 +127,10 @@ class Driving:
             if _current().cancelling():
                 raise
             reports(failure("driver_error", "the driver cancelled itself"))
-        except EscapedError as escaped:
-            _log_mistake(escaped.error)
-            reports(failure("driver_error", f"the driver raised {escaped.error!r}"))
-        except (Exception, SystemExit) as error:  # noqa: BLE001 - whatever it is, the turn has to end
-            _log_mistake(error)
-            reports(failure_of(error))
+        except BaseException as error:  # noqa: BLE001 - whatever it is, the turn has to end
+            raised = error.error if isinstance(error, EscapedError) else error
+            _log_mistake(raised)
+            reports(failure_of(raised))
         else:
             if not reports.ended:
                 reports(failure("incomplete_stream", "the driver returned before the message was complete"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from reenact.actors.environment.tools.outcome import told
 from reenact.domain.errors import ReenactError
 from reenact.domain.stream.events import Envelope, StreamData, StreamError, ToolResult, ToolStarted
 
@@ -60,7 +61,7 @@ def _kind_of(error_type: str) -> str:
 
 def failure_of(error: BaseException) -> StreamError:
     """Return the `error` event for an exception of a driver."""
-    return failure(type_of(error), f"{type(error).__name__}: {error}" if str(error) else type(error).__name__)
+    return failure(type_of(error), told(error).encode(errors="backslashreplace").decode())
 
 
 def is_mistake(error: BaseException) -> bool:

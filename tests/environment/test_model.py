@@ -57,6 +57,11 @@ class Driver:
         self.closed.set()
 
 
+class SpeechlessError(Exception):
+    def __str__(self) -> str:
+        raise RuntimeError
+
+
 class PlainDriver:
     """Answers without asyncio, and waits in the middle for an interrupt if it is told to."""
 
@@ -146,6 +151,10 @@ def test_events_keep_their_order_however_many_they_are(config: EnvironmentConfig
     [
         (RuntimeError("boom"), "driver_error", False),
         (SystemExit("boom"), "driver_error", False),
+        (KeyboardInterrupt("boom"), "driver_error", False),
+        (GeneratorExit("boom"), "driver_error", False),
+        (BaseExceptionGroup("boom", [GeneratorExit()]), "driver_error", False),
+        (SpeechlessError(), "driver_error", False),
         (TimeoutError("boom"), "timeout_error", True),
         (ConnectionResetError("boom"), "api_connection_error", True),
         (httpx2.ReadError("boom"), "api_connection_error", True),
@@ -192,6 +201,19 @@ def test_what_the_driver_raises_becomes_an_error_of_its_type(
     assert isinstance(failed, StreamError)
     assert (failed.type, failed.retryable) == (error_type, retryable)
     assert failed.message
+    environment.dispose()
+
+
+def test_the_name_of_a_file_that_is_no_text_is_told_as_python_escapes_it(config: EnvironmentConfig) -> None:
+    async def act(_: OnEvent) -> None:
+        raise ConnectionRefusedError("\udcff.sock")
+
+    environment, bus = around(Driver(act), config)
+
+    (failed,) = bus.answer("trn_1")
+
+    assert isinstance(failed, StreamError)
+    assert failed.message == "ConnectionRefusedError: \\udcff.sock"
     environment.dispose()
 
 

@@ -134,7 +134,7 @@ async def within(seconds: float | None, work: Coroutine[object, object, T]) -> T
 
     Raises:
         ExpiredError: it did not end in time.
-        EscapedError: it cancelled itself.
+        EscapedError: it cancelled itself, or raised `GeneratorExit`.
     """
     task = asyncio.ensure_future(work)
     try:
@@ -147,6 +147,8 @@ async def within(seconds: float | None, work: Coroutine[object, object, T]) -> T
         raise ExpiredError
     if task.cancelled():
         raise EscapedError(asyncio.CancelledError("it cancelled itself"))
+    if isinstance(raised := task.exception(), GeneratorExit):
+        raise EscapedError(raised) from raised
     return task.result()
 
 

@@ -183,6 +183,7 @@ def raises(error: BaseException) -> list[Callable[[], object]]:
     [
         (SystemExit(3), "SystemExit: 3"),
         (KeyboardInterrupt(), "KeyboardInterrupt"),
+        (GeneratorExit("enough"), "GeneratorExit: enough"),
         (asyncio.CancelledError("I give up"), "CancelledError: "),
         (TimeoutError("too slow"), "TimeoutError: too slow"),
         (RecursionError("deep"), "RecursionError: deep"),
