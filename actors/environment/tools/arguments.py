@@ -102,7 +102,7 @@ class Parameters:
         Raises:
             msgspec.ValidationError: they do not fit.
         """
-        read = msgspec.convert(arguments, self._struct, dec_hook=model_argument)
+        read = msgspec.convert(arguments, self._struct, str_keys=True, dec_hook=model_argument)
         values = ((name, getattr(read, name)) for name in self.types)
         return {name: value for name, value in values if value is not msgspec.UNSET}
 
@@ -426,7 +426,7 @@ def _problems(parameters: Parameters, arguments: Mapping[str, object]) -> Iterat
     for name, kind in parameters.types.items():
         if name in arguments:
             try:
-                msgspec.convert(arguments[name], kind, dec_hook=model_argument)
+                msgspec.convert(arguments[name], kind, str_keys=True, dec_hook=model_argument)
             except msgspec.ValidationError as error:
                 yield _problem(name, arguments[name], parameters.schema, str(error))
         elif name in parameters.required:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import date, datetime
 from enum import Enum
 from types import MappingProxyType
 from typing import Annotated, Any, Literal, TypedDict
@@ -125,6 +125,18 @@ def test_arguments_come_as_the_types_that_the_function_wants(given: Given, seen:
 
     assert {name: received[name] for name in seen} == seen
     assert {name: type(received[name]) for name in seen} == {name: type(value) for name, value in seen.items()}
+
+
+def test_keys_that_are_no_text_are_read_from_the_text_that_they_are_in_json() -> None:
+    @tool
+    def count(by_number: dict[int, Unit], by_day: dict[date, list[dict[Unit, int]]]) -> object:
+        return by_number, by_day
+
+    given = {"by_number": {"7": "c"}, "by_day": {"2020-01-02": [{"f": 1.0}]}}
+    assert asyncio.run(count.run(given)) == ({7: Unit.CELSIUS}, {date(2020, 1, 2): [{Unit.FAHRENHEIT: 1}]})
+
+    with pytest.raises(InvalidArgumentsError, match="`by_number` must be of type integer"):
+        asyncio.run(count.run({**given, "by_number": {"seven": "c"}}))
 
 
 def test_what_is_not_given_is_left_to_the_function() -> None:
