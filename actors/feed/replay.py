@@ -268,11 +268,14 @@ def deleted_at(journal: Log, topic: str) -> int | None:
 
 
 def cursor_of_turn(journal: Log, topic: str, turn_id: str, first: str) -> int | None:
-    """Return the cursor of a turn's event of the type `first`, searching from the end of the topic, or None."""
+    """Return the cursor of a turn's first event, searching from the end of the topic, or None.
+
+    It is in the same row as the event of the type `first`: what guards say of a message comes before the message.
+    """
     for row in journal.read_feed_backwards(topic):
-        for cursor, segment, entry in numbered(row):
-            if entry.type == first and segment.context.get("turn_id") == turn_id:
-                return cursor
+        of_turn = [(cursor, entry) for cursor, of, entry in numbered(row) if of.context.get("turn_id") == turn_id]
+        if any(entry.type == first for _, entry in of_turn):
+            return of_turn[0][0]
     return None
 
 

@@ -32,6 +32,7 @@ from reenact.domain.guards import GuardChecked
 from reenact.domain.loop.events import ToolStarted
 from reenact.domain.messages import instant
 from reenact.domain.session.agent import AnswerRecorded, MessageAccepted, TurnCompleted
+from reenact.events import Envelope
 from reenact.server import Server
 from reenact.testing import ManualClock, MockEnvironmentFactory, MockEvent, wait_until
 from tests.logs import copy_log
@@ -137,6 +138,27 @@ def test_a_message_that_is_refused_raises_and_nothing_else_happens(
     assert b"Good morning" not in b"".join(row.cause or b"" for row in journal_of(runtime).read("session/s"))
     assert runtime.ask("Hello", session="s").text == "All is well"
     check(runtime)
+
+
+@pytest.mark.parametrize("is_remote", [False, True], ids=["here", "over the wire"])
+def test_the_events_of_a_turn_begin_with_what_guards_say_of_its_message(
+    opened: Open,
+    factory: MockEnvironmentFactory,
+    is_remote: bool,  # noqa: FBT001 - a value
+) -> None:
+    def harmless(_: GuardInput) -> None:
+        pass
+
+    runtime = opened(environment=factory, guards=[harmless])
+    on(runtime, Guards(message=("harmless",)))
+    with Server(runtime) as server, Runtime.connect(server.url) as remote:
+        heard: list[Envelope] = []
+        answer = (remote if is_remote else runtime).ask("Hello", session="s", on_event=heard.append)
+
+    assert [event.type for event in heard[:2]] == ["guard_checked", "user_message"]
+    location = runtime.turns.locate(answer.turn_id)
+    assert location is not None
+    assert location.cursor == heard[0].cursor
 
 
 def test_a_request_whose_message_is_refused_is_asked_about_again(opened: Open, factory: MockEnvironmentFactory) -> None:
