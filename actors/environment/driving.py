@@ -232,7 +232,10 @@ class Driving:
         def on_event(event: Reported) -> None:
             answer.accept(incoming(event))
 
-        await self._ask(driver.send_message, summary_request(messages[:cut]), (), on_event)
+        try:
+            await self._ask(driver.send_message, summary_request(messages[:cut]), (), on_event)
+        except Exception as error:  # noqa: BLE001 - the conversation goes on without a summary
+            on_event(failure_of(error))
         summary = text_of(answer.blocks)
         if answer.stop_reason is None or not summary.strip():
             _log.warning("the conversation could not be summarised: %s", answer.error or "there was no summary")

@@ -349,6 +349,34 @@ def test_a_conversation_that_is_too_long_is_summarised_and_kept_in_the_log(
     assert [message.text for message in runtime.sessions.messages("s")] == ["one", "answer 1", "two", "answer 3"]
 
 
+@pytest.mark.parametrize("raises", [False, True], ids=["an error", "an exception"])
+def test_a_conversation_whose_summary_fails_goes_on_as_it_is(
+    opened: Open,
+    factory: MockEnvironmentFactory,
+    caplog: pytest.LogCaptureFixture,
+    raises: bool,  # noqa: FBT001 - a value
+) -> None:
+    def script(said: Sequence[Said]) -> Iterator[MockEvent]:
+        if "<conversation>" not in said[0].text:
+            yield MockEvent("text_delta", data={"text": " ".join(one.text for one in said if one.role == "user")})
+            yield MockEvent("message_delta", data={"usage": {"input_tokens": 1100}})
+            yield MockEvent("message_stop")
+        elif raises:
+            raise ConnectionError("no summary today")
+        else:
+            yield MockEvent("error", data={"message": "no summary today"})
+
+    factory.define_scenario("long", script)
+    factory.set_scenario("long")
+    runtime = opened(environment=factory)
+    agent = running(runtime, Image(id="i", compress_at=1000))
+
+    first, second = (runtime.turns.wait(runtime.agents.receive(agent, question)) for question in ("one", "two"))
+
+    assert (first.text, second.text) == ("one", "one two")
+    assert [record.getMessage() for record in caplog.records if "no summary today" in record.getMessage()]
+
+
 def test_a_use_block_without_an_id_is_given_one(opened: Open, factory: MockEnvironmentFactory) -> None:
     def nameless(said: Sequence[Said]) -> Iterable[MockEvent]:
         if results_in(said):
