@@ -69,9 +69,9 @@ def is_mistake(error: BaseException) -> bool:
     return not isinstance(error, ReenactError) and type_of(error) == "driver_error"
 
 
-def failure_on(heard: Envelope, error: Exception) -> StreamData:
+def failure_on(heard: Envelope, error: BaseException) -> StreamData:
     """Return the event to emit when an effector raises: the tool call fails if it was for one, else the turn does."""
-    message = f"the environment failed on {heard.type}: {error!r}".encode(errors="replace").decode()
+    message = f"the environment failed on {heard.type}: {told(error)}".encode(errors="backslashreplace").decode()
     if isinstance(heard.data, ToolStarted):
         return ToolResult(id=heard.data.id, name=heard.data.name, result=message, is_error=True)
     return StreamError(type="environment_error", message=message)

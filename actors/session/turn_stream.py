@@ -7,6 +7,7 @@ failed.
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import inspect
 import logging
@@ -359,7 +360,9 @@ class Channel:
     def _call(self, handler: Handler, envelope: Envelope) -> None:
         try:
             work = handler(envelope)
-        except Exception as error:  # noqa: BLE001 - the turn must end, whatever it is
+        except KeyboardInterrupt:  # of whoever asks: this may be their thread
+            raise
+        except BaseException as error:  # noqa: BLE001 - the turn must end, whatever it is
             self._failed(envelope, error)
         else:
             if inspect.iscoroutine(work):
@@ -368,10 +371,15 @@ class Channel:
     async def _finish(self, work: Coroutine[object, object, object], envelope: Envelope) -> None:
         try:
             await work
-        except Exception as error:  # noqa: BLE001 - the turn must end, whatever it is
+        except GeneratorExit:  # the loop is gone
+            raise
+        except BaseException as error:
+            task = asyncio.current_task()
+            if task is not None and task.cancelling():
+                raise
             self._failed(envelope, error)
 
-    def _failed(self, envelope: Envelope, error: Exception) -> None:
+    def _failed(self, envelope: Envelope, error: BaseException) -> None:
         """Log the error, and end the turn, or answer the call, on which the effector should have acted."""
         logger.error("an effector raised on %r", envelope.type, exc_info=error)
         with contextlib.suppress(ReenactError):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
@@ -57,12 +58,12 @@ class ScriptedEffector:
         assert isinstance(event.data, UserMessage)
         self.questions.append(event.data.message.text)
         if self._threaded:
-            self.threads.append(threading.Thread(target=self._speak))
+            self.threads.append(threading.Thread(target=self.speak))
             self.threads[-1].start()
         else:
-            self._speak()
+            self.speak()
 
-    def _speak(self) -> None:
+    def speak(self) -> None:
         for event in SCRIPT:
             self._receptor.emit(event)
 
@@ -116,6 +117,58 @@ def test_an_effector_that_hears_questions_and_a_receptor_that_emits_mappings_are
     said = [message.text for message in runtime.sessions.messages("s")]
     assert said == ["one", "You said it.", "two", "You said it.", "three", "You said it."]
     assert factory.made[0].effector.questions == ["one", "two", "three"]
+    check(runtime)
+
+
+class Stumbling(ScriptedFactory):
+    """Its effector raises when a turn starts, before it answers for the first time."""
+
+    def __init__(self, error: BaseException, *, later: bool) -> None:
+        super().__init__(threaded=False)
+        self.error, self.later = error, later
+
+    def create(self, config: EnvironmentConfig) -> ScriptedEnvironment:
+        made = super().create(config)
+        errors = [self.error]
+
+        def stumble(_: Envelope) -> None:
+            if errors:
+                raise errors.pop()
+            made.effector.speak()
+
+        async def later(event: Envelope) -> None:
+            stumble(event)
+
+        def connect(consumer: SystemBusConsumer) -> None:
+            consumer.on("turn_started", later if self.later else stumble)
+
+        made.effector.connect = connect  # type: ignore[method-assign]
+        return made
+
+
+class SilentError(Exception):
+    def __repr__(self) -> str:
+        raise RuntimeError
+
+
+@pytest.mark.parametrize("later", [False, True], ids=["plain", "coroutine"])
+@pytest.mark.parametrize(
+    "error",
+    [KeyError("no"), SilentError("no"), SystemExit("no"), asyncio.CancelledError("no")],
+    ids=lambda one: type(one).__name__,
+)
+def test_a_turn_at_whose_start_an_effector_raises_fails_and_the_next_one_goes_on(
+    opened: Open, error: BaseException, *, later: bool
+) -> None:
+    runtime = opened(environment=Stumbling(error, later=later))
+    agent_id, _ = run(runtime)
+
+    failed, answered = (runtime.turns.wait(runtime.agents.receive(agent_id, "Hello"), PATIENCE) for _ in range(2))
+
+    assert failed.failure is not None
+    assert failed.failure.type == "environment_error"
+    assert failed.failure.message.startswith(f"the environment failed on turn_started: {type(error).__name__}: ")
+    assert answered.text == "You said it."
     check(runtime)
 
 
