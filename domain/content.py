@@ -50,7 +50,9 @@ def check_content(content: object) -> tuple[Block, ...]:
 
 def plain_content(content: object) -> object:
     """Return content with its blocks as plain mappings, as they are sent; anything else is returned unchecked."""
-    if isinstance(content, str) or not is_sequence(content):
+    if isinstance(content, str):
+        return str.__str__(content)  # also where a template engine has a type of its own for text
+    if not is_sequence(content):
         return content
     return [
         block.data

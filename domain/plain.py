@@ -46,15 +46,15 @@ def plain(where: str, value: object, depth: int = DEEPEST) -> Json:
             return value
         case str():
             check_unicode(where, value)
-            return value
+            return str.__str__(value)
         case int():
             if not _LEAST <= value <= _GREATEST:
                 raise InvalidInputError(f"{where} is an integer of more than 64 bits")
-            return value
+            return int(value)
         case float():
             if not isfinite(value):
                 raise InvalidInputError(f"{where} is {value!r}, which JSON does not have")
-            return value
+            return float(value)
         case _ if depth == 0:
             raise InvalidInputError(f"{where:.80} is nested more than {DEEPEST} deep")
         case _ if is_mapping(value):
@@ -181,7 +181,7 @@ def is_sequence(value: object) -> TypeGuard[Sequence[object]]:
 
 def _key(where: str, name: object) -> str:
     if isinstance(name, str) and (not name or is_sayable(name)):
-        return name
+        return str.__str__(name)
     raise InvalidInputError(f"{where} has the key {name!r}, which is not text")
 
 

@@ -384,6 +384,17 @@ def test_events_are_those_of_the_turn_and_come_on_the_asker_s_own_thread(asker: 
     assert (expected[0].type, expected[-1].type) == ("user_message", "turn_completed")
 
 
+def test_a_message_may_be_text_of_a_type_that_a_template_engine_has_made(asker: AnyRuntime) -> None:
+    class Markup(str):
+        __slots__ = ()
+
+        def __str__(self) -> str:
+            return self
+
+    assert asker.ask(Markup("one"), session="a").text == "<one>"
+    assert [message.text for message in asker.sessions.messages("a")] == ["one", "<one>"]
+
+
 def test_what_on_event_raises_reaches_the_asker_and_not_the_turn(asker: AnyRuntime) -> None:
     turns: list[str | None] = []
 
