@@ -100,7 +100,7 @@ def _as_json(result: object) -> Json:
     try:
         if isinstance(result, str):
             result.encode()
-            return result
+            return str.__str__(result)  # what finds text in pages, say, has types of its own for it
         copy: Json = msgspec.json.decode(_dumped(result))
         check_depth("it", copy)
     except UnicodeEncodeError as error:

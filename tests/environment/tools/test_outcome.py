@@ -114,6 +114,22 @@ def test_text_stays_text_and_all_else_becomes_json(result: object, content: str)
     assert content_of(outcome.result) == content
 
 
+def test_text_of_a_type_of_its_own_becomes_plain_text() -> None:
+    class Found(str):
+        """As what parsers of pages return."""
+
+        __slots__ = ()
+
+        def __str__(self) -> str:
+            return self
+
+    for result in (Found("Hello"), ToolOutcome(Found("Hello"))):
+        outcome = outcome_of(result)
+
+        assert (outcome.content, outcome.result) == ("Hello", "Hello")
+        assert (type(outcome.content), type(outcome.result)) == (str, str)
+
+
 @pytest.mark.parametrize(
     "blocks",
     [
