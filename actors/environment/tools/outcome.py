@@ -54,7 +54,8 @@ def outcome_of(result: object, *, tool: str = "the tool", limit: int = MAX_OUTPU
     """
     try:
         if isinstance(result, ToolOutcome):
-            inner = outcome_of(result.content, tool=tool, limit=limit)
+            given = result.result if isinstance(result.content, str) and not result.content else result.content
+            inner = outcome_of(given, tool=tool, limit=limit)
             return msgspec.structs.replace(inner, is_error=inner.is_error or result.is_error)
         if result is None:
             return ToolOutcome()

@@ -271,6 +271,13 @@ def test_a_tool_may_say_itself_that_it_failed() -> None:
     assert outcome_of(ToolOutcome("\ud800")).is_error
 
 
+def test_a_tool_may_give_an_outcome_its_result_alone() -> None:
+    outcome = outcome_of(ToolOutcome(result={"degrees": 7}, is_error=True))
+
+    assert (outcome.content, outcome.result, outcome.is_error) == ('{"degrees":7}', {"degrees": 7}, True)
+    assert outcome_of(ToolOutcome()) == ToolOutcome()
+
+
 def test_a_failure_is_told_in_words_and_recorded_as_such() -> None:
     assert failure("no such city") == ToolOutcome("no such city", is_error=True, result="no such city")
     assert failure("\ud800").content == "\\ud800"
