@@ -166,6 +166,13 @@ test("data that is not JSON is not sent", async () => {
   assert.deepEqual(server.sent, []);
 });
 
+test("an id that is no text, and a timeout that is no number, are refused and wait for nothing", async () => {
+  const server = await Scripted.connected();
+  await assert.rejects(server.client.containers.list({}, { id: null }), refused("invalid_input"));
+  await assert.rejects(server.client.containers.list({}, { timeout: NaN }), refused("invalid_input"));
+  assert.deepEqual(server.sent, []);
+});
+
 test("a server that says nothing is asked for a sign of life, then left", async () => {
   const server = await Scripted.connected({ heartbeat: 1000 });
   await server.pass(1000);

@@ -72,6 +72,22 @@ def test_a_frame_that_is_refused_is_named_if_its_id_can_be_read(talk: Talk) -> N
     assert talk.hear("error")["id"] == "mine"
 
 
+@pytest.mark.parametrize(
+    ("type_", "fields"),
+    [
+        ("request", {"request": "message_send_request", "data": {"image_id": "chat", "content": "half \ud83d"}}),
+        ("subscribe", {"topic": "\udc00", "after": 0}),
+        ("subscribe", {"topic": "\U0001f600\ud800", "client_id": "me"}),
+    ],
+)
+def test_a_frame_with_half_a_character_is_refused_by_its_id(
+    talk: Talk, type_: str, fields: dict[str, object]
+) -> None:
+    talk.say(type_, **fields, id="x1")
+    refused = talk.hear("error")
+    assert (refused["id"], refused["code"]) == ("x1", "invalid_frame")
+
+
 def test_a_binary_message_is_refused_and_the_connection_goes_on(talk: Talk) -> None:
     talk.connection.send(b'{"type": "hello"}')
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 from typing import Final
 
 import msgspec
@@ -26,6 +27,8 @@ class _Head(msgspec.Struct):
 
 
 _HEADS = msgspec.json.Decoder(_Head)
+_HALF: Final = re.compile(r"\\u[dD][89a-fA-F][0-9a-fA-F]{2}")
+"""Half a character, as languages whose texts are UTF-16 write it when they have cut one in two; also of a whole one."""
 
 
 class NotAccepted(Exception):
@@ -89,8 +92,9 @@ def hello_of(text: str | None) -> Hello:
 
 
 def _head(text: str) -> _Head:
-    with contextlib.suppress(msgspec.DecodeError, RecursionError):
-        return _HEADS.decode(text)
+    for readable in (text, _HALF.sub(r"\\ufffd", text)):
+        with contextlib.suppress(msgspec.DecodeError, RecursionError):
+            return _HEADS.decode(readable)
     return _Head()
 
 
