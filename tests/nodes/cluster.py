@@ -12,6 +12,7 @@ from typing import Literal, Self
 from reenact.testing import wait_until
 from tests.nodes.balancer import Balancer
 from tests.reliability.serving import ServerProcess
+from tests.started.programs import shared_programs
 
 PATIENCE = 60.0
 """Seconds after which what was waited for is not going to happen."""
@@ -68,6 +69,7 @@ class Cluster:
     def __enter__(self) -> Self:
         with ExitStack() as stack:
             stack.enter_context(self.balancer)
+            shared_programs()  # so that not each thread connects to it
             with ThreadPoolExecutor(len(self.nodes)) as threads:
                 for starting in [threads.submit(self._start, node, stack) for node in self.nodes]:
                     starting.result()
