@@ -152,7 +152,7 @@ class _Ports:
             passivate_after=IDLE,
             max_live=MOST_LIVE,
             event_loop=self.outside,
-            may_start=None if node is None else node.region.may_start,
+            may_start=None if node is None else node.region.may_come,
             # A chat beside other processes must work for its own user, not on whatever waits in other sessions.
             wakes=locks is None and settings.environment is not None,
         )
@@ -245,8 +245,12 @@ class _Ports:
                 if isinstance(reply, ReportChild):
                     self.tell_kin(back_to, reply)
 
+        told = None if self.nodes is None else self.nodes.let_in(SessionActor.stream(session_id))
         with contextlib.suppress(RuntimeClosedError):
-            self.system.actor(SessionActor, session_id).ask_future(command).add_done_callback(heard)
+            telling = self.system.actor(SessionActor, session_id).ask_future(command)
+            telling.add_done_callback(heard)
+            if told is not None:
+                telling.add_done_callback(lambda _: told())
 
     async def _tell_again(self, session_id: str, command: SessionCommand, back_to: str, delay: float) -> None:
         await asyncio.sleep(delay)

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Hashable
 from contextlib import ExitStack, suppress
-from functools import wraps
+from functools import partial, wraps
 from types import TracebackType
 from typing import Any, Concatenate, Final, ParamSpec, Self, TypeVar
 from weakref import WeakSet
@@ -60,6 +60,7 @@ Command = TypeVar("Command")
 Reply = TypeVar("Reply")
 Plain = TypeVar("Plain", bound=pykka.Actor)
 Made = TypeVar("Made")
+Part = TypeVar("Part", bound=Hashable)
 
 
 def opened(needs: str) -> Callable[[Callable[Concatenate[Made, P], None]], Callable[Concatenate[Made, P], None]]:
@@ -334,19 +335,20 @@ class ActorSystem:
         if self._classes.have_timers:
             self.alarms.begin()
 
-    def hand_off(self, leaves: Callable[[str], bool], then: Callable[[], None]) -> None:
-        """Remove the actors of these streams from memory, each as soon as it `can_leave` and no message waits for it.
+    def hand_off(self, part_of: Callable[[str], Part], parts: Collection[Part], then: Callable[[Part], None]) -> None:
+        """Remove the actors of some parts of the log from memory, each once it `can_leave` and no message waits for it.
 
-        Actors still in memory go on taking messages. `then` is called once all have ended, for whatever reason, perhaps
-        before this returns.
+        `part_of` returns the part that a stream belongs to. Actors still in memory go on taking messages. `then` is
+        called with each part once all of its actors have ended, for whatever reason, perhaps before this returns.
         """
-        pending = Countdown(then)
-        for cell in self._cells_of(leaves):
+        pending = {part: Countdown(partial(then, part)) for part in parts}
+        for cell in self._cells_of(lambda stream: part_of(stream) in pending):
             future: PooledFuture[None] = PooledFuture()
             if cell.mailbox.offer(Envelope(HAND_OFF, future)):
-                pending.wait_for(future)
+                pending[part_of(cell.context.stream)].wait_for(future)
                 cell.hurry()
-        pending.begin()
+        for countdown in pending.values():
+            countdown.begin()
 
     def drop(self, is_gone: Callable[[str], bool]) -> None:
         """End the actors of these streams at once: other nodes own them, and the log accepts no more of their events.

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections import Counter, deque
 from collections.abc import Callable, Collection, Generator, Mapping
 from dataclasses import dataclass
-from functools import partial
 from typing import Final, Literal, Protocol, TypeAlias
 
 Epochs: TypeAlias = Mapping[int, int]
@@ -119,8 +118,10 @@ class Tenant(Protocol):
         """
         ...
 
-    def leaving(self, shards: Collection[int], left: Callable[[], None]) -> None:
-        """Accept no more commands for the shards, finish current work, and then call `left`, from any thread.
+    def leaving(self, shards: Collection[int], left: Callable[[int], None]) -> None:
+        """Accept no more commands for the shards, and finish current work.
+
+        Call `left` with each shard, from any thread, once its own work is finished; no shard waits for another one.
 
         If this raises, the shards are given back at once.
         """
@@ -259,11 +260,10 @@ class Node:
         epochs = {shard: self.held[shard] for shard in shards}
         self.leaving = {**self.leaving, **epochs}
         self.held = _without(self.held, shards)
-        left = partial(self._left.append, epochs)
         try:
-            self._tenant.leaving(shards, left)
+            self._tenant.leaving(shards, lambda shard: self._left.append({shard: epochs[shard]}))
         except BaseException:
-            left()
+            self._left.append(epochs)
             raise
 
     def _to_give_back(self, view: View) -> Epochs:

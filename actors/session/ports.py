@@ -34,6 +34,10 @@ class Nodes(Protocol):
         """Return whether a crash left the session unfinished before this node started."""
         ...
 
+    def let_in(self, stream: str) -> Callable[[], None]:
+        """Let the session come, also while its shard is being left; call what is returned once it has been told."""
+        ...
+
 
 class Ports(Protocol):
     """The interface of the runtime that a session needs."""

@@ -7,6 +7,8 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Collection
+from dataclasses import dataclass, field
+from functools import partial
 
 from reenact.actors.kernel import ActorSystem
 from reenact.actors.nodes.ownership import Ownership
@@ -15,6 +17,16 @@ from reenact.domain.errors import ReenactError, RuntimeClosedError
 from reenact.domain.shards import SHARDS, shard_of
 
 _logger = logging.getLogger("reenact.nodes")
+
+
+@dataclass
+class _Leaving:
+    """A shard that is being left: what to call then, for how much it waits, and which actors have been let in."""
+
+    shard: int
+    left: Callable[[int], None]
+    waits_for: int = 1
+    let_in: set[str] = field(default_factory=set[str])
 
 
 class ShardRegion:
@@ -31,6 +43,9 @@ class ShardRegion:
         self._come: deque[Epochs] = deque()
         # Shards left by nodes that had ended before this one began.
         self._found: set[int] = set()
+        # The shards that are being left. Changed under the lock.
+        self._leaving: dict[int, _Leaving] = {}
+        self._lock = threading.Lock()
         # Set when there is work for the thread.
         self._wake = threading.Event()
         self._is_closed = False
@@ -52,6 +67,24 @@ class ShardRegion:
     def may_start(self, stream: str) -> bool:
         """Return whether the actor of the stream may be started on this node."""
         return self._node is not None and self._node.takes_commands(self.shard_of(stream))
+
+    def may_come(self, stream: str) -> bool:
+        """Return the same, or whether the actor has been let in."""
+        leaving = self._leaving.get(self.shard_of(stream))
+        return self.may_start(stream) or (leaving is not None and stream in leaving.let_in and self._joined.is_trusted)
+
+    def let_in(self, stream: str) -> Callable[[], None]:
+        """Let the actor come although its shard is being left: one of its family that is still there waits for it.
+
+        Call what is returned once it has been told what it is to be told: from then on it is to leave, too.
+        """
+        with self._lock:
+            leaving = self._leaving.get(self.shard_of(stream))
+            if leaving is None:
+                return _nothing
+            leaving.let_in.add(stream)
+            leaving.waits_for += 1
+        return partial(self._let_out, stream, leaving)
 
     def is_keeper(self) -> bool:
         """Return whether this node performs the tasks that one node does for all: the owner of the first shard does."""
@@ -121,15 +154,35 @@ class ShardRegion:
         self._come.append(epochs)
         self._wake.set()
 
-    def leaving(self, shards: Collection[int], left: Callable[[], None]) -> None:
+    def leaving(self, shards: Collection[int], left: Callable[[int], None]) -> None:
         """Let the actors leave memory as soon as their current work is done."""
         if self._system is None:
-            left()
-        else:
-            self._system.hand_off(lambda stream: self.shard_of(stream) in shards, left)
+            for shard in shards:
+                left(shard)
+            return
+        leaving = {shard: _Leaving(shard, left) for shard in shards}
+        with self._lock:
+            self._leaving |= leaving
+        self._system.hand_off(self.shard_of, shards, lambda shard: self._have_gone(leaving[shard]))
+
+    def _let_out(self, stream: str, leaving: _Leaving) -> None:
+        assert self._system is not None
+        self._system.hand_off(stream.__eq__, [True], lambda _: self._have_gone(leaving))
+
+    def _have_gone(self, leaving: _Leaving) -> None:
+        with self._lock:
+            leaving.waits_for -= 1
+            is_left = not leaving.waits_for
+            if is_left and self._leaving.get(leaving.shard) is leaving:
+                del self._leaving[leaving.shard]
+        if is_left:
+            leaving.left(leaving.shard)
 
     def lost(self, shards: Collection[int]) -> None:
         """Drop the actors at once."""
+        with self._lock:
+            for shard in shards:
+                self._leaving.pop(shard, None)
         if self._system is not None:
             self._system.drop(lambda stream: self.shard_of(stream) in shards)
 
@@ -161,3 +214,7 @@ class ShardRegion:
                 self._system.take_up()
             recover(lambda stream: self.shard_of(stream) in epochs)  # noqa: B023 - called at once
             self._come.popleft()
+
+
+def _nothing() -> None:
+    """Whoever comes to a shard that is not left stays."""

@@ -185,7 +185,7 @@ class AccountMachine(RuleBasedStateMachine):
         model.is_here = False
         gone: PooledFuture[None] = PooledFuture()
         model.waiting.append(Sent("hand off", gone))
-        self.system.hand_off(name.__eq__, gone.set)
+        self.system.hand_off(name.__eq__, [True], lambda _: gone.set(None))
         self._settle(name)
 
     @rule(name=st.sampled_from(IDS))

@@ -43,7 +43,7 @@ class Node:
     def leave(self, *names: str) -> PooledFuture[None]:
         self.owned -= {*names}
         left: PooledFuture[None] = PooledFuture()
-        self.system.hand_off({*names}.__contains__, left.set)
+        self.system.hand_off({*names}.__contains__, [True], lambda _: left.set(None))
         return left
 
     def claim(self, *names: str) -> None:
@@ -481,7 +481,7 @@ def test_who_cannot_say_whether_it_may_leave_has_failed_and_left(journal: Memory
         system.actor(Confused, "a").ask(Deposit(1))
         left: PooledFuture[None] = PooledFuture()
 
-        system.hand_off(lambda _: True, left.set)
+        system.hand_off(lambda _: 0, [0], lambda _: left.set(None))
 
         left.get(timeout=60)
         assert system.actor(Confused, "a").ask(Audit()) == 1
@@ -497,10 +497,25 @@ def test_children_end_with_who_leaves(journal: MemoryJournal) -> None:
         eventually(lambda: (Account, "a/child") in system._cells)
         left: PooledFuture[None] = PooledFuture()
 
-        system.hand_off(lambda stream: stream == "a", left.set)
+        system.hand_off("a".__eq__, [True], lambda _: left.set(None))
 
         left.get(timeout=60)
         eventually(lambda: system.live() == 0)
+
+
+def test_a_part_has_gone_without_waiting_for_another_one(node: Node) -> None:
+    with node.system:
+        now(node.deposit(1, "a"))
+        now(node.deposit(2, "b"))
+        gone: PooledFuture[str] = PooledFuture()
+        last: PooledFuture[str] = PooledFuture()
+
+        node.system.hand_off(str.upper, ["A", "B"], lambda part: (last if part == "A" else gone).set(part))
+
+        assert gone.get(timeout=60) == "B"
+        assert not last.done()
+        now(node.deposit(1, "a"))
+        assert last.get(timeout=60) == "A"
 
 
 def test_who_is_resident_is_known(journal: MemoryJournal) -> None:
@@ -512,7 +527,7 @@ def test_who_is_resident_is_known(journal: MemoryJournal) -> None:
         assert not system.resident("ledger/b")
         assert not system.resident("unknown/a")
         left: PooledFuture[None] = PooledFuture()
-        system.hand_off(lambda _: True, left.set)
+        system.hand_off(lambda _: 0, [0], lambda _: left.set(None))
         left.get(timeout=60)
         assert not system.resident("ledger/a")
 
@@ -563,7 +578,7 @@ def test_who_is_to_leave_and_still_there_is_woken_by_its_timers(journal: MemoryJ
         system.actor(Waiting, "a").ask(Remind("tea", NOON + 10 * SECOND))
         owned.clear()
         left: PooledFuture[None] = PooledFuture()
-        system.hand_off(lambda _: True, left.set)
+        system.hand_off(lambda _: 0, [0], lambda _: left.set(None))
 
         clock.advance(10)
 
@@ -597,8 +612,8 @@ def test_each_message_is_handled_once_or_its_sender_is_told_while_shards_come_an
                 if chance.random() < 0.5:
                     system.drop(some.__contains__)
                 else:
-                    left: PooledFuture[None] = PooledFuture()
-                    system.hand_off(some.__contains__, left.set)
+                    left: PooledFuture[bool] = PooledFuture()
+                    system.hand_off(some.__contains__, [True], left.set)
                     left.get(timeout=60)
                 owned.update(some)
                 system.take_up()

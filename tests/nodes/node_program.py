@@ -28,8 +28,9 @@ class Tenant:
     def claimed(self, epochs: Epochs, given_back: Collection[int]) -> None:
         """Take them."""
 
-    def leaving(self, shards: Collection[int], left: Callable[[], None]) -> None:
-        left()
+    def leaving(self, shards: Collection[int], left: Callable[[int], None]) -> None:
+        for shard in shards:
+            left(shard)
 
     def lost(self, shards: Collection[int]) -> None:
         """Go on without them."""

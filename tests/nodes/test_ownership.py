@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Collection, Generator
 from contextlib import ExitStack
+from functools import partial
 
 import pytest
 
@@ -39,13 +40,13 @@ class Tenant:
             raise RuntimeError("not now")
         self.owns |= epochs
 
-    def leaving(self, shards: Collection[int], left: Callable[[], None]) -> None:
+    def leaving(self, shards: Collection[int], left: Callable[[int], None]) -> None:
         self.told.append("leaving")
-        self.left.append(left)
         for shard in shards:
             del self.owns[shard]
-        if not self.lingers:
-            left()
+            self.left.append(partial(left, shard))
+            if not self.lingers:
+                left(shard)
 
     def lost(self, shards: Collection[int]) -> None:
         self.told.append("lost")
@@ -127,8 +128,9 @@ def test_a_node_that_drains_has_nothing_left_once_it_has_left_everything(cluster
     tenant.lingers = True
     assert not node.drain(timeout=0.2)
     assert not any(node.node.takes_commands(shard) for shard in range(SHARDS))
-    wait_for(lambda: bool(tenant.left))
-    tenant.left[-1]()
+    wait_for(lambda: len(tenant.left) == SHARDS)  # half of them when the other node came
+    for left in tenant.left:
+        left()
     assert node.drain(timeout=60)
     cluster.wait_for_share(0, 256)
     assert "lost" not in tenant.told

@@ -28,18 +28,24 @@ class Shards:
 
     def __init__(self) -> None:
         self.told: list[tuple[str, list[int]]] = []
-        self.left: list[Callable[[], None]] = []
+        self.left: list[tuple[Collection[int], Callable[[int], None]]] = []
         self.fails_at: str | None = None
 
     def claimed(self, epochs: Epochs, given_back: Collection[int]) -> None:
         self._tell("claimed", epochs)
 
-    def leaving(self, shards: Collection[int], left: Callable[[], None]) -> None:
-        self.left.append(left)
+    def leaving(self, shards: Collection[int], left: Callable[[int], None]) -> None:
+        self.left.append((shards, left))
         self._tell("leaving", shards)
 
     def lost(self, shards: Collection[int]) -> None:
         self._tell("lost", shards)
+
+    def leave(self, time: int) -> None:
+        """Leave all that was to be left that time."""
+        shards, left = self.left[time]
+        for shard in shards:
+            left(shard)
 
     def _tell(self, name: str, shards: Collection[int]) -> None:
         self.told.append((name, sorted(shards)))
@@ -158,12 +164,24 @@ def test_it_leaves_what_is_more_than_its_share_and_gives_it_back_once_it_was_lef
     assert (bench.takes_commands(2), bench.node.epoch_of(2)) == (False, 1)
     assert bench.tick() == []
 
-    (left,) = bench.shards.left
-    left()
+    bench.shards.leave(0)
     assert bench.tick() == [GiveBack({2: 1, 3: 1})]
     assert bench.shards.told[-1] == ("leaving", [2, 3])
     assert bench.node.held == {0: 1, 1: 1}
     assert bench.node.epoch_of(2) is None
+
+
+def test_each_shard_is_given_back_when_it_was_left_whatever_is_under_way_in_others(bench: Bench) -> None:
+    bench.tick()
+    bench.see("a", "live")
+    bench.tick()
+    ((_, left),) = bench.shards.left
+
+    left(3)
+    assert bench.tick() == [GiveBack({3: 1})]
+    assert (bench.node.epoch_of(2), bench.node.epoch_of(3)) == (1, None)
+    left(2)
+    assert bench.tick() == [GiveBack({2: 1})]
 
 
 def test_one_that_drains_leaves_everything_and_is_counted_by_nobody(bench: Bench) -> None:
@@ -174,7 +192,7 @@ def test_one_that_drains_leaves_everything_and_is_counted_by_nobody(bench: Bench
     assert bench.tick() == []
     assert bench.sent == [Renewal(drains=True)]
     assert not bench.owns_nothing()
-    bench.shards.left[0]()
+    bench.shards.leave(0)
     assert bench.tick() == [GiveBack(dict.fromkeys(range(4), 1))]
     assert bench.owns_nothing()
     assert bench.tick() == []
@@ -184,7 +202,7 @@ def test_what_is_just_written_is_given_back_with_the_next_tick(bench: Bench) -> 
     bench.tick()
     bench.node.drains = True
     bench.tick()
-    bench.shards.left[0]()
+    bench.shards.leave(0)
     bench.written = {1}
 
     bench.tick()
@@ -262,7 +280,7 @@ def test_what_was_given_back_without_an_answer_is_not_given_back_twice(bench: Be
     bench.tick()
     bench.node.drains = True
     bench.tick()
-    bench.shards.left[0]()
+    bench.shards.leave(0)
 
     assert bench.tick_until(GiveBack) == [GiveBack(dict.fromkeys(range(4), 1))]
     assert bench.tick() == []
@@ -300,11 +318,10 @@ def test_having_left_a_shard_says_nothing_of_leaving_it_another_time(bench: Benc
     bench.tick()
     bench.see("a", "live")
     bench.tick()
-    first, second = bench.shards.left
-    first()
+    bench.shards.leave(0)
 
     assert bench.tick() == []
-    second()
+    bench.shards.leave(1)
     assert bench.tick() == [GiveBack({2: 8, 3: 8})]
 
 

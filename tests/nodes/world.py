@@ -6,6 +6,7 @@ import heapq
 from collections import Counter
 from collections.abc import Callable, Collection, Generator
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import count
 from random import Random
 from typing import NamedTuple
@@ -163,14 +164,14 @@ class Process:
         for shard in epochs:
             self.known[shard] = self.world.database.length_of(shard)
 
-    def leaving(self, shards: Collection[int], left: Callable[[], None]) -> None:
-        def leave() -> None:
-            for shard in shards:
-                self.known.pop(shard, None)
-            left()
+    def leaving(self, shards: Collection[int], left: Callable[[int], None]) -> None:
+        def leave(shard: int) -> None:
+            self.known.pop(shard, None)
+            left(shard)
 
         self.finishing |= set(shards)
-        self.world.after(self.world.random.choice([0.0, 0.1, 2.0]), self, leave)
+        for shard in shards:
+            self.world.after(self.world.random.choice([0.0, 0.1, 2.0]), self, partial(leave, shard))
 
     def lost(self, shards: Collection[int]) -> None:
         for shard in shards:

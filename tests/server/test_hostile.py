@@ -80,9 +80,7 @@ def test_a_frame_that_is_refused_is_named_if_its_id_can_be_read(talk: Talk) -> N
         ("subscribe", {"topic": "\U0001f600\ud800", "client_id": "me"}),
     ],
 )
-def test_a_frame_with_half_a_character_is_refused_by_its_id(
-    talk: Talk, type_: str, fields: dict[str, object]
-) -> None:
+def test_a_frame_with_half_a_character_is_refused_by_its_id(talk: Talk, type_: str, fields: dict[str, object]) -> None:
     talk.say(type_, **fields, id="x1")
     refused = talk.hear("error")
     assert (refused["id"], refused["code"]) == ("x1", "invalid_frame")
