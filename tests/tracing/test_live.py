@@ -256,6 +256,21 @@ def test_an_exporter_of_one_s_own_may_fail_in_any_way_and_is_tried_again(
     assert exporter.ways == []
 
 
+def test_an_exporter_that_cannot_be_shut_down_keeps_no_runtime_from_closing(
+    log: str, mock: MockEnvironmentFactory, caplog: pytest.LogCaptureFixture
+) -> None:
+    class Stubborn(Unwilling):
+        def shutdown(self) -> None:
+            raise ValueError("not now")
+
+    with opened(log, mock) as runtime:
+        Tracing(runtime, exporter=Stubborn()).wait_for()
+
+    assert "an exporter for the collector Stubborn could not be shut down" in caplog.text
+    with opened(log, mock) as runtime:  # nothing is left that has the state
+        Tracing(runtime, exporter=Unwilling())
+
+
 class Measured(MetricExporter):
     """Has what it was given last."""
 

@@ -149,9 +149,12 @@ class Collector:
 
     def close(self) -> None:
         """Shut down the exporters; a transmission in progress is given up."""
-        self._spans.shutdown()
-        if self._metrics is not None:
-            self._metrics.shutdown()
+        for exporter in (self._spans, self._metrics):
+            try:
+                if exporter is not None:
+                    exporter.shutdown()
+            except Exception:  # noqa: BLE001 - a user's own exporter may raise anything
+                _log.exception("an exporter for the collector %s could not be shut down", self.name)
 
     def _export(self, position: int, export: Callable[[], object], success: object) -> None:
         """Send data, and raise unless the exporter reports success."""
