@@ -152,7 +152,10 @@ class Node:
         """The shards for which it accepts no more commands, and that it has not given back yet."""
         self.owns_nothing = True
         self.has_share = False
-        """Whether it has owned as many shards as it should, and still owns some."""
+        """Whether it has owned as many shards as it should, except those that others give up now, and still owns some.
+
+        Another node gives up a shard when no turn is running there any more, which may take as long as a turn does.
+        """
         self._timing = timing
         self._tenant = tenant
         self._clock = clock
@@ -222,8 +225,9 @@ class Node:
             epochs = yield Claim(free)
             assert not isinstance(epochs, View)
             self._take(epochs)
+        is_full = len(self.held) >= quota or (bool(self.held) and len(self.held) + self._to_come(view) >= quota)
         # A node that had its share keeps serving while it claims those of a node that has gone.
-        self.has_share = not self.drains and (len(self.held) >= quota or (self.has_share and bool(self.held)))
+        self.has_share = not self.drains and (is_full or (self.has_share and bool(self.held)))
 
     def disconnected(self) -> None:
         """Record that the connection is lost: the last message may have taken effect or not."""
@@ -246,13 +250,21 @@ class Node:
 
     def _quota(self, view: View) -> int:
         """Return how many shards this node should own: the same for all live nodes, the rest to those that own most."""
-        if self.drains:
-            return 0
+        return 0 if self.drains else self._quotas(view)[self.id]
+
+    def _quotas(self, view: View) -> Mapping[str, int]:
         owned = Counter(owner for _, owner in view.shards.values())
         ids = {id_ for id_, peer in view.nodes.items() if peer.status == "live" and not peer.drains} | {self.id}
         ranking = sorted(ids, key=lambda id_: (-owned[id_], id_))
         share, rest = divmod(len(view.shards), len(ids))
-        return share + (ranking.index(self.id) < rest)
+        return {id_: share + (place < rest) for place, id_ in enumerate(ranking)}
+
+    def _to_come(self, view: View) -> int:
+        """Return how many shards other live nodes own beyond their quotas, and will give up."""
+        quotas = self._quotas(view)
+        owned = Counter(owner for _, owner in view.shards.values() if owner in view.nodes and owner != self.id)
+        live = (id_ for id_, peer in view.nodes.items() if peer.status == "live")
+        return sum(max(0, owned[id_] - quotas.get(id_, 0)) for id_ in live)
 
     def _leave(self, shards: Collection[int]) -> None:
         if not shards:

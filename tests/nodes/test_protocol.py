@@ -184,6 +184,25 @@ def test_each_shard_is_given_back_when_it_was_left_whatever_is_under_way_in_othe
     assert bench.tick() == [GiveBack({2: 1})]
 
 
+def test_it_has_its_share_when_it_has_what_others_have_left_and_lacks_what_they_are_leaving(bench: Bench) -> None:
+    bench.put("a", *range(4))
+    bench.see("a", "live")
+    bench.tick()
+    assert not bench.node.has_share
+
+    bench.put(None, 3)
+    bench.tick()
+    assert (list(bench.node.held), bench.node.has_share) == ([3], True)
+
+
+def test_it_has_not_its_share_while_it_lacks_what_nobody_leaves(bench: Bench) -> None:
+    bench.put("a", *range(3))
+    bench.see("a", "late")
+    bench.tick()
+
+    assert (list(bench.node.held), bench.node.has_share) == ([3], False)
+
+
 def test_one_that_drains_leaves_everything_and_is_counted_by_nobody(bench: Bench) -> None:
     bench.see("a", "live", drains=True)
     assert bench.tick() == [Claim(dict.fromkeys(range(4), 0))]
