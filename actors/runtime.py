@@ -53,7 +53,7 @@ from reenact.domain.policy.judge import Policies
 from reenact.domain.policy.reading import policies_of
 from reenact.domain.session.child_calls import depth_of
 from reenact.domain.session.child_turns import WAKE
-from reenact.domain.session.commands import ReportChild, SessionCommand, Stop
+from reenact.domain.session.commands import BeginChild, ReportChild, SessionCommand, Stop
 from reenact.domain.session.guarding import Question
 from reenact.domain.session.state import Session
 from reenact.domain.stream.events import Envelope
@@ -245,7 +245,9 @@ class _Ports:
                 if isinstance(reply, ReportChild):
                     self.tell_kin(back_to, reply)
 
-        told = None if self.nodes is None else self.nodes.let_in(SessionActor.stream(session_id))
+        told = None
+        if self.nodes is not None and isinstance(command, BeginChild):  # its parent cannot leave without it
+            told = self.nodes.let_in(SessionActor.stream(session_id))
         with contextlib.suppress(RuntimeClosedError):
             telling = self.system.actor(SessionActor, session_id).ask_future(command)
             telling.add_done_callback(heard)
@@ -271,7 +273,7 @@ class _Ports:
 
     def agent_lives(self, agent_id: str, session_id: str, responding: Callable[[], str | None]) -> None:
         self.live.add(agent_id, session_id, responding)
-        if self.operations is not None and self.operations.closing:  # it was being started
+        if self.operations is not None and self.operations.stops_agents:  # it was being started
             stop = Stop(agent_id=agent_id, reason="shutdown", at=self.now())
             self.system.actor(SessionActor, session_id).tell(stop, here_and_now=True)
 

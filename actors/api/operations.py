@@ -162,6 +162,7 @@ class RuntimeOperations:
         self._newest: dict[str, int] = {}
         self._newest_lock = threading.Lock()
         self.closing = False
+        self.stops_agents = False
         self.closed = False
 
     def check_open(self) -> None:
@@ -544,6 +545,7 @@ class RuntimeOperations:
 
     def shut_down(self) -> None:
         """Stop every agent, including those being started; running turns end as interrupted."""
+        self.stops_agents = True
         tried: set[str] = set()
         while live := [(agent_id, session_id) for agent_id, session_id in self._live.items() if agent_id not in tried]:
             stopping = [

@@ -74,7 +74,7 @@ class ShardRegion:
         return self.may_start(stream) or (leaving is not None and stream in leaving.let_in and self._joined.is_trusted)
 
     def let_in(self, stream: str) -> Callable[[], None]:
-        """Let the actor come although its shard is being left: one of its family that is still there waits for it.
+        """Let the actor come although its shard is being left: one of its family cannot leave without it.
 
         Call what is returned once it has been told what it is to be told: from then on it is to leave, too.
         """

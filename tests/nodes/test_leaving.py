@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from itertools import count
 
@@ -67,14 +68,12 @@ def session_that_leaves(runtime: Runtime, image: str) -> str:
     return runtime.sessions.create("c", image, session_id=id_).id
 
 
-def owners(url: str) -> int:
-    """Return how many nodes own shards."""
+def owned(url: str) -> list[int]:
+    """Return how many shards each node owns."""
     place = address_of(url)
+    query = SQL("SELECT count(*) FROM {} WHERE owner IS NOT NULL GROUP BY owner ORDER BY 1")
     with psycopg.connect(place.conninfo) as connection:
-        query = SQL("SELECT count(DISTINCT owner) FROM {}").format(Identifier(place.schema, "shards"))
-        found = connection.execute(query).fetchone()
-    assert found is not None
-    return int(found[0])
+        return [number for (number,) in connection.execute(query.format(Identifier(place.schema, "shards")))]
 
 
 @pytest.fixture
@@ -115,7 +114,7 @@ def test_an_agent_that_calls_another_one_while_its_shard_is_left_gets_an_answer(
     assert machine.waits.wait(PATIENCE)
 
     second = Machine(url, stack).runtime
-    wait_until(lambda: owners(url) == 2, PATIENCE, "the second node to have shards")
+    wait_until(lambda: owned(url) == [127, 129], PATIENCE, "the second node to lack one shard")
     machine.goes_on.set()
 
     assert second.turns.wait(turn_id, timeout=PATIENCE).text == "said"
@@ -123,3 +122,28 @@ def test_an_agent_that_calls_another_one_while_its_shard_is_left_gets_an_answer(
     assert [message.text for message in second.sessions.messages(child.id)] == ["Say something.", "said"]
     for each in (session, child.id):  # all of the family has left
         assert second.ask("Hello", session=each, timeout=PATIENCE).text == "said"
+
+
+def test_an_agent_that_calls_another_one_while_its_node_ends_gets_an_answer(url: str, stack: ExitStack) -> None:
+    machine = Machine(url, stack)
+    first, second = machine.runtime, Machine(url, stack).runtime
+    first.containers.create(container_id="c")
+    first.images.register(Image(id="i"))
+    agent = agent_tool("child", "i", description="Says it.")
+    first.images.register(Image(id="parent", tools=(machine.wait, agent)))
+    wait_until(lambda: owned(url) == [128, 128], PATIENCE, "each node to have its share")
+    session = first.sessions.create("c", "parent").id
+    started = first.sessions.run(session)
+    turn_id = first.agents.receive(started, "ask a child")
+    assert machine.waits.wait(PATIENCE)
+
+    with ThreadPoolExecutor(1) as threads:
+        closing = threads.submit(first.close)
+        wait_until(lambda: owned(url) == [1, 255], PATIENCE, "the second node to lack one shard")
+        machine.goes_on.set()
+        closing.result(PATIENCE)
+
+    assert second.turns.wait(turn_id, timeout=PATIENCE).text == "said"
+    (child,) = second.sessions.list(parent=session)
+    assert [turn.outcome for turn in second.sessions.turns(child.id)] == ["completed"]
+    assert [agent.id for agent in second.agents.list()] == [started]  # it lives on
