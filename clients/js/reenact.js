@@ -682,12 +682,17 @@ class Link {
       this.#asked.set(id, asked);
       if (this.welcome) asked.say(this, this.welcome);
       const late = `${request} was not answered within ${timeout} ms; it may have happened all the same`;
-      const expire = () => asked.reject(new ReenactError("timeout", late));
+      /** @param {unknown} why */
+      const giveUp = (why) => {
+        forget(); // at once: it may be asked again in the same breath
+        asked.reject(why);
+      };
+      const expire = () => giveUp(new ReenactError("timeout", late));
       const timer = timeout <= LONGEST_TIMER ? this.clock.setTimeout(expire, timeout) : null;
-      const abort = () => asked.reject(signal?.reason);
+      const abort = () => giveUp(signal?.reason);
       signal?.addEventListener("abort", abort);
       const forget = () => {
-        this.#asked.delete(id);
+        if (this.#asked.get(id) === asked) this.#asked.delete(id);
         this.clock.clearTimeout(timer);
         signal?.removeEventListener("abort", abort);
       };

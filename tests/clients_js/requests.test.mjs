@@ -84,6 +84,18 @@ test("who aborts waits no more, and it is sent no more", async () => {
   assert.deepEqual(server.sent, []);
 });
 
+test("who aborts and asks again at once, under the same id, is answered", async () => {
+  const server = await Scripted.connected();
+  const abort = new AbortController();
+  const first = assert.rejects(server.client.containers.list({}, { id: "mine", signal: abort.signal }), { name: "AbortError" });
+  abort.abort();
+  const again = server.client.containers.list({}, { id: "mine" });
+  await first;
+  assert.deepEqual(server.sent.map((frame) => frame.id), ["mine", "mine"]);
+  server.socket.say(answer("mine", { result: [] }));
+  assert.deepEqual(await again, []);
+});
+
 test("the same request under the same id is one; another one is refused", async () => {
   const server = await Scripted.connected();
   const data = { image_id: "chat", content: "Hello" };
