@@ -529,7 +529,7 @@ def test_an_answer_that_is_damaged_in_the_log_is_named(opened: Open, log: str, n
     runtime.request("container_create_request", data)
     execute(log, "UPDATE requests SET note = ?", note)
 
-    with pytest.raises(LogUnusableError, match="the answer to request 'r1' is damaged"):
+    with pytest.raises(LogUnusableError, match="the stored answer to request 'r1' is damaged"):
         runtime.request("container_create_request", data)
 
 
