@@ -5,6 +5,8 @@ from __future__ import annotations
 import difflib
 
 import reenact
+from reenact import ReenactError
+from reenact.domain import errors
 from tests.docs import api
 
 ANNOUNCE = """\
@@ -46,6 +48,12 @@ def test_every_public_name_exists() -> None:
     missing = [name for name in reenact.__all__ if not hasattr(reenact, name)]
 
     assert missing == []
+
+
+def test_every_error_can_be_caught_by_its_name() -> None:
+    kinds = [kind for kind in vars(errors).values() if isinstance(kind, type) and issubclass(kind, ReenactError)]
+
+    assert [kind.__name__ for kind in kinds if kind.__name__ not in reenact.__all__] == []
 
 
 def test_every_public_class_and_function_makes_a_promise() -> None:
