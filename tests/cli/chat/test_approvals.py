@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 import pwd
+import shlex
+from pathlib import Path
 
 import pytest
 
 from reenact.terminal import SpecialKey, TerminalEmulator
-from tests.cli.conftest import PROMPT, Chat, Run
+from tests.cli.conftest import PATIENCE, PROMPT, Chat, Run
 from tests.cli.tools import BOB, MAIL, Office
 
 QUESTION = "Run it? [y]es, [n]o, [a]lways, [e]dit, [q]uit the turn:"
@@ -42,6 +44,23 @@ def test_a_call_is_shown_whole_and_runs_when_it_is_approved(asked: TerminalEmula
     assert (result["content"], result["is_error"]) == ("sent to ann@example.org", False)
     (approved,) = run("log", "--type", "tool_approved", "--output-format", "json").objects
     assert approved["data"]["by"] == pwd.getpwuid(os.getuid()).pw_name
+
+
+def test_whoever_is_asked_sees_the_call_also_where_standard_error_goes_to_a_file(
+    office: Office, command: list[str], environ: dict[str, str], tmp_path: Path
+) -> None:
+    office.model_asks_for(MAIL)
+    line = f"{shlex.join([*command, *office.tools])} 2> errors.txt"
+    of_person = {**environ, **office.claude}
+
+    with TerminalEmulator("sh", ["-c", line], env=of_person, cwd=tmp_path, cols=120, timeout=PATIENCE) as terminal:
+        terminal.wait_for(PROMPT)
+        terminal.send_line("Write to Ann")
+        terminal.wait_for("send_mail may run only if you approve")
+        terminal.wait_for('to: "ann@example.org"')
+        terminal.wait_for(QUESTION)
+        terminal.send_line("y")
+        terminal.wait_for("sent to ann@example.org")
 
 
 def test_a_rejection_tells_the_model_why(asked: TerminalEmulator, office: Office) -> None:
