@@ -103,9 +103,13 @@ def test_a_cost_is_an_amount(run: Run, value: str) -> None:
     refused(run("-p", "Hello", f"--max-cost={value}", "--price", "m=1,2"), "--max-cost is an amount", f"not {value}")
 
 
-@pytest.mark.parametrize("value", ["0", "-1", "nan", "1e400", "soon", ""])
+@pytest.mark.parametrize("value", ["0", "-1", "nan", "1e400", "1000001", "soon", ""])
 def test_a_timeout_is_seconds(run: Run, value: str) -> None:
     refused(run("-p", "Hello", f"--timeout={value}"), "--timeout is a number of seconds above 0", f"not {value}")
+
+
+def test_the_longest_timeout_is_one_that_the_system_takes(start: Run) -> None:
+    assert start("-p", "Hello", "--timeout", "1000000").out == "Hello from mock!\n"
 
 
 def test_who_limits_costs_of_a_model_without_a_price_is_told_how_to_say_what_it_costs(

@@ -224,6 +224,7 @@ def somebody(request: pytest.FixtureRequest, home: Path, tmp_path: Path) -> Path
         ('{\n"prices": {"m": [1, true]}}', 2, "prices must be"),
         ('{\n"prices": {"": [1, 2]}}', 2, "prices must be"),
         ('{\n"timeout": 0}', 2, "timeout must be a number of seconds above 0"),
+        ('{\n"timeout": 1000001}', 2, "timeout must be a number of seconds above 0, at most 1,000,000"),
         ('{"x": ' + "[" * 100_000 + "]" * 100_000 + "}", 1, "nested more than 100 deep"),
         (b'{"model": "\xff"}', 1, "not UTF-8"),
         (b"{}\0", 1, "NUL"),

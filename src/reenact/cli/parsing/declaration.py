@@ -12,7 +12,7 @@ import msgspec
 import typer
 from msgspec.structs import FieldInfo, fields
 
-from reenact.cli.settings.values import LARGEST_NUMBER
+from reenact.cli.settings.values import LARGEST_NUMBER, LONGEST_TIMEOUT
 from reenact.domain.loop.values import is_list
 
 CONVERSATION = "Conversation"
@@ -110,8 +110,9 @@ def amount(option: str, text: str) -> float:
 def seconds(option: str, text: str) -> float:
     """Parse a number of seconds; raise `TyperException` if it is not above 0."""
     number = _number(text)
-    if number <= 0:
-        raise typer.TyperException(f"{option} is a number of seconds above 0, not {text}")
+    if not 0 < number <= LONGEST_TIMEOUT:
+        at_most = f"at most {LONGEST_TIMEOUT:,}"
+        raise typer.TyperException(f"{option} is a number of seconds above 0, {at_most}, not {text}")
     return number
 
 

@@ -14,7 +14,7 @@ from msgspec import Meta
 
 from reenact.cli.settings.configuration import taken_apart
 from reenact.cli.settings.providers import SAY, checked_provider
-from reenact.cli.settings.values import LARGEST_NUMBER, OutputFormat
+from reenact.cli.settings.values import LARGEST_NUMBER, LONGEST_TIMEOUT, OutputFormat
 from reenact.domain.errors import ConfigurationError
 from reenact.domain.tools import is_array, is_object
 from reenact.extensions.files import MalformedError, read_bytes, text_of
@@ -107,7 +107,7 @@ def _database(value: str, place: Place) -> str:
 _Text: TypeAlias = Annotated[str, Meta(pattern=r"\S")]
 _Turns: TypeAlias = Annotated[int, Meta(ge=1, le=LARGEST_NUMBER)]
 _Amount: TypeAlias = Annotated[float, Meta(ge=0, le=sys.float_info.max)]
-_Seconds: TypeAlias = Annotated[float, Meta(gt=0, le=sys.float_info.max)]
+_Seconds: TypeAlias = Annotated[float, Meta(gt=0, le=LONGEST_TIMEOUT)]
 _PATH = "the path of a file"
 _TOOLS = 'a list of files with tools, as ["tools.py", "tools.py:send_mail"]'
 
@@ -124,7 +124,7 @@ KEYS: Final[Mapping[str, Key]] = {
         '{"MODEL": [IN, OUT]}, with what a million tokens cost, 0 or more',
         _prices,
     ),
-    "timeout": Key("timeout", _Seconds, "a number of seconds above 0"),
+    "timeout": Key("timeout", _Seconds, f"a number of seconds above 0, at most {LONGEST_TIMEOUT:,}"),
     "outputFormat": Key(
         "output_format",
         OutputFormat,

@@ -5,6 +5,8 @@ from __future__ import annotations
 from enum import StrEnum
 
 LARGEST_NUMBER = 1_000_000_000
+LONGEST_TIMEOUT = 1_000_000
+"""Seconds, more than 11 days: the system waits no longer than 24 days for a stream."""
 
 
 class OutputFormat(StrEnum):
