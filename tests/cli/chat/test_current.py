@@ -8,6 +8,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import TypeAlias
 
+import msgspec
 import pytest
 
 from reenact import Image
@@ -262,3 +263,10 @@ def test_the_way_back_names_the_log_if_somebody_named_it(begin: Begin, tmp_path:
     current = begin()
 
     assert current.way_back == f"reenact --resume {FIRST} --db {tmp_path / 'log.db'}"
+
+
+def test_the_way_back_names_the_key_ring_that_the_command_line_names(begin: Begin, tmp_path: Path) -> None:
+    current = begin()
+    current.options = msgspec.structs.replace(current.options, keys="my ring.keys")
+
+    assert current.way_back == f"reenact --resume {FIRST} --db {tmp_path / 'log.db'} --keys 'my ring.keys'"

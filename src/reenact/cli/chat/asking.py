@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import re
-import shlex
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 import msgspec
@@ -36,6 +35,7 @@ class Person:
 
     _editor: Editor
     _screen: Screen
+    _way_back: Callable[[], str]
     _always: set[str] = field(default_factory=set[str])
 
     def __post_init__(self) -> None:
@@ -63,9 +63,8 @@ class Person:
                 decisions.append(decision)
         except (KeyboardInterrupt, EOFError):
             what = "It goes on waiting" if len(pending) == 1 else "They all go on waiting"
-            resume = shlex.join(("reenact", "--resume", pending[0].session_id))
             self._say(f"\n{what}, and so does the agent. /pending asks again, and later so does:")
-            self._screen.print(f"{harmless(resume)}\n")
+            self._screen.print(f"{harmless(self._way_back())}\n")
             return None
         return decisions
 

@@ -99,7 +99,7 @@ class Chat(Talking):
         self._screen = console.screen(console.terminal or console.err)
         self._commands = Commands(self)
         editor = editor_of_decisions(console)
-        self._person = Person(editor, self._screen)
+        self._person = Person(editor, self._screen, lambda: self.current.way_back)
         self._shell = ShellCommands(editor, console, self._screen)
         self._talked_in = self.current.conversation
         self._leaves_until = self._clock()

@@ -78,9 +78,10 @@ class Current:
     @property
     def way_back(self) -> str:
         """The command line that resumes this session."""
-        named = self.options.database
+        named, keys = self.options.database, self.options.keys
         log = () if named is None else ("--db", without_password(named))
-        return shlex.join(("reenact", "--resume", self.conversation.session_id, *log))
+        ring = () if keys is None else ("--keys", keys)
+        return shlex.join(("reenact", "--resume", self.conversation.session_id, *log, *ring))
 
     def reading(self) -> AbstractContextManager[StoredJournal]:
         """Open the log for reading, independently of the runtime."""
