@@ -243,7 +243,7 @@ class SessionInUseError(ReenactError):
         self.dependents = tuple(dependents)
         super().__init__(
             f"session {session_id!r} cannot be forgotten alone: {', '.join(self.dependents)} would miss it; "
-            "family=True forgets them all"
+            "family=True, or --family on the command line, forgets them all"
         )
 
 
