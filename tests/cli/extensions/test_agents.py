@@ -190,6 +190,23 @@ def test_guards_of_a_session_guard_its_agents(run: Run, project: Written, api: F
 # Which agents a session has.
 
 
+@pytest.mark.usefixtures("boss")
+def test_of_a_session_that_goes_on_nobody_says_that_its_agents_are_not_here(
+    run: Run, office: Office, api: FakeMessagesAPI
+) -> None:
+    run("-p", "Hello", *office.tools, **office.claude)
+    api.reply(content=[CALLS_BOSS], stop_reason="tool_use")
+    api.reply(text="She may.")
+    api.reply(text="The boss says yes.")
+
+    with_tools = run("-p", "May she?", "--continue", *office.tools, **office.claude)
+    without = run("-p", "Hello", "--continue", **office.claude)
+
+    assert (with_tools.out, with_tools.err) == ("The boss says yes.\n", "")
+    assert "so calls of send_mail, " in without.err
+    assert "boss" not in without.err
+
+
 def test_a_session_keeps_the_agents_that_it_was_created_with(
     run: Run, project: Written, boss: Path, api: FakeMessagesAPI, claude: Mapping[str, str]
 ) -> None:

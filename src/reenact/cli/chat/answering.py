@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
@@ -23,6 +23,7 @@ from reenact.cli.settings.configuration import KNOWN_PRICES, load_tools, read_po
 from reenact.cli.settings.environment import given, home_directory
 from reenact.cli.settings.own_provider import own_provider
 from reenact.cli.settings.providers import BASE_URL, CLAUDE, MOCK, OPENAI, VARIABLES, Variables, provider_of
+from reenact.domain.children import AgentTool
 from reenact.domain.errors import ConfigurationError
 from reenact.domain.image import Image, check_policy_names, define
 from reenact.domain.loop.asking import ASK_USER
@@ -108,12 +109,17 @@ class Answering:
         """Return the first model that is named, or the default one, which may be empty."""
         return next(filter(None, named), self.default)
 
-    def departures(self) -> list[str]:
-        """Return sentences that say how this run differs from what the session of the newest environment began with."""
-        if not self._missing:
+    def departures(self, agents: Callable[[], Sequence[AgentTool]]) -> list[str]:
+        """Return sentences that say how this run differs from what the session of the newest environment began with.
+
+        The `agents` of the session, which have no function, are asked for only if a function is missing.
+        """
+        called = {agent.name for agent in agents()} if self._missing else frozenset[str]()
+        missing = [name for name in self._missing if name not in called]
+        if not missing:
             return self._changed
-        names = ", ".join(self._missing)
-        loads = "; `skill` loads skills, of which there are none now" if _SKILL in self._missing else ""
+        names = ", ".join(missing)
+        loads = "; `skill` loads skills, of which there are none now" if _SKILL in missing else ""
         return [
             *self._changed,
             f"the session was created with tools that are not here, so calls of {names} fail; see --tools{loads}",
@@ -246,8 +252,8 @@ def check_policy(options: TalkOptions | ServeOptions, image: Image) -> None:
 
 
 def _without_function(tools: Toolbox) -> list[str]:
-    """Return the names of the tools without a function; the tool that asks a person needs none."""
-    names = (spec.name for spec in tools.specs())
+    """Return the names of the tools without a function; one that asks a person or hands over needs none."""
+    names = (spec.name for spec in tools.specs() if spec.handover is None)
     return [name for name in names if name != ASK_USER and not isinstance(tools.get(name), Tool)]
 
 

@@ -195,8 +195,11 @@ class Current:
         """Record who answers in the conversation, and warn of what differs from what it was created with."""
         if conversation.created is None:
             self._model = self.answerer.created_with or self.answerer.default
-            for departure in self.answerer.departures():
-                self.console.warn(departure)
+            options, console = self.options, self.console
+            for departure in self.answerer.departures(
+                lambda: definition_of(conversation, options.database, console).agents
+            ):
+                console.warn(departure)
         else:
             self._model = self.answerer.model_of(conversation.created.model)
 
