@@ -124,6 +124,15 @@ def test_sessions_are_offered_with_their_first_words(run: Run, complete: Complet
     assert {value.removeprefix("--resume="): about for value, about in offered.items()} == {session: "About apples"}
 
 
+@pytest.mark.parametrize(
+    "words", [["schedules", "--cancel", ""], ["stats", "--container", ""], ["stats", "--image", ""]], ids=" ".join
+)
+def test_sessions_are_not_offered_where_something_else_is_meant(run: Run, complete: Complete, words: list[str]) -> None:
+    run("-p", "About apples")
+
+    assert complete(*words) == {}
+
+
 def test_sessions_are_those_of_the_log_that_is_meant(run: Run, complete: Complete, environ: dict[str, str]) -> None:
     named = run("-p", "One", "--db", "one.db", "--output-format", "json").result["session_id"]
     by_settings = run("-p", "Two", "--db", "two.db", "--output-format", "json").result["session_id"]

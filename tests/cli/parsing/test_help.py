@@ -56,6 +56,12 @@ def test_every_option_and_argument_is_explained_in_a_sentence(path: str) -> None
     assert [term for term, words in explained.items() if not re.fullmatch(r"[A-Z`].*[.}]", words)] == []
 
 
+def test_an_argument_that_may_be_left_out_and_no_other_stands_in_brackets(path: str) -> None:
+    arguments = [one for one in COMMANDS[path].params if isinstance(one, TyperArgument)]
+
+    assert [one.metavar for one in arguments if str(one.metavar).startswith("[") == one.required] == []
+
+
 def test_every_command_has_an_example(path: str) -> None:
     summary, _, examples = taken_apart(COMMANDS[path])
 

@@ -446,7 +446,7 @@ class SchedulesOptions(Listing, frozen=True, kw_only=True):
     """
 
     session: Annotated[str | None, argument("[SESSION]", "Only those that come to this session.")] = None
-    cancel: Annotated[tuple[str, ...], option("Cancel this schedule. Repeatable.", "ID", "--cancel")] = ()
+    cancel: Annotated[tuple[str, ...], option("Cancel this schedule. Repeatable.", "SCHEDULE", "--cancel")] = ()
 
 
 class DiffOptions(Paged, frozen=True, kw_only=True):
@@ -474,7 +474,7 @@ class ExportOptions(Paged, frozen=True, kw_only=True):
     """
 
     file: Annotated[
-        str | None, argument("FILE", "Where it goes; - is standard output. A page is named after its session.")
+        str | None, argument("[FILE]", "Where it goes; - is standard output. A page is named after its session.")
     ] = None
     html: Annotated[
         str | None, option("A page with this session, instead: what was said, and what happened.", "ID", "--html")
@@ -634,8 +634,8 @@ class StatsOptions(OfLog, frozen=True):
     by: Annotated[Grouping | None, option("A line for each of these.", "day|model|image|tool|session")] = None
     since: Annotated[str | None, option("Only from then on: 2026-11-21T08:30, or 15m, 2h, 7d.", "TIME")] = None
     until: Annotated[str | None, option("Only up to then.", "TIME")] = None
-    container: Annotated[str | None, option("Only the sessions in this one.", "ID")] = None
-    image: Annotated[str | None, option("Only those of this one.", "ID")] = None
+    container: Annotated[str | None, option("Only the sessions in this one.", "CONTAINER")] = None
+    image: Annotated[str | None, option("Only those of this one.", "IMAGE")] = None
     session: Annotated[str | None, option("Only this one.", "ID")] = None
     plot: Annotated[
         str | None, option("Draw it, too, by day unless --by says otherwise.", "FILE.svg", group=OUTPUT)
@@ -694,7 +694,7 @@ class TrustOptions(Options, frozen=True):
     $ reenact extensions trust ../project --untrust
     """
 
-    project: Annotated[str | None, argument("PATH", "The project's folder; the current one without it.")] = None
+    project: Annotated[str | None, argument("[PATH]", "The project's folder; the current one without it.")] = None
     untrust: Annotated[bool, option("Trust the project no more.", None, "--untrust")] = False
     yes: Annotated[bool, option("Trust it without being asked.", None, "--yes")] = False
 
