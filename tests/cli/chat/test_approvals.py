@@ -224,6 +224,18 @@ def test_what_was_typed_before_the_question_is_no_answer(chat: Chat, office: Off
     assert office.sent == ""
 
 
+def test_no_row_of_a_call_is_wider_than_the_terminal_whatever_the_environment_says(chat: Chat, office: Office) -> None:
+    office.model_asks_for(("send_mail", {"to": "ann@example.org", "body": "word " * 60}))
+    terminal = chat(*office.tools, **office.claude, COLUMNS="400")
+
+    terminal.send_line("Write to Ann")
+    terminal.wait_for(QUESTION)
+
+    rows = [row.strip() for row in terminal.screen.text.splitlines() if "word" in row]
+    assert len(rows) > 1
+    assert [row for row in rows if not row.startswith(("| ", ": "))] == []
+
+
 def test_characters_that_would_hide_something_are_shown_as_escapes(chat: Chat, office: Office) -> None:
     hidden = 'a"b\x1b[2K\x1b[1A\rx\u202egnp.exe\u2066\u200b\ufeff\U000e0041\x00\x9b\u2028\nQUESTION: fine\u3164'
     office.model_asks_for(("send_mail", {"to": hidden, "bo\rdy\u202e": "[bold]:bomb: :heavy_check_mark:"}))

@@ -34,6 +34,8 @@ ERRORS = "errors.log"
 """The file with the tracebacks of unexpected errors, in the state directory."""
 _SECRET_LENGTH = 8
 """Minimum length of a key that is concealed: a shorter one is useless, and may occur in ordinary text."""
+_SIZES = frozenset({"COLUMNS", "LINES"})
+"""Variables of a size that the terminal may have had once; it is asked for its width instead."""
 _MOMENT = 1.0
 """Seconds to wait for a reader once the time limit is over."""
 
@@ -85,7 +87,16 @@ class Console:
         from rich.console import Console as Screen  # noqa: PLC0415 - not imported for help
 
         plain = False if is_dumb(self.environ) else None
-        return Screen(file=stream, emoji=False, highlight=False, markup=False, soft_wrap=True, force_terminal=plain)
+        environ = {name: value for name, value in self.environ.items() if name not in _SIZES}
+        return Screen(
+            file=stream,
+            emoji=False,
+            highlight=False,
+            markup=False,
+            soft_wrap=True,
+            force_terminal=plain,
+            _environ=environ,
+        )
 
     @property
     def has_person(self) -> bool:
