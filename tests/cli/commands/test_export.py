@@ -153,6 +153,18 @@ def test_a_session_goes_into_a_page_for_people(run: Run, talked: list[str], tmp_
     assert (tmp_path / f"{talked[1]}.html").read_text().startswith("<!doctype html>")
 
 
+@pytest.mark.sqlite_only("files, by their paths")
+@pytest.mark.parametrize("own", ["here.db", "here.db.lock"])
+def test_a_page_does_not_take_the_place_of_the_log(run: Run, talked: list[str], tmp_path: Path, own: str) -> None:
+    before = (tmp_path / "here.db").read_bytes()
+
+    refused = run("export", own, "--html", talked[1], "--db", "here.db")
+
+    assert (refused.code, refused.out) == (2, "")
+    assert f"{own} is the log, or a file that belongs to it; name another file for the page" in refused.err
+    assert (tmp_path / "here.db").read_bytes() == before
+
+
 def test_a_page_is_of_one_session_as_it_is(run: Run, talked: list[str], tmp_path: Path) -> None:
     missing = run("export", "talk.html", "--html", "nobody", "--db", "here.db")
     less = run("export", "talk.html", "--html", talked[0], "--redact-secrets", "--db", "here.db")

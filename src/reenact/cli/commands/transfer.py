@@ -69,9 +69,11 @@ def _export_page(options: ExportOptions, session_id: str, log: LogLocation, cons
     if options.sessions or options.redact is not None or options.redact_secrets or options.hash_key or options.no_feeds:
         message = "--html writes one session as it is; to leave something out, export it and import it into a new log"
         raise typer.TyperException(f"{message}, and write the page from there")
+    name = f"{_UNSAFE.sub('_', session_id)}.html" if options.file is None else options.file
+    if name != "-" and log.owns(Path(name)):
+        raise ConfigurationError(f"{name} is the log, or a file that belongs to it; name another file for the page")
     with log.open(codec(), read_only=True) as journal:
         page = page_of(journal, log.title, session_id, datetime.now(UTC)).encode()
-    name = f"{_UNSAFE.sub('_', session_id)}.html" if options.file is None else options.file
     if name == "-":
         out = _binary(console.out)
         out.write(page)
