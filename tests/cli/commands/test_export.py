@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from reenact.actors.journal.verify import verify
-from tests.cli.conftest import Run
+from tests.cli.conftest import Chat, Run
 from tests.logs import log_at
 
 SECRET = "sk-ant-api03-abcdefghijkl"  # noqa: S105 - it opens nothing
@@ -73,6 +73,14 @@ def test_secrets_do_not_leave(run: Run, talked: list[str], tmp_path: Path) -> No
     assert '"answer-recorded:1"' in b
     assert "[redacted: field " in b
     assert "of them say less than the log" in told
+
+
+@pytest.mark.usefixtures("talked")
+def test_an_export_does_not_go_to_a_terminal_which_would_obey_what_is_in_it(chat: Chat) -> None:
+    terminal = chat("export", "-", "--db", "here.db", until="standard output is a terminal")
+
+    assert terminal.wait_for_exit().code == 2
+    assert '"header"' not in terminal.get_output()
 
 
 @pytest.mark.sqlite_only("files, by their paths")

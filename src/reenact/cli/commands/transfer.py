@@ -44,6 +44,10 @@ def export(options: ExportOptions, console: Console) -> int:
         raise typer.TyperException("--hash-key marks what is taken out; give --redact or --redact-secrets with it")
     if is_output and options.output_format is ListFormat.JSON:
         raise typer.TyperException("standard output has the export; give a file, or no --output-format")
+    if is_output and console.out.isatty():
+        raise ConfigurationError(
+            "standard output is a terminal, which would obey what is in an export; name a file, or send it on with |"
+        )
     with progress_line(console) as progress:
         exported = export_log(
             log,
