@@ -114,6 +114,14 @@ class LogLocation(os.PathLike[str]):
     def owner(self) -> Path | None:
         """Return the existing log to which this file would belong by its name, or None."""
 
+    def _has_keys_in(self, path: Path) -> bool:
+        """Return whether the key ring is in this file."""
+        if self.keys is None or not path.exists():
+            return False
+        from reenact.actors.journal.key_ring import FileKeyRing  # noqa: PLC0415 - a log without keys does without
+
+        return isinstance(self.keys, FileKeyRing) and path.samefile(self.keys.path)
+
 
 class LogFile(LogLocation):
     """A log in a SQLite file; its lock and the tables made from it are in files beside it."""
@@ -142,7 +150,9 @@ class LogFile(LogLocation):
         return writer_of(os.path.realpath(self.url)) is not None
 
     def owns(self, path: Path) -> bool:
-        """Return whether the path is that of the log or of a file beside it, under any name that the file has."""
+        """Return whether the path is that of the log, its key ring or a file beside it, under any of its names."""
+        if self._has_keys_in(path):
+            return True
         own, given = Path(os.path.realpath(self.url)), Path(os.path.realpath(path))
         if any(one.parent == own.parent and _belongs(own.name, one.name) for one in (given, *given.parents)):
             return True
@@ -201,8 +211,8 @@ class LogDatabase(LogLocation):
         return writer_of(self.url) is not None
 
     def owns(self, path: Path) -> bool:
-        """Return False: no file belongs to the log."""
-        return False
+        """Return whether the path is that of the key ring; no other file belongs to the log."""
+        return self._has_keys_in(path)
 
     def owner(self) -> Path | None:
         """Return None: it is not a file."""

@@ -229,6 +229,23 @@ def test_histories_in_a_folder_are_replayed_with_the_keys(run: Run, ring: str, t
     assert replayed.out.splitlines()[-1] == "2 histories, all as recorded"
 
 
+@pytest.mark.parametrize(
+    "words", [("export",), ("export", "--html", "SESSION"), ("checkpoint", "--output"), ("stats", "--plot")]
+)
+def test_nothing_takes_the_place_of_the_key_ring(
+    run: Run, ring: str, talk: str, tmp_path: Path, words: tuple[str, ...]
+) -> None:
+    before = (tmp_path / ring).read_bytes()
+    (tmp_path / "link").symlink_to(tmp_path / ring)
+
+    for name in (ring, "link"):
+        refused = run(*(talk if word == "SESSION" else word for word in words), name, *DB, "--keys", ring)
+        assert (refused.code, refused.out) == (2, "")
+        assert "is the log, or a file that belongs to it" in refused.err
+
+    assert (tmp_path / ring).read_bytes() == before
+
+
 # --- Forgetting -------------------------------------------------------------------------------------------------------
 
 
