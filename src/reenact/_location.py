@@ -118,7 +118,7 @@ class LogLocation(os.PathLike[str]):
         """Return whether the key ring is in this file."""
         if self.keys is None or not path.exists():
             return False
-        from reenact.actors.journal.key_ring import FileKeyRing  # noqa: PLC0415 - a log without keys does without
+        from reenact.actors.journal.key_ring import FileKeyRing  # noqa: PLC0415 - a log without keys does not need it
 
         return isinstance(self.keys, FileKeyRing) and path.samefile(self.keys.path)
 

@@ -265,6 +265,22 @@ def test_the_way_back_names_the_log_if_somebody_named_it(begin: Begin, tmp_path:
     assert current.way_back == f"reenact --resume {FIRST} --db {tmp_path / 'log.db'}"
 
 
+def test_the_log_is_found_from_wherever_a_tool_has_gone(
+    begin: Begin, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    current = begin()
+    say(current, "One")
+    current.options = msgspec.structs.replace(current.options, database="log.db")  # as seen from where it began
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")
+
+    current.branch(at=None, edit=None)
+
+    assert said(current) == ["One"]
+    assert current.definition().system_prompt == "Be kind."
+    assert current.is_found
+
+
 def test_the_way_back_names_the_key_ring_that_the_command_line_names(begin: Begin, tmp_path: Path) -> None:
     current = begin()
     current.options = msgspec.structs.replace(current.options, keys="my ring.keys")

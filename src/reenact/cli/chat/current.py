@@ -6,7 +6,7 @@ import contextlib
 import shlex
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, suppress
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 
 from reenact._runtime import Runtime, codec
@@ -16,10 +16,8 @@ from reenact.actors.journal.stored import StoredJournal
 from reenact.actors.session.actor import SessionActor
 from reenact.cli.chat.answering import Answering, Extending
 from reenact.cli.chat.conversation import Attending, Conversation, Decision, new_session_id
-from reenact.cli.commands.sessions import log_named, reading
 from reenact.cli.output.answers import Answer
 from reenact.cli.output.console import Console
-from reenact.cli.output.failures import NoLogYetError
 from reenact.cli.parsing.options import TalkOptions
 from reenact.cli.settings.configuration import check_price
 from reenact.domain.errors import InvalidInputError, ReenactError, SessionNotFoundError
@@ -85,12 +83,12 @@ class Current:
 
     def reading(self) -> AbstractContextManager[StoredJournal]:
         """Open the log for reading, independently of the runtime."""
-        return reading(self.options.database, self.console)
+        return self.runtime.open_log.location.open(codec(), read_only=True)
 
     @property
     def is_found(self) -> bool:
         """Whether the session is in the log that `way_back` would open."""
-        location = log_named(self.options.database, self.console)
+        location = self.runtime.open_log.location
         if not location.exists():
             return False
         with location.open(codec(), read_only=True) as journal:
@@ -171,7 +169,7 @@ class Current:
         Raises:
             StorageError: the log cannot be read.
         """
-        return definition_of(self.conversation, self.options.database, self.console)
+        return definition_of(self.conversation)
 
     def _go_to(self, there: Conversation) -> None:
         here = self.conversation
@@ -195,11 +193,8 @@ class Current:
         """Record who answers in the conversation, and warn of what differs from what it was created with."""
         if conversation.created is None:
             self._model = self.answerer.created_with or self.answerer.default
-            options, console = self.options, self.console
-            for departure in self.answerer.departures(
-                lambda: definition_of(conversation, options.database, console).agents
-            ):
-                console.warn(departure)
+            for departure in self.answerer.departures(lambda: definition_of(conversation).agents):
+                self.console.warn(departure)
         else:
             self._model = self.answerer.model_of(conversation.created.model)
 
@@ -210,7 +205,7 @@ class Current:
         """
         if self.is_mocked:
             return
-        created = definition_of(conversation, self.options.database, self.console)
+        created = definition_of(conversation)
         if created.cost_limit is None:
             return
         infos = [self.runtime.images.get(agent.image_id) for agent in created.agents] if not conversation.is_new else []
@@ -219,7 +214,7 @@ class Current:
             check_price(asked, self.prices, f"what session {conversation.session_id} costs has a limit (--max-cost)")
 
 
-def definition_of(conversation: Conversation, database: str | None, console: Console) -> Definition:
+def definition_of(conversation: Conversation) -> Definition:
     """Return the definition that the session was, or will be, created with.
 
     Raises:
@@ -230,7 +225,7 @@ def definition_of(conversation: Conversation, database: str | None, console: Con
         return conversation.created
     session = conversation.runtime.sessions.get(conversation.session_id)
     if session is not None:
-        with suppress(NoLogYetError), reading(database, console) as journal:
+        with conversation.runtime.open_log.location.open(codec(), read_only=True) as journal:
             stream, revision = ImageActor.stream(session.image_id), session.image_revision
             for row in journal.read_until(stream, revision, after=revision - 1):
                 if isinstance(row.event, ImageRegistered):

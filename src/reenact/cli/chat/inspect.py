@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
 
 from reenact._runtime import Runtime
 from reenact.cli.chat.conversation import CONTAINER
@@ -13,7 +12,6 @@ from reenact.cli.commands.log import in_words
 from reenact.cli.commands.sessions import first_words, session_line
 from reenact.cli.output.answers import cut
 from reenact.cli.output.exact import plain_or_quoted
-from reenact.cli.output.failures import NoLogYetError
 from reenact.domain.errors import InvalidInputError
 from reenact.domain.legible import harmless
 from reenact.domain.loop.ledger import Spent, sum_of
@@ -146,9 +144,8 @@ def log(talking: Talking, rest: str) -> None:
 def entries(talking: Talking, count: int, *types: str) -> list[LogEntry]:
     """Return the last events of the session and of the history it shares, only of these types if any are given."""
     wanted = Filter(session=talking.current.conversation.session_id, lineage=True, types=frozenset(types))
-    with suppress(NoLogYetError), talking.current.reading() as journal:
+    with talking.current.reading() as journal:
         return last_entries(journal, wanted, count)
-    return []
 
 
 def _last(turns: Sequence[TurnInfo]) -> str:

@@ -240,7 +240,7 @@ class Extended(Extending):
     def _asked_of(self, agent: Agent, attending: Attending, whole: str) -> Answer:
         """Let the agent answer the message: the turn begins with a call of the agent, which needs no approval."""
         conversation = attending.conversation
-        session = definition_of(conversation, self._options.database, self._console)
+        session = definition_of(conversation)
         try:
             tool = self._agents.tool_for(agent, session, attending.beside)
         except ReenactError as error:
