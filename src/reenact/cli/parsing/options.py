@@ -57,7 +57,7 @@ def _database(context: typer.Context, value: str | None) -> str | None:
 Database: TypeAlias = Annotated[
     str | None,
     option(
-        "The log: a file, or a postgresql:// URL. Without it: REENACT_DB, or reenact.db in the user's data directory.",
+        "The log: a file or a postgresql:// URL. Default: REENACT_DB, or reenact.db in the user's data directory.",
         "PATH|URL",
         "--db",
         group=PLACES,
@@ -67,20 +67,20 @@ Database: TypeAlias = Annotated[
 Keys: TypeAlias = Annotated[
     str | None,
     option(
-        "The key ring of the log: a file that `reenact keys` has made, or env:NAME for a variable that holds one. "
-        "Without it: REENACT_KEYS.",
+        "The key ring of the log: a file made by `reenact keys`, or env:NAME for an environment variable. "
+        "Default: REENACT_KEYS.",
         "FILE",
         group=PLACES,
     ),
 ]
 Lines: TypeAlias = Annotated[
-    ListFormat, option("Lines for people (text), or one JSON object a line.", "text|json", group=OUTPUT)
+    ListFormat, option("Text for people, or one JSON object per line.", "text|json", group=OUTPUT)
 ]
 Page: TypeAlias = Annotated[ListFormat, option("Text for people, or one JSON object.", "text|json", group=OUTPUT)]
 Tools: TypeAlias = Annotated[
     tuple[str, ...],
     option(
-        "Python functions that the agent may call: every @tool there, or the one named. Repeatable.",
+        "Python functions that the agent may call: every @tool in the file, or the one named. Repeatable.",
         "FILE.py|MODULE[:NAME]",
         group=TOOLS,
     ),
@@ -88,32 +88,38 @@ Tools: TypeAlias = Annotated[
 GuardsFile: TypeAlias = Annotated[
     str | None,
     option(
-        "Python functions that refuse messages, calls or answers: every @guard there, and the Guards that names them.",
+        "Python functions that refuse messages, calls or answers: every @guard there, and the Guards that name them.",
         "FILE.py|MODULE",
         group=TOOLS,
     ),
 ]
 McpConfig: TypeAlias = Annotated[
     str | None,
-    option('Servers with more tools: {"mcpServers": {NAME: {"command": …} or {"url": …}}}.', "FILE.json", group=TOOLS),
+    option(
+        'MCP servers with more tools: {"mcpServers": {NAME: {"command": …} or {"url": …}}}.', "FILE.json", group=TOOLS
+    ),
 ]
 PolicyFile: TypeAlias = Annotated[
-    str | None, option("Which calls are denied, and which a person is asked about.", "FILE.json", group=TOOLS)
+    str | None, option("Which calls are denied, and which need approval.", "FILE.json", group=TOOLS)
 ]
 MaxTurns: TypeAlias = Annotated[
     int | None,
-    option("Ask the model at most so often for one prompt.", "N", "--max-turns", "--max-steps", group=TOOLS),
+    option("Call the model at most N times for one prompt.", "N", "--max-turns", "--max-steps", group=TOOLS),
     whole_number,
 ]
 MaxCost: TypeAlias = Annotated[
     float | None,
-    option("Stop when the session has cost more; needs a price, known or of --price.", "AMOUNT", group=TOOLS),
+    option(
+        "Stop when the session has cost more than this. Needs the model's price: a known one, or --price.",
+        "AMOUNT",
+        group=TOOLS,
+    ),
     amount,
 ]
 Prices: TypeAlias = Annotated[
     tuple[str, ...],
     option(
-        "What a million tokens of a model cost, in and out, as claude-x=3,15, in the place of what is known. "
+        "The price of a million input and output tokens of a model, such as claude-x=3,15; replaces a known price. "
         "Repeatable.",
         "MODEL=IN,OUT",
         "--price",
@@ -125,7 +131,7 @@ Prices: TypeAlias = Annotated[
 Provider: TypeAlias = Annotated[
     str | None,
     option(
-        "Who answers: openai, claude, mock, or MODULE:NAME, a provider of your own. Without it: REENACT_PROVIDER, or "
+        "Who answers: openai, claude, mock, or MODULE:NAME for a provider of your own. Default: REENACT_PROVIDER, or "
         "claude if there is a key for it, else mock.",
         "NAME",
         group=CONVERSATION,
@@ -133,7 +139,7 @@ Provider: TypeAlias = Annotated[
 ]
 BaseUrl: TypeAlias = Annotated[
     str | None,
-    option("Where the API is that --provider speaks, as http://localhost:11434/v1.", "URL", group=CONVERSATION),
+    option("The address of the provider's API, such as http://localhost:11434/v1.", "URL", group=CONVERSATION),
 ]
 
 
@@ -159,28 +165,28 @@ class Listing(OfLog, frozen=True):
 class TalkOptions(OfLog, frozen=True):
     """Talk to an agent whose every event is kept.
 
-    With a terminal this is a chat. Without one, each line of standard input is a prompt. With -p it is one answer on
-    standard output, and nothing else there. What these options are when they are not given, settings.json may say:
+    At a terminal this is a chat. Without a terminal, each line of standard input is a prompt. With -p, it prints one
+    answer on standard output, and nothing else. Defaults of these options can be set in settings.json: see
     `reenact settings`.
 
     $ reenact  # a chat; Ctrl+D leaves
     $ reenact -p "Name three colours"  # one answer
-    $ reenact --continue -p "And two more?"  # the newest session again
-    $ echo "1, 2, 3" | reenact -p "Explain this"  # and what it is about
+    $ reenact --continue -p "And two more?"  # continues the newest session
+    $ echo "1, 2, 3" | reenact -p "Explain this"  # with standard input
     $ reenact -p "Say hello" --output-format json  # for a program
     $ reenact -p "Say hello" --max-turns 5 --timeout 60  # with limits
     $ reenact --tools reenact:ask_user  # a chat with a tool
-    $ reenact log --last 10  # what has just happened
+    $ reenact log --last 10  # the latest events
 
-    An agent with tools: write functions below `from reenact import tool`, each with `@tool` above it, into tools.py.
-    Calls that need approval, as @tool(intervention="required") or --policy say, are asked about in the chat. Where no
-    person is, they are rejected unless --allowed-tools names them.
+    To give the agent tools, write functions into tools.py, below `from reenact import tool`, each with `@tool` above
+    it. The chat asks you about calls that need approval, by @tool(intervention="required") or --policy. Where there is
+    no person, they are rejected unless --allowed-tools names the tool.
     """
 
     prompt: Annotated[
         str | None,
         option(
-            "Answer this, and what standard input has, and exit; - takes all of it from there.",
+            "Answer this prompt, followed by standard input if there is any, and exit; - reads all from there.",
             "TEXT",
             "--print",
             "-p",
@@ -188,12 +194,12 @@ class TalkOptions(OfLog, frozen=True):
         ),
     ] = None
     continue_latest: Annotated[
-        bool, option("Go on with the newest session.", None, "--continue", "-c", group=CONVERSATION)
+        bool, option("Continue the newest session.", None, "--continue", "-c", group=CONVERSATION)
     ] = False
     resume: Annotated[
         str | None,
         option(
-            "Go on with this session; `reenact sessions` lists them, and in a chat so does --resume without ID.",
+            "Continue this session; `reenact sessions` lists them. In a chat, --resume without ID lets you choose.",
             "ID",
             "--resume",
             "-r",
@@ -203,10 +209,10 @@ class TalkOptions(OfLog, frozen=True):
     provider: Provider = None
     base_url: BaseUrl = None
     model: Annotated[
-        str | None, option("The model; in a session that goes on, for this run only.", "NAME", group=CONVERSATION)
+        str | None, option("The model; for a continued session, in this run only.", "NAME", group=CONVERSATION)
     ] = None
     system_prompt: Annotated[
-        str | None, option("The instructions; likewise, for this run only.", "TEXT", group=CONVERSATION)
+        str | None, option("The instructions; for a continued session, in this run only.", "TEXT", group=CONVERSATION)
     ] = None
     tools: Tools = ()
     mcp_config: McpConfig = None
@@ -215,8 +221,8 @@ class TalkOptions(OfLog, frozen=True):
     allowed_tools: Annotated[
         tuple[str, ...],
         option(
-            "The tools that may run where no person is to approve their calls, with commas between them; "
-            "* is a wildcard. Repeatable.",
+            "The tools that run without approval where there is no person, separated by commas; * is a wildcard. "
+            "Repeatable.",
             "NAMES",
             "--allowed-tools",
             "--allow-tool",
@@ -233,8 +239,8 @@ class TalkOptions(OfLog, frozen=True):
     output_format: Annotated[
         OutputFormat,
         option(
-            "Under -p and for lines of input: the answer as it comes (text), one JSON object, or every event when "
-            "it happens and then that object.",
+            "With -p and for lines of input: the answer as it comes (text), one JSON object, or each event as it "
+            "happens and then that object.",
             "text|json|stream-json",
             group=OUTPUT,
         ),
@@ -253,58 +259,59 @@ class TalkOptions(OfLog, frozen=True):
 
 
 class SessionsOptions(Listing, frozen=True):
-    """List the sessions, the newest first: id, beginning, messages, first words, and if one waits for a person.
+    """List the sessions, newest first: id, start, messages, first words, and whether one waits for a person.
 
-    $ reenact sessions  # `reenact --resume ID` goes on with one
+    $ reenact sessions  # `reenact --resume ID` continues one
     $ reenact sessions --output-format json
     """
 
 
 AllowActions: TypeAlias = Annotated[
     bool,
-    option("Let the pages approve, reject, answer, interrupt and branch.", None, "--allow-actions"),
+    option("Allow the pages to approve, reject, answer, interrupt and branch.", None, "--allow-actions"),
 ]
 By: TypeAlias = Annotated[
-    str | None, option("In whose name that is recorded; your name on this machine unless it is given.", "NAME")
+    str | None, option("The name to record for these actions. Default: your name on this machine.", "NAME")
 ]
 
 
 class ServeOptions(OfLog, frozen=True):
     """Let other programs and web pages use the log and its agents, over WebSocket and HTTP.
 
-    Prints where it listens, and goes on until Ctrl+C or SIGTERM; exits with 0 then. Of settings.json only
-    `db`, `provider`, `baseUrl` and `model` are for a server, and those of yours alone.
+    Prints its address, and runs until Ctrl+C or SIGTERM, on which it exits with 0. A server takes only `db`,
+    `provider`, `baseUrl` and `model` from settings.json, and only from yours, not from a project's.
 
-    $ reenact serve --port 0  # on any port that is free
+    $ reenact serve --port 0  # on any free port
     $ reenact serve --mock --db demo.db
     $ reenact serve --inspect --allow-actions
     """
 
-    host: Annotated[str, option("Where to listen; beyond this machine only with tokens.", "ADDRESS")] = "127.0.0.1"
-    port: Annotated[int, option("The port, 8000 unless it is given; 0 takes any that is free.", "N")] = 8000
+    host: Annotated[str, option("The address to listen on; other machines are let in only with tokens.", "ADDRESS")] = (
+        "127.0.0.1"
+    )
+    port: Annotated[int, option("The port; 0 chooses a free one. Default: 8000.", "N")] = 8000
     token_file: Annotated[
-        str | None, option("Tokens that open the server, one a line; # begins a comment.", "FILE")
+        str | None, option("The tokens that let clients in, one per line; # begins a comment.", "FILE")
     ] = None
     origins: Annotated[
-        tuple[str, ...], option("Web pages from there may use the server, too. Repeatable.", "URL", "--origin")
+        tuple[str, ...], option("Also allow web pages from this origin. Repeatable.", "URL", "--origin")
     ] = ()
     host_names: Annotated[
-        tuple[str, ...], option("Clients may call the server by this name, too. Repeatable.", "NAME", "--host-name")
+        tuple[str, ...], option("Also accept this name of the server in requests. Repeatable.", "NAME", "--host-name")
     ] = ()
-    mock: Annotated[bool, option("Let the mock answer, as MOCK_LLM=true does.", None, "--mock")] = False
-    scenario: Annotated[str | None, option("Let the mock answer from this script, as MOCK_SCENARIO does.", "NAME")] = (
-        None
-    )
-    inspect: Annotated[bool, option("Show the log as pages under /inspect, too; see `inspect`.", None, "--inspect")] = (
-        False
-    )
+    mock: Annotated[bool, option("Answer with the mock, like MOCK_LLM=true.", None, "--mock")] = False
+    scenario: Annotated[str | None, option("Answer with this script of the mock, like MOCK_SCENARIO.", "NAME")] = None
+    inspect: Annotated[
+        bool, option("Also show the log as pages under /inspect; see `reenact inspect`.", None, "--inspect")
+    ] = False
     allow_actions: AllowActions = False
     by: By = None
     keep_deltas: Annotated[
-        float | None, option("Compact the deltas of turns that ended earlier than this, or 48.", "HOURS")
+        float | None,
+        option("Compact the deltas of turns that ended more than this many hours ago. Default: 48.", "HOURS"),
     ] = None
     keep_consumers: Annotated[
-        float | None, option("Forget clients that have not come for so long, or 24.", "HOURS")
+        float | None, option("Forget clients that were last seen more than this many hours ago. Default: 24.", "HOURS")
     ] = None
     provider: Provider = None
     base_url: BaseUrl = None
@@ -322,62 +329,67 @@ class ServeOptions(OfLog, frozen=True):
 
 
 class InspectOptions(OfLog, frozen=True):
-    """Show the log as pages in a browser: sessions, what happened in them and why, what waits, and what it cost.
+    """Show the log in a browser: sessions, what happened in them and why, what waits for people, and costs.
 
-    Prints the address that opens them, which works on this machine alone, and goes on until Ctrl+C or SIGTERM. The log
-    may be written meanwhile, and is not changed.
+    Prints the address of the pages, which works on this machine only, and runs until Ctrl+C or SIGTERM. Other programs
+    may write the log meanwhile; this one does not change it.
 
     $ reenact inspect
-    $ reenact inspect --db night.db --port 0  # on any port that is free
-    $ reenact inspect --allow-actions --server http://127.0.0.1:8000  # of `reenact serve` on the same log
+    $ reenact inspect --db night.db --port 0  # on any free port
+    $ reenact inspect --allow-actions --server http://127.0.0.1:8000  # the address of `reenact serve` on the same log
     """
 
-    port: Annotated[int, option("The port, 8765 unless it is given; 0 takes any that is free.", "N")] = 8765
+    port: Annotated[int, option("The port; 0 chooses a free one. Default: 8765.", "N")] = 8765
     allow_actions: AllowActions = False
-    server: Annotated[
-        str | None, option("The server that has the log, through which actions are carried out.", "URL")
-    ] = None
-    token_file: Annotated[str | None, option("The server's token: the first one in this file.", "FILE")] = None
+    server: Annotated[str | None, option("The server that has the log open; actions go through it.", "URL")] = None
+    token_file: Annotated[str | None, option("A file whose first token is the server's.", "FILE")] = None
     by: By = None
 
 
 class TestTerminalOptions(Options, frozen=True):
-    """Test programs at a terminal, by scripts in files.
+    """Run tests of terminal programs from files.
 
-    Exits with 1 if any test fails or cannot be carried out. Needs `pip install 'reenact[terminal]'`.
+    Exits with 1 if any test fails or cannot run. Needs `pip install 'reenact[terminal]'`.
 
     $ reenact test-terminal tests.yaml
     $ reenact test-terminal tests.yaml --retries 2 --report junit=junit.xml
     """
 
-    files: Annotated[tuple[str, ...], argument("FILE ...", "Tests, as YAML or JSON.")]
-    config: Annotated[str | None, option("What holds for all of them, as YAML or JSON.", "FILE")] = None
-    workers: Annotated[int | None, option("Run so many at the same time; else the configuration's, 4.", "N", min=1)] = (
+    files: Annotated[tuple[str, ...], argument("FILE ...", "Files with tests, in YAML or JSON.")]
+    config: Annotated[str | None, option("Settings for all tests, in YAML or JSON.", "FILE")] = None
+    workers: Annotated[
+        int | None, option("Run N tests at the same time. Default: the configuration's number, or 4.", "N", min=1)
+    ] = None
+    retries: Annotated[int, option("Repeat a failing test up to N times.", "N", min=0)] = 0
+    reports: Annotated[
+        tuple[str, ...],
+        option("Write a report (junit, html, json or console) to this file. Repeatable.", "FORMAT=PATH", "--report"),
+    ] = ()
+    filter: Annotated[str | None, option("Run only tests with this text in the name of the suite or test.", "TEXT")] = (
         None
     )
-    retries: Annotated[int, option("Try a test that fails again, so often at most.", "N", min=0)] = 0
-    reports: Annotated[
-        tuple[str, ...], option("Write junit, html, json or console there. Repeatable.", "FORMAT=PATH", "--report")
-    ] = ()
-    filter: Annotated[str | None, option("Run only what has this in the name of suite or test.", "TEXT")] = None
-    command: Annotated[str | None, option("What tests run that name no command themselves.", "LINE")] = None
-    keep: Annotated[str | None, option("Keep recordings and last screens of tests that fail there.", "DIR")] = None
+    command: Annotated[str | None, option("The command of tests that name none.", "LINE")] = None
+    keep: Annotated[
+        str | None, option("Keep recordings and last screens of failing tests in this directory.", "DIR")
+    ] = None
 
 
 class BranchOptions(Paged, frozen=True, kw_only=True):
-    """Create a session that goes on with the history of another one, which stays as it is, and print its id.
+    """Create a session that continues the history of another one, which does not change, and print its id.
 
-    Nothing is copied. reenact --resume ID talks in it.
+    Nothing is copied. `reenact --resume ID` continues the branch.
 
-    $ reenact branch ses_1 --id ses_2  # from where it is now
+    $ reenact branch ses_1 --id ses_2  # from its end
     $ reenact branch ses_1 --at 42 --edit "Say it in French"  # another question
     """
 
     session: Annotated[str, argument("SESSION", "The session's id; it may be deleted.")]
-    at: Annotated[int | None, option("Share the history up to this position of the log.", "POSITION")] = None
-    edit: Annotated[str | None, option("Say this instead of the last message up to there.", "TEXT")] = None
-    model: Annotated[str | None, option("Go on with this model.", "NAME")] = None
-    system_prompt: Annotated[str | None, option("Go on with these instructions.", "TEXT")] = None
+    at: Annotated[
+        int | None, option("Share the history up to this position of the log. Default: all of it.", "POSITION")
+    ] = None
+    edit: Annotated[str | None, option("Replace the last message up to there by this text.", "TEXT")] = None
+    model: Annotated[str | None, option("The model of the branch.", "NAME")] = None
+    system_prompt: Annotated[str | None, option("The instructions of the branch.", "TEXT")] = None
     new_id: Annotated[str | None, option("The id of the new session.", "NEW", "--id")] = None
 
 
@@ -392,70 +404,70 @@ class HandedOver(StrEnum):
 class SwitchOptions(Paged, frozen=True, kw_only=True):
     """Hand a session over to another image of the log: the same conversation, another agent.
 
-    Prints the session's id. No agent of it may run in another process.
+    Prints the session's id. Refused while an agent of the session runs in another process.
 
     $ reenact switch ses_1 billing
     $ reenact switch ses_1 billing --history none
     """
 
     session: Annotated[str, argument("SESSION", "The session.")]
-    image: Annotated[str, argument("IMAGE", "The image that it goes over to.")]
-    history: Annotated[HandedOver, option("What its agent is given of what was said.", "all|summary|none")] = (
+    image: Annotated[str, argument("IMAGE", "The image that takes over.")]
+    history: Annotated[HandedOver, option("How much of the conversation the new agent gets.", "all|summary|none")] = (
         HandedOver.ALL
     )
 
 
 class ForgetOptions(Listing, frozen=True, kw_only=True):
-    """Destroy the key of a session, so that nobody can read what was said in it; print the ids of what is forgotten.
+    """Destroy the key of a session, so that nobody can read its content again; print the ids of forgotten sessions.
 
-    That cannot be undone. The log must have been encrypted (--keys) when the session began. Copies that were made
-    before, and what was written elsewhere, such as exports, are as readable as they were.
+    This cannot be undone. The log must have been encrypted (--keys) when the session began. Earlier copies of the log,
+    and content that was written elsewhere, such as exports, stay readable.
 
     $ reenact forget ses_1 --why "asked to by the customer" --keys ring.keys
-    $ reenact forget ses_1 --family --keys ring.keys  # with its branches, its children, and who has called it
+    $ reenact forget ses_1 --family --keys ring.keys  # with its branches, children and parents
     """
 
     session: Annotated[str, argument("SESSION", "The session; it may be deleted.")]
-    by: Annotated[
-        str | None, option("In whose name, which stays in the log; your name on this machine without it.", "NAME")
-    ] = None
-    why: Annotated[str, option("What for; it stays in the log, too.", "TEXT")] = ""
-    family: Annotated[bool, option("With all the sessions that would miss it.", None, "--family")] = False
+    by: Annotated[str | None, option("The name to record in the log. Default: your name on this machine.", "NAME")] = (
+        None
+    )
+    why: Annotated[str, option("The reason to record in the log.", "TEXT")] = ""
+    family: Annotated[bool, option("Also forget all sessions that depend on it.", None, "--family")] = False
 
 
 class KeysOptions(Options, frozen=True, kw_only=True):
-    """Make a key ring, a file that only you can read, which encrypts logs with --keys; or add a key to one.
+    """Create a key ring, a file that only you can read, for encrypting logs with --keys; or add a key to one.
 
-    Without the file nobody can read the logs that it has encrypted: keep a copy of it, and not beside the logs. Needs
+    Without the file, nobody can read the logs that it encrypts: keep a copy of it, apart from the logs. Needs
     `pip install 'reenact[encryption]'`.
 
     $ reenact keys ring.keys
-    $ reenact keys ring.keys --rotate  # a new key for what comes; the former ones still open what there is
+    $ reenact keys ring.keys --rotate  # a new key for new content; the old keys still open the rest
     """
 
-    file: Annotated[str, argument("FILE", "The file.")]
-    rotate: Annotated[bool, option("Add a key to a file that is there.", None, "--rotate")] = False
+    file: Annotated[str, argument("FILE", "The key ring.")]
+    rotate: Annotated[bool, option("Add a key to an existing key ring.", None, "--rotate")] = False
 
 
 class SchedulesOptions(Listing, frozen=True, kw_only=True):
-    """List the messages that are to come, the next first; or cancel some, and print their ids.
+    """List scheduled messages, the next one first; or cancel some, and print their ids.
 
     $ reenact schedules
     $ reenact schedules ses_1 --output-format json
     $ reenact schedules --cancel sch_1
     """
 
-    session: Annotated[str | None, argument("[SESSION]", "Only those that come to this session.")] = None
+    session: Annotated[str | None, argument("[SESSION]", "Only messages to this session.")] = None
     cancel: Annotated[tuple[str, ...], option("Cancel this schedule. Repeatable.", "SCHEDULE", "--cancel")] = ()
 
 
 class DiffOptions(Paged, frozen=True, kw_only=True):
-    """Say what changed in a session between two positions of the log, or what is different in two sessions.
+    """Show what changed in a session between two positions of the log, or how two sessions differ.
 
     Exits with 1 if there is any difference.
 
     $ reenact diff ses_1 42 57  # between two positions of the log
-    $ reenact diff ses_1 ses_2  # between two sessions, as a branch and its origin
+    $ reenact diff ses_1 ses_2  # between two sessions, such as a branch and its origin
     """
 
     what: Annotated[
@@ -466,42 +478,44 @@ class DiffOptions(Paged, frozen=True, kw_only=True):
 class ExportOptions(Paged, frozen=True, kw_only=True):
     """Write the log, or some of its sessions, to a file of JSON lines, which `reenact import` verifies.
 
-    What is encrypted in the log is encrypted in the file.
+    Content that is encrypted in the log is encrypted in the file.
 
     $ reenact export log.jsonl
     $ reenact export shared.jsonl --session ses_1 --redact-secrets
-    $ reenact export --html ses_1  # a page for people, which needs nothing else
+    $ reenact export --html ses_1  # one page for a browser
     """
 
     file: Annotated[
-        str | None, argument("[FILE]", "Where it goes; - is standard output. A page is named after its session.")
+        str | None, argument("[FILE]", "The file to write; - is standard output. Default for a page: the session's id.")
     ] = None
-    html: Annotated[
-        str | None, option("A page with this session, instead: what was said, and what happened.", "ID", "--html")
-    ] = None
+    html: Annotated[str | None, option("Write a page with this session instead, for a browser.", "ID", "--html")] = None
     sessions: Annotated[
-        tuple[str, ...], option("Only this one, with all that it needs; may be given again.", "ID", "--session")
+        tuple[str, ...], option("Only this session, with what it depends on. Repeatable.", "ID", "--session")
     ] = ()
-    family: Annotated[bool, option("With who has called the sessions, and their children.", None, "--family")] = False
-    redact: Annotated[str | None, option("What must not leave, and secrets by their form.", "POLICY.json")] = None
+    family: Annotated[bool, option("Also the parents and children of the sessions.", None, "--family")] = False
+    redact: Annotated[
+        str | None, option("Remove the fields that this policy names, and recognised secrets.", "POLICY.json")
+    ] = None
     redact_secrets: Annotated[
-        bool, option("API keys, tokens, passwords in URLs and private keys do not leave.", None, "--redact-secrets")
+        bool, option("Remove API keys, tokens, passwords in URLs and private keys.", None, "--redact-secrets")
     ] = False
-    hash_key: Annotated[str | None, option("Mark equal values equally, by a hash with this key.", "FILE")] = None
-    no_feeds: Annotated[bool, option("Without what subscribers saw.", None, "--no-feeds")] = False
+    hash_key: Annotated[
+        str | None, option("Replace equal values by equal marks: a hash with the key in this file.", "FILE")
+    ] = None
+    no_feeds: Annotated[bool, option("Leave out the feeds of subscribers.", None, "--no-feeds")] = False
 
 
 class ImportOptions(Paged, frozen=True, kw_only=True):
-    """Take what was exported into the log, or begin one with it: all of it, once it is verified, or nothing.
+    """Verify an export and add it to the log, or begin a log with it: all of it, or nothing.
 
     $ reenact import log.jsonl --db copy.db
     """
 
-    file: Annotated[str, argument("FILE", "What was exported; - is standard input.")]
+    file: Annotated[str, argument("FILE", "The export; - is standard input.")]
 
 
 class LogOptions(Listing, frozen=True):
-    """List the events of the log, also while it is being written.
+    """List the events of the log, also while another program writes it.
 
     $ reenact log --last 20
     $ reenact log --follow --type turn_completed --output-format json
@@ -511,35 +525,37 @@ class LogOptions(Listing, frozen=True):
 
     session: Annotated[str | None, option("Only this session.", "ID")] = None
     lineage: Annotated[
-        bool, option("With --session: also what a branch shares with its origin.", None, "--lineage")
+        bool, option("With --session: also the history that a branch shares with its origin.", None, "--lineage")
     ] = False
-    agent: Annotated[str | None, option("Only while this agent was live.", "AGENT")] = None
-    types: Annotated[tuple[str, ...], option("Only this type; may be given more than once.", "TYPE", "--type")] = ()
-    since: Annotated[str | None, option("Only from then on: 2026-11-21T08:30, or 15m, 2h, 7d.", "TIME")] = None
-    until: Annotated[str | None, option("Only up to then.", "TIME")] = None
-    text: Annotated[str | None, option("Only where this is said, in capitals or not.")] = None
-    after: Annotated[int, option("Only what comes behind this.", "POSITION")] = 0
-    limit: Annotated[int | None, option("No more than the first N.", "N", min=0, max=LARGEST_NUMBER)] = None
-    last: Annotated[int | None, option("No more than the last N.", "N", min=0, max=LARGEST_NUMBER)] = None
-    reverse: Annotated[bool, option("The newest first.", None, "--reverse")] = False
-    follow: Annotated[bool, option("Go on with what is still to come.", None, "--follow", "-f")] = False
-    why: Annotated[int | None, option("Why this event happened, and what followed from it.", "POSITION")] = None
+    agent: Annotated[str | None, option("Only events while this agent was live.", "AGENT")] = None
+    types: Annotated[tuple[str, ...], option("Only events of this type. Repeatable.", "TYPE", "--type")] = ()
+    since: Annotated[str | None, option("Only from this time on: 2026-11-21T08:30, or 15m, 2h, 7d ago.", "TIME")] = None
+    until: Annotated[str | None, option("Only up to this time.", "TIME")] = None
+    text: Annotated[str | None, option("Only events that contain this text, ignoring case.")] = None
+    after: Annotated[int, option("Only events after this position.", "POSITION")] = 0
+    limit: Annotated[int | None, option("At most the first N.", "N", min=0, max=LARGEST_NUMBER)] = None
+    last: Annotated[int | None, option("At most the last N.", "N", min=0, max=LARGEST_NUMBER)] = None
+    reverse: Annotated[bool, option("Newest first.", None, "--reverse")] = False
+    follow: Annotated[bool, option("Continue with new events as they come.", None, "--follow", "-f")] = False
+    why: Annotated[
+        int | None, option("Explain why the event at this position happened, and what followed from it.", "POSITION")
+    ] = None
 
 
 class ProjectionsOptions(Listing, frozen=True):
-    """List the tables that follow the log: how far they are, and if something keeps them from going on.
+    """List the projections: how far each is, and what has stopped it, if anything.
 
-    Exits with 1 if one of them has stopped.
+    Exits with 1 if one has stopped.
 
     $ reenact projections
     """
 
 
 class RebuildOptions(Paged, frozen=True):
-    """Make the tables of a projection anew from the log, beside those that are read, and put them in their place.
+    """Rebuild the tables of a projection from the log, beside the ones in use, and then replace those.
 
-    A rebuilding that was cut short is gone on with. While a program has the log open to write, it is for that program
-    to do, with runtime.projections.rebuild().
+    An interrupted rebuild is continued. While a program has the log open for writing, that program must do it, with
+    runtime.projections.rebuild().
 
     $ reenact rebuild  # the runtime's tables
     $ reenact rebuild words --projections words.py  # one of your own
@@ -550,15 +566,15 @@ class RebuildOptions(Paged, frozen=True):
     )
     places: Annotated[
         tuple[str, ...],
-        option("Where the class of a projection of your own is. Repeatable.", "FILE.py|MODULE[:NAME]", "--projections"),
+        option("A file or module with classes of projections. Repeatable.", "FILE.py|MODULE[:NAME]", "--projections"),
     ] = ()
 
 
 class ReplayOptions(Listing, frozen=True):
-    """Decide recorded histories anew, as today's code does, and say where it parts from them; nothing is run.
+    """Replay recorded histories with today's code, and show where its decisions differ; nothing is executed.
 
-    With options of tools and limits it says what if: which recorded decisions would be otherwise with these instead.
-    Exits with 1 if any history is decided otherwise today, or any decision would be.
+    With options for tools and limits, it shows which recorded decisions would be different under these. Exits with 1 if
+    there is any difference.
 
     $ reenact replay  # the whole log
     $ reenact replay exports/  # the exports in a folder
@@ -569,12 +585,12 @@ class ReplayOptions(Listing, frozen=True):
         tuple[str, ...],
         argument(
             "[SESSION ... | PATH ...]",
-            "Sessions; or exports (*.jsonl), logs (*.db), and folders of them. Without any: the whole log.",
+            "Sessions, exports (*.jsonl), logs (*.db), or folders of these. Default: the whole log.",
         ),
     ] = ()
     policy: Annotated[
         str | None,
-        option('Suppose these policies, for all images or for some: {"images": {ID: …}}.', "FILE.json", group=TOOLS),
+        option('Apply these policies, to all images or to some: {"images": {ID: …}}.', "FILE.json", group=TOOLS),
     ] = None
     max_turns: MaxTurns = None
     max_cost: MaxCost = None
@@ -582,25 +598,26 @@ class ReplayOptions(Listing, frozen=True):
 
 
 class ShowOptions(Paged, frozen=True, kw_only=True):
-    """Show a session as it is, or was: its conversation, what is under way, what waits for people, and what it cost.
+    """Show a session as it is or was: its conversation, current turn, what waits for people, and costs.
 
     $ reenact show ses_1
     $ reenact show ses_1 --at 42  # as it was at that position of the log
     """
 
     session: Annotated[str, argument("SESSION", "The session's id.")]
-    at: Annotated[int | None, option("As it was at this position of the log.", "POSITION")] = None
+    at: Annotated[int | None, option("The state at this position of the log.", "POSITION")] = None
 
 
 class CheckpointOptions(Paged, frozen=True):
-    """Write where every stream and feed of the log ends: what is kept elsewhere tells later whether any was cut off.
+    """Write where every stream and feed of the log ends, so that `verify` can tell later whether any was cut off.
 
-    A checkpoint is lines of JSON in either format, which is that of what is said of one in a file.
+    Keep checkpoints apart from the log. A checkpoint is always JSON lines; the format is that of the report about a
+    checkpoint that was written to a file.
 
-    $ reenact checkpoint --output checkpoint.jsonl  # `reenact verify --checkpoint` holds the log to it
+    $ reenact checkpoint --output checkpoint.jsonl  # for `reenact verify --checkpoint`
     """
 
-    output: Annotated[str | None, option("Where to; standard output without it.", "FILE")] = None
+    output: Annotated[str | None, option("The file to write. Default: standard output.", "FILE")] = None
 
 
 class StatisticsFormat(StrEnum):
@@ -624,22 +641,20 @@ class Grouping(StrEnum):
 class StatsOptions(OfLog, frozen=True):
     """Count turns, tokens, costs, errors, calls and approvals, and how long they took.
 
-    A branch counts only what is its own. A cost that is unknown is no 0: it is counted as such. Days are those of UTC.
+    A branch counts only its own events. Unknown costs are counted as unknown, not as 0. Days are UTC days.
 
     $ reenact stats --since 7d --by day
     $ reenact stats --by model --output-format csv
     $ reenact stats --by day --plot costs.svg  # for a browser
     """
 
-    by: Annotated[Grouping | None, option("A line for each of these.", "day|model|image|tool|session")] = None
-    since: Annotated[str | None, option("Only from then on: 2026-11-21T08:30, or 15m, 2h, 7d.", "TIME")] = None
-    until: Annotated[str | None, option("Only up to then.", "TIME")] = None
-    container: Annotated[str | None, option("Only the sessions in this one.", "CONTAINER")] = None
-    image: Annotated[str | None, option("Only those of this one.", "IMAGE")] = None
-    session: Annotated[str | None, option("Only this one.", "ID")] = None
-    plot: Annotated[
-        str | None, option("Draw it, too, by day unless --by says otherwise.", "FILE.svg", group=OUTPUT)
-    ] = None
+    by: Annotated[Grouping | None, option("One line for each of these.", "day|model|image|tool|session")] = None
+    since: Annotated[str | None, option("Only from this time on: 2026-11-21T08:30, or 15m, 2h, 7d ago.", "TIME")] = None
+    until: Annotated[str | None, option("Only up to this time.", "TIME")] = None
+    container: Annotated[str | None, option("Only sessions in this container.", "CONTAINER")] = None
+    image: Annotated[str | None, option("Only sessions of this image.", "IMAGE")] = None
+    session: Annotated[str | None, option("Only this session.", "ID")] = None
+    plot: Annotated[str | None, option("Also draw it; by day, if --by is not given.", "FILE.svg", group=OUTPUT)] = None
     output_format: Annotated[
         StatisticsFormat,
         option("Text for people, one JSON object, or CSV.", "text|json|csv", group=OUTPUT),
@@ -647,10 +662,10 @@ class StatsOptions(OfLog, frozen=True):
 
 
 class TraceOptions(Paged, frozen=True):
-    """Send the turns in the log to a collector of OpenTelemetry, as spans, also while the log is written.
+    """Send the turns in the log to an OpenTelemetry collector as spans, also while another program writes the log.
 
-    All that has ended is sent; sent again, spans have the same ids. With --follow it goes on until Ctrl+C, and begins
-    where it was the last time. Headers, such as keys, are those of OTEL_EXPORTER_OTLP_HEADERS. Needs
+    All turns that have ended are sent; if sent again, spans have the same ids. With --follow it runs until Ctrl+C, and
+    begins where it stopped the last time. Headers, such as keys, come from OTEL_EXPORTER_OTLP_HEADERS. Needs
     `pip install 'reenact[otel]'`.
 
     $ reenact trace --otlp http://localhost:4318 --follow
@@ -658,51 +673,55 @@ class TraceOptions(Paged, frozen=True):
     """
 
     otlp: Annotated[
-        str | None, option("Where OTLP is taken over HTTP; OTEL_EXPORTER_OTLP_ENDPOINT without it.", "URL")
+        str | None, option("The collector's OTLP/HTTP address. Default: OTEL_EXPORTER_OTLP_ENDPOINT.", "URL")
     ] = None
-    follow: Annotated[bool, option("Go on with what is still to come.", None, "--follow", "-f")] = False
-    session: Annotated[str | None, option("Only the turns of this one.", "ID")] = None
-    content: Annotated[bool, option("Messages, arguments and results, too.", None, "--content")] = False
-    metrics: Annotated[bool, option("Metrics, too: the sums over all of the log.", None, "--metrics")] = False
+    follow: Annotated[bool, option("Continue with new events as they come.", None, "--follow", "-f")] = False
+    session: Annotated[str | None, option("Only turns of this session.", "ID")] = None
+    content: Annotated[bool, option("Also send messages, arguments and results.", None, "--content")] = False
+    metrics: Annotated[bool, option("Also send metrics: the sums over the whole log.", None, "--metrics")] = False
     state: Annotated[
         str | None,
         option(
-            "What was sent is kept there, and not sent again. With --follow: beside the log.", "DIR|URL", group=PLACES
+            "Where to record what was sent, so that it is not sent again. Default with --follow: beside the log.",
+            "DIR|URL",
+            group=PLACES,
         ),
     ] = None
 
 
 class VerifyOptions(Paged, frozen=True):
-    """Look for anything in the log that is not as it was written, also while it is being written.
+    """Check that the log is as it was written, also while another program writes it.
 
-    The first bad record of every stream and feed is named. Exits with 1 if there is any.
+    Shows the first bad record of every stream and feed. Exits with 1 if there is any.
 
     $ reenact verify
-    $ reenact verify --checkpoint checkpoint.jsonl  # and is all of it still there?
+    $ reenact verify --checkpoint checkpoint.jsonl  # also checks that nothing was cut off
     """
 
-    checkpoint: Annotated[str | None, option("Hold the log to what `checkpoint` has written.", "FILE")] = None
+    checkpoint: Annotated[
+        str | None, option("Compare the log with this file, which `reenact checkpoint` wrote.", "FILE")
+    ] = None
 
 
 class TrustOptions(Options, frozen=True):
-    """Let the hooks of a project run, and its commands be called.
+    """Trust a project: let its hooks run and its commands be called.
 
-    At a terminal they are shown, and you are asked; where nobody is, they are listed. They are trusted as they are now:
-    when any of them changes, none runs until they are trusted again.
+    At a terminal, it shows them and asks you; otherwise it lists them. They are trusted as they are now: when one of
+    them changes, none runs until they are trusted again.
 
     $ reenact extensions trust  # the current directory
     $ reenact extensions trust ../project --untrust
     """
 
-    project: Annotated[str | None, argument("[PATH]", "The project's folder; the current one without it.")] = None
-    untrust: Annotated[bool, option("Trust the project no more.", None, "--untrust")] = False
-    yes: Annotated[bool, option("Trust it without being asked.", None, "--yes")] = False
+    project: Annotated[str | None, argument("[PATH]", "The project's folder. Default: the current one.")] = None
+    untrust: Annotated[bool, option("Stop trusting the project.", None, "--untrust")] = False
+    yes: Annotated[bool, option("Trust it without asking.", None, "--yes")] = False
 
 
 class ExtensionsOptions(Options, frozen=True):
     """List the skills, commands, agents and hooks in ~/.reenact and ./.reenact, and what was skipped.
 
-    Exits with 1 if anything was.
+    Exits with 1 if anything was skipped.
 
     $ reenact extensions
     $ reenact extensions --output-format json
@@ -712,11 +731,11 @@ class ExtensionsOptions(Options, frozen=True):
 
 
 class SettingsOptions(Options, frozen=True):
-    """Show what options are when they are not given, and where each of them comes from.
+    """Show the defaults of options, and where each of them comes from.
 
-    They come from the environment, from .reenact/settings.json of the current directory, and from
-    ~/.reenact/settings.json; the first of these that has one holds. A project's file may say no more than `model`,
-    `systemPrompt`, `maxTurns`, `maxCost`, `prices` and `timeout`. What is ignored is listed, too.
+    Defaults come from the environment, from .reenact/settings.json in the current directory, and from
+    ~/.reenact/settings.json; the first one found applies. A project's file may set only `model`, `systemPrompt`,
+    `maxTurns`, `maxCost`, `prices` and `timeout`. Settings that are ignored are listed, too.
 
     $ reenact settings
     $ reenact settings --output-format json
@@ -728,9 +747,9 @@ class SettingsOptions(Options, frozen=True):
 
 
 class CompletionOptions(Options, frozen=True):
-    """Print what lets a shell complete the command line with Tab.
+    """Print the script with which a shell completes the command line on Tab.
 
-    No file is changed. Put the line for your shell into its startup file: ~/.bashrc, ~/.zshrc, or
+    It changes no file. Put the line for your shell into its startup file: ~/.bashrc, ~/.zshrc, or
     ~/.config/fish/config.fish.
 
     $ eval "$(reenact completion bash)"
@@ -738,7 +757,7 @@ class CompletionOptions(Options, frozen=True):
     $ reenact completion fish | source
     """
 
-    shell: Annotated[Shell, argument("bash|zsh|fish", "The shell that is to complete.")]
+    shell: Annotated[Shell, argument("bash|zsh|fish", "The shell.")]
 
 
 class HelpOptions(Options, frozen=True):
@@ -748,7 +767,7 @@ class HelpOptions(Options, frozen=True):
     $ reenact help extensions trust
     """
 
-    words: Annotated[tuple[str, ...], argument("[COMMAND]", "The command; without one, all of them.")] = ()
+    words: Annotated[tuple[str, ...], argument("[COMMAND]", "The command. Default: the list of all commands.")] = ()
 
 
 COMMANDS: Final[Mapping[str, tuple[type[Options], str]]] = {
