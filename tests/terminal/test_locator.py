@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from contextlib import closing
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -346,6 +347,32 @@ def test_a_style_that_there_is_not_is_refused() -> None:
         Locator.by_text(viewed, "x").expect_style(colour="red")  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]  # there is none
 
     assert nothing.value.type is unknown.value.type is TerminalTestErrorType.INVALID_CONFIG
+
+
+@pytest.mark.parametrize(
+    ("field", "wrong"),
+    [
+        *(("foreground", wrong) for wrong in ("Red", "reddish", "color7", "color256", "#FF0000", "#f00", "", 1, True)),
+        ("background", (255, 0, 0)),
+        ("underline_color", "\x1b[31m"),
+        ("underline", "wavy"),
+        ("underline", None),
+        ("bold", "yes"),
+        ("bold", None),
+    ],
+)
+def test_a_look_that_no_text_can_have_is_refused_since_it_would_be_hidden_for_ever(field: str, wrong: object) -> None:
+    fields: Any = {field: wrong}
+
+    with pytest.raises(TerminalTestError, match=rf"{field}: expected .*, got ") as refused:
+        Locator.by_style(Scripted("x"), **fields).expect_hidden()
+
+    assert refused.value.type is TerminalTestErrorType.INVALID_CONFIG
+
+
+@pytest.mark.parametrize("color", [None, "red", "bright_white", "color16", "color255", "#00ff9c"])
+def test_each_kind_of_colour_can_be_asked_for(color: str | None) -> None:
+    Locator.by_style(Scripted("x"), underline_color=color, underline="curly", bold=True).expect_hidden()
 
 
 @given(

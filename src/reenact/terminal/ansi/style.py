@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from functools import lru_cache
 from typing import Final, Literal, TypeAlias
@@ -58,6 +59,15 @@ def palette_color(index: int) -> str:
 def rgb_color(red: int, green: int, blue: int) -> str:
     """Return the colour as `#rrggbb`."""
     return f"#{red:02x}{green:02x}{blue:02x}"
+
+
+_PALETTE = frozenset(map(palette_color, range(256)))
+_RGB = re.compile("#[0-9a-f]{6}")
+
+
+def is_color(value: object) -> bool:
+    """Tell whether a style can have this colour."""
+    return value is None or (isinstance(value, str) and (value in _PALETTE or _RGB.fullmatch(value) is not None))
 
 
 _SHAPES: Final[tuple[Underline | bool, ...]] = (False, "single", "double", "curly", "dotted", "dashed")

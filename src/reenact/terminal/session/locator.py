@@ -8,11 +8,11 @@ import re
 from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping
 from functools import wraps
 from itertools import groupby
-from typing import Concatenate, ParamSpec, Protocol, Self, TypeAlias, TypedDict, Unpack
+from typing import Concatenate, ParamSpec, Protocol, Self, TypeAlias, TypedDict, Unpack, get_args
 
 import msgspec
 
-from reenact.terminal.ansi.style import ANSIStyle, Underline
+from reenact.terminal.ansi.style import ANSIStyle, Underline, is_color
 from reenact.terminal.errors import (
     ExpectationError,
     TerminalTestError,
@@ -27,6 +27,8 @@ P = ParamSpec("P")
 _IN_VAIN = (TerminalTestErrorType.TIMEOUT, TerminalTestErrorType.PROCESS_EXITED)
 _LISTED = 10
 """Maximum number of matches that an error lists."""
+_A_COLOR = "None, a name as red or bright_red, color16 to color255, or #rrggbb in small letters"
+_AN_UNDERLINE = f"True, False, or one of {', '.join(get_args(Underline))}"
 _SEEN_ON_BLANKS = frozenset({"background", "inverse", "underline", "strikethrough", "overline"})
 
 
@@ -410,12 +412,21 @@ def _has(style: ANSIStyle, wanted: Mapping[str, object]) -> bool:
 
 
 def _checked(fields: Mapping[str, object]) -> Mapping[str, object]:
-    """Return the fields after checking that styles have them."""
+    """Return the fields if styles can have them: what no text can look like would be hidden for ever."""
     known = ANSIStyle.__struct_fields__
     unknown = [name for name in fields if name not in known]
     if unknown or not fields:
         problem = f"a style has no {', '.join(unknown)}" if unknown else "no field of a style is given"
         raise invalid(f"{problem}; it has {', '.join(known)}")
+    for name, value in fields.items():
+        if name.endswith(("ground", "color")):
+            can_be, expected = is_color(value), _A_COLOR
+        elif name == "underline":
+            can_be, expected = isinstance(value, bool) or value in get_args(Underline), _AN_UNDERLINE
+        else:
+            can_be, expected = isinstance(value, bool), "True or False"
+        if not can_be:
+            raise invalid(f"{name}: expected {expected}, got {value!r}")
     return fields
 
 
