@@ -338,6 +338,23 @@ def test_a_text_that_no_row_can_hold_is_refused(text: str) -> None:
     assert refused.value.type is TerminalTestErrorType.INVALID_CONFIG
 
 
+@pytest.mark.parametrize("wrong", [3, None, b"x", re.compile(b"x")])
+def test_what_is_neither_a_text_nor_a_pattern_of_one_is_refused(wrong: Any) -> None:  # noqa: ANN401 - the mistake
+    viewed = Scripted("x")
+
+    with pytest.raises(TerminalTestError, match="expected a non-empty string or a compiled pattern") as sought:
+        Locator.by_text(viewed, wrong)
+    with pytest.raises(TerminalTestError, match="expected a non-empty string or a compiled pattern") as expected:
+        Locator.by_text(viewed, "x").expect_text(wrong)
+
+    assert sought.value.type is expected.value.type is TerminalTestErrorType.INVALID_CONFIG
+
+
+def test_an_empty_text_is_not_expected_since_it_is_everywhere() -> None:
+    with pytest.raises(TerminalTestError, match="expected a non-empty string"):
+        Locator.by_text(Scripted("x"), "x").expect_text("")
+
+
 def test_a_style_that_there_is_not_is_refused() -> None:
     viewed = Scripted("x")
 

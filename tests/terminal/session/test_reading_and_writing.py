@@ -115,6 +115,11 @@ def test_what_cannot_be_written_is_refused(start: Start) -> None:
         with pytest.raises(TerminalTestError) as caught:
             terminal.write(wrong)
         assert caught.value.type is TerminalTestErrorType.INVALID_CONFIG
+    ways: list[Any] = [terminal.send_line, terminal.paste]
+    for send in ways:
+        with pytest.raises(TerminalTestError, match="expected a string, got b'x'; `write` sends") as caught:
+            send(b"x")
+        assert caught.value.type is TerminalTestErrorType.INVALID_CONFIG
     terminal.write("")
     assert terminal.recording.events == ()
 

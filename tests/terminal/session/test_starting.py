@@ -146,6 +146,7 @@ def test_a_start_for_which_too_much_is_in_use_says_what_to_raise(code: int, advi
         ({"command": "ls", "env": {"A=B": "c"}}, "env"),
         ({"command": "ls", "env": {"A": 1}}, "env"),
         ({"command": "ls", "env": {"": "c"}}, "env"),
+        ({"command": "ls", "env": ["A=b"]}, "env"),
         ({"command": "ls", "term": "a\0"}, "env"),
         ({"command": "ls", "cols": 0}, "cols"),
         ({"command": "ls", "rows": True}, "rows"),

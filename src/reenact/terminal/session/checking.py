@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TypeAlias
 
+from reenact.domain.plain import is_mapping
 from reenact.terminal.errors import invalid
 from reenact.terminal.screen.model import checked_size
 
@@ -62,12 +63,25 @@ def directory(cwd: FilePath | None) -> Path | None:
     return Path(_word(cwd, "cwd")).absolute()
 
 
+def text(value: object) -> str:
+    """Return the text.
+
+    Raises:
+        TerminalTestError: it is none (`INVALID_CONFIG`).
+    """
+    if not isinstance(value, str):
+        raise invalid(f"text: expected a string, got {value!r}; `write` sends bytes")
+    return value
+
+
 def variables(env: Mapping[str, str] | None) -> dict[str, str]:
     """Return the variables.
 
     Raises:
         TerminalTestError: a name or value is invalid in an environment (`INVALID_CONFIG`).
     """
+    if not is_mapping(env or {}):
+        raise invalid(f"env: expected a mapping of names to values, got {env!r}")
     given: list[tuple[object, object]] = list((env or {}).items())
     for name, value in given:
         if not isinstance(name, str) or not name or "=" in name or not _can_be_passed(name):

@@ -402,11 +402,11 @@ class AsyncTerminalEmulator(Session):
 
     async def send_line(self, text: str) -> None:
         """Send the text and press Enter; raises the same errors as `write`."""
-        await self._wait(self._writing(text + "\r"))
+        await self._wait(self._writing(checking.text(text) + "\r"))
 
     async def paste(self, text: str) -> None:
         """Send the text as a paste, in brackets if the program enabled them; raises the same errors as `write`."""
-        await self._wait(self._writing(paste(text, self._started().display.modes())))
+        await self._wait(self._writing(paste(checking.text(text), self._started().display.modes())))
 
     async def send_key(
         self, key: SpecialKey | str, *, shift: bool = False, alt: bool = False, ctrl: bool = False

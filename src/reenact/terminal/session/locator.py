@@ -21,6 +21,7 @@ from reenact.terminal.errors import (
 )
 from reenact.terminal.matching.options import Pattern
 from reenact.terminal.screen.model import Cell, Screen
+from reenact.terminal.session.transcript import compiled
 from reenact.terminal.session.waiting import blocking, run
 
 P = ParamSpec("P")
@@ -264,7 +265,7 @@ class AsyncLocator(_Located):
 
     async def expect_text(self, pattern: Pattern, timeout: float | None = None) -> Self:
         """Wait until the match contains the text, or the expression is found in it."""
-        expression = re.compile(re.escape(pattern)) if isinstance(pattern, str) else pattern
+        expression = compiled(pattern)
         shown = pattern if isinstance(pattern, str) else pattern.pattern
         return await self._expect(
             f"to have the text {shown!r}", lambda match, _: expression.search(match.text) is not None, timeout
@@ -357,6 +358,7 @@ def _by_text(text: Pattern, *, exact: bool, ignore_case: bool) -> Find:
             raise invalid(f"text is {text!r}: say what stands in one row, and more than blanks")
         expression = re.compile(re.escape(text.strip(" ") if exact else text), flags)
     else:
+        compiled(text)  # or it is refused
         expression = re.compile(text.pattern, text.flags | flags)
 
     def spans(line: str) -> Iterator[tuple[int, int]]:
