@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import datetime as dt
+import linecache
 import logging
 import os
 import random
@@ -13,6 +14,7 @@ import uuid
 from collections import OrderedDict
 from collections.abc import Callable
 from enum import Enum, IntEnum
+from pathlib import Path
 from typing import Any, NamedTuple
 from zoneinfo import ZoneInfo
 
@@ -146,6 +148,8 @@ def test_many_differences_are_not_all_told() -> None:
         (time.monotonic_ns, "reads the clock (time.monotonic_ns)"),
         (lambda: dt.datetime.now(dt.UTC), "reads the clock (datetime.now)"),
         (dt.date.today, "reads the clock (date.today)"),
+        (lambda: time.gmtime(), "reads the clock (time.gmtime)"),  # noqa: PLW0108 - a witness sees calls of Python's code
+        (lambda: time.strftime("%Y"), "reads the clock (time.strftime)"),
         (random.random, "leaves something to chance (random)"),
         (lambda: random.randint(1, 2), "leaves something to chance (getrandbits)"),
         (uuid.uuid4, "leaves something to chance (urandom)"),
@@ -176,6 +180,53 @@ def test_a_witness_sees_nothing_in_what_is_pure() -> None:
         log.debug("a record bears the time")
 
     assert acts == []
+
+
+def test_to_convert_a_time_that_is_given_is_not_to_read_the_clock() -> None:
+    acts: list[str] = []
+
+    with witness(acts):
+        time.strftime("%Y", time.gmtime(5))
+        time.asctime(time.localtime(5))
+        time.ctime(5)
+        dt.datetime.strptime("2030-01-01 +0000", "%Y-%m-%d %z")
+
+    assert acts == []
+
+
+def test_what_a_log_record_with_a_traceback_takes_is_not_the_functions_doing(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(linecache, "cache", {})
+    acts: list[str] = []
+
+    with witness(acts):
+        try:
+            int("x")
+        except ValueError:
+            logging.getLogger("tests.testing.portrait").exception("the lines are read from their file")
+
+    assert acts == []
+    assert 'int("x")' in caplog.text
+
+
+def test_what_a_module_does_when_it_is_imported_is_not_the_functions_doing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "imported_late.py").write_text(
+        "import time\nSINCE = time.time()\n\ndef now():\n    return time.time()\n"
+    )
+    monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
+    acts: list[str] = []
+    late: list[str] = []
+
+    with witness(acts):
+        module: Any = __import__("imported_late")
+    with witness(late):
+        module.now()
+
+    assert acts == []
+    assert late == ["reads the clock (time.time)"]
 
 
 def test_a_witness_disturbs_no_profiler() -> None:

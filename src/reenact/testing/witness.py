@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import _socket
+import dis
 import gc
 import random
 import sys
@@ -30,7 +31,9 @@ _CLOCKS = frozenset(
     f"{name}{suffix}"
     for name in ("time", "monotonic", "perf_counter", "process_time", "thread_time", "clock_gettime")
     for suffix in ("", "_ns")
-) | {"localtime", "gmtime", "ctime", "strftime", "asctime"}
+)
+_CONVERTERS = {"localtime": 1, "gmtime": 1, "ctime": 1, "asctime": 1, "strftime": 2}
+"""Functions that convert a given time, and read the clock only if they are called with fewer arguments."""
 _DATES = frozenset({"now", "utcnow", "today"})
 _CHANCE = frozenset({"urandom", "getrandom", "generate_time_safe"})
 _ACTS = {
@@ -55,7 +58,8 @@ _METHODS = {
 _GLOBAL_CHANCE: Final[object] = getattr(
     random.random, "__self__", None
 )  # a seeded generator of one's own is not random
-_UNSEEN = ("logging", "reenact.testing.witness")  # log records contain the time, which has no consequences
+_UNSEEN = ("logging", "importlib._bootstrap", "reenact.testing.witness")
+"""Modules whose acts are not counted: a log record has the time and lines of files, an import happens only once."""
 
 
 def _code(function: object) -> CodeType:
@@ -106,7 +110,7 @@ def witness(acts: Acts) -> Generator[None]:
         elif what == "call":
             note(frame, _BY_CODE.get(frame.f_code))
         elif what == "c_call":
-            note(frame, _outside(function))
+            note(frame, _outside(frame, function))
 
     def note(frame: FrameType, act: str | None) -> None:
         if act is not None and act not in acts and not _innocent(frame):
@@ -120,17 +124,30 @@ def witness(acts: Acts) -> Generator[None]:
 
 
 def _innocent(frame: FrameType) -> bool:
-    """Return whether the act is not the function's own, but that of the garbage collector or of a log record."""
-    collectors = (getattr(callback, "__code__", None) for callback in gc.callbacks)
-    return str(frame.f_globals.get("__name__")).startswith(_UNSEEN) or frame.f_code in collectors
+    """Return whether the act is not the function's own, but the garbage collector's, an import's or a log record's."""
+    if frame.f_code in (getattr(callback, "__code__", None) for callback in gc.callbacks):
+        return True
+    caller: FrameType | None = frame
+    while caller is not None:
+        module = str(caller.f_globals.get("__name__"))
+        if module.startswith(_UNSEEN) or module.startswith("reenact.testing."):
+            return module.startswith(_UNSEEN)
+        caller = caller.f_back
+    return False
 
 
-def _outside(function: object) -> str | None:
-    """Return the act that a call of this built-in function is, or None if it may be pure."""
+def _arguments(frame: FrameType) -> int:
+    """Return the number of arguments of the call that the frame is at."""
+    here = (one.arg for one in dis.get_instructions(frame.f_code) if one.offset == frame.f_lasti)
+    return next(here, None) or 0
+
+
+def _outside(frame: FrameType, function: object) -> str | None:
+    """Return the act that this call of a built-in function is, or None if it may be pure."""
     name: str = getattr(function, "__name__", "")
     module: object = getattr(function, "__module__", None)
     owner: object = getattr(function, "__self__", None)
-    if (module == "time" and name in _CLOCKS) or (
+    if (module == "time" and (name in _CLOCKS or _arguments(frame) < _CONVERTERS.get(name, 0))) or (
         name in _DATES and isinstance(owner, type) and issubclass(owner, date)
     ):
         return f"reads the clock ({owner.__name__ if isinstance(owner, type) else module}.{name})"
