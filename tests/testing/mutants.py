@@ -14,7 +14,7 @@ from typing import Any, ClassVar, Final
 import msgspec
 
 from reenact.actors.journal.codec import Event as BaseEvent
-from reenact.actors.kernel import EventSourcedActor, Stored, Timer
+from reenact.actors.kernel import ActorContext, EventSourcedActor, Stored, Timer
 from reenact.actors.kernel.declared import Announcement
 from tests.testing import account
 from tests.testing.account import (
@@ -78,6 +78,44 @@ class Remembers(Account):
     def decide(self, state: Balance, command: Command) -> Sequence[Event]:
         self.asked += 1
         return account.decide(state, command)
+
+
+class RemembersInPlace(Account):
+    """Changes a collection of its own, which stays the same object."""
+
+    def __init__(self, context: ActorContext) -> None:
+        super().__init__(context)
+        self.asked = {"withdrawals": 0}
+
+    def decide(self, state: Balance, command: Command) -> Sequence[Event]:
+        self.asked["withdrawals"] += isinstance(command, Withdraw)
+        return account.decide(state, command)
+
+
+class RemembersForAll(Account):
+    """Changes a collection that all of its kind share."""
+
+    asked: ClassVar[list[Command]] = []
+
+    def decide(self, state: Balance, command: Command) -> Sequence[Event]:
+        self.asked.append(command)
+        return account.decide(state, command)
+
+
+class DecidesByWhatItRemembers(Account):
+    """Numbers what it records, and begins anew when it is made anew."""
+
+    recorded = 0
+
+    def decide(self, state: Balance, command: Command) -> Sequence[Event]:
+        events = account.decide(state, command)
+        return [
+            msgspec.structs.replace(event, note=f"number {self.recorded}") if isinstance(event, Withdrawn) else event
+            for event in events
+        ]
+
+    def on_committed(self, command: Command, events: tuple[Event, ...]) -> None:
+        self.recorded += len(events)
 
 
 class DecidesToRaiseDifferently(Account):

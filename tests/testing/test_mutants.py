@@ -59,6 +59,8 @@ MUTANTS = (
     Mutant(mutants.ReadsTheActorsClock, r"decide does more than return.*\n  it reads the clock \(context.clock\)"),
     Mutant(mutants.Counts, r"decide returns something else when it is called again.*\n  it\[0\].note: 'number"),
     Mutant(mutants.Remembers, r"decide has an effect before anything is durable.*\n  self.asked: "),
+    Mutant(mutants.RemembersInPlace, r"decide has an effect before anything is durable.*\n  self.asked: dict of 1 "),
+    Mutant(mutants.RemembersForAll, r"decide has an effect before anything is durable.*\n  self.asked: list of "),
     Mutant(
         mutants.DecidesToRaiseDifferently, r"decide returns something else when it is called again.*\n(.*\n)*  it.free"
     ),
@@ -160,6 +162,27 @@ def test_a_reply_from_what_is_not_durable_is_found_when_another_writer_was_faste
 
         with pytest.raises(ReplayError, match=r"answers Audit\(\) differently after a restart:\n  the reply: 4 before"):
             kit.restart()
+
+
+REMEMBERS = (
+    r"decide returns something else when the actor is made anew, in decide\(Withdraw.*\n  it\[0\].note: 'number \d"
+)
+
+
+def test_the_kit_finds_a_decision_by_what_is_not_in_the_state_when_the_actor_is_made_anew() -> None:
+    with EventSourcedTestKit(mutants.DecidesByWhatItRemembers) as kit:
+        kit.given(Deposited(9))
+        kit.when(Withdraw(1))
+        kit.when(Withdraw(1)).then(Withdrawn(1, "number 1"))
+        kit.restart()
+        with pytest.raises(ReplayError, match=REMEMBERS):
+            kit.when(Audit())
+
+
+@pytest.mark.no_cover
+def test_the_machine_finds_a_decision_by_what_is_not_in_the_state() -> None:
+    with pytest.raises(ReplayError, match=REMEMBERS):
+        run_machine(Mutant(mutants.DecidesByWhatItRemembers, REMEMBERS))
 
 
 def test_an_upcast_that_is_wrong_is_found_by_its_example() -> None:

@@ -124,8 +124,9 @@ class EventSourcedTestKit(Generic[State, Command, Event]):
 
     `kit.given(Deposited(5)).when(Withdraw(3)).then(Withdrawn(3))`. After each step it checks that `decide`, `evolve`
     and `timers` are pure, that events come back from the log unchanged, that replaying the log gives the state of the
-    actor, that a snapshot preserves the state, and that nothing was done before it was durable; if something is wrong,
-    the step raises a `ReplayError`. Use it as a context manager, `close` it, or use the fixture `kit_for`.
+    actor, that a snapshot preserves the state, that nothing was done before it was durable, and that a new incarnation
+    of the actor decides as the one before it; if something is wrong, the step raises a `ReplayError`. Use it as a
+    context manager, `close` it, or use the fixture `kit_for`.
     """
 
     def __init__(

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Generator, Sequence
+from collections import deque
+from collections.abc import Callable, Collection, Generator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from functools import partial
-from typing import ParamSpec, TypeVar
+from typing import ParamSpec, TypeGuard, TypeVar
 
 from reenact.actors.journal.api import Journal
 from reenact.actors.journal.codec import EventCodec
-from reenact.actors.kernel.persistent import AnyActor
-from reenact.domain.plain import is_sequence
+from reenact.actors.kernel.persistent import AnyActor, EventSourcedActor
+from reenact.domain.plain import is_mapping, is_sequence
 from reenact.testing.portrait import Portrait, differences, finding, is_cache, portrait
 from reenact.testing.witness import SENDS, witness
 
@@ -20,6 +21,7 @@ R = TypeVar("R")
 
 PURE = "it must depend on nothing but its arguments: time, chance and ids come in with the command"
 IN_PLACE = "return a new value instead: dataclasses.replace, msgspec.structs.replace, a new tuple or dict"
+FROM_THE_STATE = "what decides belongs in the state: all else that an actor knows is gone when it leaves memory"
 NOT_YET = "act in on_committed: what is decided may still fail to become durable"
 
 Note = Callable[[str], object]
@@ -143,6 +145,21 @@ def _outcome(call: Callable[[], tuple[object, ...]]) -> tuple[object, ...] | Exc
         return error
 
 
+def _identity(value: object) -> str:
+    """Return what is another text for another object, and for a collection whose members are others."""
+    if not _is_collection(value):
+        return f"<{id(value):x}>"
+    members = [*value, *(value.values() if is_mapping(value) else ())]
+    return f"{type(value).__name__} of {len(value)} <{hash((id(value), *map(id, members))):x}>"
+
+
+def _is_collection(value: object) -> TypeGuard[Collection[object]]:
+    return isinstance(value, (dict, list, set, deque))
+
+
+_DECISIONS = 6
+"""How many decisions are made again by the next incarnation."""
+
 _ONLY_EVOLVE = "only evolve makes states, so that the log can make them again"
 
 
@@ -159,6 +176,7 @@ class Watch:
         self._live: dict[str, AnyActor] = {}
         self._acted: dict[str, int] = {}
         self._replied: dict[str, tuple[int, int]] = {}
+        self._decided: dict[str, deque[tuple[object, object, Portrait]]] = {}
         self._acknowledged: list[tuple[str, int, object]] = []
 
     def attach(self, actor: AnyActor, journal: Journal) -> AnyActor:
@@ -168,9 +186,9 @@ class Watch:
         watched = _Watched(self, actor, journal)
         # The kernel calls these on the instance, so it finds the watched versions first.
         vars(actor).update(
-            decide=watched.examiner.decide,
+            decide=watched.decide,
             evolve=watched.examiner.evolve,
-            on_recovered=watched.hook(actor.on_recovered, watched.state_stays),
+            on_recovered=watched.on_recovered,
             prepare=watched.hook(actor.prepare, watched.nothing_happens),
             announce=watched.hook(actor.announce, watched.nothing_happens),
             remember=watched.hook(actor.remember, watched.nothing_happens),
@@ -214,6 +232,11 @@ class Watch:
         with self._lock:
             self._replied[stream] = after, until
 
+    def decided(self, stream: str) -> deque[tuple[object, object, Portrait]]:
+        """Return what was decided lately: the state, the command, and what came of it; whoever decides adds to it."""
+        with self._lock:
+            return self._decided.setdefault(stream, deque(maxlen=_DECISIONS))
+
     def acts(self, stream: str, version: int, events: Sequence[object]) -> None:
         """Note that an actor acts on events that have brought its stream to this version."""
         first = version - len(events) + 1
@@ -231,6 +254,9 @@ class _Watched:
         self._watch = watch
         self._actor = actor
         self._journal = journal
+        self._decide = actor.decide
+        self._decided = watch.decided(actor.context.stream)
+        self._on_recovered = self.hook(actor.on_recovered, self.state_stays)
         self._on_committed = actor.on_committed
         self._reply = actor.reply
         self.examiner = Examiner(
@@ -249,6 +275,27 @@ class _Watched:
                 return call(*args, **kwargs)
 
         return run
+
+    def decide(self, state: object, command: object) -> tuple[object, ...]:
+        outcome = _outcome(lambda: self.examiner.decide(state, command))
+        self._decided.append((state, command, portrait(outcome, "it")))
+        if isinstance(outcome, Exception):
+            raise outcome
+        return outcome
+
+    def on_recovered(self) -> object:
+        """Recover, and see whether the last one in its place would have decided the same."""
+        recovered = self._on_recovered()
+        for state, command, looks in self._decided:
+            again = portrait(_outcome(partial(self._decided_by, state, command)), "it")
+            if other := differences(looks, again, verb="is now"):
+                what = f"decide returns something else when the actor is made anew, in decide({command!r})"
+                self._watch.note(finding(what, other, FROM_THE_STATE))
+        self._decided.clear()
+        return recovered
+
+    def _decided_by(self, state: object, command: object) -> tuple[object, ...]:
+        return _events(self._decide(state, command))
 
     def on_committed(self, command: object, events: tuple[object, ...]) -> None:
         stream, version = self._actor.context.stream, self._actor.version
@@ -270,7 +317,9 @@ class _Watched:
     def _world(self) -> Portrait:
         """Return what decide and evolve must not change: the effects, and the actor's attributes besides its state."""
         actor = self._actor
-        own = {f"self.{name}": f"<{id(value):x}>" for name, value in vars(actor).items() if not is_cache(actor, name)}
+        kinds = [kind for kind in reversed(type(actor).__mro__) if kind not in EventSourcedActor.__mro__]
+        known = {name: value for kind in kinds for name, value in vars(kind).items()} | vars(actor)
+        own = {f"self.{name}": _identity(value) for name, value in known.items() if not is_cache(actor, name)}
         return {**self._watch.effects(), **own}
 
     @contextmanager
