@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import threading
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
+from typing import Any
 
 import pytest
 
@@ -46,6 +47,14 @@ def test_a_clock_that_is_set_back_lets_no_time_pass() -> None:
 def test_a_time_without_a_zone_is_refused() -> None:
     with pytest.raises(ValueError, match="has no time zone"):
         ManualClock(start=datetime(2031, 6, 1))  # noqa: DTZ001 - that is the mistake
+
+
+@pytest.mark.parametrize("wrong", [1.9e9, "2031-06-01", date(2031, 6, 1)])
+def test_what_is_not_a_time_is_refused(wrong: Any) -> None:  # noqa: ANN401 - the mistake
+    with pytest.raises(TypeError, match="is not a time: give whole microseconds since 1970, or a datetime"):
+        ManualClock(start=wrong)
+    with pytest.raises(TypeError, match="is not a time"):
+        ManualClock().set(wrong)
 
 
 def test_whoever_watches_is_called_after_each_move_until_it_has_enough() -> None:

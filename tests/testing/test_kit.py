@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from reenact.actors.kernel import EventSourcedActor, PooledActor
+from reenact.actors.kernel import ActorContext, EventSourcedActor, PooledActor
 from reenact.domain.errors import ReenactError, StorageFullError
 from reenact.testing import EventSourcedTestKit, ManualClock, ReplayError, Result
 from tests.testing.account import (
@@ -227,6 +227,17 @@ def test_a_kit_that_was_forgotten_ends_by_itself() -> None:
 def test_what_is_no_class_of_event_sourced_actors_is_refused(no_class: Any) -> None:  # noqa: ANN401 - the mistake
     with pytest.raises(TypeError, match="must be a subclass of EventSourcedActor, not"):
         EventSourcedTestKit(no_class)
+
+
+def test_a_factory_that_returns_no_actor_is_refused() -> None:
+    def no_factory(_context: ActorContext) -> Any:  # noqa: ANN401 - the mistake
+        return None
+
+    with (
+        EventSourcedTestKit(Account, factory=no_factory) as kit,
+        pytest.raises(TypeError, match="the factory of Account returned None; it returns the actor"),
+    ):
+        kit.when(Audit())
 
 
 @dataclasses.dataclass(frozen=True)

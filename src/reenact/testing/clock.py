@@ -78,9 +78,11 @@ class ManualClock:
             watcher()
 
 
-def _microseconds(at: int | datetime) -> int:
+def _microseconds(at: object) -> int:
     if isinstance(at, int):
         return at
+    if not isinstance(at, datetime):
+        raise TypeError(f"{at!r} is not a time: give whole microseconds since 1970, or a datetime with a time zone")
     if at.tzinfo is None:
         raise ValueError(f"{at.isoformat()} has no time zone: give it one, such as datetime.timezone.utc")
     return (at - _EPOCH) // _MICROSECOND
