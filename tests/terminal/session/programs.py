@@ -64,8 +64,9 @@ class Blind(Engine):
     def feed(self, data: bytes) -> bytes:
         return b""
 
-    def resize(self, columns: int, rows: int) -> None:
+    def resize(self, columns: int, rows: int) -> bytes:
         self._size = columns, rows
+        return b""
 
     def text(self) -> str:
         return ""

@@ -22,7 +22,7 @@ from reenact.terminal.session.spawning import CannotVforkError, Process, spawn
 from reenact.terminal.status import ExitStatus
 from tests.examples import examples
 from tests.terminal.session.conftest import Start
-from tests.terminal.session.programs import CAT, RAW_CAT, Blind, exists, holdings, is_alive, shell
+from tests.terminal.session.programs import CAT, RAW_CAT, READY, Blind, exists, holdings, is_alive, shell
 
 # What lives until it is ended, and what ends by itself.
 LIVING = (CAT, RAW_CAT, shell("sleep 60 & exec cat"))
@@ -162,6 +162,16 @@ def test_the_program_is_told_of_another_size(start: Start) -> None:
     with pytest.raises(TerminalTestError, match="rows") as caught:
         terminal.resize(80, 0)
     assert caught.value.type is TerminalTestErrorType.INVALID_CONFIG
+
+
+def test_a_program_that_asked_for_it_is_told_of_another_size_in_its_input_as_well(start: Start) -> None:
+    terminal = start(*shell("stty raw -echo; printf '\\33[?2048hready\\r\\n'; exec cat -v"))
+    terminal.wait_for(READY)
+    terminal.wait_idle()
+
+    terminal.resize(100, 40)
+
+    terminal.wait_for("^[[48;40;100;")
 
 
 def test_how_a_program_ended_is_told_by_code_or_signal(start: Start) -> None:

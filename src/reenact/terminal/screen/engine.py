@@ -36,10 +36,14 @@ class Engine:
         """Process output of the program; return the terminal's replies, such as to a query for the cursor position."""
         return self._terminal.write(data)
 
-    def resize(self, columns: int, rows: int) -> None:
-        """Change the size of the screen; on the main screen, lines that wrapped are wrapped again."""
-        self._terminal.resize(*checked_size(columns, rows))
+    def resize(self, columns: int, rows: int) -> bytes:
+        """Change the size of the screen; return the report for a program that enabled private mode 2048.
+
+        On the main screen, lines that wrapped are wrapped again.
+        """
+        report = self._terminal.resize(*checked_size(columns, rows))
         self._history.forget()
+        return report
 
     def text(self) -> str:
         """Return the same as `Screen.text`, without copying all cells."""

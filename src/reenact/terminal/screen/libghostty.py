@@ -84,18 +84,17 @@ class Terminal:
         self._combining = self._combining or not data.isascii()
         # Terminals ignore both NUL and DEL, but the library displays DEL.
         self._terminal.feed(data.replace(_DELETE, b"\0"))
-        replies = b"".join(self._replies)
-        self._replies.clear()
-        return replies
+        return self._taken_replies()
 
-    def resize(self, columns: int, rows: int) -> None:
-        """Change the size. Lines that wrapped are wrapped again."""
+    def resize(self, columns: int, rows: int) -> bytes:
+        """Change the size; return the terminal's report of it. Lines that wrapped are wrapped again."""
         self.size = (columns, rows)
         if self._scrollback:
             # Narrower rows need less, but existing ones are still wide.
             self._room = max(self._room, min(_MOST_HISTORY, self._scrollback * columns * _CELL + _PAGES))
         self._set(_lib.GHOSTTY_TERMINAL_OPT_SCROLLBACK_MAX_BYTES, _ffi.new("size_t*", self._room))
         self._terminal.resize(columns, rows, _CELL_WIDTH, _CELL_HEIGHT)
+        return self._taken_replies()
 
     def close(self) -> None:
         """Free all objects of the library."""
@@ -213,6 +212,11 @@ class Terminal:
     def unmark(self) -> None:
         """Remove the mark."""
         _unmark(self._mark)
+
+    def _taken_replies(self) -> bytes:
+        replies = b"".join(self._replies)
+        self._replies.clear()
+        return replies
 
     def _cell(self, column: int, name: str, out: object) -> int:
         cells, key = self._cells[0], getattr(_lib, f"GHOSTTY_RENDER_STATE_ROW_CELLS_DATA_{name}")

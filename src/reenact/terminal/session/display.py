@@ -62,12 +62,13 @@ class Display:
         finally:
             self._waiting.pop()
 
-    def resize(self, cols: int, rows: int) -> None:
-        """Change the size of the screen, unless it is closed."""
+    def resize(self, cols: int, rows: int) -> bytes:
+        """Change the size of the screen, unless it is closed; return the report for the program."""
         with self.held():
-            if not self._is_closed:
-                self._drawn += 1
-                self._engine.resize(cols, rows)
+            if self._is_closed:
+                return b""
+            self._drawn += 1
+            return self._engine.resize(cols, rows)
 
     def screen(self) -> Screen:
         """Return a snapshot of the screen."""

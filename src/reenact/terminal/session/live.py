@@ -196,10 +196,7 @@ class Live:
     def send(self, outgoing: Outgoing) -> None:
         """Queue the bytes: write what is possible now, and let the thread write the rest."""
         self._outbox.put(outgoing)
-        with suppress(OSError):  # the thread gets the same error and reports it
-            self._write()
-        if self._outbox:
-            self._waker.wake()
+        self._write_now()
 
     def take_back(self, outgoing: Outgoing) -> None:
         """Discard the part that has not been written."""
@@ -212,10 +209,12 @@ class Live:
                 os.killpg(self.process.pid, number)
 
     def resize(self, cols: int, rows: int) -> None:
-        """Change the size of the screen and the terminal; the kernel notifies the program."""
-        self.display.resize(cols, rows)
+        """Change the size of the screen and the terminal; the kernel notifies the program, and so does a report."""
+        report = self.display.resize(cols, rows)
         self._recording.add_resize(self._recording.elapsed(), cols, rows)
         self._pair.resize(cols, rows)
+        self._outbox.put_reply(report)
+        self._write_now()
         self.changes.announce()
 
     def end(self) -> None:
@@ -333,6 +332,12 @@ class Live:
         finally:
             self.is_taking = False
         self.changes.announce()
+
+    def _write_now(self) -> None:
+        with suppress(OSError):  # the thread gets the same error and reports it
+            self._write()
+        if self._outbox:
+            self._waker.wake()
 
     def _write(self) -> None:
         with self._recording.lock:  # so that the echo is recorded after the input
