@@ -57,6 +57,12 @@ def test_the_size_is_told_in_characters_and_in_pixels(engine: Engine) -> None:
     assert answer == b"\x1b[8;10;30t\x1b[4;160;240t\x1b[6;16;8t"
 
 
+def test_a_keyboard_of_other_keys_than_xterms_is_not_offered(engine: Engine) -> None:
+    answer = engine.feed(b"\x1b[?u\x1b[>31u\x1b[?u\x1b[c")
+
+    assert answer == b"\x1b[?62;22c"
+
+
 def test_colours_that_are_asked_for_are_told(engine: Engine) -> None:
     answer = engine.feed(b"\x1b]10;?\x1b\\\x1b]11;?\x1b\\")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import weakref
 from collections.abc import Callable, Iterator, MutableSequence, Sequence
 from typing import Any, Final, NamedTuple, Protocol
@@ -34,6 +35,8 @@ _NO_LIMIT = 2**31
 """Rows above the screen. A limit on rows makes the library ten times slower once it is reached; one on bytes does not.
 """
 _DELETE = b"\x7f"
+_KEYBOARD = re.compile(rb"\x1b\[\?[0-9]+u")
+"""The library's reply to a query for kitty's keyboard protocol. It is not sent, since our keys are those of xterm."""
 _UNDERLINES: Final[dict[int, Underline]] = {1: "single", 2: "double", 3: "curly", 4: "dotted", 5: "dashed"}
 
 
@@ -214,7 +217,7 @@ class Terminal:
         _unmark(self._mark)
 
     def _taken_replies(self) -> bytes:
-        replies = b"".join(self._replies)
+        replies = b"".join(reply for reply in self._replies if _KEYBOARD.fullmatch(reply) is None)
         self._replies.clear()
         return replies
 
