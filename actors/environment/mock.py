@@ -149,6 +149,12 @@ def _always(events: tuple[MockEvent, ...]) -> Callable[[Sequence[Said]], Iterabl
     return lambda _messages: events
 
 
+def _checked(event: object) -> MockEvent:
+    if not isinstance(event, MockEvent):
+        raise TypeError(f"a scenario is made of MockEvent, not of {event!r:.100}")
+    return event
+
+
 class _Scripted:
     """Plays scenarios; without `delays`, as fast as possible.
 
@@ -199,7 +205,7 @@ class MockClaudeDriver(_Scripted, Interruptible):
     ) -> None:
         """Play the chosen scenario."""
         with self.working():
-            for event in self._scenarios.events(messages):
+            for event in map(_checked, self._scenarios.events(messages)):
                 if self._delays and event.delay:
                     await asyncio.sleep(event.delay / _MILLISECONDS)
                 said = _output(event, output) if event.type == "output" else event

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
 
 import pytest
 
@@ -237,6 +238,14 @@ def test_the_driver_alone_can_be_scripted() -> None:
     driver.interrupt()
 
     assert heard == [{"type": "message_stop", "data": None}]
+
+
+def test_a_scenario_of_something_else_than_events_says_what_it_is_made_of() -> None:
+    event: Any = {"type": "message_stop"}
+    driver = MockClaudeDriver("mine", {"mine": [event]})
+
+    with pytest.raises(TypeError, match=r"a scenario is made of MockEvent, not of \{'type'"):
+        asyncio.run(driver.send_message(messages=HELLO, on_event=lambda event: None))
 
 
 MINE: dict[str, Script] = {"mine": [MockEvent("text_delta", data={"text": "mine"}), MockEvent("message_stop")]}

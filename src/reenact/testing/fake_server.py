@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import logging
 import socket
 import struct
 import threading
@@ -23,6 +24,7 @@ from reenact.testing.fake_replies import FakeError, Faults, Json
 
 Reply = TypeVar("Reply", bound=Faults)
 
+_log = logging.getLogger("reenact.testing")
 _START_SECONDS = 10.0
 _INSTRUCTING = frozenset({"system", "developer"})
 _KEYS = frozenset({"x-api-key", "authorization"})
@@ -103,8 +105,14 @@ class FakeServer(ABC, Generic[Reply]):
         """Return the body of a refusal, as this API sends it."""
 
     def reply(self, text: str | UnsetType | None = UNSET, **fields: object) -> None:
-        """Answer one more request with a reply of these fields; `text=None` makes one without text."""
-        self.script([made(self._made_of, **(fields if text is UNSET else {"text": text, **fields}))])
+        """Answer one more request with a reply of these fields; `text=None` makes one without text.
+
+        Raises:
+            TypeError: there is no such field, or a value does not fit its field.
+        """
+        if text is not UNSET:
+            fields["text"] = text
+        self.script([made(self._made_of, **fields)])
 
     def error(
         self,
@@ -121,8 +129,22 @@ class FakeServer(ABC, Generic[Reply]):
         self.script([FakeError(status, type, message, retry_after, should_retry, code=code, bare=bare)])
 
     def script(self, replies: Iterable[Reply | FakeError]) -> None:
-        """Answer the next requests with these, in order, after those that were scripted before."""
-        self._script.extend(replies)
+        """Answer the next requests with these, in order, after those that were scripted before.
+
+        Raises:
+            TypeError: one is neither a reply nor a `FakeError`, or a value does not fit its field.
+        """
+        self._script.extend([self._checked(reply) for reply in replies])
+
+    def _checked(self, reply: object) -> Reply | FakeError:
+        """Return the reply, or refuse it: a mistake that shows only while it is sent looks like a broken connection."""
+        if not isinstance(reply, (self._made_of, FakeError)):
+            raise TypeError(f"a script is made of {self._made_of.__name__} and FakeError, not of {reply!r:.100}")
+        try:
+            msgspec.convert({name: getattr(reply, name) for name in reply.__struct_fields__}, type(reply))
+        except msgspec.ValidationError as error:
+            raise TypeError(f"a {type(reply).__name__} cannot be like this: {error}") from None
+        return reply
 
     def wait_for_requests(self, count: int, timeout: float = 10.0) -> bool:
         """Wait until this many requests have arrived; return whether they have in time."""
@@ -213,7 +235,11 @@ class FakeServer(ABC, Generic[Reply]):
         with self._changed:
             self.requests.append(received)
             self._changed.notify_all()
-        answer = self._reply_to(received, headers)
+        try:
+            answer = self._reply_to(received, headers)
+        except Exception as error:  # noqa: BLE001 - a mistake in the test: who asked is told, and does not ask again
+            _log.exception("the fake API has no answer to %s", path)
+            answer = FakeError(400, message=f"the fake API has no answer: {error!r}")
         if isinstance(answer, Streamed):
             await _Stream(answer, reader, writer).send()
         elif isinstance(answer, FakeError):

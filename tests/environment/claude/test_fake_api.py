@@ -53,6 +53,47 @@ def test_the_system_prompt_of_a_request_is_a_text_however_it_came(api: FakeMessa
     assert [request.system for request in api.requests] == [None, "Be brief.", "Be brief."]
 
 
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"text": 3},
+        {"tools": ["bash"]},
+        {"drop_after": "1"},
+        {"drop_mode": "reset"},
+        {"delay": "1"},
+        {"line_end": "\r"},
+        {"texts": "Hello"},
+    ],
+)
+def test_a_reply_that_cannot_be_is_refused_before_it_would_look_like_a_broken_connection(
+    api: FakeMessagesAPI, fields: dict[str, Any]
+) -> None:
+    with pytest.raises(TypeError, match=next(iter(fields))):
+        api.reply(**fields)
+
+
+@pytest.mark.parametrize("wrong", ["Hello", None, {"text": "Hello"}])
+def test_a_script_of_something_else_than_replies_is_refused(api: FakeMessagesAPI, wrong: Any) -> None:  # noqa: ANN401 - the mistake
+    with pytest.raises(TypeError, match="a script is made of FakeReply and FakeError, not of "):
+        api.script([wrong])
+    with pytest.raises(TypeError, match=r"a FakeError cannot be like this: Expected `int`.*status"):
+        api.error(wrong)
+
+
+def test_a_default_that_fails_is_the_message_of_a_refusal_that_nobody_asks_again_after(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    def default(request: FakeRequest) -> FakeReply:
+        return FakeReply(text=request.body["no such field"])
+
+    with FakeMessagesAPI(default=default) as api:
+        refused = post(api, QUESTION)
+
+    assert (refused.status_code, refused.json()["error"]["type"]) == (400, "invalid_request_error")
+    assert "the fake API has no answer: KeyError('no such field')" in refused.json()["error"]["message"]
+    assert "in default" in caplog.text
+
+
 def test_the_script_is_played_in_order_and_then_the_default() -> None:
     with FakeMessagesAPI(default=FakeReply(text="default")) as api:
         api.reply("first")
