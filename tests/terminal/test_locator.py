@@ -309,6 +309,18 @@ def test_what_does_not_come_is_told_with_the_screen(
     assert refused.value.seen == "wait ..."
 
 
+def test_a_look_that_is_another_one_is_told() -> None:
+    viewed = Scripted("\x1b[32mgreen\x1b[0m and \x1b[1mhalf")
+
+    with pytest.raises(ExpectationError) as one:
+        Locator.by_text(viewed, "green").expect_style(foreground="red", bold=False)
+    with pytest.raises(ExpectationError) as several:
+        Locator.by_text(viewed, "and half").expect_style(bold=True)
+
+    assert "\n  row 0, column 0: 'green' with foreground='green', bold=False;" in str(one.value)
+    assert "\n  row 0, column 6: 'and half' with bold=False; bold=True;" in str(several.value)
+
+
 def test_asking_for_what_does_not_come_is_a_time_out() -> None:
     viewed = Scripted("wait ...")
 

@@ -201,15 +201,27 @@ class _Located:
             )
         return matches[0]
 
-    async def _expect(self, expected: str, holds: Callable[[Match, Screen], bool], timeout: float | None) -> Self:
+    async def _expect(
+        self,
+        expected: str,
+        holds: Callable[[Match, Screen], bool],
+        timeout: float | None,
+        shown: Callable[[Match], str] = str,
+    ) -> Self:
         def decided(screen: Screen) -> bool:
             matches = self._find(screen)
             return len(matches) > 1 or any(holds(match, screen) for match in matches)
 
-        self._only(await self._wait(expected, decided, timeout))
+        self._only(await self._wait(expected, decided, timeout, shown))
         return self
 
-    async def _wait(self, expected: str, condition: Callable[[Screen], bool], timeout: float | None) -> Screen:
+    async def _wait(
+        self,
+        expected: str,
+        condition: Callable[[Screen], bool],
+        timeout: float | None,
+        shown: Callable[[Match], str] = str,
+    ) -> Screen:
         try:
             return await self._seen(condition, timeout, expected)
         except TerminalTestError as error:
@@ -217,7 +229,7 @@ class _Located:
                 raise
             screen = self._viewed.screen
             found, cursor = self._find(screen), screen.cursor
-            there = f"it is there {_times(len(found))}:{_listed(found)}" if found else "it is not there"
+            there = f"it is there {_times(len(found))}:{_listed(found, shown)}" if found else "it is not there"
             ended = "; the program has ended" if error.type is TerminalTestErrorType.PROCESS_EXITED else ""
             raise ExpectationError(
                 f"expected {self} {expected}; {there}; the cursor is in row {cursor.row}, column {cursor.column}"
@@ -278,7 +290,11 @@ class AsyncLocator(_Located):
         def styled(match: Match, _: Screen) -> bool:
             return all(_has(cell.style, wanted) for cell in match.cells)
 
-        return await self._expect(f"to have the style {_described(wanted)}", styled, timeout)
+        def shown(match: Match) -> str:
+            has = (_described({name: getattr(cell.style, name) for name in wanted}) for cell in match.cells)
+            return f"{match} with {'; '.join(dict.fromkeys(has))}"
+
+        return await self._expect(f"to have the style {_described(wanted)}", styled, timeout, shown)
 
     async def expect_cursor(self, timeout: float | None = None) -> Self:
         """Wait until the cursor is on the match or directly after it."""
@@ -445,7 +461,7 @@ def _times(count: int) -> str:
     return "once" if count == 1 else f"{count} times"
 
 
-def _listed(matches: tuple[Match, ...]) -> str:
-    lines = [f"\n  {match}" for match in matches[:_LISTED]]
+def _listed(matches: tuple[Match, ...], shown: Callable[[Match], str] = str) -> str:
+    lines = [f"\n  {shown(match)}" for match in matches[:_LISTED]]
     more = len(matches) - len(lines)
     return "".join(lines) + (f"\n  and {more} more" if more else "")
