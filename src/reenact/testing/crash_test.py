@@ -57,7 +57,8 @@ class CrashTest:
 
     A program is a function at the top level of a module, `program(reporter, *arguments)`; it reports what it was
     promised with `reporter.say(...)`, until it is killed. `pickle` must be able to encode its arguments. Use a crash
-    test as a context manager, or `close` it, which ends its programs. One program runs at a time.
+    test as a context manager, or `close` it, which ends its programs, but not the processes that these have started:
+    they live on, as they do after a crash. One program runs at a time.
     """
 
     def __init__(self) -> None:
