@@ -327,7 +327,7 @@ class Console:
         if self._session_id is None or record.name.startswith(logger.name):
             return True
         of_args = record.args if isinstance(record.args, tuple) else ()
-        causes = (*of_args, record.exc_info[1] if record.exc_info else None)
+        causes = (*of_args, record.exc_info[1] if record.exc_info else None, vars(record).get("failure"))
         return not any(isinstance(cause, StorageError) for cause in causes)
 
 
