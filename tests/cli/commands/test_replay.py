@@ -79,6 +79,12 @@ def test_each_session_is_a_line(run: Run, talk: str) -> None:
     assert all("as recorded" in line for line in outcome.out.splitlines())
 
 
+def test_one_of_something_is_in_the_singular(run: Run, talk: str) -> None:
+    branch = run("branch", talk).out.strip()
+
+    assert run("replay", branch).out.splitlines()[0] == f"{branch}  as recorded: 1 step, 1 event"
+
+
 def test_one_session_may_be_named(run: Run, talk: str) -> None:
     run("-p", "And again")
 

@@ -182,7 +182,8 @@ def _lines(what: str, retraced: Retraced) -> Iterator[str]:
         return
     parting, steps = retraced.divergence, f"{retraced.steps} step{'' if retraced.steps == 1 else 's'}"
     if parting is None:
-        yield f"{what}  as recorded: {steps}, {retraced.events} events"
+        events = f"{retraced.events} event{'' if retraced.events == 1 else 's'}"
+        yield f"{what}  as recorded: {steps}, {events}"
         if retraced.undecided:
             them = "1 step" if retraced.undecided == 1 else f"{retraced.undecided} steps"
             yield f"    {them} could not be decided anew, since they are redacted"
