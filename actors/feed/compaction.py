@@ -48,14 +48,14 @@ class Compaction:
         self._replaced = replaced
         self._is_over = is_over
         self._is_here = is_here
-        self._begins_anew = False
+        self._starts_over = False
         self._place = 0
         self._done: dict[str, int] = {}
         self._unfinished: set[str] = set()
 
     def take_up(self) -> None:
         """Start again from the first row next time, since this node has taken over topics; called from any thread."""
-        self._begins_anew = True
+        self._starts_over = True
 
     def compact(self, *, before: int) -> int:
         """Compact the deltas of turns that ended before that time; return how many deltas were removed.
@@ -65,8 +65,8 @@ class Compaction:
             RuntimeClosedError: the log is closed.
         """
         count = 0
-        if self._begins_anew:
-            self._begins_anew = False
+        if self._starts_over:
+            self._starts_over = False
             self._place = 0
         for topic in tuple(self._unfinished):
             count += self._compact_here(topic, before)
@@ -129,7 +129,7 @@ class Compaction:
         count += self._write(topic, merged)
         if not pending:
             self._unfinished.discard(topic)
-        self._remember(topic, end)
+        self._cache_cursor(topic, end)
         return count
 
     def _old_rows(self, topic: str, after: int, before: int) -> Iterator[FeedRow]:
@@ -143,7 +143,7 @@ class Compaction:
             if not rows:
                 return
 
-    def _remember(self, topic: str, cursor: int) -> None:
+    def _cache_cursor(self, topic: str, cursor: int) -> None:
         self._done[topic] = cursor
         if len(self._done) > REMEMBERED:
             del self._done[next(iter(self._done))]

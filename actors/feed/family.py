@@ -96,12 +96,12 @@ class FamilyStream:
                 raise StopAsyncIteration
             loop = asyncio.get_running_loop()
             future: asyncio.Future[None] = loop.create_future()
-            forget = self._when_more(partial(loop.call_soon_threadsafe, partial(set_result, future, None)))
+            cancel = self._when_more(partial(loop.call_soon_threadsafe, partial(set_result, future, None)))
             try:
                 await future
             finally:
-                forget()
-        return self._hand_out()
+                cancel()
+        return self._deliver_next()
 
     def next(self, timeout: float | None = None) -> RuntimeEvent | None:
         """Return the next event; None if none comes within the timeout, or no more will. Raises as `take` does."""
@@ -112,12 +112,12 @@ class FamilyStream:
             if self._top.is_over or (left is not None and left <= 0):
                 return None
             alarm = Alarm()
-            forget = self._when_more(alarm.ring)
+            cancel = self._when_more(alarm.ring)
             try:
                 alarm.wait(left)
             finally:
-                forget()
-        return self._hand_out()
+                cancel()
+        return self._deliver_next()
 
     def take(self, limit: int = 1000) -> list[RuntimeEvent]:
         """Return up to `limit` available events without waiting for more; raises as subscriptions do."""
@@ -125,7 +125,7 @@ class FamilyStream:
         taken: list[RuntimeEvent] = []
         try:
             while len(taken) < limit and (self._ready or self._gather(waits=True)):
-                taken.append(self._hand_out())
+                taken.append(self._deliver_next())
         except ReenactError:
             if not taken:  # the next call raises it again
                 raise
@@ -149,7 +149,7 @@ class FamilyStream:
     async def __aexit__(self, *exc: object) -> None:
         self.unsubscribe()
 
-    def _hand_out(self) -> RuntimeEvent:
+    def _deliver_next(self) -> RuntimeEvent:
         envelope = self._ready.popleft()
         id_, cursor = envelope.context.session_id or "", envelope.cursor or 0
         self.cursors[id_] = cursor
@@ -158,52 +158,52 @@ class FamilyStream:
                 self.cursors.setdefault(started.child_id, 0)
             case ChildEnded(outcome=outcome) as ended if outcome != "waiting":
                 self._ends[ended.child_id] = ended.cursor
-                self._end(ended.child_id)
+                self._forget_delivered(ended.child_id)
             case _:
                 pass
-        self._end(id_)
+        self._forget_delivered(id_)
         return envelope
 
-    def _end(self, id_: str) -> None:
+    def _forget_delivered(self, id_: str) -> None:
         """Remove the cursor of a child that has been delivered up to its end."""
         if self.cursors.get(id_, 0) >= self._ends.get(id_, _NEVER):
             del self.cursors[id_], self._ends[id_]
 
     def _gather(self, *, waits: bool = False) -> bool:
         """Take up to about `AT_ONCE` available events from the members; return whether there are any."""
-        while len(self._ready) < AT_ONCE and (envelope := self._next(waits=waits)) is not None:
+        while len(self._ready) < AT_ONCE and (envelope := self._take_next(waits=waits)) is not None:
             self._ready.append(envelope)
         return bool(self._ready)
 
-    def _next(self, *, waits: bool) -> RuntimeEvent | None:
+    def _take_next(self, *, waits: bool) -> RuntimeEvent | None:
         """Take the next event of the youngest session that has one: a child's events come before its parent's next.
 
         The `child_ended` event comes after all events that the child had until then, which are already in the log.
         """
         for id_, member in reversed(list(self._members.items())):
-            if (envelope := self._next_of(id_, member, waits=waits)) is not None:
+            if (envelope := self._take_next_of(id_, member, waits=waits)) is not None:
                 return envelope
             if member.is_over and member is not self._top:
-                self._drop(id_)
+                self._unfollow(id_)
         return None
 
-    def _next_of(self, id_: str, member: _Member, *, waits: bool) -> RuntimeEvent | None:
-        envelope = member.look(waits=waits)
+    def _take_next_of(self, id_: str, member: _Member, *, waits: bool) -> RuntimeEvent | None:
+        envelope = member.peek(waits=waits)
         if envelope is None:
             return None
         if isinstance(envelope.data, ChildEnded):
             child = self._members.get(envelope.data.child_id)
             if child is not None and child.cursor < envelope.data.cursor:
-                before = self._next_of(envelope.data.child_id, child, waits=waits)
+                before = self._take_next_of(envelope.data.child_id, child, waits=waits)
                 if before is not None:
                     return before
         member.pop()
-        self._pass(id_, envelope)
+        self._track_child(id_, envelope)
         if member.has_ended:
-            self._drop(id_)
+            self._unfollow(id_)
         return envelope
 
-    def _pass(self, id_: str, envelope: RuntimeEvent) -> None:
+    def _track_child(self, id_: str, envelope: RuntimeEvent) -> None:
         """Start to follow a child on `child_started`, and set its end on `child_ended`."""
         match envelope.data:
             case ChildStarted() as started if started.child_id not in self._members:
@@ -212,27 +212,27 @@ class FamilyStream:
                 child = self._members[ended.child_id]
                 child.until = ended.cursor
                 if child.has_ended:
-                    self._drop(ended.child_id)
+                    self._unfollow(ended.child_id)
             case _:
                 pass
 
-    def _drop(self, id_: str) -> None:
+    def _unfollow(self, id_: str) -> None:
         """Stop following a child that has ended, unless it has children that have not."""
         member = self._members[id_]
         if not any(one.parent == id_ for one in self._members.values()):
             del self._members[id_]
             member.leave()
             if member.parent is not None and member.parent in self._members and self._members[member.parent].has_ended:
-                self._drop(member.parent)
+                self._unfollow(member.parent)
 
     def _when_more(self, waiter: Waiter) -> Callable[[], object]:
-        forgets = [member.when_more(waiter) for member in self._members.values() if not member.is_over]
+        cancellers = [member.when_more(waiter) for member in self._members.values() if not member.is_over]
 
-        def forget() -> None:
-            for one in forgets:
-                one()
+        def cancel() -> None:
+            for cancel_one in cancellers:
+                cancel_one()
 
-        return forget
+        return cancel
 
 
 class _Member:
@@ -254,7 +254,7 @@ class _Member:
     def is_over(self) -> bool:
         return not self._events and self._subscription.closed
 
-    def look(self, *, waits: bool) -> RuntimeEvent | None:
+    def peek(self, *, waits: bool) -> RuntimeEvent | None:
         """Return the next event if it is available, without removing it."""
         if not self._events:
             self._events.extend(self._subscription.gather(AT_ONCE, waits=waits))

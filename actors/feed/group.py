@@ -137,10 +137,10 @@ class Follower:
         return given
 
 
-class _Seat:
+class _MemberState:
     """A member of the group with its current state."""
 
-    def __init__(self, id: str, member: Follower | Listener, wake: Callable[[_Seat], None]) -> None:  # noqa: A002
+    def __init__(self, id: str, member: Follower | Listener, wake: Callable[[_MemberState], None]) -> None:  # noqa: A002
         self.id = id
         self.member = member
         self.waits = False
@@ -159,11 +159,11 @@ class Group:
     def __init__(self, feed: Feed, loop: asyncio.AbstractEventLoop) -> None:
         self._feed = feed
         self._waker = feed.loops.waker(loop)
-        self._seats: dict[str, _Seat] = {}
-        self._ready: deque[_Seat] = deque()
-        self._behind: deque[_Seat] = deque()
+        self._states: dict[str, _MemberState] = {}
+        self._ready: deque[_MemberState] = deque()
+        self._behind: deque[_MemberState] = deque()
         self._pages = 0
-        self._here = 0
+        self._member_count = 0
         self._error: Exception | None = None
         self._taking: asyncio.Future[None] | None = None
         self._closed = False
@@ -186,10 +186,10 @@ class Group:
         Raises what `Feed.subscribe` raises, and `InvalidInputError` if the group already has a subscription with this
         id.
         """
-        self._must_be_free(id)
+        self._check_id_unused(id)
         follower = await self._in_thread(Follower.leave, self._follow, topic, client_id, after)
         span = Span(follower.position.ahead, follower.position.topic.end)
-        self._seat(id, follower)
+        self._add_member(id, follower)
         return span
 
     async def add_listener(
@@ -207,15 +207,15 @@ class Group:
         Raises what `Feed.subscribe` raises, and `InvalidInputError` if the group already has a subscription with this
         id.
         """
-        self._must_be_free(id)
+        self._check_id_unused(id)
         self._feed.check_open()
         wanted = None if types is None else frozenset(types)
         topics = None if sessions is None else frozenset(map(stream_of, sessions))
         listener = Listener(self._feed.publications, wanted, self._feed.replay, topics)
         self._feed.publications.join(listener)
         try:
-            listener.begin(await self._in_thread(_nothing, self._spans, after))
-            self._seat(id, listener)
+            listener.begin(await self._in_thread(_undo_nothing, self._spans_after, after))
+            self._add_member(id, listener)
         except BaseException:
             listener.leave()
             raise
@@ -237,7 +237,7 @@ class Group:
             batches = self._gather(limit_bytes)
             if batches or self._closed:
                 return batches
-            if not self._here:
+            if not self._member_count:
                 self._feed.check_open()
             self._taking = self._waker.loop.create_future()
             try:
@@ -255,43 +255,43 @@ class Group:
             StorageError: the log cannot be written.
             RuntimeClosedError: the log is closed.
         """
-        seat = self._seats.get(id)
-        if seat is None or not isinstance(seat.member, Follower):
+        state = self._states.get(id)
+        if state is None or not isinstance(state.member, Follower):
             message = f"there is no subscription {id!r} that could acknowledge anything"
             raise InvalidInputError(message)
-        position = seat.member.position
+        position = state.member.position
         await named(position.consumer, position.session_id).aack(cursor, position.ahead, self._waker)
 
     def remove(self, id: str) -> None:  # noqa: A002
         """End a subscription, whether it has already ended or not. Idempotent."""
-        seat = self._seats.pop(id, None)
-        if seat is not None:
-            self._end(seat)
+        state = self._states.pop(id, None)
+        if state is not None:
+            self._end(state)
 
     def close(self) -> None:
         """End all subscriptions; `take` returns nothing more. Idempotent."""
         self._closed = True
         self._feed.forget(self._waker, self._wake)
-        for id_ in list(self._seats):
+        for id_ in list(self._states):
             self.remove(id_)
         self._wake()
 
-    def _must_be_free(self, id_: str) -> None:
-        seat = self._seats.get(id_)
+    def _check_id_unused(self, id_: str) -> None:
+        state = self._states.get(id_)
         if self._closed:
             raise RuntimeClosedError("the group of subscriptions is closed")
-        if seat is not None and not seat.is_gone:
+        if state is not None and not state.is_gone:
             raise InvalidInputError(f"there is a subscription {id_!r} already; give each an id of its own")
 
-    def _seat(self, id_: str, member: Follower | Listener) -> None:
+    def _add_member(self, id_: str, member: Follower | Listener) -> None:
         try:
-            self._must_be_free(id_)
+            self._check_id_unused(id_)
         except BaseException:
             member.leave()
             raise
-        seat = self._seats[id_] = _Seat(id_, member, self._called)
-        self._here += 1
-        self._ready.append(seat)
+        state = self._states[id_] = _MemberState(id_, member, self._mark_ready)
+        self._member_count += 1
+        self._ready.append(state)
         self._wake()
 
     async def _in_thread(
@@ -299,7 +299,7 @@ class Group:
     ) -> R:
         """Run the work on a thread and return its result; if this task is cancelled meanwhile, undo the result."""
 
-        def undone(done: Future[R]) -> None:
+        def undo_result(done: Future[R]) -> None:
             if not done.cancelled() and done.exception() is None:
                 undo(done.result())
 
@@ -307,13 +307,13 @@ class Group:
         try:
             return await asyncio.wrap_future(future)
         except asyncio.CancelledError:
-            future.add_done_callback(undone)
+            future.add_done_callback(undo_result)
             raise
 
     def _follow(self, topic: str, client_id: str | None, after: int | None) -> Follower:
         return Follower(self._feed.follow(topic, client_id, after))
 
-    def _spans(self, after: dict[str, int]) -> dict[str, tuple[int, int]]:
+    def _spans_after(self, after: dict[str, int]) -> dict[str, tuple[int, int]]:
         return dict(self._feed.span(session_id, cursor) for session_id, cursor in after.items())
 
     def _gather(self, room: int) -> list[Batch]:
@@ -323,87 +323,87 @@ class Group:
         share = max(1, room // SHARE)
         ready, waker = self._ready, self._waker
         while ready and room > 0:
-            seat = ready.popleft()
-            if seat.is_gone:
-                self._release_page(seat)
+            state = ready.popleft()
+            if state.is_gone:
+                self._release_page(state)
                 continue
-            lines = seat.member.give(min(room, share))
+            lines = state.member.give(min(room, share))
             if lines:
-                before = given.get(seat.id)
-                given[seat.id] = lines if before is None else [*before, *lines]
+                before = given.get(state.id)
+                given[state.id] = lines if before is None else [*before, *lines]
                 room -= sum(map(len, lines))
-            if seat.has_page:
-                self._release_page(seat)
-            if seat.member.wait(waker, seat.waiter):  # the usual case
-                seat.waits = True
+            if state.has_page:
+                self._release_page(state)
+            if state.member.wait(waker, state.waiter):  # the usual case
+                state.waits = True
             else:
-                self._place_again(seat, ended)
+                self._requeue(state, ended)
         if not ended:
             return [Batch(id_, lines) for id_, lines in given.items()]
         return [Batch(id_, given.get(id_, []), ended.get(id_)) for id_ in {**given, **ended}]
 
-    def _place_again(self, seat: _Seat, ended: dict[str, str]) -> None:
-        match seat.member.need():
+    def _requeue(self, state: _MemberState, ended: dict[str, str]) -> None:
+        match state.member.need():
             case Need.NOTHING | Need.NEWS:  # something was published in between
-                self._ready.append(seat)
+                self._ready.append(state)
             case Need.LOG:
-                self._behind.append(seat)
+                self._behind.append(state)
                 self._load_next()
             case Need.OVER:
-                ended[seat.id] = seat.member.reason()
-                self._end(seat)
+                ended[state.id] = state.member.reason()
+                self._end(state)
 
-    def _called(self, seat: _Seat) -> None:
+    def _mark_ready(self, state: _MemberState) -> None:
         """Mark a waiting member as ready."""
-        if seat.waits and not seat.is_gone:
-            seat.waits = False
-            self._ready.append(seat)
+        if state.waits and not state.is_gone:
+            state.waits = False
+            self._ready.append(state)
             self._wake()
 
     def _load_next(self) -> None:
         while self._behind and self._pages < PAGES:
-            seat = self._behind.popleft()
-            if not seat.is_gone:
-                seat.has_page = True
+            state = self._behind.popleft()
+            if not state.is_gone:
+                state.has_page = True
                 self._pages += 1
-                self._load(seat)
+                self._load(state)
 
-    def _load(self, seat: _Seat) -> None:
+    def _load(self, state: _MemberState) -> None:
         try:
-            future = asyncio.wrap_future(self._feed.loops.in_thread(seat.member.load), loop=self._waker.loop)
+            future = asyncio.wrap_future(self._feed.loops.in_thread(state.member.load), loop=self._waker.loop)
         except RuntimeClosedError as error:
-            self._loaded(seat, error)
+            self._loaded(state, error)
         else:
-            future.add_done_callback(lambda done: self._loaded(seat, done.exception()))
+            future.add_done_callback(lambda done: self._loaded(state, done.exception()))
 
-    def _loaded(self, seat: _Seat, error: BaseException | None) -> None:
+    def _loaded(self, state: _MemberState, error: BaseException | None) -> None:
         if isinstance(error, RuntimeClosedError):
-            seat.member.cut_short()
+            state.member.cut_short()
         elif isinstance(error, Exception):
             self._error = error
-        self._ready.append(seat)
-        self._release_page(seat)
+        self._ready.append(state)
+        self._release_page(state)
         self._wake()
 
-    def _release_page(self, seat: _Seat) -> None:
-        if seat.has_page and (seat.is_gone or not seat.member.holds_page):
-            seat.has_page = False
+    def _release_page(self, state: _MemberState) -> None:
+        if state.has_page and (state.is_gone or not state.member.holds_page):
+            state.has_page = False
             self._pages -= 1
             self._load_next()
 
-    def _end(self, seat: _Seat) -> None:
-        if seat.is_gone:
+    def _end(self, state: _MemberState) -> None:
+        if state.is_gone:
             return
-        seat.is_gone = True
-        self._here -= 1
-        seat.waits = False
-        seat.member.forget(self._waker, seat.waiter)
-        seat.member.leave()
+        state.is_gone = True
+        self._member_count -= 1
+        state.waits = False
+        state.member.forget(self._waker, state.waiter)
+        state.member.leave()
 
     def _wake(self) -> None:
         if self._taking is not None and not self._taking.done():
             self._taking.set_result(None)
 
 
-def _nothing(_: object) -> None:
+def _undo_nothing(_: object) -> None:
     pass

@@ -62,7 +62,7 @@ class Registration:
         begin: int,
         loop: asyncio.AbstractEventLoop | None,
     ) -> None:
-        self._end = end
+        self._remove = end
         self.handler = handler
         self.loop = loop
         """The event loop on which the handler is called and awaited; None if it is called on a thread."""
@@ -77,7 +77,7 @@ class Registration:
         """Whether a thread calls only this handler, because it has delayed the others."""
 
     def __call__(self) -> None:
-        self.end = min(self.end, self._end(self))
+        self.end = min(self.end, self._remove(self))
 
     def __enter__(self) -> Self:
         return self
@@ -139,17 +139,17 @@ async def handle_on_loop(source: object, number: int, handler: Handler, envelope
 def run_on(loop: asyncio.AbstractEventLoop, work: Coroutine[object, object, T]) -> T:
     """Run the coroutine on the loop, and block until it is done; raise `RuntimeError` if the loop is closed."""
     try:
-        doing = asyncio.run_coroutine_threadsafe(work, loop)
+        future = asyncio.run_coroutine_threadsafe(work, loop)
     except RuntimeError:
         work.close()
         raise
-    while not doing.done():
-        wait((doing,), timeout=LOOKS)
-        if loop.is_closed() and not doing.done():  # it was closed before the coroutine could run
-            doing.cancel()
+    while not future.done():
+        wait((future,), timeout=LOOKS)
+        if loop.is_closed() and not future.done():  # it was closed before the coroutine could run
+            future.cancel()
             work.close()
             raise RuntimeError("the event loop was closed while a handler was to run on it")
-    return doing.result()
+    return future.result()
 
 
 def handled(source: object) -> int | None:
@@ -163,7 +163,7 @@ _Call: TypeAlias = tuple[Registration, Node, int]
 _Calls: TypeAlias = Iterator[_Call | None]
 
 
-class _Present(msgspec.Struct):
+class _CurrentCall(msgspec.Struct):
     """The number of the current call of a walk on an event loop, and the call itself until it is made."""
 
     number: int
@@ -187,18 +187,18 @@ class Handlers:
 
     def __init__(self, log: PublicationLog) -> None:
         self._log = log
-        self._served = _ByType(())
+        self._by_type = _ByType(())
         """Replaced as a whole, under the lock of the log; the calling thread reads it without a lock."""
         self._threads: set[threading.Thread] = set()
         self._alarm = Alarm()
-        self._made = 0
+        self._calls_begun = 0
         """The number of calls begun, which is the number of the last one."""
         self._under_way: dict[int, _Call] = {}
         """The current call by its number. The thread that pops it continues with the generator: popping is atomic."""
-        self._taking = threading.Lock()
+        self._take_over_lock = threading.Lock()
         """Held while a call is taken over from the thread that makes it."""
         self._busy = threading.Event()
-        self._done = threading.Event()
+        self._ended = threading.Event()
 
     def add(
         self,
@@ -228,12 +228,12 @@ class Handlers:
             tail = self._log.tail
             number = handled(self)
             begin = tail.end if number is None else number + 1
-            registration = Registration(self._end, type, handler, session_id, begin=begin, loop=loop)
-            self._serve((*self._served.registrations, registration))
+            registration = Registration(self._remove, type, handler, session_id, begin=begin, loop=loop)
+            self._set_registrations((*self._by_type.registrations, registration))
             if not self._threads:
                 calls = self._calls(tail, 0)
-                self._start(self._walk, calls)
-                self._start(self._stand_by, calls)
+                self._start(self._make_calls, calls)
+                self._start(self._watch_for_slow_handler, calls)
         return registration
 
     def close(self) -> None:
@@ -248,15 +248,15 @@ class Handlers:
                 logger.warning("a handler has not returned within %s s; it is abandoned", PATIENCE)
                 return
 
-    def _end(self, registration: Registration) -> int:
+    def _remove(self, registration: Registration) -> int:
         """Remove the registration; return the number of the first event for which its handler is no longer called."""
         with self._log.lock:
-            self._serve(tuple(other for other in self._served.registrations if other is not registration))
+            self._set_registrations(tuple(other for other in self._by_type.registrations if other is not registration))
         number = handled(self)
         return 0 if number is None else number + 1
 
-    def _serve(self, registrations: tuple[Registration, ...]) -> None:
-        self._served = _ByType(registrations)
+    def _set_registrations(self, registrations: tuple[Registration, ...]) -> None:
+        self._by_type = _ByType(registrations)
         types = frozenset[str]().union(*(one.types for one in registrations))
         topics = [one.topic for one in registrations if one.topic is not None]
         self._log.handle(types, frozenset(topics) if len(topics) == len(registrations) else None)
@@ -283,7 +283,7 @@ class Handlers:
         while node is not None:
             wanted = None, node.chunk.session_id
             for number, type_ in islice(enumerate(node.chunk.types, node.begin), index, None):
-                for one in self._served[type_] if of_alone is None else of_alone[type_]:
+                for one in self._by_type[type_] if of_alone is None else of_alone[type_]:
                     if one.alone is is_alone and one.begin <= number < one.end and one.session_id in wanted:
                         if one.loop is not loop:
                             loop = one.loop
@@ -291,15 +291,15 @@ class Handlers:
                         yield one, node, number
             index = 0
             if alone is not None:
-                node = self._after_alone(node, alone)
+                node = self._next_for_slow_handler(node, alone)
             elif node.next is not None:
                 node = node.next
             else:
                 if loop is not None:
                     yield None
-                node = self._after(node)
+                node = self._wait_for_next(node)
 
-    def _after(self, node: Node) -> Node | None:
+    def _wait_for_next(self, node: Node) -> Node | None:
         """Wait for the next publication; return None if there will be none."""
         self._log.reached = node.end
         self._busy.clear()
@@ -308,7 +308,7 @@ class Handlers:
         self._busy.set()
         return node.next
 
-    def _after_alone(self, node: Node, alone: Registration) -> Node | None:
+    def _next_for_slow_handler(self, node: Node, alone: Registration) -> Node | None:
         with self._log.lock:
             if node.next is None or alone.end <= node.end:
                 alone.begin = max(alone.begin, node.end)
@@ -316,59 +316,59 @@ class Handlers:
                 return None
             return node.next
 
-    def _walk(self, calls: _Calls) -> None:
+    def _make_calls(self, calls: _Calls) -> None:
         """Make the calls, until no more come or a handler takes too long; then continue with that handler alone."""
-        # The code for each call is repeated here and in `_walk_on` for speed: there is a call for each delta.
+        # The code for each call is repeated in `_make_calls_on_loop` for speed: there is a call for each delta.
         under_way = self._under_way
         for call in calls:
             if call is None:
                 continue
-            self._made = made = self._made + 1
+            self._calls_begun = made = self._calls_begun + 1
             under_way[made] = call
             registration, node, number = call
             if registration.loop is not None:
-                present = _Present(made, call)
+                current = _CurrentCall(made, call)
                 del call, node
-                if self._hand_over(registration.loop, present, calls):
+                if self._run_calls_on_loop(registration.loop, current, calls):
                     continue
                 return
             handle(self, number, registration.handler, node.chunk.envelope(number - node.begin))
             if under_way.pop(made, None) is not None:
                 del call, node  # they would keep everything published after them in memory
                 continue
-            missed = self._missed(call)
+            missed = self._calls_missed(call)
             del call, node
             for registration, node, number in missed:
                 handle(self, number, registration.handler, node.chunk.envelope(number - node.begin))
                 del node
             return
-        self._done.set()
+        self._ended.set()
         self._busy.set()
 
-    def _hand_over(self, loop: asyncio.AbstractEventLoop, present: _Present, calls: _Calls) -> bool:
+    def _run_calls_on_loop(self, loop: asyncio.AbstractEventLoop, current: _CurrentCall, calls: _Calls) -> bool:
         """Run calls on the loop and wait for that; return whether to continue here."""
         try:
-            return run_on(loop, self._walk_on(present, calls))
+            return run_on(loop, self._make_calls_on_loop(current, calls))
         except CancelledError:  # the handler's exception has been logged
             pass
         except RuntimeError:
             logger.exception("handlers whose event loop was closed are no longer called")
             with self._log.lock:
-                self._serve(tuple(one for one in self._served.registrations if one.loop is not loop))
-        return self._under_way.pop(present.number, None) is not None
+                self._set_registrations(tuple(one for one in self._by_type.registrations if one.loop is not loop))
+        return self._under_way.pop(current.number, None) is not None
 
-    async def _walk_on(self, present: _Present, calls: _Calls) -> bool:
-        """Run calls on the loop as `_walk` does, as long as the next is for it; return whether to continue after it."""
+    async def _make_calls_on_loop(self, current: _CurrentCall, calls: _Calls) -> bool:
+        """Run calls on the loop as `_make_calls` does, while the next is for it; return whether to continue."""
         under_way = self._under_way
-        call, present.call = present.call, None  # it would keep everything published after it in memory
-        made = present.number
+        call, current.call = current.call, None  # it would keep everything published after it in memory
+        made = current.number
         while call is not None:
             if made % REST == 0:
                 await asyncio.sleep(0)
             registration, node, number = call
             await handle_on_loop(self, number, registration.handler, node.chunk.envelope(number - node.begin))
             if under_way.pop(made, None) is None:
-                missed = self._missed(call)
+                missed = self._calls_missed(call)
                 del call, node
                 for registration, node, number in missed:
                     await handle_on_loop(self, number, registration.handler, node.chunk.envelope(number - node.begin))
@@ -377,32 +377,32 @@ class Handlers:
             del call, node
             call = next(calls, None)
             if call is not None:
-                self._made = present.number = made = self._made + 1
+                self._calls_begun = current.number = made = self._calls_begun + 1
                 under_way[made] = call
         return True
 
-    def _missed(self, call: _Call) -> Iterator[_Call]:
+    def _calls_missed(self, call: _Call) -> Iterator[_Call]:
         """Yield the calls that a slow handler has missed, until it is called with the others again."""
         alone, node, number = call
-        with self._taking:  # wait until the handler is marked as alone
+        with self._take_over_lock:  # wait until the handler is marked as alone
             missed = self._calls(node, number + 1 - node.begin, alone)
         del call, node
         return (late for late in missed if late is not None)
 
-    def _stand_by(self, calls: _Calls) -> None:
+    def _watch_for_slow_handler(self, calls: _Calls) -> None:
         """Take over the calls once one of them delays the thread that makes them."""
         seen, times = 0, 0
-        while not (times > 1 and self._take(seen)):
+        while not (times > 1 and self._take_over(seen)):
             self._busy.wait()
-            if self._done.wait(GRACE / 2):
+            if self._ended.wait(GRACE / 2):
                 return
-            seen, times = self._made, times + 1 if seen == self._made else 0
-        self._start(self._stand_by, calls)
-        self._walk(calls)
+            seen, times = self._calls_begun, times + 1 if seen == self._calls_begun else 0
+        self._start(self._watch_for_slow_handler, calls)
+        self._make_calls(calls)
 
-    def _take(self, number: int) -> bool:
+    def _take_over(self, number: int) -> bool:
         """Take this call over from the thread that makes it, which keeps the handler; return False if it is over."""
-        with self._taking:
+        with self._take_over_lock:
             call = self._under_way.pop(number, None)
             if call is not None:
                 call[0].alone = True

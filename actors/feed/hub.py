@@ -119,7 +119,7 @@ class Feed(Awaited):
         Raises:
             RuntimeClosedError: the runtime is closed.
         """
-        position = self._enter(stream_of(session_id), session_id)
+        position = self._add_follower(stream_of(session_id), session_id)
         topic = position.topic
         position.ahead = topic.end if topic.known or topic.begun is not None else NOW
         return Subscription(position, self.loops)
@@ -132,13 +132,13 @@ class Feed(Awaited):
             check_text("the client id", client_id)
         if after is not None:
             check_cursor("`after`", after)
-        position = self._enter(name, session_id)
+        position = self._add_follower(name, session_id)
         try:
             topic = position.topic
             if not topic.known or topic.end < (after or 0):  # durable events may not have been published yet
                 topic.ends_at(self.journal.feed_end(name))
             end = topic.end
-            _must_reach(session_id, after or 0, end)
+            _check_cursor(session_id, after or 0, end)
             if client_id is not None:
                 position.consumer = self.consumers.come(name, client_id)
                 position.ahead = min(position.consumer.said, end)
@@ -157,7 +157,7 @@ class Feed(Awaited):
         """
         name = stream_of(session_id)
         begin, end = check_cursor("`after`", after), self.journal.feed_end(name)
-        _must_reach(session_id, begin, end)
+        _check_cursor(session_id, begin, end)
         return name, (begin, end)
 
     def await_end(self, waker: Waker, waiter: Waiter) -> None:
@@ -192,18 +192,18 @@ class Feed(Awaited):
         self.loops.close()
         self.handlers.close()
 
-    def _enter(self, name: str, session_id: str) -> FollowerPosition:
+    def _add_follower(self, name: str, session_id: str) -> FollowerPosition:
         with self.lock:
             self.check_open()
             topic = self._topics.get(name)
             if topic is None:
                 topic = self._topics[name] = Topic(name, self._budget)
             pages = Pages(self.replay, name)
-            position = FollowerPosition(topic, session_id, pages, self._leave, self._abandoned.append)
+            position = FollowerPosition(topic, session_id, pages, self._remove_follower, self._abandoned.append)
             topic.join(position)
         return position
 
-    def _leave(self, position: FollowerPosition) -> None:
+    def _remove_follower(self, position: FollowerPosition) -> None:
         if position.consumer is not None and not position.has_left:
             self.consumers.seen(position.consumer)
         self._remove(position)
@@ -222,7 +222,7 @@ class Feed(Awaited):
             self.consumers.part(position.consumer)
 
 
-def _must_reach(session_id: str, after: int, end: int) -> None:
+def _check_cursor(session_id: str, after: int, end: int) -> None:
     if end == 0 and not is_child(session_id):  # a started child session may get its first event a moment later
         raise SessionNotFoundError(session_id)
     if after > end:

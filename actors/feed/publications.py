@@ -85,20 +85,20 @@ class PublicationLog(Awaited):
             tail.next = self.tail = node
             if self._listeners:
                 self._turn = (self._turn + 1) % len(self._listeners)
-                self._push_on(self._listeners[self._turn])
+                self._skip_if_lagging(self._listeners[self._turn])
             return self._wake()
 
     def join(self, listener: Listener) -> None:
         """Give the listener everything published from now on."""
         with self.lock:
             listener.node = self.tail
-            self._listen((*self._listeners, listener))
+            self._set_listeners((*self._listeners, listener))
 
     def part(self, listener: Listener) -> None:
         """Remove the listener. Idempotent."""
         with self.lock:
             listener.node = self.tail
-            self._listen(tuple(other for other in self._listeners if other is not listener))
+            self._set_listeners(tuple(other for other in self._listeners if other is not listener))
 
     def take(self, listener: Listener) -> Chunk | None:
         """Return the next publication and move the listener past it; None if there is none, or it must catch up."""
@@ -117,11 +117,11 @@ class PublicationLog(Awaited):
             self._await(waker, waiter)
             return True
 
-    def _listen(self, listeners: tuple[Listener, ...]) -> None:
+    def _set_listeners(self, listeners: tuple[Listener, ...]) -> None:
         self._listeners = listeners
         self._listened_to = frozenset[str]().union(*(listener.types for listener in listeners))
 
-    def _push_on(self, listener: Listener) -> None:
+    def _skip_if_lagging(self, listener: Listener) -> None:
         """Move a listener that is too far behind past the oldest publications; one listener is checked each time."""
         tail = self.tail
         while tail.end - listener.node.end > MOST_EVENTS or tail.size - listener.node.size > MOST_BYTES:
@@ -156,8 +156,8 @@ class Listener:
         self._replay = replay
         self._lock = threading.Lock()
         self._behind: dict[str, tuple[int, int]] = {}
-        self._had: dict[str, int] = {}
-        self._has_lost = False
+        self._delivered_to: dict[str, int] = {}
+        self._has_lost_events = False
         self._is_cut_short = False
         self._reading: tuple[str, Pages] | None = None
         self._page: list[bytes] = []
@@ -166,9 +166,9 @@ class Listener:
     def begin(self, behind: dict[str, tuple[int, int]]) -> None:
         """First give the events of these topics between two cursors, the second included; it is already listening."""
         with self._lock:
-            self._had = {topic: end for topic, (_, end) in behind.items()}
+            self._delivered_to = {topic: end for topic, (_, end) in behind.items()}
             for topic, (after, end) in behind.items():
-                if not self._follows(topic):
+                if not self._wants_topic(topic):
                     continue
                 _, until = self._behind.get(topic, (0, 0))
                 if max(end, until) > after:
@@ -177,13 +177,13 @@ class Listener:
     def misses(self, chunk: Chunk) -> None:
         """Record that this publication was missed, so that it must be read from the log."""
         topic = chunk.publication.topic
-        if not self._follows(topic):
+        if not self._wants_topic(topic):
             return
         with self._lock:
             if topic is None:
-                self._has_lost = self._has_lost or not self.types.isdisjoint(chunk.types)
+                self._has_lost_events = self._has_lost_events or not self.types.isdisjoint(chunk.types)
                 return
-            had = self._had.get(topic, 0)
+            had = self._delivered_to.get(topic, 0)
             if chunk.end > had:
                 after, _ = self._behind.get(topic, (max(chunk.first - 1, had), 0))
                 self._behind[topic] = (after, chunk.end)
@@ -191,7 +191,7 @@ class Listener:
     @property
     def is_behind(self) -> bool:
         """Whether something must be read from the log first, or is lost."""
-        return bool(self._behind) or self._has_lost
+        return bool(self._behind) or self._has_lost_events
 
     @property
     def holds_page(self) -> bool:
@@ -211,7 +211,7 @@ class Listener:
         if self.holds_page:
             return Need.NOTHING
         closed = self._log.closed
-        if self._has_lost or self._is_cut_short:
+        if self._has_lost_events or self._is_cut_short:
             return Need.OVER
         if self._behind:
             return Need.LOG
@@ -243,7 +243,7 @@ class Listener:
         self._log.forget(waker, waiter)
 
     def reason(self) -> str:
-        return "lagging" if self._has_lost else "closed"
+        return "lagging" if self._has_lost_events else "closed"
 
     def cut_short(self) -> None:
         self._is_cut_short = True
@@ -253,7 +253,7 @@ class Listener:
         self._given = 0
         self._log.part(self)
 
-    def _follows(self, topic: str | None) -> bool:
+    def _wants_topic(self, topic: str | None) -> bool:
         return self.topics is None or topic in self.topics
 
     def _from_page(self, room: int) -> list[bytes]:
@@ -269,9 +269,9 @@ class Listener:
         if chunk is None:
             return None
         topic = chunk.publication.topic
-        if self.types.isdisjoint(chunk.types) or not self._follows(topic):
+        if self.types.isdisjoint(chunk.types) or not self._wants_topic(topic):
             return []
-        had = max(0, self._had.get(topic, 0) + 1 - chunk.first) if topic else 0
+        had = max(0, self._delivered_to.get(topic, 0) + 1 - chunk.first) if topic else 0
         return [
             line
             for type_, line in islice(zip(chunk.types, chunk.encoded(), strict=True), had, None)

@@ -172,11 +172,11 @@ class Replay:
             RuntimeClosedError: the log is closed.
         """
         with self._reading[hash(topic) % AT_A_TIME]:  # a thread that waited here finds the page that another has read
-            page = self._found(topic, after)
+            page = self._cached_page(topic, after)
             if page is None:
                 page = Page(self._rows(topic, after, rows), after)
                 self._pages.append(page)
-                self._let_go()
+                self._drop_old_pages()
         return page, page.behind(after)
 
     def forget(self, topic: str) -> None:
@@ -186,13 +186,13 @@ class Replay:
                 with contextlib.suppress(ValueError):  # another thread has removed it
                     self._pages.remove(page)
 
-    def _let_go(self) -> None:
+    def _drop_old_pages(self) -> None:
         """Drop the oldest pages beyond the limit, but keep the newest one."""
         with contextlib.suppress(IndexError):  # other threads may remove pages, too
             while len(self._pages) > 1 and sum(page.size for page in tuple(self._pages)) > SHARED_BYTES:
                 self._pages.popleft()
 
-    def _found(self, topic: str, after: int) -> Page | None:
+    def _cached_page(self, topic: str, after: int) -> Page | None:
         too_old = time.monotonic() - SHARED_SECONDS
         for page in tuple(self._pages):
             if page.topic == topic and page.read_at > too_old and page.first <= after + 1 and after < page.last:

@@ -90,7 +90,7 @@ class Sweeper:
         self._scheduling = threading.Lock()
         self._closed = False
         self._compaction = Compaction(feed.journal, lambda: self._closed, feed.replay.forget, is_here)
-        self._next: Entry | None = None
+        self._next_sweep: Entry | None = None
         if (retention.deltas, retention.consumers, retention.requests) != (None, None, None):
             self._schedule()
 
@@ -110,29 +110,29 @@ class Sweeper:
         with self._sweeping:
             deltas = consumers = requests = 0
             if retention.deltas is not None:
-                deltas = self._compaction.compact(before=self._ago(retention.deltas))
+                deltas = self._compaction.compact(before=self._time_before_now(retention.deltas))
             if retention.consumers is not None:
-                consumers = feed.consumers.forget(before=self._ago(retention.consumers))
+                consumers = feed.consumers.forget(before=self._time_before_now(retention.consumers))
             if retention.requests is not None:
-                requests = feed.journal.forget_requests(before=self._ago(retention.requests))
+                requests = feed.journal.forget_requests(before=self._time_before_now(retention.requests))
         return Compacted(deltas=deltas, consumers=consumers, requests=requests)
 
     def close(self) -> None:
         """Start no more sweeps, and soon stop one that is running. Idempotent."""
         with self._scheduling:
             self._closed = True
-            if self._next is not None:
-                self._next.cancel()
+            if self._next_sweep is not None:
+                self._next_sweep.cancel()
 
-    def _ago(self, span: timedelta) -> int:
+    def _time_before_now(self, span: timedelta) -> int:
         return max(0, self._now() - span // _MICROSECOND)
 
     def _schedule(self) -> None:
         with self._scheduling:
             if not self._closed:
-                self._next = self._timetable.after(self._retention.every.total_seconds(), self._begin)
+                self._next_sweep = self._timetable.after(self._retention.every.total_seconds(), self._start_sweep)
 
-    def _begin(self) -> None:
+    def _start_sweep(self) -> None:
         with contextlib.suppress(RuntimeClosedError):  # the next runtime will do it
             self._feed.loops.in_thread(self._run)
 

@@ -51,14 +51,14 @@ class Subscription:
         self._lock = threading.Lock()
         self._buffer: list[RuntimeEvent] = []
         self._index = 0
-        self._is_all = False
+        self._has_drained_topic = False
         """Whether nothing more was published when the buffer was filled."""
         self._is_over = position.is_over
         self._loading: concurrent.futures.Future[None] | None = None
         """The reading of a page on another thread, possibly begun for a call that was cancelled."""
         self._waiters: dict[Waiter, Waker] = {}
         """The waiters for the next event. Used only by single, atomic operations."""
-        self._restless = 0
+        self._since_pause = 0
         self._auto_ack = auto_ack and position.consumer is not None
         self._begin = position.ahead
 
@@ -79,10 +79,10 @@ class Subscription:
 
     def __next__(self) -> RuntimeEvent:
         if self._auto_ack:
-            self._is_asked()
-        envelope = self._pop()
+            self._mark_delivered_handled()
+        envelope = self._pop_buffered()
         if envelope is None:
-            envelope = self._come(None)
+            envelope = self._wait_for_event(None)
             if envelope is None:
                 raise StopIteration
         return envelope
@@ -92,10 +92,10 @@ class Subscription:
 
     async def __anext__(self) -> RuntimeEvent:
         if self._auto_ack:
-            self._is_asked()
-        envelope = self._pop()
+            self._mark_delivered_handled()
+        envelope = self._pop_buffered()
         if envelope is None:
-            envelope = await self._arrive()
+            envelope = await self._await_event()
             if envelope is None:
                 raise StopAsyncIteration
         return envelope
@@ -111,8 +111,8 @@ class Subscription:
         seconds = seconds_of(timeout)
         deadline = None if seconds is None else time.monotonic() + seconds
         if self._auto_ack:
-            self._is_asked()
-        return self._come(deadline)
+            self._mark_delivered_handled()
+        return self._wait_for_event(deadline)
 
     def take(self, limit: int = 1000) -> list[RuntimeEvent]:
         """Return up to `limit` available events, without waiting for more.
@@ -124,16 +124,21 @@ class Subscription:
         """
         check_count(limit)
         if self._auto_ack:
-            self._is_asked()
+            self._mark_delivered_handled()
         taken: list[RuntimeEvent] = []
         while True:
             try:
                 with self._lock:
-                    is_anew = self._index == len(self._buffer)
-                    need = self._advance()
+                    was_drained = self._index == len(self._buffer)
+                    need = self._refill_locked()
                     after = self._position.ahead
-                    self._slice(taken, limit)
-                if len(taken) == limit or need is Need.NEWS or need is Need.OVER or (is_anew and self._is_all):
+                    self._take_buffered(taken, limit)
+                if (
+                    len(taken) == limit
+                    or need is Need.NEWS
+                    or need is Need.OVER
+                    or (was_drained and self._has_drained_topic)
+                ):
                     if not taken:
                         self._position.acknowledge()
                     return taken
@@ -168,10 +173,10 @@ class Subscription:
 
     def when_more(self, waiter: Waiter) -> Callable[[], object]:
         """Call the waiter, on any thread, when there may be more events, or none will come; return a canceller."""
-        need, after = self._look()
+        need, after = self._refill()
         if need is not Need.NEWS:
             waiter()
-            return _nothing
+            return _cancel_nothing
         if not self._begin_to_wait(waiter, ANY_THREAD, after):
             waiter()
         return partial(self._end_wait, waiter, ANY_THREAD)
@@ -182,11 +187,11 @@ class Subscription:
         Automatic acknowledgements are durable when this returns. On an event loop, which must not block, they become
         durable a moment later: the end of an `async with` block awaits that. Failures are logged.
         """
-        with self._leaving():
+        with self._end_and_leave():
             if is_on_loop():
                 self._position.acknowledge()
-            elif (owing := self._owing()) is not None:
-                owing.ack(self._position.dealt_with, self.cursor)
+            elif (consumer := self._consumer_to_acknowledge()) is not None:
+                consumer.ack(self._position.dealt_with, self.cursor)
 
     def __enter__(self) -> Self:
         return self
@@ -198,13 +203,13 @@ class Subscription:
         return self
 
     async def __aexit__(self, *exc: object) -> None:
-        with self._leaving():
-            if (owing := self._owing()) is not None:
+        with self._end_and_leave():
+            if (consumer := self._consumer_to_acknowledge()) is not None:
                 waker = self._loops.waker(asyncio.get_running_loop())
-                await owing.aack(self._position.dealt_with, self.cursor, waker)
+                await consumer.aack(self._position.dealt_with, self.cursor, waker)
 
     @contextlib.contextmanager
-    def _leaving(self) -> Generator[None]:
+    def _end_and_leave(self) -> Generator[None]:
         """Deliver nothing more and wake the waiters; let the block acknowledge what is due; then leave."""
         with self._lock:
             self._is_over = True
@@ -219,7 +224,7 @@ class Subscription:
         finally:
             self._position.leave()
 
-    def _owing(self) -> Consumer | None:
+    def _consumer_to_acknowledge(self) -> Consumer | None:
         """Return the consumer if something that it has handled is not durably acknowledged yet."""
         consumer = self._consumer
         return None if consumer is None or self._position.dealt_with <= consumer.acknowledged else consumer
@@ -228,7 +233,7 @@ class Subscription:
     def _consumer(self) -> Consumer | None:
         return self._position.consumer
 
-    def _is_asked(self) -> None:
+    def _mark_delivered_handled(self) -> None:
         """Treat the delivered events as handled; acknowledge them when they are enough."""
         consumer = self._consumer
         if consumer is not None and self.cursor > self._begin:
@@ -236,7 +241,7 @@ class Subscription:
             if self.cursor - max(self._begin, consumer.said) >= GATHERED:
                 self._position.acknowledge()
 
-    def _pop(self) -> RuntimeEvent | None:
+    def _pop_buffered(self) -> RuntimeEvent | None:
         """Return the next buffered event, if any."""
         with self._lock:
             index = self._index
@@ -249,7 +254,7 @@ class Subscription:
                 self._end()
             return envelope
 
-    def _slice(self, taken: list[RuntimeEvent], limit: int) -> None:
+    def _take_buffered(self, taken: list[RuntimeEvent], limit: int) -> None:
         start = self._index
         stop = self._index = min(len(self._buffer), start + limit - len(taken))
         if stop > start:
@@ -262,12 +267,12 @@ class Subscription:
         self._is_over = True
         self._position.leave()
 
-    def _look(self) -> tuple[Need, int]:
+    def _refill(self) -> tuple[Need, int]:
         """Buffer published events; return what is needed to continue, and after which cursor."""
         with self._lock:
-            return self._advance(), self._position.ahead
+            return self._refill_locked(), self._position.ahead
 
-    def _advance(self) -> Need:
+    def _refill_locked(self) -> Need:
         if self._index < len(self._buffer):
             return Need.NOTHING
         if self._is_over:
@@ -277,19 +282,19 @@ class Subscription:
         if need is Need.NOTHING:
             start = position.ahead + 1 - chunks[0].first
             if len(chunks) == 1:
-                self._fill(chunks[0].envelopes(), start)
+                self._set_buffer(chunks[0].envelopes(), start)
             else:
-                self._fill([envelope for chunk in chunks for envelope in chunk.envelopes()], start)
-            self._is_all = len(self._buffer) < AT_ONCE
+                self._set_buffer([envelope for chunk in chunks for envelope in chunk.envelopes()], start)
+            self._has_drained_topic = len(self._buffer) < AT_ONCE
         else:
-            self._fill([], 0)
+            self._set_buffer([], 0)
             if need is Need.OVER:
                 self._end()
         return need
 
-    def _fill(self, envelopes: list[Envelope[Any, Any]], start: int) -> None:
+    def _set_buffer(self, envelopes: list[Envelope[Any, Any]], start: int) -> None:
         self._buffer, self._index = envelopes, start
-        self._is_all = False
+        self._has_drained_topic = False
         if envelopes:
             self._position.ahead = envelopes[-1].cursor or 0
 
@@ -298,15 +303,15 @@ class Subscription:
         page, start = self._position.pages.read(after)
         with self._lock:
             if self._position.ahead == after and not self._is_over:
-                self._fill(page.envelopes, start)
+                self._set_buffer(page.envelopes, start)
 
-    def _come(self, deadline: float | None) -> RuntimeEvent | None:
+    def _wait_for_event(self, deadline: float | None) -> RuntimeEvent | None:
         """Wait for the next event; return None if none comes before the deadline, or none will."""
         while True:
-            envelope = self._pop()
+            envelope = self._pop_buffered()
             if envelope is not None:
                 return envelope
-            need, after = self._look()
+            need, after = self._refill()
             match need:
                 case Need.NOTHING:
                     pass
@@ -317,12 +322,12 @@ class Subscription:
                     seconds = None if deadline is None else deadline - time.monotonic()
                     if seconds is not None and seconds <= 0:
                         return None
-                    self._wait(after, seconds)
+                    self._wait_for_news(after, seconds)
                 case Need.OVER:
                     self._position.acknowledge()
                     return None
 
-    def _wait(self, after: int, seconds: float | None) -> None:
+    def _wait_for_news(self, after: int, seconds: float | None) -> None:
         alarm = Alarm()
         try:
             if self._begin_to_wait(alarm.ring, ANY_THREAD, after):
@@ -330,31 +335,31 @@ class Subscription:
         finally:
             self._end_wait(alarm.ring, ANY_THREAD)
 
-    async def _arrive(self) -> RuntimeEvent | None:
-        """Wait for the next event as `_come` does, without blocking the event loop."""
+    async def _await_event(self) -> RuntimeEvent | None:
+        """Wait for the next event as `_wait_for_event` does, without blocking the event loop."""
         while True:
-            envelope = self._pop()
+            envelope = self._pop_buffered()
             if envelope is not None:
                 return envelope
-            need, after = self._look()
+            need, after = self._refill()
             match need:
                 case Need.NOTHING:
-                    self._restless += len(self._buffer)
-                    if self._restless > REST:
-                        self._restless = 0
+                    self._since_pause += len(self._buffer)
+                    if self._since_pause > REST:
+                        self._since_pause = 0
                         await asyncio.sleep(0)
                 case Need.LOG:
-                    self._restless = 0
+                    self._since_pause = 0
                     await self._load_in_thread(after)
                 case Need.NEWS:
-                    self._restless = 0
+                    self._since_pause = 0
                     self._position.acknowledge()
-                    await self._await(after)
+                    await self._await_news(after)
                 case Need.OVER:
                     self._position.acknowledge()
                     return None
 
-    async def _await(self, after: int) -> None:
+    async def _await_news(self, after: int) -> None:
         loop = asyncio.get_running_loop()
         waker = self._loops.waker(loop)
         future: asyncio.Future[None] = loop.create_future()
@@ -393,7 +398,7 @@ class Subscription:
         self._position.topic.forget(waker, waiter)
 
 
-def _nothing() -> None:
+def _cancel_nothing() -> None:
     """Do nothing: no waiter is registered."""
 
 

@@ -94,8 +94,8 @@ class Tail:
         # All rows up to this number are durable.
         self._end = self._position
         # Commits of this process after the position, in order.
-        self._handed_over: deque[tuple[range, Sequence[Publication]]] = deque()
-        self._waiting_events = 0
+        self._queued_commits: deque[tuple[range, Sequence[Publication]]] = deque()
+        self._queued_events = 0
         self._has_missed = True
         self._is_failing = False
         self._has_damage = False
@@ -103,8 +103,8 @@ class Tail:
         self._wake = threading.Event()
         self._ending = threading.Event()
         self._thread: threading.Thread | None = None
-        log.publish_by(self._hand_over)
-        log.watch_rows(self._notice)
+        log.publish_by(self._publish_own_commit)
+        log.watch_rows(self._record_foreign_rows)
 
     def start(self) -> None:
         """Read what others write, on its own thread, until `close`."""
@@ -124,30 +124,30 @@ class Tail:
             RuntimeClosedError: the log is closed.
         """
         if looks:
-            self._look()
+            self._look_up_end()
         while (gap := self._next_gap()) is not None:
             after, until, streams = gap
             rows = self._log.read_rows(after=after, until=until, streams=streams, categories=CATEGORIES, limit=STEP)
             for row in rows:
                 self._publish_row(row)
             with self._lock:
-                self._reach(until if len(rows) < STEP else rows[-1].number)
+                self._move_position(until if len(rows) < STEP else rows[-1].number)
 
     def close(self) -> None:
         """Stop reading; waiting commits are published now, later ones as they come. Idempotent."""
-        self._log.unwatch_rows(self._notice)
+        self._log.unwatch_rows(self._record_foreign_rows)
         self._ending.set()
         self._wake.set()
         if self._thread is not None:
             self._thread.join(PATIENCE)
         with self._lock:
             self._closed = True
-            while self._handed_over:
-                rows, publications = self._handed_over.popleft()
+            while self._queued_commits:
+                rows, publications = self._queued_commits.popleft()
                 if rows[0] > self._position:
                     self._feed.publish(publications)
 
-    def _hand_over(self, rows: range, publications: Sequence[Publication]) -> None:
+    def _publish_own_commit(self, rows: range, publications: Sequence[Publication]) -> None:
         """Publish a commit of this process, at once or after the rows before it. Called on the writing thread."""
         with self._lock:
             if not rows or self._closed:
@@ -156,30 +156,30 @@ class Tail:
             self._end = max(self._end, rows[-1])
             if rows[0] == self._position + 1:
                 self._feed.publish(publications)
-                self._reach(rows[-1])
-            elif rows[0] > self._position and not self._skip(rows[-1]):
-                self._keep(rows, publications)
+                self._move_position(rows[-1])
+            elif rows[0] > self._position and not self._skip_if_unfollowed(rows[-1]):
+                self._queue_commit(rows, publications)
             is_behind = self._position < self._end
         if is_behind:
             self._wake.set()
 
-    def _notice(self, number: int) -> None:
+    def _record_foreign_rows(self, number: int) -> None:
         """Record that others have written up to this row; 0 if that is unknown. Called on the listening thread."""
         if not number:
             self._has_missed = True
         else:
             with self._lock:
                 self._end = max(self._end, number)
-                if self._position >= self._end or self._skip(number):
+                if self._position >= self._end or self._skip_if_unfollowed(number):
                     return
         self._wake.set()
 
     def _run(self) -> None:
         pause = FIRST_PAUSE
         while not self._ending.is_set():
-            is_told = self._wake.wait(LOOK)
+            is_woken = self._wake.wait(LOOK)
             self._wake.clear()
-            looks, self._has_missed = not is_told or self._has_missed, False
+            looks, self._has_missed = not is_woken or self._has_missed, False
             try:
                 self.advance(looks=looks)
             except RuntimeClosedError:
@@ -196,56 +196,56 @@ class Tail:
                 self._is_failing = False
                 pause = FIRST_PAUSE
 
-    def _look(self) -> None:
+    def _look_up_end(self) -> None:
         known = self._end
         end = self._log.last_row()
         with self._lock:
             if end < known:  # after a failover, the replica may lack the last rows, and assign their numbers again
                 self._end, self._position = end, min(end, self._position)
-                self._forget()
+                self._clear_queue()
             self._end = max(self._end, end)
 
     def _next_gap(self) -> tuple[int, int, Collection[str] | None] | None:
         """Publish waiting commits that are next; return the range of rows to read then, and their topics."""
         with self._lock:
             while not self._ending.is_set():
-                rows, publications = self._first_handed_over()
+                rows, publications = self._first_queued()
                 if rows and rows[0] == self._position + 1:
                     self._feed.publish(publications)
-                    self._reach(rows[-1])
+                    self._move_position(rows[-1])
                     continue
                 until = min(self._end, rows[0] - 1) if rows else self._end
                 if until <= self._position:
                     return None
                 # Checked after the end is known: a later follower needs no row up to there.
-                if not self._skip(until):
+                if not self._skip_if_unfollowed(until):
                     return self._position, until, self._feed.followed(MOST_TOPICS)
         return None
 
-    def _first_handed_over(self) -> tuple[range, Sequence[Publication]]:
-        waiting = self._handed_over
+    def _first_queued(self) -> tuple[range, Sequence[Publication]]:
+        waiting = self._queued_commits
         while waiting and waiting[0][0][0] <= self._position:  # it was read from the log, or was not needed
-            self._waiting_events -= _count(waiting.popleft()[1])
+            self._queued_events -= _count(waiting.popleft()[1])
         return waiting[0] if waiting else (range(0), ())
 
-    def _keep(self, rows: range, publications: Sequence[Publication]) -> None:
-        self._handed_over.append((rows, publications))
-        self._waiting_events += _count(publications)
-        if self._waiting_events > MOST_EVENTS:
-            self._forget()
+    def _queue_commit(self, rows: range, publications: Sequence[Publication]) -> None:
+        self._queued_commits.append((rows, publications))
+        self._queued_events += _count(publications)
+        if self._queued_events > MOST_EVENTS:
+            self._clear_queue()
 
-    def _forget(self) -> None:
-        self._handed_over.clear()
-        self._waiting_events = 0
+    def _clear_queue(self) -> None:
+        self._queued_commits.clear()
+        self._queued_events = 0
 
-    def _skip(self, until: int) -> bool:
+    def _skip_if_unfollowed(self, until: int) -> bool:
         """Move on to a durable row without publishing, if there are no followers."""
         if self._feed.is_followed:
             return False
-        self._reach(until)
+        self._move_position(until)
         return True
 
-    def _reach(self, number: int) -> None:
+    def _move_position(self, number: int) -> None:
         self._position = max(self._position, number)
 
     def _publish_row(self, row: WrittenRow) -> None:
@@ -253,7 +253,7 @@ class Tail:
             publications = tuple(_publications_of(row))
         except LogUnusableError as error:
             publications = ()
-            self._tell_damage(row, error)
+            self._log_damage(row, error)
         else:
             self._has_damage = False
         with self._lock:
@@ -263,9 +263,9 @@ class Tail:
                 self._feed.publish(publications)
             elif row.heard:
                 self._feed.reaches(row.stream, row.first_cursor, row.first_cursor + row.heard - 1)
-            self._reach(row.number)
+            self._move_position(row.number)
 
-    def _tell_damage(self, row: WrittenRow, error: LogUnusableError) -> None:
+    def _log_damage(self, row: WrittenRow, error: LogUnusableError) -> None:
         if not self._has_damage:
             _logger.error(
                 "row %s of the log cannot be published (later rows like it are not reported): %s", row.number, error

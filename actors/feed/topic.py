@@ -165,8 +165,8 @@ class Topic(Awaited):
         self._firsts: list[int] = []
         self._events = 0
         self._bytes = 0
-        self._look_events = FEW_EVENTS
-        self._look_bytes = FEW_BYTES
+        self._trim_above_events = FEW_EVENTS
+        self._trim_above_bytes = FEW_BYTES
 
     @property
     def kept(self) -> tuple[int, int]:
@@ -223,7 +223,7 @@ class Topic(Awaited):
             self._bytes += chunk.size
             self._budget.add(chunk.size)
             self.end = max(self.end, chunk.end)
-            if self._events > self._look_events or self._bytes > self._look_bytes or self._budget.is_spent:
+            if self._events > self._trim_above_events or self._bytes > self._trim_above_bytes or self._budget.is_spent:
                 self._trim()
             return self._wake()
 
@@ -274,8 +274,8 @@ class Topic(Awaited):
             size -= chunks[gone].size
             gone += 1
         self._drop(gone)
-        self._look_events = max(FEW_EVENTS, min(2 * self._events, MOST_EVENTS))
-        self._look_bytes = max(FEW_BYTES, min(2 * self._bytes, MOST_BYTES))
+        self._trim_above_events = max(FEW_EVENTS, min(2 * self._events, MOST_EVENTS))
+        self._trim_above_bytes = max(FEW_BYTES, min(2 * self._bytes, MOST_BYTES))
 
     def _drop(self, count: int) -> None:
         if not count:

@@ -35,7 +35,7 @@ Woken: TypeAlias = Iterable[tuple[Waker, Collection[Waiter]]]
 """The waiters to call once everything of a commit is published."""
 
 
-class _Threads:
+class _ThreadWaker:
     """Wakes threads: their waiters may be called on any thread."""
 
     def wake(self, waiters: Collection[Waiter]) -> None:
@@ -43,10 +43,10 @@ class _Threads:
             waiter()
 
 
-ANY_THREAD: Final[Waker] = _Threads()
+ANY_THREAD: Final[Waker] = _ThreadWaker()
 
 
-_GLANCE = 1.0
+_SIGNAL_CHECK_SECONDS = 1.0
 """Seconds after which the main thread checks for signals."""
 
 
@@ -65,7 +65,7 @@ class Alarm:
         longest = threading.TIMEOUT_MAX
         if threading.current_thread() is threading.main_thread():
             # Python does not handle a signal that arrives right before it blocks until it no longer blocks.
-            longest = _GLANCE
+            longest = _SIGNAL_CHECK_SECONDS
         while not self._lock.acquire(timeout=max(0.0, min(longest, until - time.monotonic()))):
             if time.monotonic() >= until:
                 return

@@ -193,7 +193,7 @@ def test_only_so_many_hold_a_page_of_the_log(book: Book, feed: Feed, monkeypatch
         given = Given(group, limit=1)
         while any(len(given.events[session]) < 9 for session in sessions):
             await given.take()
-            assert sum(seat.member.holds_page for seat in group._seats.values()) <= 2
+            assert sum(one.member.holds_page for one in group._states.values()) <= 2
         assert all(given.cursors(session) == list(range(1, 10)) for session in sessions)
         group.close()
 

@@ -389,13 +389,13 @@ def test_it_is_done_again_and_again_as_time_passes(
 ) -> None:
     in_order(book, clock)
     sweeper = sweeping(Retention(every=timedelta(hours=6)))
-    begun = sweeper._next
+    begun = sweeper._next_sweep
 
     def look(hours: float) -> tuple[int, int]:
         nonlocal begun
         clock.advance(hours * 3600)
-        wait_until(lambda: sweeper._next is not begun, what="the sweep")
-        begun = sweeper._next
+        wait_until(lambda: sweeper._next_sweep is not begun, what="the sweep")
+        begun = sweeper._next_sweep
         return len(book.feeds["session/s"]), len(book.told)
 
     assert [look(6), look(19), look(6), look(18), look(6)] == [(5, 1), (5, 0), (5, 0), (2, 0), (2, 0)]
@@ -437,7 +437,7 @@ def test_one_that_fails_is_logged_and_tried_again(
     clock.advance(3600)
     wait_until(lambda: "tried again later" in caplog.text)
     book.failing = None
-    wait_until(lambda: sweeper._next is not None and sweeper._next.is_to_come)
+    wait_until(lambda: sweeper._next_sweep is not None and sweeper._next_sweep.is_to_come)
     clock.advance(3600)
 
     wait_until(lambda: len(book.feeds["session/s"]) == 1)
@@ -471,7 +471,7 @@ def test_one_that_is_closed_stops_soon(
 
     assert len(book.feeds["session/t"]) > 1
     clock.advance(3600)
-    assert sweeper._next is None or not sweeper._next.is_to_come
+    assert sweeper._next_sweep is None or not sweeper._next_sweep.is_to_come
 
 
 def test_a_feed_that_is_closed_is_not_swept(
