@@ -17,7 +17,7 @@ class Aside:
         """Start empty, in the store's open transaction; all these requests are looked up together."""
         self._store = store
         self._expected = requests
-        self._standing: set[str] | None = None
+        self._known_ids: set[str] | None = None
         self._remembered: dict[str, Remembered] = {}
         self._marks: dict[tuple[str, str], tuple[int, int]] = {}
 
@@ -37,9 +37,9 @@ class Aside:
 
     def remembers(self, request_id: str) -> bool:
         """Return whether the request has taken effect, or takes effect in this transaction."""
-        if self._standing is None:
-            self._standing = set(self._store.remembered(list(set(remembered_of(self._expected)))))
-        return request_id in self._standing or request_id in self._remembered
+        if self._known_ids is None:
+            self._known_ids = set(self._store.remembered(list(set(remembered_of(self._expected)))))
+        return request_id in self._known_ids or request_id in self._remembered
 
     def remember(self, request: Remembered) -> None:
         """Add a request that has not been carried out before."""
@@ -47,7 +47,7 @@ class Aside:
 
     def delete_requests(self, request_ids: Sequence[str], before: int) -> int:
         """Delete requests of earlier transactions and return their number."""
-        self._standing = None
+        self._known_ids = None
         return self._store.delete_requests(request_ids, before)
 
     def fill(self, changes: Changes) -> None:

@@ -53,7 +53,7 @@ MOST_PACKED = 500
 MOST_BYTES = 256 * 1024
 """Longer rows are split, as long as each part has more than one announcement."""
 _encode = msgspec.msgpack.Encoder().encode
-_Open: TypeAlias = list[tuple[dict[str, str], list[Entry]]]
+_OpenSegments: TypeAlias = list[tuple[dict[str, str], list[Entry]]]
 """Like segments, but the lists can still grow."""
 
 
@@ -96,15 +96,15 @@ class Batch:
         self._destroyed: list[str] = []
         self._taken_keys: Values = []
         self._steps: Values = []
-        self._packings: dict[str, _Packing] = {}
+        self._unwritten: dict[str, _PackedAnnouncements] = {}
         self._rows: list[Row] = []
         self._snapshots: dict[tuple[str, int], Encoded] = {}
         self._tracking: dict[str, int] = {}
-        self._latest: dict[str, Snapshot] = {}
-        self._due: dict[str, int | None] = {}
+        self._latest_snapshots: dict[str, Snapshot] = {}
+        self._timers_due: dict[str, int | None] = {}
         self._purges = False
         self._requests: Sequence[Request] = ()
-        self._aside: Aside | None = None
+        self._side_tables: Aside | None = None
         self._epochs = epochs
 
     def take_in(self, requests: Sequence[Request]) -> None:
@@ -117,12 +117,12 @@ class Batch:
             elif request.append.remembered is None:
                 report(add_step(request.append))
             else:
-                report(self._add_once(request.append, request.append.remembered))
+                report(self._add_remembered(request.append, request.append.remembered))
 
     def changes(self) -> Changes:
         """Return the changes to write."""
-        latest = self._latest
-        for stream in tuple(self._packings):
+        latest = self._latest_snapshots
+        for stream in tuple(self._unwritten):
             self._write_packed(stream)
         snapshots: Values = []
         for row in self._snapshots.values():
@@ -142,15 +142,15 @@ class Batch:
             purges=self._purges,
             replaced=list(latest),
             snapshots=snapshots,
-            due=self._due,
+            due=self._timers_due,
             tracking=self._tracking,
             keys=keys,
             destroyed=self._destroyed,
             ends=self._heads.told,
             epochs=self._epochs,
         )
-        if self._aside is not None:
-            self._aside.fill(changes)
+        if self._side_tables is not None:
+            self._side_tables.fill(changes)
         return changes
 
     def shift(self, changes: Changes) -> None:
@@ -163,20 +163,20 @@ class Batch:
             for outcome in self.outcomes
         ]
 
-    def _beside(self) -> Aside:
+    def _side_table_changes(self) -> Aside:
         # Created on demand: most transactions have no such changes.
-        if self._aside is None:
-            self._aside = Aside(self._store, self._requests)
-        return self._aside
+        if self._side_tables is None:
+            self._side_tables = Aside(self._store, self._requests)
+        return self._side_tables
 
     def _add_other(self, request: Other) -> Outcome:
         match request:
             case Foreign():
                 return self._add_foreign(request)
             case Intake():
-                return self._take_in(request)
+                return self._add_intake(request)
             case Forgetting():
-                return self._forget(request)
+                return self._add_forgetting(request)
             case Recovery(stream=stream):
                 if isinstance(self.refused, Distrust):
                     self.refused.trust(stream)
@@ -186,23 +186,23 @@ class Batch:
                 return Committed(max(0, self._heads.get(stream)[0]), self.position)
             case Purge():
                 self._purges = True
-                self._latest.clear()
+                self._latest_snapshots.clear()
                 self._snapshots.clear()
             case Marking(marks=marks):
-                self._beside().mark(marks)
+                self._side_table_changes().mark(marks)
             case MarkDeletion(consumers=consumers, before=before):
-                return Deleted(0, self.position, self._beside().delete_marks(consumers, before))
+                return Deleted(0, self.position, self._side_table_changes().delete_marks(consumers, before))
             case RequestDeletion(ids=ids, before=before):
-                return Deleted(0, self.position, self._beside().delete_requests(ids, before))
+                return Deleted(0, self.position, self._side_table_changes().delete_requests(ids, before))
             case Replacement(topic=topic):
-                refusal = self._find_moved([topic]) or replace(self._store, request, self._codec)
+                refusal = self._shard_moved_error([topic]) or replace(self._store, request, self._codec)
                 if refusal is not None:
                     return refusal
         return Committed(0, self.position)
 
-    def _add_once(self, step: Append, request: Remembered) -> Outcome:
+    def _add_remembered(self, step: Append, request: Remembered) -> Outcome:
         # Later steps were not decided on the earlier outcome: only this step is refused.
-        if step.stream not in self.refused and self._beside().remembers(request.id):
+        if step.stream not in self.refused and self._side_table_changes().remembers(request.id):
             return RequestReusedError(request.id)
         outcome = self._add_step(step)
         if isinstance(outcome, Committed):
@@ -214,7 +214,7 @@ class Batch:
         if key is not None:
             digest, note = key.seal(request.digest), key.seal(request.note)
             request = msgspec.structs.replace(request, digest=digest, note=note)
-        self._beside().remember(request)
+        self._side_table_changes().remember(request)
 
     def _add_step(self, step: Append) -> Outcome:
         stream = step.stream
@@ -230,25 +230,25 @@ class Batch:
             version = self._add_events(step)
         else:
             for segment in step.kept:
-                self._keep(stream, segment, step.recorded_at)
+                self._pack_announcement(stream, segment, step.recorded_at)
         if step.snapshot is not None:
             self._replace_snapshots(step.snapshot)
         if step.due is not msgspec.UNSET:
-            self._due[stream] = step.due
+            self._timers_due[stream] = step.due
         for segment in step.passing:
             if segment.entries:
                 self.publications.append(Publication(None, None, segment))
         return Committed(version, self.position)
 
     def _replace_snapshots(self, snapshot: Snapshot) -> None:
-        self._latest[snapshot.stream] = snapshot
+        self._latest_snapshots[snapshot.stream] = snapshot
         for key in [key for key in self._snapshots if key[0] == snapshot.stream]:
             del self._snapshots[key]
 
-    def _forget(self, request: Forgetting) -> Outcome:
+    def _add_forgetting(self, request: Forgetting) -> Outcome:
         """Write the last rows of the streams, with the log's key, and mark their own keys for destruction."""
         if request.remembered is not None:
-            if self._beside().remembers(request.remembered.id):
+            if self._side_table_changes().remembers(request.remembered.id):
                 return RequestReusedError(request.remembered.id)
             self._remember(request.remembered, LOG)
         version = 0
@@ -257,8 +257,8 @@ class Batch:
                 self._epochs.take(step.stream)
             self._write_packed(step.stream)
             self._destroyed.append(step.stream)
-            self._latest.pop(step.stream, None)
-            self._due.pop(step.stream, None)
+            self._latest_snapshots.pop(step.stream, None)
+            self._timers_due.pop(step.stream, None)
             version = self._add_events(step, self._key_of(LOG))
         return Committed(version, self.position)
 
@@ -278,10 +278,10 @@ class Batch:
         pairs = [encode(event, recorded_at) for event in step.events]
         plain = _encode(pairs)
         events = plain if key is None else _encode([(topic, key.seal(state)) for topic, state in pairs])
-        packing = self._packings.pop(stream, None)
+        packing = self._unwritten.pop(stream, None)
         if packing is None and not step.kept:  # the most common case
             return self._write(stream, recorded_at, key, count=len(step.events), events=events, cause=step.cause)
-        packing = packing or _Packing(self._heads.get(stream)[1])
+        packing = packing or _PackedAnnouncements(self._heads.get(stream)[1])
         before, kept = packing.count, step.kept
         version, needs = (kept.version, kept.needs) if isinstance(kept, Derived) else (0, b"")
         for segment in step.kept:
@@ -290,7 +290,7 @@ class Batch:
         beside = plain + needs
         feed = pack_feed(pack_segments(segments, stream, beside), version, needs) if count else None
         if before and feed is not None and len(feed) > MOST_BYTES:
-            deltas, segments = _parted(segments, before)
+            deltas, segments = _split_segments(segments, before)
             self._write_announced(stream, packing.recorded_at, deltas, before)
             count -= before
             feed = pack_feed(pack_segments(segments, stream, beside), version, needs) if count else None
@@ -298,27 +298,27 @@ class Batch:
             stream, recorded_at, key, count=len(step.events), events=events, heard=count, feed=feed, cause=step.cause
         )
 
-    def _keep(self, stream: str, segment: Segment, recorded_at: int) -> None:
-        packing = self._packings.get(stream)
+    def _pack_announcement(self, stream: str, segment: Segment, recorded_at: int) -> None:
+        packing = self._unwritten.get(stream)
         if packing is None:
-            packing = self._packings[stream] = _Packing(self._heads.get(stream)[1])
+            packing = self._unwritten[stream] = _PackedAnnouncements(self._heads.get(stream)[1])
         packing.recorded_at = recorded_at
         self._pack(stream, packing, segment)
         if packing.count >= MOST_PACKED:
             self._write_packed(stream)
 
-    def _pack(self, stream: str, packing: _Packing, segment: Segment, *, is_derived: bool = False) -> None:
+    def _pack(self, stream: str, packing: _PackedAnnouncements, segment: Segment, *, is_derived: bool = False) -> None:
         if segment.entries:
             cursor = packing.number(segment) if is_derived else packing.add(segment)
             self.publications.append(Publication(stream, cursor, segment))
 
     def _write_packed(self, stream: str) -> None:
         """Write the announcements collected for the stream, if there are any."""
-        packing = self._packings.pop(stream, None)
+        packing = self._unwritten.pop(stream, None)
         if packing is not None and packing.count:
             self._write_announced(stream, packing.recorded_at, packing.segments, packing.count)
 
-    def _write_announced(self, stream: str, recorded_at: int, segments: _Open, count: int) -> None:
+    def _write_announced(self, stream: str, recorded_at: int, segments: _OpenSegments, count: int) -> None:
         key = self._key_of(stream)
         for heard, feed in _rows_of(stream, segments, count):
             self._write(stream, recorded_at, key, heard=heard, feed=feed)
@@ -361,7 +361,7 @@ class Batch:
         self._heads.move(stream, (last, last_cursor + heard, digest))
         return last
 
-    def _find_moved(self, streams: Iterable[str]) -> ShardMovedError | None:
+    def _shard_moved_error(self, streams: Iterable[str]) -> ShardMovedError | None:
         """Return the error for the first of the streams that belongs to another node, or None."""
         epochs = self._epochs
         if epochs is None:
@@ -370,7 +370,7 @@ class Batch:
 
     def _add_foreign(self, request: Foreign) -> Outcome:
         streams = (each.stream for each in (*request.events, *request.snapshots))
-        conflict = self._find_moved(streams) or self._find_conflict(request)
+        conflict = self._shard_moved_error(streams) or self._conflict_error(request)
         if conflict is not None:
             return conflict
         version = 0
@@ -385,11 +385,11 @@ class Batch:
             self._tracking[name] = seen
         return Committed(version, self.position)
 
-    def _take_in(self, intake: Intake) -> Outcome:
-        for stream in {row.stream for row in intake.rows} & self._packings.keys():
+    def _add_intake(self, intake: Intake) -> Outcome:
+        for stream in {row.stream for row in intake.rows} & self._unwritten.keys():
             self._write_packed(stream)
         streams = {*(row.stream for row in intake.rows), *(timer.stream for timer in intake.timers)}
-        refusal = self._find_moved(streams) or refusal_of(intake, self._heads)
+        refusal = self._shard_moved_error(streams) or refusal_of(intake, self._heads)
         if refusal is not None:
             return refusal
         first = self.number + 1
@@ -409,15 +409,15 @@ class Batch:
             self.position += row.count
             self.has_events = self.has_events or row.count > 0
             self._heads.move(row.stream, row.end(end))
-        self._due.update({timer.stream: timer.due for timer in intake.timers})
+        self._timers_due.update({timer.stream: timer.due for timer in intake.timers})
         for each in intake.keys:
             self._taken_keys += (each.id, each.stream, each.wrapped)
-        begun = self._store.tracked(UNDER_WAY)
-        if intake.more or begun:
-            self._tracking[UNDER_WAY] = (begun or first) if intake.more else 0
+        under_way_since = self._store.tracked(UNDER_WAY)
+        if intake.more or under_way_since:
+            self._tracking[UNDER_WAY] = (under_way_since or first) if intake.more else 0
         return Committed(0, self.position)
 
-    def _find_conflict(self, request: Foreign) -> ConflictError | None:
+    def _conflict_error(self, request: Foreign) -> ConflictError | None:
         """Return the conflict that the events and snapshots have, if any; all are checked before any is accepted."""
         ends: dict[str, int] = {}
         for event in request.events:
@@ -429,7 +429,7 @@ class Batch:
         taken: set[tuple[str, int]] = set()
         for each in request.snapshots:
             key = (each.stream, each.version)
-            if key in taken or key in self._snapshots or self._stands(each):
+            if key in taken or key in self._snapshots or self._has_snapshot(each):
                 return ConflictError(each.stream, each.version - 1, each.version)
             taken.add(key)
         if request.tracking is not None:
@@ -439,9 +439,9 @@ class Batch:
                 return ConflictError(name, position - 1, seen)
         return None
 
-    def _stands(self, snapshot: Encoded) -> bool:
+    def _has_snapshot(self, snapshot: Encoded) -> bool:
         """Return whether the stream already has a snapshot at this version."""
-        latest = self._latest.get(snapshot.stream)
+        latest = self._latest_snapshots.get(snapshot.stream)
         if latest is not None:
             return latest.version == snapshot.version
         return not self._purges and self._store.has_snapshot(snapshot.stream, snapshot.version)
@@ -492,7 +492,7 @@ def _sealed(key: Key | None, part: bytes | None) -> bytes | None:
     return part if key is None or part is None else key.seal(part)
 
 
-class _Packing:
+class _PackedAnnouncements:
     """The announcements of a stream that a batch has not written yet."""
 
     __slots__ = ("count", "first_cursor", "recorded_at", "segments")
@@ -501,7 +501,7 @@ class _Packing:
         self.first_cursor = cursor + 1
         self.recorded_at = 0
         self.count = 0
-        self.segments: _Open = []
+        self.segments: _OpenSegments = []
 
     def add(self, segment: Segment) -> int:
         """Add the segment and return the cursor of its first entry."""
@@ -519,21 +519,21 @@ class _Packing:
         return first_cursor
 
 
-def _rows_of(stream: str, segments: _Open, count: int) -> Iterator[tuple[int, bytes]]:
+def _rows_of(stream: str, segments: _OpenSegments, count: int) -> Iterator[tuple[int, bytes]]:
     """Yield the encoded feed parts of the rows that hold the segments, each with its number of entries."""
     encoded = pack_feed(pack_segments(segments, stream))
     if len(encoded) <= MOST_BYTES or count == 1:
         yield count, encoded
         return
-    first, rest = _parted(segments, count // 2)
+    first, rest = _split_segments(segments, count // 2)
     yield from _rows_of(stream, first, count // 2)
     yield from _rows_of(stream, rest, count - count // 2)
 
 
-def _parted(segments: _Open, count: int) -> tuple[_Open, _Open]:
+def _split_segments(segments: _OpenSegments, count: int) -> tuple[_OpenSegments, _OpenSegments]:
     """Split the segments after the first `count` entries."""
-    first: _Open = []
-    rest: _Open = []
+    first: _OpenSegments = []
+    rest: _OpenSegments = []
     left = count
     for context, entries in segments:
         if left > 0:

@@ -37,8 +37,8 @@ class ChainPass:
         self.more = 0
         """How many findings were not kept."""
         self._next = 1
-        self._broken: set[str] = set()
-        self._order: EpochOrder | None = None
+        self._reported_streams: set[str] = set()
+        self._epoch_order: EpochOrder | None = None
 
     def advance(self, evidence: Evidence, pause: Callable[[], object]) -> dict[str, int]:
         """Check the next page, calling `pause` before each row; return its streams with their last positions.
@@ -48,65 +48,65 @@ class ChainPass:
         Raises:
             StorageError: the log cannot be read.
         """
-        if evidence.shards and self._order is None:
-            self._order = EpochOrder(evidence.shards)
+        if evidence.shards and self._epoch_order is None:
+            self._epoch_order = EpochOrder(evidence.shards)
         groups: dict[bytes, list[Cells]] = {}
         page = evidence.page(self.number, rows=self._rows, size=SIZE)
         for row in page:
-            self._take_place(row)
+            self._check_position(row)
             name = row[0]
             groups.setdefault(bytes(name) if isinstance(name, bytes | bytearray) else repr(name).encode(), []).append(
                 row
             )
         for stream, rows in groups.items():
-            self._walk(evidence, stream, rows, pause)
+            self._check_stream(evidence, stream, rows, pause)
         if page:
             self.number = page[-1][1]
-        return {text_of(stream): _last(rows[-1]) for stream, rows in groups.items()}
+        return {text_of(stream): _last_position(rows[-1]) for stream, rows in groups.items()}
 
     def end(self) -> None:
         """Add the findings that are known only once all rows have been checked."""
-        for finding in () if self._order is None else self._order.findings():
-            self._found(finding)
+        for finding in () if self._epoch_order is None else self._epoch_order.findings():
+            self._add_finding(finding)
 
-    def _walk(self, evidence: Evidence, stream: bytes, rows: list[Cells], pause: Callable[[], object]) -> None:
+    def _check_stream(self, evidence: Evidence, stream: bytes, rows: list[Cells], pause: Callable[[], object]) -> None:
         name = text_of(stream)
         version, cursor = rows[0][_VERSION], rows[0][_CURSOR]
         is_placed = type(version) is int and type(cursor) is int
         behind = evidence.behind(name, version, cursor) if is_placed else BEGINNING
 
-        def paused() -> Iterator[Cells]:
+        def with_pauses() -> Iterator[Cells]:
             for row in rows:
                 pause()
                 yield row
 
-        seen = None if self._order is None else self._order.add
-        finding = StreamWalk(stream, paused(), text=evidence.text, seen=seen, behind=behind).pass_by()
+        seen = None if self._epoch_order is None else self._epoch_order.add
+        finding = StreamWalk(stream, with_pauses(), text=evidence.text, seen=seen, behind=behind).pass_by()
         if finding is not None:
-            self._found(finding)
+            self._add_finding(finding)
 
-    def _take_place(self, row: Cells) -> None:
+    def _check_position(self, row: Cells) -> None:
         """Check that the row's position follows the previous one: positions have no gaps."""
         position, count = row[_POSITION], row[_COUNT]
         if type(position) is not int or type(count) is not int:  # these cells are checked with the row's stream
             return
         if position != self._next:
             problem = f"position {self._next} is missing: the next row has position {position}"
-            self._found(Finding("log", "", self._next, problem, position))
+            self._add_finding(Finding("log", "", self._next, problem, position))
         self._next = position + count
         self.position = max(self.position, self._next - 1)
 
-    def _found(self, finding: Finding) -> None:
+    def _add_finding(self, finding: Finding) -> None:
         """Add a finding, unless its stream already has one."""
-        if finding.name in self._broken:
+        if finding.name in self._reported_streams:
             return
         if len(self.findings) == MOST:
             self.more += 1
             return
-        self._broken.add(finding.name)
+        self._reported_streams.add(finding.name)
         self.findings.append(finding)
 
 
-def _last(row: Cells) -> int:
+def _last_position(row: Cells) -> int:
     position, count = row[_POSITION], row[_COUNT]
     return position + count - 1 if type(position) is int and type(count) is int else 0

@@ -32,13 +32,13 @@ class Checkpoint(msgspec.Struct, frozen=True, kw_only=True):
     digest: str
 
 
-class _Head(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="line", tag="checkpoint"):
+class _Header(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="line", tag="checkpoint"):
     format: int
     position: int
     made_at: int
 
 
-class _Ended(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="line", tag="end"):
+class _StreamEnd(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="line", tag="end"):
     name: str
     version: int
     cursor: int
@@ -48,16 +48,16 @@ class _Ended(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field=
     sealed: str
 
 
-class _Foot(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="line", tag="digest"):
+class _Footer(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="line", tag="digest"):
     streams: int
     feeds: int
     digest: str
 
 
-_Line: TypeAlias = _Head | _Ended | _Foot
+_Line: TypeAlias = _Header | _StreamEnd | _Footer
 
 _encode = msgspec.json.Encoder().encode
-_decode = msgspec.json.Decoder(_Head | _Ended | _Foot).decode
+_decode = msgspec.json.Decoder(_Header | _StreamEnd | _Footer).decode
 
 
 def write_checkpoint(
@@ -69,21 +69,21 @@ def write_checkpoint(
         LogUnusableError: the log is damaged, so that no later state could be compared with it.
         StorageError: the log cannot be read to its end.
     """
-    lines = _Lines()
+    lines = _LineDigest()
 
-    def put(line: _Line) -> None:
+    def write_line(line: _Line) -> None:
         write(lines.take(line))
 
     def passed(end: End) -> None:
-        put(_ended(end))
+        write_line(_stream_end(end))
 
     position = evidence.counts().last
-    put(_Head(FORMAT, position, made_at))
+    write_line(_Header(FORMAT, position, made_at))
     for found in Examination(evidence, passed=passed, report=report).findings():
         where = f"{found.kind} {found.name!r} at {found.at}" if found.name else f"{found.kind} at {found.at}"
         raise LogUnusableError(f"there can be no checkpoint of a damaged log ({where}: {found.problem}); verify it")
     foot = lines.foot()
-    write(_line(foot))
+    write(_encode_line(foot))
     return Checkpoint(position=position, made_at=made_at, streams=foot.streams, feeds=foot.feeds, digest=foot.digest)
 
 
@@ -103,7 +103,7 @@ class CheckpointFile:
         """Yield the ends of the streams, in the order of their names."""
         with closing(self._read()) as lines:
             for _, line in lines:
-                if isinstance(line, _Ended):
+                if isinstance(line, _StreamEnd):
                     yield self._end_of(line)
 
     def must_be_of(self, evidence: Evidence) -> None:
@@ -124,10 +124,10 @@ class CheckpointFile:
             raise CheckpointError(f"{self._path} is a checkpoint of another log; name one that was made of this")
 
     def _check(self) -> Checkpoint:
-        lines = _Lines()
+        lines = _LineDigest()
         with closing(self._read()) as read:
             _, head = next(read, (b"", None))
-            if not isinstance(head, _Head):
+            if not isinstance(head, _Header):
                 raise CheckpointError(f"{self._path} is not a checkpoint; name a file that `checkpoint` has written")
             if head.format != FORMAT:
                 raise CheckpointError(f"{self._path} has format {head.format}, not {FORMAT}; upgrade to read it")
@@ -135,10 +135,10 @@ class CheckpointFile:
             previous = b""
             for encoded, line in read:
                 match line:
-                    case _Ended() if line.name.encode() >= previous and encoded == lines.take(line):
+                    case _StreamEnd() if line.name.encode() >= previous and encoded == lines.take(line):
                         previous = line.name.encode()
                         self._end_of(line)
-                    case _Foot() if encoded == _line(lines.foot()) and next(read, None) is None:
+                    case _Footer() if encoded == _encode_line(lines.foot()) and next(read, None) is None:
                         return Checkpoint(
                             position=head.position,
                             made_at=head.made_at,
@@ -148,7 +148,7 @@ class CheckpointFile:
                         )
                     case _:
                         break
-        raise self._damaged()
+        raise self._damaged_error()
 
     def _read(self) -> Generator[tuple[bytes, _Line]]:
         try:
@@ -158,20 +158,20 @@ class CheckpointFile:
         except OSError as error:
             raise CheckpointError(f"{self._path} cannot be read: {error.strerror or error}") from error
         except (msgspec.MsgspecError, UnicodeError) as error:
-            raise self._damaged() from error
+            raise self._damaged_error() from error
 
-    def _end_of(self, line: _Ended) -> End:
+    def _end_of(self, line: _StreamEnd) -> End:
         try:
             digest, places, sealed = map(bytes.fromhex, (line.digest, line.places, line.sealed))
         except ValueError as error:
-            raise self._damaged() from error
+            raise self._damaged_error() from error
         return End(line.name, line.version, line.cursor, digest, places, line.sealed_to, sealed)
 
-    def _damaged(self) -> CheckpointError:
+    def _damaged_error(self) -> CheckpointError:
         return CheckpointError(f"{self._path} is not a checkpoint, or was changed since it was made; take a copy of it")
 
 
-class _Lines:
+class _LineDigest:
     """Counts and digests the lines of a checkpoint."""
 
     def __init__(self) -> None:
@@ -180,22 +180,22 @@ class _Lines:
 
     def take(self, line: _Line) -> bytes:
         """Add the next line and return it encoded."""
-        encoded = _line(line)
+        encoded = _encode_line(line)
         self._digest.update(encoded)
-        if isinstance(line, _Ended):
+        if isinstance(line, _StreamEnd):
             self._streams += line.version >= 0
             self._feeds += line.cursor > 0
         return encoded
 
-    def foot(self) -> _Foot:
+    def foot(self) -> _Footer:
         """Return the last line, with the counts and the digest over all lines."""
-        return _Foot(self._streams, self._feeds, self._digest.hexdigest())
+        return _Footer(self._streams, self._feeds, self._digest.hexdigest())
 
 
-def _line(line: _Line) -> bytes:
+def _encode_line(line: _Line) -> bytes:
     return _encode(line) + b"\n"
 
 
-def _ended(end: End) -> _Ended:
+def _stream_end(end: End) -> _StreamEnd:
     digest, places, sealed = end.digest.hex(), end.places.hex(), end.sealed.hex()
-    return _Ended(end.name, end.version, end.cursor, digest, places, end.sealed_to, sealed)
+    return _StreamEnd(end.name, end.version, end.cursor, digest, places, end.sealed_to, sealed)

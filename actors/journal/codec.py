@@ -36,7 +36,7 @@ _PAIR = b"\x92"
 _Decode: TypeAlias = Callable[[bytes], tuple[int, object]]
 
 
-class _Unchanging(msgspec.StructMeta):
+class _EventMeta(msgspec.StructMeta):
     """Checks an event class when it is defined, rather than when its first event is stored."""
 
     def __new__(
@@ -45,7 +45,7 @@ class _Unchanging(msgspec.StructMeta):
         bases: tuple[type, ...],
         namespace: dict[str, object],
         **config: Any,  # noqa: ANN401 - msgspec's
-    ) -> _Unchanging:
+    ) -> _EventMeta:
         if "__slots__" in namespace:
             raise TypeError(f"{name} is an event; write it as a class, without __slots__, not by msgspec.defstruct")
         made = super().__new__(mcs, name, bases, namespace, **config)
@@ -54,7 +54,7 @@ class _Unchanging(msgspec.StructMeta):
         return made
 
 
-class Event(msgspec.Struct, metaclass=_Unchanging, frozen=True, array_like=True, gc=False):
+class Event(msgspec.Struct, metaclass=_EventMeta, frozen=True, array_like=True, gc=False):
     """The base class of events: facts, named in the past tense, that hold plain data and do not refer to each other.
 
     An event is stored as the list of its fields, so fields may only be added at the end, with defaults; any other
@@ -125,7 +125,9 @@ class EventCodec:
         try:
             state = self._encode((recorded_at, event))
         except TypeError as error:
-            raise TypeError(f"{_unstorable(event)} cannot be stored ({error}); events hold plain data") from error
+            raise TypeError(
+                f"{_unencodable_field(event)} cannot be stored ({error}); events hold plain data"
+            ) from error
         try:
             # msgspec does not check the fields of a new struct: events that cannot be decoded must not get into the
             # log.
@@ -347,12 +349,12 @@ def _decoder_of(event_type: type[msgspec.Struct]) -> _Decode:
             tuple[int, event_type]  # type: ignore[valid-type]  # as above
         )
     except TypeError as error:
-        message = f"{_unreadable(event_type)} cannot be stored ({error}); events hold plain data"
+        message = f"{_unsupported_field(event_type)} cannot be stored ({error}); events hold plain data"
         raise TypeError(message) from error
     return decoder.decode
 
 
-def _unstorable(event: object) -> str:
+def _unencodable_field(event: object) -> str:
     """Return the name of the event's field that msgspec cannot encode, or of its class if no single field fails."""
     kind = type(event)
     for name in getattr(kind, "__struct_fields__", ()):
@@ -363,7 +365,7 @@ def _unstorable(event: object) -> str:
     return kind.__qualname__
 
 
-def _unreadable(event_type: type[msgspec.Struct]) -> str:
+def _unsupported_field(event_type: type[msgspec.Struct]) -> str:
     """Return the name of the class's field that msgspec does not support, or of the class if no single field fails."""
     for field in msgspec.structs.fields(event_type):
         try:

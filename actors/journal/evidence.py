@@ -192,13 +192,13 @@ class Evidence:
 
     def events(self, after: int, stream: str | None = None) -> Iterator[Cells]:
         """Yield the events after a position, or after a version of the stream; raises as `seek` does."""
-        return seek(self._named, after=after, stream=stream) if self._has_rows else iter(())
+        return seek(self._select_named, after=after, stream=stream) if self._has_rows else iter(())
 
     def first_events(self, count: int) -> list[Cells]:
         """Return the first rows that hold events, for `cells_of`."""
-        return self._named(*rows_of(after=-(2**62), limit=count)) if self._has_rows else []
+        return self._select_named(*rows_of(after=-(2**62), limit=count)) if self._has_rows else []
 
-    def _named(self, query: str, parameters: Sequence[str | int | bytes]) -> list[Cells]:
+    def _select_named(self, query: str, parameters: Sequence[str | int | bytes]) -> list[Cells]:
         return [(text_of(stream), *others) for stream, *others in self._ask(query, parameters)]
 
 
@@ -262,13 +262,13 @@ def sqlite_evidence(connection: sqlite3.Connection) -> Generator[Evidence]:
             counts=_COUNTS,
             tables=structure.tables(),
             text=bytearray,
-            faults=lambda: [*structure.problems(), *_faults(connection)],
+            faults=lambda: [*structure.problems(), *_integrity_faults(connection)],
         )
     finally:
         connection.text_factory = text_factory
         connection.execute("ROLLBACK")
 
 
-def _faults(connection: sqlite3.Connection) -> list[Fault]:
+def _integrity_faults(connection: sqlite3.Connection) -> list[Fault]:
     rows = connection.execute(f"PRAGMA integrity_check({_MOST_FAULTS})")
     return [("", fault) for (text,) in rows if (fault := text_of(text)) != "ok"]

@@ -100,7 +100,7 @@ def check_faults(evidence: Evidence) -> Iterator[Finding]:
 Report: TypeAlias = Callable[[str, int, int | None], None]
 """Called with the phase, the amount done, and the total if it is known."""
 
-_Counted: TypeAlias = Callable[[Iterator[Cells]], Iterator[Cells]]
+_CountRows: TypeAlias = Callable[[Iterator[Cells]], Iterator[Cells]]
 
 _STEP = 0x3FFF
 
@@ -138,35 +138,35 @@ class Examination:
         self._codec = codec
         self._inspection = inspection
         self._ends = ends
-        self._passed = passed
+        self._on_intact = passed
         self._report = report
-        self._order = EpochOrder(evidence.shards) if evidence.shards else None
+        self._epoch_order = EpochOrder(evidence.shards) if evidence.shards else None
 
     def findings(self) -> Iterator[Finding]:
         """Yield what is wrong with the log."""
         evidence = self._evidence
-        self._say("file", 0, None)
+        self._report_progress("file", 0, None)
         yield from check_faults(evidence)
         yield from check_tables(evidence)
         yield from check_counts(evidence)
-        yield from self._subjects()
-        if self._order is not None:
-            yield from self._order.findings()
-        self._say("beside", 0, None)
+        yield from self._check_streams()
+        if self._epoch_order is not None:
+            yield from self._epoch_order.findings()
+        self._report_progress("beside", 0, None)
         yield from check_beside(evidence)
 
-    def _say(self, phase: str, done: int, total: int | None) -> None:
+    def _report_progress(self, phase: str, done: int, total: int | None) -> None:
         if self._report is not None:
             self._report(phase, done, total)
 
-    def _subjects(self) -> Iterator[Finding]:
-        sources = _Sources(self._evidence, self._counted, self._ends)
+    def _check_streams(self) -> Iterator[Finding]:
+        sources = _Sources(self._evidence, self._count_rows, self._ends)
         while (name := sources.next()) is not None:
-            yield from self._subject(name, sources)
+            yield from self._check_stream(name, sources)
             sources.leave(name)
         yield from sources.findings()
 
-    def _counted(self, rows: Iterator[Cells]) -> Iterator[Cells]:
+    def _count_rows(self, rows: Iterator[Cells]) -> Iterator[Cells]:
         report = self._report
         if report is None:
             return rows
@@ -183,16 +183,16 @@ class Examination:
 
         return counted()
 
-    def _subject(self, name: bytes, sources: _Sources) -> Iterator[Finding]:
+    def _check_stream(self, name: bytes, sources: _Sources) -> Iterator[Finding]:
         shown, text = text_of(name), self._evidence.text
         inspection, found = self._inspection, list[Finding]()
         is_known = inspection is not None and inspection.knows(shown)
         codec = self._codec if is_known or inspection is None else None
-        seen = None if self._order is None else self._order.add
+        seen = None if self._epoch_order is None else self._epoch_order.add
         stream = StreamWalk(name, sources.rows.of(name), codec, text=text, seen=seen)
         for _, end in sources.ends.of(name):
             stream.expect(end)
-        aside = _Aside(name, text, sources)
+        aside = _SideRecords(name, text, sources)
         if is_known and inspection is not None:
             deviations = inspection.inspect(shown, stream.passing, aside.snapshots, aside.due)
             for kind, at, problem, position in deviations:
@@ -209,11 +209,11 @@ class Examination:
         self.locked += stream.locked
         self.rows += stream.rows
         self.feeds += stream.is_heard_of
-        if self._passed is not None and stream.end is not None:
-            self._passed(stream.end)
+        if self._on_intact is not None and stream.end is not None:
+            self._on_intact(stream.end)
 
 
-class _Aside:
+class _SideRecords:
     """The records of a stream in other tables: its snapshots, and the time at which it is to be woken."""
 
     def __init__(self, name: bytes, text: type[Text], sources: _Sources) -> None:
@@ -260,7 +260,7 @@ class _Aside:
 class _Sources:
     """All sources that are sorted by name, in byte order."""
 
-    def __init__(self, evidence: Evidence, counted: _Counted, ends: Iterable[End]) -> None:
+    def __init__(self, evidence: Evidence, counted: _CountRows, ends: Iterable[End]) -> None:
         text = evidence.text
         self.rows = _Groups(counted(evidence.rows()), "stream", text)
         self.snapshots = _Groups(evidence.aside("stored_snapshots"), "snapshot", text)

@@ -52,7 +52,7 @@ class Claims:
     def trust(self, stream: str) -> None:
         """Accept steps of the stream in this epoch: the caller reads the stream after this."""
         with self._lock:
-            claim = self._claim(self.fence.shard_of(stream), self.fence.epoch_of(stream))
+            claim = self._claim_of_epoch(self.fence.shard_of(stream), self.fence.epoch_of(stream))
             if claim.recovered is not None:
                 claim.recovered.add(stream)
 
@@ -62,7 +62,7 @@ class Claims:
             claim = self._claims.get(shard)
             if claim is not None and claim.epoch != epoch and self.fence.epoch_of(stream) != epoch:
                 return False  # the shard has been claimed again since the batch began
-            claim = self._claim(shard, epoch)
+            claim = self._claim_of_epoch(shard, epoch)
             return claim.recovered is None or stream in claim.recovered
 
     def lose(self, stream: str, epoch: int | None) -> None:
@@ -73,9 +73,9 @@ class Claims:
         """
         with self._lock:
             if self.fence.epoch_of(stream) in {epoch, None}:
-                self._claim(self.fence.shard_of(stream), None)
+                self._claim_of_epoch(self.fence.shard_of(stream), None)
 
-    def _claim(self, shard: int, epoch: int | None) -> _Claim:
+    def _claim_of_epoch(self, shard: int, epoch: int | None) -> _Claim:
         claim = self._claims.get(shard)
         if claim is None or claim.epoch != epoch:
             claim = self._claims[shard] = _Claim(epoch, None if claim is None else set())
@@ -90,7 +90,7 @@ class Epochs:
         self.held: dict[int, int] = {}
         """The shards whose streams are written, with their epochs."""
         self._claims = claims
-        self._past = past
+        self._lost_shards = past
         self._shards: dict[str, int] = {}
         self._recovered: set[str] = set()
 
@@ -107,7 +107,7 @@ class Epochs:
         shard = fence.shard_of(stream)
         if shard not in self.held:
             epoch = fence.epoch_of(stream)
-            if epoch is None or (shard, epoch) in self._past:
+            if epoch is None or (shard, epoch) in self._lost_shards:
                 self._claims.lose(stream, epoch)
                 return False
             self.held[shard] = epoch

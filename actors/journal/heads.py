@@ -31,7 +31,7 @@ class Heads:
 
     def get(self, stream: str) -> End:
         """Return the end of the stream."""
-        return self._recent.get(stream) or self._older.get(stream) or self._find(stream)
+        return self._recent.get(stream) or self._older.get(stream) or self._read_ends(stream)
 
     def move(self, stream: str, head: End) -> None:
         """Record that the stream now ends here."""
@@ -52,7 +52,7 @@ class Heads:
         if len(self._recent) > self._limit:
             self._recent, self._older = {}, self._recent
 
-    def _find(self, stream: str) -> End:
+    def _read_ends(self, stream: str) -> End:
         expected = streams_of(self._requests)
         unknown = {each for each in expected if each not in self._recent and each not in self._older}
         unknown.add(stream)

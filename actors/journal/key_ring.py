@@ -87,7 +87,7 @@ class KeyRing(ABC):
             ConfigurationError: the variable does not exist, or is not a key ring.
             MissingExtraError: the extra `encryption` is not installed.
         """
-        return _Keys(f"the variable {name}", _keys_of(os.environ.get(name, ""), f"the variable {name}"))
+        return _Keys(f"the variable {name}", _parse_keys(os.environ.get(name, ""), f"the variable {name}"))
 
     @staticmethod
     def custom(wrap: Wrap, unwrap: Wrap) -> KeyRing:
@@ -164,16 +164,16 @@ class _Custom(KeyRing):
         self._unwrap = unwrap
 
     def wrap(self, key: bytes) -> bytes:
-        return _called(self._wrap, key, "wrap")
+        return _call_key_service(self._wrap, key, "wrap")
 
     def unwrap(self, wrapped: bytes) -> bytes:
-        key = _called(self._unwrap, wrapped, "unwrap")
+        key = _call_key_service(self._unwrap, wrapped, "unwrap")
         if len(key) != KEY_SIZE:
             raise WrongKeyError(f"unwrap returned {len(key)} bytes; the key that was wrapped has {KEY_SIZE}")
         return key
 
 
-def _called(function: Callable[[bytes], object], given: bytes, name: str) -> bytes:
+def _call_key_service(function: Callable[[bytes], object], given: bytes, name: str) -> bytes:
     try:
         returned = function(given)
     except KeyRingError:
@@ -204,10 +204,10 @@ def _read_keys(path: Path) -> list[bytes]:
         raise ConfigurationError(message) from error
     if status.st_mode & 0o077:
         raise ConfigurationError(f"the key ring {path} can be used by others than its owner; chmod 600 {path}")
-    return _keys_of(text, str(path))
+    return _parse_keys(text, str(path))
 
 
-def _keys_of(text: str, name: str) -> list[bytes]:
+def _parse_keys(text: str, name: str) -> list[bytes]:
     keys: list[bytes] = []
     for word in text.split():
         with suppress(Base64Error, ValueError):

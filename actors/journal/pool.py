@@ -41,7 +41,7 @@ class ReadPool(Generic[ConnectionT]):
         self._translated = translated
         self._is_usable = is_usable
         self._idle: list[ConnectionT] = []
-        self._lent = 0
+        self._borrowed_count = 0
         self._is_open = True
         self._lock = threading.Lock()
         self._returned = threading.Condition(self._lock)
@@ -78,7 +78,7 @@ class ReadPool(Generic[ConnectionT]):
         with self._returned:
             self._is_open = False
             self._returned.notify_all()  # wakes the readers that wait for a connection
-            self._returned.wait_for(lambda: not self._lent)
+            self._returned.wait_for(lambda: not self._borrowed_count)
         self.clear()
 
     def borrow(self) -> ConnectionT:
@@ -91,12 +91,12 @@ class ReadPool(Generic[ConnectionT]):
         """
         must_be_in_time()
         with self._lock:
-            while self._is_open and self._lent >= AT_ONCE:
+            while self._is_open and self._borrowed_count >= AT_ONCE:
                 must_be_in_time()
                 self._returned.wait(seconds_left())
             if not self._is_open:
                 raise RuntimeClosedError(f"the log {self._name} is closed")
-            self._lent += 1
+            self._borrowed_count += 1
             if self._idle:
                 return self._idle.pop()
         try:
@@ -109,7 +109,7 @@ class ReadPool(Generic[ConnectionT]):
     def give_back(self, connection: ConnectionT | None) -> None:
         """Return a borrowed connection to the pool; None if it could not be opened."""
         with self._lock:
-            self._lent -= 1
+            self._borrowed_count -= 1
             if connection is not None and self._is_open and self._is_usable(connection):
                 self._idle.append(connection)
                 connection = None

@@ -253,7 +253,7 @@ class JournalFactory(InfrastructureFactory[JournalTrackingRecorder]):
         self._id_type: IdType = _id_type(self.env.get(self.ORIGINATOR_ID_TYPE, "uuid"))
         is_in_postgres = bool(self.env.get(self.POSTGRES_DBNAME))
         self._path = None if is_in_postgres else _path(self.env.get(self.SQLITE_DBNAME))
-        self._synchronous: Synchronous = self._stated(
+        self._synchronous: Synchronous = self._synchronous_setting(
             self.POSTGRES_SYNCHRONOUS if is_in_postgres else self.SQLITE_SYNCHRONOUS
         )
         self._lease: JournalLease | None = None
@@ -265,7 +265,7 @@ class JournalFactory(InfrastructureFactory[JournalTrackingRecorder]):
             raise ValueError(message)
         made: Purpose = "events" if purpose == "events" else "snapshots"
         lease = self._open()
-        return _kept(JournalAggregateRecorder(lease.journal, id_type=self._id_type, purpose=made), lease)
+        return _with_lease(JournalAggregateRecorder(lease.journal, id_type=self._id_type, purpose=made), lease)
 
     def application_recorder(self) -> ApplicationRecorder:
         """Return a recorder of the events of an application.
@@ -274,13 +274,13 @@ class JournalFactory(InfrastructureFactory[JournalTrackingRecorder]):
             ConfigurationError: the PostgreSQL driver is not installed.
             StorageError: the log cannot be opened.
         """
-        return self._make(self._class(self.APPLICATION_RECORDER_TOPIC, JournalApplicationRecorder))
+        return self._make(self._recorder_class(self.APPLICATION_RECORDER_TOPIC, JournalApplicationRecorder))
 
     def tracking_recorder(
         self, tracking_recorder_class: type[JournalTrackingRecorder] | None = None
     ) -> JournalTrackingRecorder:
         """Return a recorder of readers' progress; raises `TypeError`, and what `application_recorder` raises."""
-        given = tracking_recorder_class or self._class(self.TRACKING_RECORDER_TOPIC, JournalTrackingRecorder)
+        given = tracking_recorder_class or self._recorder_class(self.TRACKING_RECORDER_TOPIC, JournalTrackingRecorder)
         recorder_class = _subclass(given, JournalTrackingRecorder)
         if recorder_class is None:
             message = (
@@ -292,7 +292,7 @@ class JournalFactory(InfrastructureFactory[JournalTrackingRecorder]):
 
     def process_recorder(self) -> ProcessRecorder:
         """Return a recorder of events with their source positions; raises as `application_recorder` does."""
-        return self._make(self._class(self.PROCESS_RECORDER_TOPIC, JournalProcessRecorder))
+        return self._make(self._recorder_class(self.PROCESS_RECORDER_TOPIC, JournalProcessRecorder))
 
     def close(self) -> None:
         """Release the lease on the log; the last release makes pending events durable and closes it. Idempotent."""
@@ -301,7 +301,7 @@ class JournalFactory(InfrastructureFactory[JournalTrackingRecorder]):
 
     def _make(self, recorder_class: type[_AnyRecorder]) -> _AnyRecorder:
         lease = self._open()
-        return _kept(recorder_class(lease.journal, id_type=self._id_type), lease)
+        return _with_lease(recorder_class(lease.journal, id_type=self._id_type), lease)
 
     def _open(self) -> JournalLease:
         if self._lease is None:
@@ -327,14 +327,14 @@ class JournalFactory(InfrastructureFactory[JournalTrackingRecorder]):
         journal = PostgresJournal.open(url, EventCodec(()), synchronous=self._synchronous, shared=True)
         return JournalLease(journal, journal.close)
 
-    def _stated(self, key: str) -> Synchronous:
+    def _synchronous_setting(self, key: str) -> Synchronous:
         match self.env.get(key, "FULL"):
             case "FULL" | "NORMAL" | "OFF" as synchronous:
                 return synchronous
             case other:
                 raise OSError(f"{key} must be 'FULL', 'NORMAL' or 'OFF', not {other!r}")
 
-    def _class(self, key: str, default: type[_AnyRecorder]) -> type[_AnyRecorder]:
+    def _recorder_class(self, key: str, default: type[_AnyRecorder]) -> type[_AnyRecorder]:
         """Return the class named in the environment, which must be the default class or a subclass."""
         topic = self.env.get(key)
         if not topic:
@@ -349,7 +349,7 @@ class JournalFactory(InfrastructureFactory[JournalTrackingRecorder]):
 Factory = JournalFactory
 
 
-def _kept(recorder: _AnyRecorder, lease: JournalLease) -> _AnyRecorder:
+def _with_lease(recorder: _AnyRecorder, lease: JournalLease) -> _AnyRecorder:
     recorder.lease = lease
     return recorder
 

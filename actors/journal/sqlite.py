@@ -113,7 +113,7 @@ def _open_store(
 ) -> SqliteStore:
     lock = WriterLock(path, shared=shared)
     cleanup.callback(lock.release)
-    _begin_privately(path)
+    _create_private_file(path)
     # Passed to the writer's thread before anything is appended.
     connection = sqlite3.connect(path, timeout=BUSY_TIMEOUT, isolation_level=None, check_same_thread=False)
     cleanup.callback(_close_connection, connection, path)
@@ -127,7 +127,7 @@ def _open_store(
     if is_log and lock.is_alone:
         # Copy what a crash has left in the write-ahead log into the file, so that the file can be compared with its
         # header.
-        _take_home(connection)
+        _checkpoint_wal(connection)
         connection.execute(f"PRAGMA busy_timeout = {int(BUSY_TIMEOUT * 1000)}")
         check_file(path)
     if not is_log:
@@ -141,13 +141,13 @@ def _open_store(
     return SqliteStore(connection, path, is_shared=shared)
 
 
-def _begin_privately(path: str) -> None:
+def _create_private_file(path: str) -> None:
     # Readable by its owner only, whatever the umask is. SQLite gives the files beside it the same mode.
     with suppress(OSError):  # the file exists, or SQLite reports why it cannot be created
         os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
 
 
-def _take_home(connection: sqlite3.Connection) -> None:
+def _checkpoint_wal(connection: sqlite3.Connection) -> None:
     # Do not wait for readers of an old state of the log: what they still need stays in the write-ahead log.
     connection.execute("PRAGMA busy_timeout = 0")
     connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
@@ -157,7 +157,7 @@ def _close_connection(connection: sqlite3.Connection, path: str) -> None:
     try:
         # A failed opening may have left a transaction.
         connection.rollback()
-        _take_home(connection)
+        _checkpoint_wal(connection)
     except sqlite3.Error as error:
         # Nothing is lost: the next process that opens the log finds the write-ahead log beside it.
         _logger.warning("the write-ahead log of %s stays beside it: %s", path, error)

@@ -112,7 +112,7 @@ class SqliteStore:
         self._data_version: int | None = None
         self._file = _file_at(path)
         self._looked_at = -_LOOKS_EVERY
-        self._has_remains = False
+        self._has_untruncated_wal = False
 
     @property
     def name(self) -> str:
@@ -122,13 +122,13 @@ class SqliteStore:
     def begin(self) -> tuple[int, int, bool]:
         """Begin a batch, as in `store.Store`; without other writers, the SQLite transaction begins only when needed."""
         if self.connection.in_transaction:
-            self._leave_transaction()
+            self._roll_back_transaction()
         now = time.monotonic()
         if now - self._looked_at >= _LOOKS_EVERY:
-            self._check_file()
+            self._check_same_file()
             self._looked_at = now
         if self._is_shared:
-            self._enter()
+            self._begin_transaction()
             # It changes when another connection has written, but not with this connection's own writes.
             version: int = self.connection.execute("PRAGMA data_version").fetchone()[0]
             if version != self._data_version:
@@ -167,23 +167,23 @@ class SqliteStore:
 
     def replace(self, gone: Sequence[Row], row: Row) -> None:
         """Delete the rows, and replace the row that has the same number."""
-        self._enter()
+        self._begin_transaction()
         self.connection.executemany(_DELETE_ROW, [(each.number,) for each in (*gone, row)])
         _INSERT_ROWS.run(self.connection, list(astuple(row)))
 
     def write_marks(self, marks: Values) -> None:
         """Record the progress of consumers, without going back."""
-        self._enter()
+        self._begin_transaction()
         _UPSERT_MARKS.run(self.connection, marks)
 
     def delete_marks(self, consumers: Sequence[tuple[str, str]], before: int) -> int:
         """Delete the marks of these consumers that were last updated before the time."""
-        self._enter()
+        self._begin_transaction()
         return self.connection.executemany(_DELETE_MARK, [(*consumer, before) for consumer in consumers]).rowcount
 
     def delete_requests(self, request_ids: Sequence[str], before: int) -> int:
         """Delete those of the requests that took effect before the time."""
-        self._enter()
+        self._begin_transaction()
         return self.connection.executemany(_DELETE_REQUEST, [(each, before) for each in request_ids]).rowcount
 
     def commit(self, changes: Changes, meanwhile: Callable[[], None]) -> None:
@@ -196,21 +196,21 @@ class SqliteStore:
             )
         )
         if beside or len(changes.steps) > len(STEP):
-            self._enter()
+            self._begin_transaction()
         if not connection.in_transaction:  # a single row is its own transaction
             meanwhile()
         if changes.steps:
             _INSERT_STEPS.run(connection, changes.steps)
         if beside:
-            self._write_beside(changes)
+            self._write_side_tables(changes)
         if connection.in_transaction:
             meanwhile()
             connection.execute("COMMIT")
         self._end = (changes.number, changes.position)
-        if changes.destroyed or self._has_remains:
-            self._remove_remains(_PATIENCE if changes.destroyed else 0)
+        if changes.destroyed or self._has_untruncated_wal:
+            self._truncate_wal(_PATIENCE if changes.destroyed else 0)
 
-    def _write_beside(self, changes: Changes) -> None:
+    def _write_side_tables(self, changes: Changes) -> None:
         connection = self.connection
         for row in changes.rows:
             _INSERT_ROWS.run(connection, list(astuple(row)))
@@ -242,7 +242,7 @@ class SqliteStore:
     def roll_back(self) -> bool:
         """Roll the transaction back; a file can always be reached."""
         self._end = None
-        self._leave_transaction()
+        self._roll_back_transaction()
         return True
 
     def was_taken_over(self) -> bool:
@@ -253,7 +253,7 @@ class SqliteStore:
         """Return the library's error for an exception."""
         return fault(error, self._path)
 
-    def _remove_remains(self, patience: int) -> None:
+    def _truncate_wal(self, patience: int) -> None:
         """Empty the write-ahead log, which may still hold destroyed keys; if a reader uses it, later.
 
         It waits `patience` milliseconds for the readers.
@@ -264,11 +264,11 @@ class SqliteStore:
         connection.execute(f"PRAGMA busy_timeout = {patience}")
         busy: int = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]
         connection.execute(f"PRAGMA busy_timeout = {before}")
-        self._has_remains = bool(busy)
+        self._has_untruncated_wal = bool(busy)
         if busy and patience:
             _logger.warning("%s: destroyed keys stay in the write-ahead log while somebody reads there", self._path)
 
-    def _check_file(self) -> None:
+    def _check_same_file(self) -> None:
         """Refuse to write to a file that its path no longer names, where the events would be lost."""
         if self._file is None or _file_at(self._path) != self._file:
             message = (
@@ -282,11 +282,11 @@ class SqliteStore:
         self.connection.executemany(_UPSERT_TIMER, set_to)
         self.connection.executemany(_DELETE_TIMER, [(stream,) for stream, at in due.items() if at is None])
 
-    def _enter(self) -> None:
+    def _begin_transaction(self) -> None:
         if not self.connection.in_transaction:
             self.connection.execute("BEGIN IMMEDIATE")
 
-    def _leave_transaction(self) -> None:
+    def _roll_back_transaction(self) -> None:
         # Some errors have rolled it back already.
         if self.connection.in_transaction:
             self.connection.execute("ROLLBACK")

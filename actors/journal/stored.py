@@ -89,7 +89,7 @@ class StoredJournal(StoredFeeds):
             ValueError: the step has events, but no version `after` which they come.
         """
         if step.after is None and step.events:
-            raise _without_version()
+            raise _version_missing_error()
         if self._codec.vault is not None:
             self._codec.vault.prepare(step.stream)
         (self._writer or self.writer).submit(Step(step, done))
@@ -103,7 +103,7 @@ class StoredJournal(StoredFeeds):
             ValueError: the step has events, but no version `after` which they come.
         """
         if step.after is None and step.events:
-            raise _without_version()
+            raise _version_missing_error()
         if self._codec.vault is not None:
             self._codec.vault.prepare(step.stream)
         (self._writer or self.writer).submit_with_next(Step(step, done))
@@ -185,10 +185,10 @@ class StoredJournal(StoredFeeds):
 
     def nearest(self, position: int, *, backwards: bool = False) -> int | None:
         """Return the next position above this one that has an event, or backwards the last one up to it, or None."""
-        last = self._number(_READ_LAST, position if backwards else min(position + 1, MOST)) or 0
+        last = self._select_number(_READ_LAST, position if backwards else min(position + 1, MOST)) or 0
         if backwards:
             return min(position, last) or None
-        return position + 1 if last > position else self._number(_READ_NEXT, position)
+        return position + 1 if last > position else self._select_number(_READ_NEXT, position)
 
     def read_until(self, stream: str, version: int, *, after: int = -1) -> list[Recorded]:
         """Return the stream's events with a version above `after` and up to `version` inclusive."""
@@ -196,12 +196,12 @@ class StoredJournal(StoredFeeds):
 
     def link(self, stream: str, version: int) -> Link | None:
         """Return the link of the event with this version, None if there is none."""
-        link = self._link(_READ_LINK, stream, lambda cells: cells[1] <= version, version)
+        link = self._read_link(_READ_LINK, stream, lambda cells: cells[1] <= version, version)
         return link if link is not None and link.version == version else None
 
     def link_at(self, stream: str, position: int) -> Link | None:
         """Return the link of the stream's last event up to this log position, None if there is none."""
-        return self._link(_READ_LINK_AT, stream, lambda cells: cells[2] <= position, position)
+        return self._read_link(_READ_LINK_AT, stream, lambda cells: cells[2] <= position, position)
 
     def snapshot(self, stream: str) -> Snapshot | None:
         """Return the last snapshot of the stream, or None; a damaged one without a version is ignored."""
@@ -296,7 +296,7 @@ class StoredJournal(StoredFeeds):
 
     def head(self) -> int:
         """Return the position of the last durable event, 0 if there is none."""
-        return self._number(_READ_HEAD) or 0
+        return self._select_number(_READ_HEAD) or 0
 
     def stream_end(self, stream: str) -> End | None:
         """Return the end of the stream, None if it has no rows."""
@@ -346,7 +346,7 @@ class StoredJournal(StoredFeeds):
     def _snapshot(self, stream: str, version: int, topic: str, state: bytes) -> Snapshot:
         return Snapshot(stream, version, topic, self._codec.opened(state))
 
-    def _link(self, query: str, stream: str, fits: Callable[[Cells], bool], number: int) -> Link | None:
+    def _read_link(self, query: str, stream: str, fits: Callable[[Cells], bool], number: int) -> Link | None:
         rows: list[Cells] = self._reader.select(query, (stream, number))
         if not rows:
             return None
@@ -357,7 +357,7 @@ class StoredJournal(StoredFeeds):
             raise LogUnusableError(f"event {recorded.version} of {stream!r} has no digest; verify the log")
         return Link(recorded.version, recorded.position, recorded.recorded_at, digest)
 
-    def _number(self, query: str, *numbers: int) -> int | None:
+    def _select_number(self, query: str, *numbers: int) -> int | None:
         rows: list[tuple[object]] = self._reader.select(query, numbers)
         found = rows[0][0] if rows else None
         if not isinstance(found, int | None):
@@ -387,5 +387,5 @@ def _first_topic(rows: Sequence[Cells]) -> str | None:
         return None
 
 
-def _without_version() -> ValueError:
+def _version_missing_error() -> ValueError:
     return ValueError("a step with events must say after which version of its stream they come")

@@ -72,7 +72,7 @@ class StoredFeeds:
         """Return up to `limit` feed rows with cursors above `after`; the first row may begin before that."""
         parameters = (topic, after + 1, *heard_at(topic, after + 1), limit)
         try:
-            return list(map(self._row, self._reader.select(_READ_FEED, parameters)))
+            return list(map(self._decode_row, self._reader.select(_READ_FEED, parameters)))
         except KeyDestroyedError:  # only the last row can be read, which says that the stream was forgotten
             rows = islice(self.read_feed_backwards(topic), 1)
             return [msgspec.structs.replace(row, is_behind_forgotten=True) for row in rows if row.first_cursor > after]
@@ -82,7 +82,7 @@ class StoredFeeds:
         until = MOST
         with suppress(KeyDestroyedError):
             while rows := self._reader.select(_READ_FEED_BACKWARDS, (topic, *heard_at(topic, until), _BACKWARDS_PAGE)):
-                yield from (self._row(cells) for cells in rows if cells[-1] is not None)
+                yield from (self._decode_row(cells) for cells in rows if cells[-1] is not None)
                 until = rows[-1][1] - 1
 
     def feed_end(self, topic: str) -> int:
@@ -105,11 +105,11 @@ class StoredFeeds:
     def mark(self, topic: str, client_id: str) -> Mark | None:
         """Return the mark of the consumer, or None if it has none."""
         rows = self._reader.select(_READ_MARK, (topic, client_id))
-        return self._mark(rows[0]) if rows else None
+        return self._decode_mark(rows[0]) if rows else None
 
     def marks(self, topic: str) -> list[Mark]:
         """Return the marks of the topic's consumers, in the order of their ids."""
-        return [self._mark(row) for row in self._reader.select(_READ_MARKS, (topic,))]
+        return [self._decode_mark(row) for row in self._reader.select(_READ_MARKS, (topic,))]
 
     def forget_marks(self, *, before: int, keep: Collection[tuple[str, str]] = ()) -> int:
         """Delete the marks that were last updated before that time, except for the (topic, client id) pairs in `keep`.
@@ -126,14 +126,14 @@ class StoredFeeds:
         while found := self._reader.select(_READ_OLD_MARKS, (*last, before, _DELETION_PAGE)):
             last = found[-1]
             consumers = [each for each in found if each not in kept]
-            count += _deleted(writer.wait(partial(MarkDeletion, consumers, before)))
+            count += _deleted_count(writer.wait(partial(MarkDeletion, consumers, before)))
         return count
 
     def remembered(self, request_id: str) -> Remembered | None:
         """Return the request if it has taken effect, and has not been forgotten."""
         rows = self._reader.select(_READ_REQUEST, (request_id,))
         try:
-            return self._remembered(rows[0]) if rows else None
+            return self._decode_remembered(rows[0]) if rows else None
         except KeyDestroyedError:  # together with its session
             return None
 
@@ -148,7 +148,7 @@ class StoredFeeds:
         while found := self._reader.select(_READ_OLD_REQUESTS, (last, before, _DELETION_PAGE)):
             ids = [each for (each,) in found]
             last = ids[-1]
-            count += _deleted(writer.wait(partial(RequestDeletion, ids, before)))
+            count += _deleted_count(writer.wait(partial(RequestDeletion, ids, before)))
         return count
 
     def replace_feed(self, topic: str, first_cursor: int, last_cursor: int, segments: Sequence[Segment]) -> None:
@@ -171,7 +171,7 @@ class StoredFeeds:
         """Return up to `limit` unsealed feed rows after a row number, as described in `api.FeedJournal`."""
         return self._reader.select(_READ_STALE, (after, limit))
 
-    def _row(self, cells: Cells) -> FeedRow:
+    def _decode_row(self, cells: Cells) -> FeedRow:
         topic, first_cursor, recorded_at, count, events, feed = cells
         what = f"{self.name}: row {first_cursor!r} of the feed of {topic!r}"
         with reading(what):
@@ -183,14 +183,14 @@ class StoredFeeds:
             segments = (*part.segments, *derived)
             return FeedRow(topic, first_cursor, segments, has_events=count != 0, derived=len(derived))
 
-    def _mark(self, row: tuple[object, ...]) -> Mark:
+    def _decode_mark(self, row: tuple[object, ...]) -> Mark:
         try:
             return msgspec.convert(dict(zip(Mark.__struct_fields__, row, strict=True)), Mark)
         except msgspec.ValidationError as error:
             what = f"the row of consumer {row[1]!r} of {row[0]!r} in the table consumers"
             raise self._damaged_row(what, error) from error
 
-    def _remembered(self, row: tuple[object, ...]) -> Remembered:
+    def _decode_remembered(self, row: tuple[object, ...]) -> Remembered:
         try:
             found = msgspec.convert(
                 dict(zip(Remembered.__struct_fields__, row, strict=True)), Remembered, builtin_types=(bytes,)
@@ -210,6 +210,6 @@ def must(outcome: Outcome) -> None:
         raise outcome
 
 
-def _deleted(outcome: Outcome) -> int:
+def _deleted_count(outcome: Outcome) -> int:
     must(outcome)
     return outcome.count if isinstance(outcome, Deleted) else 0

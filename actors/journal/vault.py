@@ -124,7 +124,7 @@ class Vault:
         """
         found = self._select(_ANY, ())
         if found:
-            self._known(found[0])
+            self._key_of_row(found[0])
         if self._ring is not None:
             key = self.key_of(LOG)
             if key.row is not None:
@@ -148,8 +148,8 @@ class Vault:
         owner = _owner_of(stream)
         key = self._by_owner.get(owner)
         if key is None:
-            key = self._by_owner.setdefault(owner, self._of_log(owner) or self._made(owner))
-            self._remember(key)
+            key = self._by_owner.setdefault(owner, self._stored_key(owner) or self._create_key(owner))
+            self._cache(key)
         return key
 
     def seal(self, stream: str, plain: bytes) -> bytes:
@@ -162,7 +162,7 @@ class Vault:
             KeyRingError: the key cannot be unwrapped now.
             LogEncryptedError: there is no key ring.
         """
-        key = self._of_log(_owner_of(stream))
+        key = self._stored_key(_owner_of(stream))
         if key is None:
             return plain
         return key.blank if key.is_destroyed else key.seal(plain)
@@ -180,7 +180,7 @@ class Vault:
         key_id = stored[len(SEALED) : _BEGIN].hex()
         key = self._by_id.get(key_id)
         if key is None or (self.age is not None and time.monotonic() - key.seen > self.age):
-            key = self._find(key_id, key)
+            key = self._read_key(key_id, key)
         try:
             return key.open(stored)
         except ValueError as error:
@@ -202,7 +202,7 @@ class Vault:
             if key.stream == stream:
                 self._by_id.pop(key.id, None)
 
-    def _of_log(self, owner: str) -> Key | None:
+    def _stored_key(self, owner: str) -> Key | None:
         """Return the log's key for this owner, None if it has none."""
         key = self._by_owner.get(owner)
         if key is not None and key.row is None:
@@ -211,11 +211,11 @@ class Vault:
         if not rows:
             return None
         if key is None or key.id != _text(rows[0][0]):  # the append with the cached key may have been refused
-            key = self._by_owner[owner] = self._known(rows[0])
-            self._remember(key)
+            key = self._by_owner[owner] = self._key_of_row(rows[0])
+            self._cache(key)
         return key
 
-    def _find(self, key_id: str, known: Key | None) -> Key:
+    def _read_key(self, key_id: str, known: Key | None) -> Key:
         rows = self._select(_BY_ID, (key_id,))
         if not rows and key_id in self._learned:
             rows = [self._learned[key_id]]
@@ -223,17 +223,17 @@ class Vault:
             if known is not None and known.row is not None:
                 return known
             raise LogUnusableError(f"{self._name} has no key {key_id}, which a record needs; verify it")
-        key = self._known(rows[0])
-        self._remember(key)
+        key = self._key_of_row(rows[0])
+        self._cache(key)
         return key
 
-    def _remember(self, key: Key) -> None:
+    def _cache(self, key: Key) -> None:
         for keys in (self._by_id, self._by_owner):
             if len(keys) > KEPT:
                 keys.clear()
         self._by_id[key.id] = key
 
-    def _known(self, cells: Cells) -> Key:
+    def _key_of_row(self, cells: Cells) -> Key:
         """Return the key of a row of the log; a key that was unwrapped before is not unwrapped again."""
         key_id, stream, wrapped = _text(cells[0]), _text(cells[1]), cells[2]
         if wrapped is None:
@@ -246,7 +246,7 @@ class Vault:
             raise LogEncryptedError(self._name)
         return Key(key_id, stream, cipher_of(self._ring.unwrap(wrapped)))
 
-    def _made(self, owner: str) -> Key:
+    def _create_key(self, owner: str) -> Key:
         if self._ring is None:
             raise LogEncryptedError(self._name)
         key, key_id = os.urandom(KEY_SIZE), os.urandom(ID_SIZE).hex()

@@ -86,17 +86,17 @@ class StreamWalk:
         """Whether the stream has announcements."""
         self.end: End | None = None
         """The end of the stream, once it has been walked completely."""
-        self.passing: Iterator[Passed[Recorded]] = self._pass()
+        self.passing: Iterator[Passed[Recorded]] = self._readable_rows()
         """The rows, up to the first damaged one."""
         self._text = text
         self._codec = codec
-        self._seen = seen
+        self._on_node_row = seen
         self._known: End | None = None
         self._rows = iter(rows)
-        self._is_all = behind == BEGINNING
+        self._from_beginning = behind == BEGINNING
         self._places = Places()
         self._sealed = Sealed()
-        self._is_over = self._is_reached = False
+        self._is_over = self._has_reached_checkpoint = False
 
     def expect(self, end: End) -> None:
         """Compare the stream with an earlier end of it; feed rows may have been replaced since."""
@@ -104,17 +104,17 @@ class StreamWalk:
 
     def pass_by(self) -> Finding | None:
         """Check the rest of the stream, and return what is wrong with it, or None."""
-        while self._step() is not None:
+        while self._check_next() is not None:
             pass
         self.passing = iter(())  # breaks the reference cycle of generator and walk
         return self.finding
 
-    def _pass(self) -> Iterator[Passed[Recorded]]:
-        while (row := self._step()) is not None:
+    def _readable_rows(self) -> Iterator[Passed[Recorded]]:
+        while (row := self._check_next()) is not None:
             if row is not _UNREADABLE:
                 yield row
 
-    def _step(self) -> Passed[Recorded] | None:
+    def _check_next(self) -> Passed[Recorded] | None:
         """Check the next row; return None at the end of the stream or if the row is damaged."""
         cells = None if self._is_over else next(self._rows, None)
         if cells is None:
@@ -125,20 +125,20 @@ class StreamWalk:
         self.rows += 1
         self._count(row.count, row.heard)
         events: list[Recorded] = []
-        problem = self._problem_of(cells[0], row) or self._take_in(row, events) or self._unlike_checkpoint(row)
+        problem = self._problem_of(cells[0], row) or self._add_row(row, events) or self._checkpoint_difference(row)
         if problem is None:
-            if self._seen is not None and row.epoch:
-                self._seen(row)
+            if self._on_node_row is not None and row.epoch:
+                self._on_node_row(row)
             if self._codec is None:
                 return Passed(events, row.cursor, row.heard, row.feed, row.events, row.is_replaced)
-            return self._passed(row, events, self._codec)
-        self._is_over, self.finding = True, self._found(row, problem)
+            return self._decrypted(row, events, self._codec)
+        self._is_over, self.finding = True, self._finding_about(row, problem)
         for _, _, _, _, _, count, _, heard, *_ in self._rows:
             self.rows += 1
             self._count(count, heard)
         return None
 
-    def _passed(self, row: Row, events: list[Recorded], codec: EventCodec) -> Passed[Recorded]:
+    def _decrypted(self, row: Row, events: list[Recorded], codec: EventCodec) -> Passed[Recorded]:
         """Return the row with its content decrypted, or the placeholder for one that cannot be read."""
         try:
             feed = None if row.feed is None else codec.opened(row.feed)
@@ -153,16 +153,16 @@ class StreamWalk:
 
     def _problem_of(self, stream: object, row: Row) -> str | None:
         """Return what is wrong with the row, given those before it."""
-        if not _has_places(row):
+        if not _has_valid_numbers(row):
             return _NO_ROW
         missing = row.missing((self.last, self._cursor, self._previous))
         if missing is not None:
             return "{} {} is missing".format(*missing)
         if not msgspec.structs.replace(row, key=None if row.key is None else text_of(row.key)).follows(self._previous):
             return _CHANGED if row.seal is None else f"the sealed {_CHANGED[4:]}"
-        if type(stream) is not self._text or not self._is_key(row.key) or not _has_parts(row):
+        if type(stream) is not self._text or not self._is_key(row.key) or not _has_valid_types(row):
             return _NO_ROW
-        if row.epoch < 0 or (row.epoch and self._seen is None):
+        if row.epoch < 0 or (row.epoch and self._on_node_row is None):
             return f"no node can have written it in epoch {row.epoch}"
         if (row.version != self.last + 1 and not row.count) or (row.cursor != self._cursor + 1 and not row.heard):
             return "the version or cursor of the row is not the next one of its stream"
@@ -173,12 +173,12 @@ class StreamWalk:
     def _is_key(self, key: object) -> bool:
         return key is None or (type(key) is self._text and key != self._text())
 
-    def _take_in(self, row: Row, events: list[Recorded]) -> str | None:
+    def _add_row(self, row: Row, events: list[Recorded]) -> str | None:
         """Add the row and, if they are decoded, its events; return what is wrong with its content."""
         self._previous = row.digest
         if row.events is not None:
             is_redacted = row.is_redacted
-            problem = self._decoded(row, row.events, events, is_redacted=is_redacted)
+            problem = self._decode_events(row, row.events, events, is_redacted=is_redacted)
             if problem is not None:
                 return problem
             if self.last < 0:
@@ -194,7 +194,7 @@ class StreamWalk:
                 self._sealed.add(row.cursor, self._cursor, part_digest(row.feed))
         return None
 
-    def _decoded(self, row: Row, packed: bytes, events: list[Recorded], *, is_redacted: bool) -> str | None:
+    def _decode_events(self, row: Row, packed: bytes, events: list[Recorded], *, is_redacted: bool) -> str | None:
         try:
             pairs = unpack(packed)
         except ValueError as error:
@@ -213,7 +213,7 @@ class StreamWalk:
                 events.append(Recorded(self.name, version, position, recorded_at, event, is_redacted))
         return None
 
-    def _unlike_checkpoint(self, row: Row) -> str | None:
+    def _checkpoint_difference(self, row: Row) -> str | None:
         """Return how the row differs from the checkpoint, or None.
 
         A sealed row may have replaced the row that was the last one at the checkpoint.
@@ -223,8 +223,8 @@ class StreamWalk:
             return None
         if row.count and self.last == known.version and self._places.digest() != known.places:
             return "the row, or one before it, is another one, or elsewhere in the log, than at the checkpoint"
-        if not self._is_reached and end[0] >= known.version and end[1] >= known.cursor:
-            self._is_reached = True
+        if not self._has_reached_checkpoint and end[0] >= known.version and end[1] >= known.cursor:
+            self._has_reached_checkpoint = True
             is_same = end == (known.version, known.cursor) and row.digest == known.digest
             if not is_same and not (row.is_replaced and end[1] > known.cursor):
                 return "the row, or one before it, is another one than at the checkpoint"
@@ -236,7 +236,7 @@ class StreamWalk:
         self.count += count if type(count) is int and count > 0 else 0
         self.is_heard_of = self.is_heard_of or bool(heard)
 
-    def _found(self, row: Row, problem: str) -> Finding:
+    def _finding_about(self, row: Row, problem: str) -> Finding:
         if row.count or row.events is not None:
             version = row.version if type(row.version) is int else max(1, self.last + 1)
             return Finding("stream", self.name, version, problem, row.position if type(row.position) is int else None)
@@ -247,25 +247,25 @@ class StreamWalk:
             return
         self._is_over = True
         known = self._known
-        if known is not None and not self._is_reached:
+        if known is not None and not self._has_reached_checkpoint:
             problem = (
                 f"it ended at version {max(0, known.version)} and cursor {known.cursor} at the checkpoint, and now "
                 f"ends at {max(0, self.last)} and {self._cursor}"
             )
             self.finding = Finding("stream", self.name, max(0, self.last) + 1, problem)
-        elif self.rows and self._is_all:
+        elif self.rows and self._from_beginning:
             self.end = End(
                 self.name, self.last, self._cursor, self._previous, self._places.digest(), *self._sealed.end()
             )
 
 
-def _has_places(row: Row) -> bool:
+def _has_valid_numbers(row: Row) -> bool:
     """Return whether the row has events or announcements, with valid numbers."""
     numbers = (row.version, row.position, row.count, row.cursor, row.heard)
     return all(type(each) is int and each >= 0 for each in numbers) and row.count + row.heard > 0
 
 
-def _has_parts(row: Row) -> bool:
+def _has_valid_types(row: Row) -> bool:
     """Return whether the other cells of the row have the right types."""
     none = type(None)
     return (

@@ -49,17 +49,17 @@ class Writer:
         self._claims = None if fence is None else Claims(fence)
         self._watchers: tuple[Callable[[int], None], ...] = ()
         # Protects the queues and flags below; held while requests are added or taken.
-        self._gate = threading.Lock()
-        self._handed_over = _Pile()
-        self._settling = _Pile()
+        self._lock = threading.Lock()
+        self._queued = _RequestQueue()
+        self._settling = _RequestQueue()
         self._is_open = True
         # The thread sleeps until another one releases this; that happens only when nothing is left to settle.
-        self._alarm = threading.Lock()
-        self._alarm.acquire()
+        self._wakeup = threading.Lock()
+        self._wakeup.acquire()
         self._is_asleep = False
-        self._settler: int | None = None
+        self._settling_thread: int | None = None
         # Durable requests whose outcomes are not reported yet; used only by the thread that settles.
-        self._untold: list[tuple[Sequence[Request], Sequence[Outcome]]] = []
+        self._unreported: list[tuple[Sequence[Request], Sequence[Outcome]]] = []
         self._thread = threading.Thread(target=self._run, name="reenact-journal", daemon=True)
         self._thread.start()
 
@@ -69,10 +69,10 @@ class Writer:
         Raises:
             RuntimeClosedError: the writer has been closed.
         """
-        with self._gate:
+        with self._lock:
             if not self._is_open:
                 raise self._closed()
-            self._handed_over.requests.append(request)
+            self._queued.requests.append(request)
             if self._is_asleep:
                 self._wake()
 
@@ -82,19 +82,19 @@ class Writer:
         Raises:
             RuntimeClosedError: the writer has been closed.
         """
-        with self._gate:
+        with self._lock:
             if not self._is_open:
                 raise self._closed()
-            self._handed_over.requests.append(request)
+            self._queued.requests.append(request)
 
     def flush(self, then: Callable[[], object]) -> None:
         """Wake the writer if it sleeps while requests are queued; call `then` once they are settled.
 
         `then` is called on the writing thread, or at once if no requests are queued.
         """
-        with self._gate:
-            if self._handed_over.requests:
-                self._handed_over.then.append(then)
+        with self._lock:
+            if self._queued.requests:
+                self._queued.then.append(then)
                 if self._is_asleep:
                     self._wake()
                 return
@@ -106,22 +106,22 @@ class Writer:
         A thread that writes alone then does not wait for two thread switches at each commit. Requests that others add
         meanwhile are settled, too, for a few rounds. The caller must hold no lock that a `done` or a listener takes.
         """
-        with self._gate:
-            if not (self._is_asleep and self._handed_over.requests):
+        with self._lock:
+            if not (self._is_asleep and self._queued.requests):
                 return
             self._is_asleep = False
         try:
             for _ in range(ROUNDS):
                 self._settle_next(waits=False)
-                if not self._handed_over.requests:
-                    self._tell()  # its callbacks may submit further requests
-                    if not self._handed_over.requests:
+                if not self._queued.requests:
+                    self._report_outcomes()  # its callbacks may submit further requests
+                    if not self._queued.requests:
                         break
         finally:
-            if self._untold:
-                self._tell()
-            with self._gate:
-                if self._handed_over.requests or not self._is_open:
+            if self._unreported:
+                self._report_outcomes()
+            with self._lock:
+                if self._queued.requests or not self._is_open:
                     self._wake()
                 else:
                     self._sleep()
@@ -135,12 +135,12 @@ class Writer:
 
     def owes_nothing(self, stream: str) -> bool:
         """Return whether all requests for the stream are settled, and none of them is refused."""
-        with self._gate:
+        with self._lock:
             if stream in self._refused:
                 return False
-            if self._is_asleep and not self._handed_over.requests:
+            if self._is_asleep and not self._queued.requests:
                 return True
-            return not (self._handed_over.concerns(stream) or self._settling.concerns(stream))
+            return not (self._queued.concerns(stream) or self._settling.concerns(stream))
 
     def trust(self, stream: str) -> None:
         """Accept steps of a settled stream: the caller reads it from now on, in this epoch of its shard."""
@@ -153,18 +153,18 @@ class Writer:
 
     def watch(self, watcher: Callable[[int], None]) -> None:
         """Call `watcher` with the log's position after each commit with events, on the writing thread."""
-        with self._gate:
+        with self._lock:
             self._watchers = (*self._watchers, watcher)
 
     def unwatch(self, watcher: Callable[[int], None]) -> None:
         """Stop calling the watcher. Idempotent."""
-        with self._gate:
+        with self._lock:
             self._watchers = tuple(other for other in self._watchers if other != watcher)
 
     def close(self) -> None:
         """Accept no more requests, and return when those accepted are settled. Idempotent."""
         self.forbid_own_thread()
-        with self._gate:
+        with self._lock:
             self._is_open = False
             if self._is_asleep:
                 self._wake()
@@ -176,7 +176,7 @@ class Writer:
         Raises:
             RuntimeError: the current thread is the writing thread.
         """
-        if threading.get_ident() == self._settler:
+        if threading.get_ident() == self._settling_thread:
             message = "a listener or `done` must return at once; it cannot wait for the journal"
             raise RuntimeError(message)
 
@@ -185,13 +185,13 @@ class Writer:
 
     def _wake(self) -> None:
         self._is_asleep = False
-        self._settler = None
-        self._alarm.release()
+        self._settling_thread = None
+        self._wakeup.release()
 
     def _sleep(self) -> None:
         self._is_asleep = True
-        self._settler = None
-        self._settling = _NOTHING
+        self._settling_thread = None
+        self._settling = _NO_REQUESTS
 
     def _run(self) -> None:
         while self._settle_next(waits=True):
@@ -201,58 +201,58 @@ class Writer:
         """Settle the queued requests, waiting for some if `waits`; return whether there were any."""
         requests = self._take(waits=waits)
         if len(requests) > AT_ONCE:
-            self._tell()
+            self._report_outcomes()
         for start in range(0, len(requests), BATCH_LIMIT):
             self._settle(requests[start : start + BATCH_LIMIT])
         for then in self._settling.then:
-            _call(then)
+            _call_then(then)
         return bool(requests)
 
     def _take(self, *, waits: bool) -> list[Request]:
         """Return the queued requests in order; if `waits`, an empty list means that the writer is closed."""
         while True:
-            if self._untold and not self._handed_over.requests:
-                self._tell()
-            with self._gate:
-                self._settling, self._handed_over = self._handed_over, _Pile()
-                self._settler = threading.get_ident()
+            if self._unreported and not self._queued.requests:
+                self._report_outcomes()
+            with self._lock:
+                self._settling, self._queued = self._queued, _RequestQueue()
+                self._settling_thread = threading.get_ident()
                 if self._settling.requests or not waits or not self._is_open:
                     return self._settling.requests
                 self._sleep()
-            self._alarm.acquire()
+            self._wakeup.acquire()
 
-    def _settle(self, requests: Sequence[Request], past: frozenset[tuple[int, int]] = frozenset()) -> None:
+    def _settle(self, requests: Sequence[Request], lost_shards: frozenset[tuple[int, int]] = frozenset()) -> None:
         """Commit the requests together; if that fails, bisect them to isolate the ones that fail.
 
-        `past` are shards, with epochs, that the store has found to belong to other nodes.
+        `lost_shards` are shards, with epochs, that the store has found to belong to other nodes.
         """
         try:
-            number, position, is_as_left = self._store.begin()
+            number, position, is_unchanged = self._store.begin()
         except Exception as error:  # noqa: BLE001 - an exception of a store must not end the thread
             failure = self._store.fault(error)
             if self._store.was_taken_over():
                 self._refused = Distrust(failure)
                 self._heads.forget()
-                self._settle(requests, past)
+                self._settle(requests, lost_shards)
             else:
                 self._refuse(requests, failure)
             return
-        if not is_as_left:
+        if not is_unchanged:
             self._heads.forget()
         try:
-            batch = self._commit(requests, number, position, past)
+            batch = self._commit(requests, number, position, lost_shards)
         except DecideAgainError as again:
             self._heads.forget()
-            self._settle(requests, past | again.past)
+            self._settle(requests, lost_shards | again.past)
             return
         except Exception as error:  # noqa: BLE001 - likewise an exception from events, which may hold anything
             failure = self._store.fault(error)
-            is_in_reach = self._roll_back()
+            is_reachable = self._roll_back()
         else:
-            self._report(batch, requests)
+            self._publish_batch(batch, requests)
             return
         # If the store cannot be reached, the outcome of the requests is unknown: they must not be tried again.
-        if len(requests) == 1 or not is_in_reach:
+        if len(requests) == 1 or not is_reachable:
             self._refuse(requests, failure)
         else:
             half = len(requests) // 2
@@ -260,10 +260,10 @@ class Writer:
             self._settle(requests[half:])
 
     def _commit(
-        self, requests: Sequence[Request], number: int, position: int, past: frozenset[tuple[int, int]]
+        self, requests: Sequence[Request], number: int, position: int, lost_shards: frozenset[tuple[int, int]]
     ) -> Batch:
         self._heads.expect(requests)
-        epochs = None if self._claims is None else Epochs(self._claims, past)
+        epochs = None if self._claims is None else Epochs(self._claims, lost_shards)
         batch = Batch(
             self._store,
             self._heads,
@@ -275,7 +275,7 @@ class Writer:
         )
         batch.take_in(requests)
         changes = batch.changes()
-        self._store.commit(changes, self._tell)
+        self._store.commit(changes, self._report_outcomes)
         if changes.position != batch.position:
             batch.shift(changes)
         batch.rows = range(changes.number + 1 - (batch.number - number), changes.number + 1)
@@ -297,15 +297,15 @@ class Writer:
 
     def _refuse(self, requests: Sequence[Request], error: StorageError) -> None:
         """Report the failure to each request, and refuse later steps of its stream."""
-        self._tell()
+        self._report_outcomes()
         _logger.error("not recorded: %s", error)
         outcomes: list[Outcome] = []
         for request in requests:
             earlier = self._refused.setdefault(request.append.stream, error) if isinstance(request, Step) else error
             outcomes.append(error if earlier is error else refused_again(earlier))
-        _tell_all(requests, outcomes)
+        _call_done(requests, outcomes)
 
-    def _report(self, batch: Batch, requests: Sequence[Request]) -> None:
+    def _publish_batch(self, batch: Batch, requests: Sequence[Request]) -> None:
         if self._publisher is not None:
             _publish(partial(self._publisher, batch.rows), batch.publications)
         elif self._listener is not None and batch.publications:
@@ -313,36 +313,36 @@ class Writer:
         if batch.has_events:
             for watcher in self._watchers:
                 watcher(batch.position)
-        self._untold.append((requests, batch.outcomes))
+        self._unreported.append((requests, batch.outcomes))
 
-    def _tell(self) -> None:
+    def _report_outcomes(self) -> None:
         """Report the outcomes of durable requests; ahead of another batch, the disk is busy with it meanwhile."""
-        untold, self._untold = self._untold, []
+        untold, self._unreported = self._unreported, []
         for requests, outcomes in untold:
-            _tell_all(requests, outcomes)
+            _call_done(requests, outcomes)
 
 
-class _Pile:
+class _RequestQueue:
     """Requests in order; the streams they concern are determined only on demand."""
 
-    __slots__ = ("_looked_at", "_streams", "requests", "then")
+    __slots__ = ("_scanned", "_streams", "requests", "then")
 
     def __init__(self) -> None:
         self.requests: list[Request] = []
         self.then: list[Callable[[], object]] = []
         """Callbacks for when they are settled."""
-        self._looked_at = 0
+        self._scanned = 0
         self._streams: set[str | None] = set()
 
     def concerns(self, stream: str) -> bool:
         """Return whether a request concerns the stream, or may concern any."""
         requests = self.requests
-        self._streams.update(request.stream for request in islice(requests, self._looked_at, None))
-        self._looked_at = len(requests)
+        self._streams.update(request.stream for request in islice(requests, self._scanned, None))
+        self._scanned = len(requests)
         return stream in self._streams or None in self._streams
 
 
-_NOTHING = _Pile()
+_NO_REQUESTS = _RequestQueue()
 
 
 def _publish(listener: Callable[[list[Publication]], None], publications: list[Publication]) -> None:
@@ -352,14 +352,14 @@ def _publish(listener: Callable[[list[Publication]], None], publications: list[P
         _logger.exception("a listener of the journal raised")
 
 
-def _call(then: Callable[[], object]) -> None:
+def _call_then(then: Callable[[], object]) -> None:
     try:
         then()
     except BaseException:  # as above
         _logger.exception("the callback of a flush raised")
 
 
-def _tell_all(requests: Sequence[Request], outcomes: Sequence[Outcome]) -> None:
+def _call_done(requests: Sequence[Request], outcomes: Sequence[Outcome]) -> None:
     for request, outcome in zip(requests, outcomes, strict=True):
         try:
             request.done(outcome)

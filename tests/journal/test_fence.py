@@ -560,7 +560,7 @@ def test_shards_that_are_taken_again_and_again_are_given_up_in_the_end(
     def past(*_: object) -> frozenset[tuple[int, int]]:
         return frozenset()
 
-    monkeypatch.setattr(PostgresStore, "_past", past)
+    monkeypatch.setattr(PostgresStore, "_find_lost_shards", past)
     shards.claim(elsewhere, A)
 
     (outcome,) = settle(journal, step(A, 0, Added(1)))

@@ -279,7 +279,8 @@ def test_time_alone_lets_go_of_what_is_old(mock: GatedFactory, opened: Open) -> 
 
     clock.advance(47 * 3600)
     wait_until(
-        lambda: runtime._sweeper._next_sweep is not None and runtime._sweeper._next.is_to_come, what="the next sweep"
+        lambda: runtime._sweeper._next_sweep is not None and runtime._sweeper._next_sweep.is_to_come,
+        what="the next sweep",
     )
     assert types().count("text_delta") == 3
     clock.advance(2 * 3600)

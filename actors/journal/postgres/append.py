@@ -294,7 +294,7 @@ class Procedure:
             presence,
             *_held(changes.epochs),
             knows,
-            *(_ends(changes.ends) if with_ends else _no(4)),
+            *(_ends(changes.ends) if with_ends else _nulls(4)),
             *_rows(changes),
             changes.position - end[1],
         )
@@ -302,18 +302,18 @@ class Procedure:
             *_replacements(replaced),
             changes.purges or None,
             changes.replaced or None,
-            *_cut(changes.snapshots, 4),
+            *_columns_of(changes.snapshots, 4),
             *_timers(changes.due),
             *_readers(changes.tracking, before),
-            *_cut(changes.marks, 4),
-            *_cut(changes.remembered, 5),
-            *_cut(changes.keys, 3),
+            *_columns_of(changes.marks, 4),
+            *_columns_of(changes.remembered, 5),
+            *_columns_of(changes.keys, 3),
             list(changes.destroyed) or None,
         )
         call = self._call
         if any(column is not None for column in more):
             call, columns = self._long_call, columns + more
-        if sum(map(_length, columns)) > VALUE_LIMIT:
+        if sum(map(_text_length, columns)) > VALUE_LIMIT:
             raise psycopg.DataError(f"it has more than {VALUE_LIMIT} bytes")
         number, position, stale = connection.execute(call, columns, binary=True).fetchone() or (0, 0, "nothing")
         return (number, position) if stale is None else Stale(stale)
@@ -336,13 +336,13 @@ def create_procedure(connection: Connection, address: Address) -> None:
     connection.execute(procedure.encode())
 
 
-def _no(columns: int) -> Sequence[None]:
+def _nulls(columns: int) -> Sequence[None]:
     return [None] * columns
 
 
-def _cut(values: Values, columns: int) -> Sequence[_Column]:
+def _columns_of(values: Values, columns: int) -> Sequence[_Column]:
     """Return the columns of a table's rows."""
-    return [values[column::columns] for column in range(columns)] if values else _no(columns)
+    return [values[column::columns] for column in range(columns)] if values else _nulls(columns)
 
 
 def _ends(ends: Mapping[str, End]) -> Sequence[_Column]:
@@ -353,7 +353,7 @@ def _ends(ends: Mapping[str, End]) -> Sequence[_Column]:
 
 def _replacements(replaced: Sequence[Replaced]) -> Sequence[_Column]:
     if not replaced:
-        return _no(9)
+        return _nulls(9)
     read = {row.number: row.seal for each in replaced for row in each.read}
     rows = [each.row for each in replaced]
     return [
@@ -371,7 +371,7 @@ def _replacements(replaced: Sequence[Replaced]) -> Sequence[_Column]:
 
 def _held(epochs: Epochs | None) -> Sequence[_Parameter]:
     if epochs is None or not epochs.held:
-        return _no(3)
+        return _nulls(3)
     return [epochs.owner, list(epochs.held), list(epochs.held.values())]
 
 
@@ -379,7 +379,7 @@ def _rows(changes: Changes) -> Sequence[_Column]:
     steps, width, epochs = changes.steps, len(STEP), changes.epochs
     if not changes.rows:
         if not steps:
-            return _no(len(_COLUMNS))
+            return _nulls(len(_COLUMNS))
         written: dict[str, _Column] = {name: steps[column::width] for column, name in enumerate(STEP)}
         if epochs is not None:
             written["epoch"] = [epochs.of(str(stream)) for stream in steps[_STREAM::width]]
@@ -395,7 +395,7 @@ def _rows(changes: Changes) -> Sequence[_Column]:
 
 def _timers(due: Mapping[str, int | None]) -> Sequence[_Column]:
     if not due:
-        return _no(3)
+        return _nulls(3)
     set_to = {stream: at for stream, at in due.items() if at is not None}
     never = [stream for stream, at in due.items() if at is None]
     return [list(set_to) or None, list(set_to.values()) or None, never or None]
@@ -403,9 +403,9 @@ def _timers(due: Mapping[str, int | None]) -> Sequence[_Column]:
 
 def _readers(tracking: Mapping[str, int], before: Mapping[str, int | None]) -> Sequence[_Column]:
     if not tracking:
-        return _no(3)
+        return _nulls(3)
     return [list(tracking), list(tracking.values()), [before[name] for name in tracking]]
 
 
-def _length(column: _Parameter) -> int:
+def _text_length(column: _Parameter) -> int:
     return sum(len(each) for each in column if isinstance(each, str | bytes)) if isinstance(column, list) else 0

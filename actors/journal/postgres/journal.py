@@ -146,7 +146,7 @@ class PostgresJournal(StoredJournal):
                 store = None
                 _check_log(address)
             else:
-                store = _open_store(address, synchronous, cleanup, _held(address, locks, cleanup, shared=shared))
+                store = _open_store(address, synchronous, cleanup, _locks_for(address, locks, cleanup, shared=shared))
             reader = PostgresReader(address)
             cleanup.callback(reader.close)
             if (keyed or keys is not None) and store is not None:
@@ -225,13 +225,13 @@ class PostgresJournal(StoredJournal):
             found = self._rows.select(_ALL_ROWS, (after, until, list(categories), limit))
         else:
             found = self._rows.select(_ROWS_OF, (after, until, list(streams), limit))
-        return list(map(self._written, found))
+        return list(map(self._written_row, found))
 
-    def _written(self, cells: Cells) -> WrittenRow:
+    def _written_row(self, cells: Cells) -> WrittenRow:
         number, stream, version, position, cursor, heard, recorded_at, count, cause, events, feed = cells
         try:
             if heard:
-                row = self._row((stream, cursor, recorded_at, count, events, feed))
+                row = self._decode_row((stream, cursor, recorded_at, count, events, feed))
                 return WrittenRow(number, stream, cursor, heard, row)
             recorded = self._codec.readable(cells_of([(stream, version, position, cause, events)]))
             return WrittenRow(number, stream, cursor, heard, events=tuple(recorded))
@@ -255,7 +255,7 @@ def is_log(url: str) -> bool:
         return check_format(connection, address)
 
 
-def _held(address: Address, locks: StreamLocks | None, cleanup: ExitStack, *, shared: bool) -> PostgresLocks:
+def _locks_for(address: Address, locks: StreamLocks | None, cleanup: ExitStack, *, shared: bool) -> PostgresLocks:
     if isinstance(locks, PostgresLocks):
         return locks
     own = PostgresLocks(address, shared=shared)

@@ -34,15 +34,15 @@ class Listening:
         self._row_watchers: tuple[Callable[[int], None], ...] = ()
         self._gate = threading.Lock()
         self._thread: threading.Thread | None = None
-        self._is_cut_off = False
+        self._is_disconnected = False
         # Becomes readable when the thread must end.
-        self._ends_here, self._ended_there = socket.socketpair()
+        self._end_receiver, self._end_sender = socket.socketpair()
 
     def watch(self, watcher: Callable[[int], None]) -> None:
         """Call `watcher` from now on, with the position of the last event, after each commit with events."""
         with self._gate:
             self._watchers = (*self._watchers, watcher)
-            self._begin()
+            self._start_thread()
 
     def unwatch(self, watcher: Callable[[int], None]) -> None:
         """Stop calling the watcher. Idempotent."""
@@ -53,7 +53,7 @@ class Listening:
         """Call `watcher` from now on, with the number of the last row, after commits of other writers."""
         with self._gate:
             self._row_watchers = (*self._row_watchers, watcher)
-            self._begin()
+            self._start_thread()
 
     def unwatch_rows(self, watcher: Callable[[int], None]) -> None:
         """Stop calling the watcher. Idempotent."""
@@ -62,55 +62,55 @@ class Listening:
 
     def close(self) -> None:
         """End the thread and the connection."""
-        self._ended_there.close()
+        self._end_sender.close()
         if self._thread is not None:
             self._thread.join()
-        self._ends_here.close()
+        self._end_receiver.close()
 
-    def _begin(self) -> None:
+    def _start_thread(self) -> None:
         if self._thread is None:
             self._thread = threading.Thread(target=self._run, name="reenact-listening", daemon=True)
             self._thread.start()
 
     def _run(self) -> None:
         with DefaultSelector() as selector:
-            selector.register(self._ends_here, EVENT_READ)
+            selector.register(self._end_receiver, EVENT_READ)
             pause = _FIRST_PAUSE
-            while not selector.select(pause if self._is_cut_off else 0):
+            while not selector.select(pause if self._is_disconnected else 0):
                 try:
                     with connect(self._address, **KEEPALIVE) as connection:
-                        self._follow(connection, selector)
+                        self._receive(connection, selector)
                 except psycopg.Error as error:
-                    if not self._is_cut_off:
+                    if not self._is_disconnected:
                         why = " ".join(str(error).split())
                         _logger.warning(
                             "%s: notifications of commits are not received now: %s", self._address.name, why
                         )
-                    pause = min(2 * pause, _LAST_PAUSE) if self._is_cut_off else _FIRST_PAUSE
-                    self._is_cut_off = True
+                    pause = min(2 * pause, _LAST_PAUSE) if self._is_disconnected else _FIRST_PAUSE
+                    self._is_disconnected = True
 
-    def _follow(self, connection: Connection, selector: DefaultSelector) -> None:
+    def _receive(self, connection: Connection, selector: DefaultSelector) -> None:
         """Report commits until the end; raise when the connection is lost."""
         connection.execute(f"LISTEN {channel_of(self._address)}".encode())
-        self._is_cut_off = False
-        self._tell_missed()
+        self._is_disconnected = False
+        self._notify_missed()
         # Kept, since a lost connection no longer has a descriptor.
         descriptor = connection.fileno()
         selector.register(descriptor, EVENT_READ)
         try:
             while all(key.fileobj == descriptor for key, _ in selector.select()):
                 for notice in connection.notifies(timeout=0):
-                    self._tell(notice.payload)
+                    self._notify(notice.payload)
         finally:
             selector.unregister(descriptor)
 
-    def _tell(self, notice: str) -> None:
+    def _notify(self, notice: str) -> None:
         number, _, rest = notice.partition(" ")
         writer, _, position = rest.partition(" ")
         try:
             row, event = int(number), int(position or "0")
         except ValueError:  # any client can send notifications
-            self._tell_missed()
+            self._notify_missed()
             return
         if event:
             for watcher in self._watchers:
@@ -119,6 +119,6 @@ class Listening:
             for watcher in self._row_watchers:
                 watcher(row)
 
-    def _tell_missed(self) -> None:
+    def _notify_missed(self) -> None:
         for watcher in (*self._watchers, *self._row_watchers):
             watcher(0)

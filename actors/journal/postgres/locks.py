@@ -100,12 +100,12 @@ class PostgresLocks:
         self._losses = 0
         self._is_open = True
         self._connection: Connection | None = None
-        self._take()
+        self._take_connection()
         _held.add(self)
         _leave_locks_to_the_parent()
         # The watching thread sleeps until data arrives here or on the connection.
-        self._wakes_here, self._woken_there = socket.socketpair()
-        self._thread = threading.Thread(target=self._watch, name="reenact-locks", daemon=True)
+        self._wake_receiver, self._wake_sender = socket.socketpair()
+        self._thread = threading.Thread(target=self._keep_locks, name="reenact-locks", daemon=True)
         self._thread.start()
 
     @classmethod
@@ -139,14 +139,14 @@ class PostgresLocks:
         """
         with self._gate:
             if self._connection is None or self._connection.closed:
-                self._take()
+                self._take_connection()
             return self._key, self._losses
 
     def doubt(self, key: int) -> None:
         """Check whether the locks are held, after an append that did not find the lock with this key."""
         with self._gate:
             if key == self._key:
-                self._check()
+                self._check_connection()
 
     @contextmanager
     def opening(self) -> Generator[None]:
@@ -161,7 +161,7 @@ class PostgresLocks:
         with translated(self._address.name), self._gate:
             if stream in self._streams and self._connection is not None and not self._connection.closed:
                 return True
-            connection, key = self._taken(), _key_of(self._address, "stream", stream)
+            connection, key = self._live_connection(), _key_of(self._address, "stream", stream)
             row = connection.execute("SELECT pg_try_advisory_lock(%s)", (key,)).fetchone()
             if row != (True,):
                 return False
@@ -169,7 +169,7 @@ class PostgresLocks:
                 # Waits for a pending append that has still found the locks of the last owner held.
                 connection.execute(spelled(_LOOK, self._address.schema))
             except psycopg.Error:
-                self._let_go(connection)
+                self._drop_connection(connection)
                 raise
             self._streams.add(stream)
             return True
@@ -185,12 +185,12 @@ class PostgresLocks:
                 try:
                     connection.execute("SELECT pg_advisory_unlock(%s)", (_key_of(self._address, "stream", stream),))
                 except psycopg.Error:
-                    self._let_go(connection)
+                    self._drop_connection(connection)
 
     def owner_of(self, stream: str) -> Owner | None:
         """Return the other process that has locked the stream, or None."""
         with translated(self._address.name), self._gate:
-            return _holder(self._taken(), _key_of(self._address, "stream", stream))
+            return _holder(self._live_connection(), _key_of(self._address, "stream", stream))
 
     def close(self) -> None:
         """Release all locks. Idempotent."""
@@ -206,10 +206,10 @@ class PostgresLocks:
                 with contextlib.suppress(psycopg.Error):
                     connection.execute("SELECT pg_advisory_unlock_all()")
                 connection.close()
-        self._woken_there.send(b".")
+        self._wake_sender.send(b".")
         self._thread.join()
-        self._wakes_here.close()
-        self._woken_there.close()
+        self._wake_receiver.close()
+        self._wake_sender.close()
 
     def leave_to_the_parent(self) -> None:
         """Close a forked child's copy of the connection, so that the connection ends with the parent."""
@@ -218,54 +218,54 @@ class PostgresLocks:
             with contextlib.suppress(OSError):
                 os.close(connection.fileno())
 
-    def _taken(self) -> Connection:
+    def _live_connection(self) -> Connection:
         if self._connection is None or self._connection.closed:
-            return self._take()
+            return self._take_connection()
         return self._connection
 
-    def _take(self) -> Connection:
+    def _take_connection(self) -> Connection:
         """Take the lock for writing."""
         if not self._is_open:
             raise RuntimeClosedError(f"the log {self._address.name} is closed")
         if self._connection is not None:
-            self._let_go(self._connection)
+            self._drop_connection(self._connection)
         connection = connect(self._address, **KEEPALIVE)
         try:
-            self._key = self._lock(connection)
+            self._key = self._take_locks(connection)
         except BaseException:
             connection.close()
             raise
         self._connection = connection
         return connection
 
-    def _lock(self, connection: Connection) -> int:
+    def _take_locks(self, connection: Connection) -> int:
         settings = {**_SETTINGS, "application_name": _name_for(connection)}
         connection.execute(SET, (list(settings), list(settings.values())))
         lock, key = _key_of(self._address, "writer"), secrets.randbits(63)
         attempt = "pg_try_advisory_lock_shared" if self._is_shared else "pg_try_advisory_lock"
         if connection.execute(f"SELECT {attempt}({lock})".encode()).fetchone() != (True,):
             owner = _holder(connection, lock) or Owner(None)
-            raise _locked(self._address.name, owner)
+            raise _locked_error(self._address.name, owner)
         if self._is_shared:
             own, other = (_key_of(self._address, "writers", way) for way in self._ways)
             # Both take their own lock first, so of two that come at once at least one sees the other.
             connection.execute(f"SELECT pg_advisory_lock_shared({own})".encode())
             stranger = _holder(connection, other)
             if stranger is not None:
-                raise _locked(self._address.name, stranger)
+                raise _locked_error(self._address.name, stranger)
         connection.execute(f"SELECT pg_advisory_lock({key})".encode())
         return key
 
-    def _let_go(self, connection: Connection) -> None:
+    def _drop_connection(self, connection: Connection) -> None:
         """Record that the locks are lost, including those on streams."""
         connection.close()
         self._connection = None
         if self._streams or not self._is_shared:
             self._losses += 1
         self._streams.clear()
-        self._woken_there.send(b".")
+        self._wake_sender.send(b".")
 
-    def _check(self) -> None:
+    def _check_connection(self) -> None:
         """Check whether the connection is alive."""
         connection = self._connection
         if connection is None:
@@ -274,9 +274,9 @@ class PostgresLocks:
             connection.execute("SELECT 1")
         except psycopg.Error as error:
             _logger.warning("%s: the locks are lost: %s", self._address.name, " ".join(str(error).split()))
-            self._let_go(connection)
+            self._drop_connection(connection)
 
-    def _watch(self) -> None:
+    def _keep_locks(self) -> None:
         """Wait for the connection to be lost, and take the locks again, until the end."""
         pause = _FIRST_PAUSE
         while True:
@@ -289,10 +289,10 @@ class PostgresLocks:
                 with self._gate:
                     # Another thread may have read the data meanwhile.
                     if self._descriptor() == descriptor and _is_readable(descriptor):
-                        self._check()
+                        self._check_connection()
                 continue
             if not self._wait(timeout=pause):
-                pause = _FIRST_PAUSE if self._is_had_again() else min(2 * pause, _LAST_PAUSE)
+                pause = _FIRST_PAUSE if self._take_again() else min(2 * pause, _LAST_PAUSE)
 
     def _descriptor(self) -> int | None:
         connection = self._connection
@@ -301,18 +301,18 @@ class PostgresLocks:
     def _wait(self, descriptor: int | None = None, timeout: float | None = None) -> bool:
         """Wait until data arrives on the connection, or another thread wakes this one; return False on timeout."""
         with DefaultSelector() as selector:
-            selector.register(self._wakes_here, EVENT_READ)
+            selector.register(self._wake_receiver, EVENT_READ)
             if descriptor is not None:
                 try:
                     selector.register(descriptor, EVENT_READ)
                 except OSError:  # it was closed in between
                     return True
             found = selector.select(timeout)
-            if any(key.fileobj is self._wakes_here for key, _ in found):
-                self._wakes_here.recv(4096)
+            if any(key.fileobj is self._wake_receiver for key, _ in found):
+                self._wake_receiver.recv(4096)
             return bool(found)
 
-    def _is_had_again(self) -> bool:
+    def _take_again(self) -> bool:
         try:
             self.hold()
         except (LogLockedError, psycopg.Error, RuntimeClosedError):
@@ -321,7 +321,7 @@ class PostgresLocks:
         return True
 
 
-def _locked(name: str, owner: Owner) -> LogLockedError:
+def _locked_error(name: str, owner: Owner) -> LogLockedError:
     here = owner.host is None and owner.pid == os.getpid()
     return LogLockedError(name, owner.pid, owner.host, here=here)
 
@@ -366,9 +366,9 @@ def _host() -> str:
 @cache
 def _leave_locks_to_the_parent() -> None:
     """Close every forked child's copies: the server holds the locks as long as any of them is open."""
-    os.register_at_fork(after_in_child=_leave_all)
+    os.register_at_fork(after_in_child=_leave_all_to_the_parent)
 
 
-def _leave_all() -> None:
+def _leave_all_to_the_parent() -> None:
     for locks in list(_held):
         locks.leave_to_the_parent()

@@ -81,13 +81,13 @@ class PostgresStore:
         self._is_taken_over = False
         # The last known end of the log, and whether this store was the last to write.
         self._end = (0, 0)
-        self._knows = False
+        self._is_end_known = False
         # The content of the log's row when it was opened.
         self._found: tuple[int, int, str] | None = None
         self._tries = 0
         # How many batches have found the log as the last one left it.
         self._quiet = 0
-        self._is_in_reach = True
+        self._is_reachable = True
         # The basis and the effects of the open batch, in addition to the arguments of `commit`.
         self._read: Sequence[Row] = ()
         self._replaced: list[Replaced] = []
@@ -130,7 +130,7 @@ class PostgresStore:
         self._tracked.clear()
         self._assumes = False
         if losses != self._losses:
-            self._see_what_became(losses)
+            self._check_lost_locks(losses)
         number, position = self._end
         return number, position, True
 
@@ -197,13 +197,13 @@ class PostgresStore:
             name: self._tracked[name] if name in self._tracked else self.tracked(name) for name in changes.tracking
         }
         meanwhile()
-        knows, self._knows = self._knows, False
+        knows, self._is_end_known = self._is_end_known, False
         # If others have not written for a while, they probably have not now: the ends are left out at first, and given
         # on a retry.
         with_ends = not knows or (self._locks.is_shared and self._quiet < _QUIET)
         try:
             written = self._procedure.run(
-                self._ready(),
+                self._usable_connection(),
                 changes,
                 me=self._writer,
                 presence=self._key,
@@ -218,10 +218,12 @@ class PostgresStore:
             raise
         except errors.CheckViolation as error:
             if changes.epochs is not None and error.diag.constraint_name == EPOCH:
-                self._decide_again("its shards get other owners again and again", past=self._past(changes.epochs))
+                self._decide_again(
+                    "its shards get other owners again and again", past=self._find_lost_shards(changes.epochs)
+                )
             raise
         except errors.LockNotAvailable:
-            self._is_in_reach = False
+            self._is_reachable = False
             raise
         if isinstance(written, Stale):
             if written.what == "locks":
@@ -232,12 +234,12 @@ class PostgresStore:
         else:
             self._quiet = self._quiet + 1 if written[1] == changes.position else 0
             self._end = changes.number, changes.position = written
-            self._knows, self._tries = True, 0
+            self._is_end_known, self._tries = True, 0
 
     def roll_back(self) -> bool:
         """Drop the batch; return False if the connection is lost, since the outcome is then unknown."""
-        self._knows, self._tries = False, 0
-        is_in_reach, self._is_in_reach = self._is_in_reach, True
+        self._is_end_known, self._tries = False, 0
+        is_in_reach, self._is_reachable = self._is_reachable, True
         if self._is_lost():
             return False
         if self.connection.info.transaction_status != TransactionStatus.IDLE:
@@ -260,9 +262,9 @@ class PostgresStore:
             self._connection.close()
             self._connection = None
 
-    def _see_what_became(self, losses: int) -> None:
+    def _check_lost_locks(self, losses: int) -> None:
         """Find out whether others have written while the locks were lost."""
-        self._knows = False
+        self._is_end_known = False
         row: tuple[int, int, str] | None = self._execute(_LOOK).fetchone()
         self._losses = losses
         # An exclusive writer has missed nothing if it was the last one to write.
@@ -270,7 +272,7 @@ class PostgresStore:
             self._is_taken_over = True
             raise StorageError(f"{self.name}: the locks were lost, and others may have written since")
 
-    def _past(self, epochs: Epochs) -> frozenset[tuple[int, int]]:
+    def _find_lost_shards(self, epochs: Epochs) -> frozenset[tuple[int, int]]:
         """Return those of the shards, with their epochs, that this node no longer owns."""
         held = list(epochs.held), list(epochs.held.values())
         return frozenset(self._execute(_PAST, *held, epochs.owner).fetchall())
@@ -279,7 +281,7 @@ class PostgresStore:
         self._tries += 1
         if self._tries < tries:
             raise DecideAgainError(past)
-        self._is_in_reach = False
+        self._is_reachable = False
         raise StorageError(f"{self.name} cannot be written now: {why}; try again")
 
     def _is_lost(self) -> bool:
@@ -289,7 +291,7 @@ class PostgresStore:
             return True
         return False
 
-    def _ready(self) -> Connection:
+    def _usable_connection(self) -> Connection:
         """Return the connection, opened again if it was lost while idle, when no transaction can be lost."""
         connection = self.connection
         poll = select.poll()
@@ -304,4 +306,4 @@ class PostgresStore:
 
     def _execute(self, query: str, *parameters: object) -> psycopg.Cursor[tuple[Any, ...]]:
         """Execute a statement as a transaction of its own."""
-        return self._ready().execute(spelled(query, self._address.schema), parameters, binary=True)
+        return self._usable_connection().execute(spelled(query, self._address.schema), parameters, binary=True)
