@@ -62,19 +62,19 @@ class Alarms:
         self._timetable = timetable
         self._clock = clock
         self._wake = wake
-        # The timetable's thread runs `_look`; workers and the threads that call the writer run `hint`. The lock
+        # The timetable's thread runs `_wake_due`; workers and the threads that call the writer run `hint`. The lock
         # protects the fields below, and is never held while the log is read or an actor is woken.
         self._lock = threading.Lock()
-        self._looked_until = _BEGINNING
+        self._read_until = _BEGINNING
         self._next: int | None = None
-        self._plans = 0
+        self._looks_scheduled = 0
         self._waiting: set[str] = set()
 
     def begin(self) -> None:
         """Read the due streams from the earliest time on; called again when this system takes over more streams."""
         with self._lock:
-            self._looked_until = _BEGINNING
-        self._plan(self._clock())
+            self._read_until = _BEGINNING
+        self._schedule_look(self._clock())
 
     def hint(self, stream: str, due: int) -> None:
         """Schedule a wake-up of the stream at this time, which the log already holds."""
@@ -82,20 +82,20 @@ class Alarms:
             # Reading the log again would wake all the other due streams a second time while their actors are starting;
             # if each of them did so, the work would be quadratic.
             with self._lock:
-                was_looked_for = due <= self._looked_until
+                was_looked_for = due <= self._read_until
             if was_looked_for:
-                self._rouse(stream)
+                self._wake_or_retry(stream)
                 return
         with self._lock:
-            if due <= self._looked_until:
-                self._looked_until = due - 1
-        self._plan(due)
+            if due <= self._read_until:
+                self._read_until = due - 1
+        self._schedule_look(due)
 
     def later(self, stream: str) -> None:
         """Wake the stream after a delay, because a step of it could not be recorded."""
-        self._wait(stream, RETRY)
+        self._retry_later(stream, RETRY)
 
-    def _plan(self, due: int) -> None:
+    def _schedule_look(self, due: int) -> None:
         """Schedule a look at that time, or after `_LONGEST` if it is far away, unless an earlier look is scheduled."""
         delay = max(0.0, min(_LONGEST, (due - self._clock()) / SECOND))
         # Compare elapsed time, not clock time: the clock may have been set since.
@@ -104,35 +104,35 @@ class Alarms:
             if self._next is not None and self._next <= moment:
                 return
             self._next = moment
-            self._plans += 1
-            number = self._plans
-        self._timetable.after(delay, partial(self._look, number))
+            self._looks_scheduled += 1
+            number = self._looks_scheduled
+        self._timetable.after(delay, partial(self._wake_due, number))
 
-    def _look(self, number: int) -> None:
+    def _wake_due(self, number: int) -> None:
         now = self._clock()
         with self._lock:
-            if number != self._plans:
-                return  # a later call of `_plan` has superseded this look
+            if number != self._looks_scheduled:
+                return  # a later call of `_schedule_look` has superseded this look
             self._next = None
-            after, self._looked_until = self._looked_until, now
+            after, self._read_until = self._read_until, now
         try:
             while rows := self._journal.due(after=after, until=now, limit=_PAGE):
                 for stream, _ in rows:
-                    self._rouse(stream)
+                    self._wake_or_retry(stream)
                 if len(rows) < _PAGE:
                     break
-                after = self._behind(rows)
+                after = self._next_page_start(rows)
             upcoming = self._journal.next_due(after=now)
         except Exception as error:  # noqa: BLE001 - the journal may raise anything; the next look may succeed
             trace = None if isinstance(error, StorageError) else error
             _log.warning("the timers cannot be read; this is tried again: %s", shown(error), exc_info=trace)
             with self._lock:
-                self._looked_until = min(self._looked_until, after)
+                self._read_until = min(self._read_until, after)
             upcoming = now + int(RETRY * SECOND)
         if upcoming is not None:
-            self._plan(upcoming)
+            self._schedule_look(upcoming)
 
-    def _behind(self, rows: list[tuple[str, int]]) -> int:
+    def _next_page_start(self, rows: list[tuple[str, int]]) -> int:
         """Return the time after which the next page begins; the page's last time may continue on the next page."""
         last = rows[-1][1]
         if rows[0][1] < last:
@@ -142,19 +142,19 @@ class Alarms:
         roused = {stream for stream, _ in rows}
         for stream, _ in self._journal.due(after=last - 1, until=last, limit=_ALL):
             if stream not in roused:
-                self._rouse(stream)
+                self._wake_or_retry(stream)
         return last
 
-    def _rouse(self, stream: str, wait: float = RETRY) -> None:
+    def _wake_or_retry(self, stream: str, wait: float = RETRY) -> None:
         """Wake the stream; if its actor cannot start, wake it again after `wait` seconds."""
         try:
             woken = self._wake(stream)
         except ReenactError:
             return  # the system is closing; the log keeps the time
         if woken is not None:
-            woken.add_done_callback(lambda future: self._wait(stream, wait) if future.failed() else None)
+            woken.add_done_callback(lambda future: self._retry_later(stream, wait) if future.failed() else None)
 
-    def _wait(self, stream: str, wait: float) -> None:
+    def _retry_later(self, stream: str, wait: float) -> None:
         with self._lock:
             if stream in self._waiting:
                 return
@@ -164,7 +164,7 @@ class Alarms:
     def _wake_again(self, stream: str, wait: float) -> None:
         with self._lock:
             self._waiting.discard(stream)
-        self._rouse(stream, wait)
+        self._wake_or_retry(stream, wait)
 
 
 def _is_time(at: object) -> bool:

@@ -64,7 +64,7 @@ class AtExit:
         self._thread.join(max(0.0, seconds))
         if not self._thread.is_alive():
             return True
-        left = ", ".join([*self._unfinished(), *_threads()])
+        left = ", ".join([*self._unfinished(), *_thread_names()])
         _log.warning("%s could not be closed within %g seconds; left running: %s", self.name, seconds, left)
         return False
 
@@ -90,7 +90,7 @@ def _close_all() -> None:
     while _open:
         last = _open.pop()  # last opened, first closed: it may use resources that were opened before it
         if last.close_within(PATIENCE):
-            left = [] if _open else _threads()
+            left = [] if _open else _thread_names()
             _log.warning(
                 "%s was left open, and was closed at exit%s",
                 last.name,
@@ -98,7 +98,7 @@ def _close_all() -> None:
             )
 
 
-def _threads() -> list[str]:
+def _thread_names() -> list[str]:
     return [
         f"thread {thread.name}"
         for thread in threading.enumerate()

@@ -34,7 +34,7 @@ class Cell:
 
     # The thread that holds the mailbox runs the cell, or the incarnation that the cell has started: the incarnation
     # calls `ended` while it still holds the mailbox. The system removes the cell from its directory under the system's
-    # lock (`_retire`), so that no thread finds a cell there whose mailbox is closed for good.
+    # lock (`_remove_cell`), so that no thread finds a cell there whose mailbox is closed for good.
 
     __slots__ = ("_care", "_directory", "_has_quit", "_key", "_pool", "context", "mailbox")
 
@@ -81,40 +81,40 @@ class Cell:
                 try:
                     begin = self._directory._make(self._key, self.context)
                 except BaseException as error:  # noqa: BLE001 - a user's factory; the senders get the error
-                    if self._is_left_alone_after(error):
+                    if self._handle_creation_failure(error):
                         return
                 else:
                     begin()
                     return
-            elif care is not None and self._remembers(care):
+            elif care is not None and self._is_kept(care):
                 self.mailbox.let_go()
                 return
-            elif self._directory._retire(self._key, self.mailbox):
+            elif self._directory._remove_cell(self._key, self.mailbox):
                 return
 
-    def _is_left_alone_after(self, error: BaseException) -> bool:
+    def _handle_creation_failure(self, error: BaseException) -> bool:
         """Handle the failure to create an incarnation; return True if the mailbox stays held until the next start."""
         if isinstance(error, ShardMovedError):
             if self._care is not None:
                 self._care.restarts.forget()
             self.context._fail_all(error)
             return False
-        self.context._cannot("be made", error)
-        failure = error if isinstance(error, Exception) else self._quit(error)
+        self.context._log_cannot("be made", error)
+        failure = error if isinstance(error, Exception) else self._early_stop_error(error)
         if self._care is not None:
-            return self._starts_again_later(self._care, failure)
+            return self._schedule_restart(self._care, failure)
         self.context._fail_all(failure)
         return False
 
     def ended(self, failure: Exception | None, never_began: bool) -> None:  # noqa: FBT001 - a fact, not a switch
         """Continue after the incarnation has ended; `never_began` is true if it handled no message from outside."""
-        self._directory._orphan(self._key)
+        self._directory._stop_children(self._key)
         self.mailbox.open(self._pool, self)
         quits_again, self._has_quit = self._has_quit, never_began and failure is None
         care = self._care
         if failure is not None:
             if care is not None:
-                if self._starts_again_later(care, failure):
+                if self._schedule_restart(care, failure):
                     return
             elif never_began:
                 # The next incarnation would fail in the same way at once, so the waiting senders get the error; the
@@ -122,19 +122,19 @@ class Cell:
                 self.context._fail_all(failure)
         else:
             if never_began and quits_again:
-                self.context._fail_all(self._quit())
+                self.context._fail_all(self._early_stop_error())
             if care is not None:
                 care.restarts.forget()
-        stays = self.mailbox.first() is not None or (care is not None and self._remembers(care))
-        if stays or not self._directory._retire(self._key, self.mailbox):
+        stays = self.mailbox.first() is not None or (care is not None and self._is_kept(care))
+        if stays or not self._directory._remove_cell(self._key, self.mailbox):
             self.mailbox.again()
 
-    def _quit(self, reason: BaseException | None = None) -> pykka.ActorDeadError:
+    def _early_stop_error(self, reason: BaseException | None = None) -> pykka.ActorDeadError:
         error = pykka.ActorDeadError(f"{self.context.stream} stops before it takes its first message")
         error.__cause__ = reason
         return error
 
-    def _starts_again_later(self, care: Care, failure: Exception) -> bool:
+    def _schedule_restart(self, care: Care, failure: Exception) -> bool:
         """Apply the supervision strategy; return True if the mailbox stays held until the next start."""
         directory, context = self._directory, self.context
         end = care.restarts.again(
@@ -142,7 +142,7 @@ class Cell:
             context.stream,
             directory.timetable,
             self._start_again,
-            rests=directory._rests,
+            rests=directory._may_restart,
             awaits_stop=self.mailbox.awaits_stop,
         )
         if end is None:
@@ -158,19 +158,19 @@ class Cell:
             self._care.restarting = True
         self.mailbox.again()
 
-    def _remembers(self, care: Care) -> bool:
+    def _is_kept(self, care: Care) -> bool:
         """Return whether to keep the cell, with no incarnation live, because the actor has failed too often recently.
 
         Otherwise the next message would find a cell without a failure history, and go through all the backoffs again.
         """
         timetable = self._directory.timetable
-        if not care.restarts.are_spent(timetable.elapsed()) or not self._directory._rests():
+        if not care.restarts.are_spent(timetable.elapsed()) or not self._directory._may_restart():
             return False
         if care.memory is None:
-            care.memory = timetable.after(care.within, self._look_again)
+            care.memory = timetable.after(care.within, self._recheck)
         return True
 
-    def _look_again(self) -> None:
+    def _recheck(self) -> None:
         if self._care is not None:
             self._care.memory = None
         if self.mailbox.hold():

@@ -164,7 +164,7 @@ class Surroundings(Protocol):
     def _deliver(self, key: Key, envelope: Envelope, *, here_and_now: bool = False) -> None:
         """Put the message into the actor's mailbox, or handle it on the current thread if that is allowed."""
 
-    def _dismiss(self, key: Key) -> PooledFuture[None]:
+    def _ask_to_stop(self, key: Key) -> PooledFuture[None]:
         """Ask the actor to stop if it is live; the future is set when it has stopped."""
         ...
 
@@ -180,17 +180,17 @@ class Surroundings(Protocol):
         """Return whether the actor has a live child."""
         ...
 
-    def _retire(self, key: Key, mailbox: Mailbox) -> bool:
+    def _remove_cell(self, key: Key, mailbox: Mailbox) -> bool:
         """Remove the actor's cell if its mailbox is empty, and return whether it was removed."""
         ...
 
-    def _orphan(self, key: Key) -> None:
+    def _stop_children(self, key: Key) -> None:
         """Stop the children of an actor that has ended."""
 
     def _failed(self, child: Child, error: Exception, *, escalates: bool) -> None:
         """Tell the actor's parent, if any, that the actor has ended for good, or make the parent fail with it."""
 
-    def _rests(self) -> bool:
+    def _may_restart(self) -> bool:
         """Return whether actors may still be restarted after a backoff."""
         ...
 
@@ -235,7 +235,7 @@ class Reference(Generic[Command_contra, Reply_co]):
         except pykka.Timeout:
             if future.done():  # the reply came at this very moment, or the timeout is what the actor raised
                 return future.get()
-            raise self._late(timeout) from None
+            raise self._timeout_error(timeout) from None
 
     async def ask_async(self, command: Command_contra, timeout: float | None = None) -> Reply_co:  # noqa: ASYNC109 - as `ask`
         """Send the command and return the reply as `ask` does, without blocking the event loop.
@@ -256,7 +256,7 @@ class Reference(Generic[Command_contra, Reply_co]):
         except TimeoutError:
             if not limit.expired():
                 raise
-            raise self._late(timeout) from None
+            raise self._timeout_error(timeout) from None
 
     def ask_future(self, command: Command_contra) -> PooledFuture[Reply_co]:
         """Send the command and return the future of the reply, which can be awaited.
@@ -295,7 +295,7 @@ class Reference(Generic[Command_contra, Reply_co]):
         if timeout is None and self._running_here() is not None:
             raise DeadlockError("an actor that waits for its own end waits for ever; let it call self.stop()")
         try:
-            self._system._dismiss(self._key).get(timeout=timeout)
+            self._system._ask_to_stop(self._key).get(timeout=timeout)
         except pykka.Timeout:
             raise RequestTimeoutError(f"{self} has not stopped within {timeout} seconds") from None
 
@@ -307,7 +307,7 @@ class Reference(Generic[Command_contra, Reply_co]):
                 return mailbox
         return None
 
-    def _late(self, timeout: float | None) -> RequestTimeoutError:
+    def _timeout_error(self, timeout: float | None) -> RequestTimeoutError:
         return RequestTimeoutError(f"{self} has not replied within {timeout} seconds")
 
     def __copy__(self) -> Self:
@@ -449,7 +449,7 @@ class ActorContext:
             _log.error(told, name, self.stream, shown(error), exc_info=trace, extra={"failure": error})
         self.dead_letter(envelope.message, error)
 
-    def _cannot(self, do: str, error: BaseException) -> None:
+    def _log_cannot(self, do: str, error: BaseException) -> None:
         """Log that no incarnation could be created or started.
 
         The traceback is omitted if a waiting sender gets the error, and for a `StorageError`.

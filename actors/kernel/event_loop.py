@@ -24,9 +24,9 @@ _Ready: TypeAlias = list[tuple[selectors.SelectorKey, int]]
 
 _log = logging.getLogger(__name__)
 _GRACE_SECONDS = 2.0
-_MOST_GENERATIONS = 10
-_LONGEST_REST = 0.05
-_MORE = 16
+_MOST_ROUNDS = 10
+_LONGEST_PAUSE = 0.05
+_EXTRA_CALLS = 16
 """How many calls handed over while a round is being run still belong to that round."""
 
 
@@ -49,10 +49,10 @@ class EventLoopThread:
         self._closed = False
         self._calls: deque[Callable[[], object]] = deque()
         self._is_asleep = False
-        self._has_looked = False
+        self._has_selected = False
         self._after_round: list[Callable[[], object]] = []
         # Only the loop's thread changes these.
-        self._is_committing = self._is_resting = False
+        self._is_committing = self._is_pausing = False
         self._commit_began = 0.0
         self._held: list[Callable[[], object]] = []
         # asyncio holds its tasks by weak references: without this set, a task that waits only for an object it has
@@ -126,7 +126,7 @@ class EventLoopThread:
     def commit_is_over(self) -> None:
         """Call the held-back functions after a pause as long as the commit took. May be called from any thread."""
         with contextlib.suppress(RuntimeClosedError):  # the tasks that were held back are being cancelled
-            self.call(self._rest)
+            self.call(self._pause_after_commit)
 
     def spawn(self, work: Coroutine[object, Never, None]) -> Future[None]:
         """Run the coroutine as a task; cancelling the future cancels the task. May be called from any thread.
@@ -191,14 +191,14 @@ class EventLoopThread:
         """Wait for descriptors, as the event loop does in each round; if there are functions to call, call those."""
         ready: _Ready = []
         # Each select releases the interpreter lock: while there are calls, it happens only every other round.
-        self._has_looked = not (self._calls and self._has_looked)
-        if self._has_looked:
+        self._has_selected = not (self._calls and self._has_selected)
+        if self._has_selected:
             # Set the flag before checking for calls; `call` adds its function before it reads the flag, so one of the
             # two sees the other.
             self._is_asleep = timeout is None or timeout > 0
             ready = select(0 if self._calls or self._after_round else timeout)
             self._is_asleep = False
-        for _ in range(len(self._calls) + _MORE):
+        for _ in range(len(self._calls) + _EXTRA_CALLS):
             if not self._calls:
                 break
             _call(self._calls.popleft())
@@ -208,15 +208,15 @@ class EventLoopThread:
                 _call(function)
         return ready
 
-    def _rest(self) -> None:
-        if self._is_committing and not self._is_resting:  # else another commit has ended already and the pause runs
-            self._is_resting = True
+    def _pause_after_commit(self) -> None:
+        if self._is_committing and not self._is_pausing:  # else another commit has ended already and the pause runs
+            self._is_pausing = True
             loop = asyncio.get_running_loop()
             took = loop.time() - self._commit_began
-            loop.call_later(min(took, _LONGEST_REST), self._call_held)
+            loop.call_later(min(took, _LONGEST_PAUSE), self._call_held)
 
     def _call_held(self) -> None:
-        self._is_committing = self._is_resting = False
+        self._is_committing = self._is_pausing = False
         held, self._held = self._held, []
         for function in held:
             _call(function)
@@ -234,15 +234,15 @@ class EventLoopThread:
             loop.close()
 
     async def _end_tasks(self) -> None:
-        await _all_begun()
-        for task in _others():
+        await _begin_all_tasks()
+        for task in _other_tasks():
             if not task.cancelling():
                 task.cancel()
-        await _ended(self._grace)
-        for task in _others():
+        await _wait_for_tasks(self._grace)
+        for task in _other_tasks():
             task.cancel()
-        await _ended(self._grace)
-        for task in _others():
+        await _wait_for_tasks(self._grace)
+        for task in _other_tasks():
             _log.error("%r ignores its cancellation and is abandoned", task)
         executor = asyncio.get_running_loop().shutdown_default_executor()
         with contextlib.suppress(TimeoutError):
@@ -349,22 +349,22 @@ def _call(function: Callable[[], object]) -> None:
         _log.critical("a call on the event loop has failed", exc_info=True)
 
 
-def _others() -> set[asyncio.Task[object]]:
+def _other_tasks() -> set[asyncio.Task[object]]:
     return asyncio.all_tasks() - {asyncio.current_task()}
 
 
-async def _all_begun() -> None:
+async def _begin_all_tasks() -> None:
     """Let each task take its first step: a task that is cancelled before that never runs its clean-up."""
     seen: set[asyncio.Task[object]] = set()
-    for _ in range(_MOST_GENERATIONS):
-        tasks = _others()
+    for _ in range(_MOST_ROUNDS):
+        tasks = _other_tasks()
         if tasks <= seen:
             return
         seen |= tasks
         await asyncio.sleep(0)
 
 
-async def _ended(seconds: float) -> None:
-    tasks = _others()
+async def _wait_for_tasks(seconds: float) -> None:
+    tasks = _other_tasks()
     if tasks:
         await asyncio.wait(tasks, timeout=seconds)

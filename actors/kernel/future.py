@@ -34,7 +34,7 @@ class PooledFuture(pykka.Future[T]):
     _callbacks: list[Callable[[PooledFuture[T]], object]] | None = None
     asked: object = None
     """The mailbox of the actor that is to reply, if that actor is itself the one that asks."""
-    _calling: threading.RLock
+    _hook_lock: threading.RLock
 
     def __init__(self) -> None:  # the fields of pykka's constructor are not used here
         # Orders setting the value against adding a callback. Callbacks run outside the lock, on the thread that sets
@@ -53,7 +53,7 @@ class PooledFuture(pykka.Future[T]):
                 raise waiting_for_itself()
             hook = self._hook
             if hook is not None:
-                self._call(hook, timeout)
+                self._call_hook(hook, timeout)
             else:
                 self._wait(timeout)
         if self._exc_info is not None:
@@ -79,11 +79,11 @@ class PooledFuture(pykka.Future[T]):
                 if not came.done():  # the awaiting task may have been cancelled
                     came.set_result(None)
 
-            def tell(_: object) -> None:
+            def wake(_: object) -> None:
                 with suppress(RuntimeError):  # the loop is closed, so no task waits
                     loop.call_soon_threadsafe(settle)
 
-            self.add_done_callback(tell)
+            self.add_done_callback(wake)
             yield from came
         return self.get()
 
@@ -113,7 +113,7 @@ class PooledFuture(pykka.Future[T]):
         with self._lock:
             if self._set:
                 raise Full
-            self._calling = threading.RLock()
+            self._hook_lock = threading.RLock()
             self._hook = func
 
     def done(self) -> bool:
@@ -157,30 +157,30 @@ class PooledFuture(pykka.Future[T]):
                 except Exception:  # noqa: BLE001 - the thread that sets the reply is not responsible for it
                     _log.exception("a callback of a future has failed")
 
-    def _call(self, hook: Callable[[float | None], T], timeout: float | None) -> None:
-        if not self._calling.acquire(blocking=False):
+    def _call_hook(self, hook: Callable[[float | None], T], timeout: float | None) -> None:
+        if not self._hook_lock.acquire(blocking=False):
             with waiting():
-                self._calling.acquire()
+                self._hook_lock.acquire()
         try:
             if not self._set:
                 self._value = hook(timeout)
                 self._set = True
         finally:
-            self._calling.release()
+            self._hook_lock.release()
 
     def _wait(self, timeout: float | None) -> None:
         seconds = seconds_of(timeout)
         gate = threading.Lock()
         gate.acquire()
 
-        def opened(_: object) -> None:
+        def release(_: object) -> None:
             gate.release()
 
-        self.add_done_callback(opened)
+        self.add_done_callback(release)
         with waiting():
             came = gate.acquire(timeout=-1 if seconds is None else seconds)
         if not came:
             with self._lock:
                 if self._callbacks is not None:
-                    self._callbacks.remove(opened)
+                    self._callbacks.remove(release)
             raise pykka.Timeout(f"{timeout} seconds")

@@ -18,31 +18,31 @@ class HandingOff:
     # Inserted between mailbox and actor at the first check, so that actors that stay pay nothing. The holder of the
     # mailbox uses it, except for `over`, which is called when the actor has ended.
 
-    __slots__ = ("_actor", "_left", "_look", "_mailbox", "_will_look")
+    __slots__ = ("_actor", "_check_signal", "_is_check_queued", "_left", "_mailbox")
 
     def __init__(self, actor: Occupant, mailbox: Mailbox) -> None:
         self._actor = actor
         self._mailbox = mailbox
         self._left: list[PooledFuture[None]] = []
-        self._look = Envelope(HAND_OFF)
-        self._will_look = False  # whether `_look` is in the mailbox, behind the messages of this turn
+        self._check_signal = Envelope(HAND_OFF)
+        self._is_check_queued = False  # whether `_check_signal` is in the mailbox, behind the messages of this turn
 
     def _turn(self, envelope: Envelope | None) -> None:
-        self._look_later()
+        self._queue_check()
         self._actor._turn(envelope)
 
     def looks_now(self, signal: Envelope) -> bool:
         """Process a signal and return whether the mailbox is empty; if not, check again after the waiting messages."""
-        if signal is self._look:
-            self._will_look = False
+        if signal is self._check_signal:
+            self._is_check_queued = False
         elif signal.reply_to is not None:  # otherwise the signal comes from an incarnation that was dropped
             self._left.append(signal.reply_to)
             signal.reply_to = None  # from now on `over` sets the future, whatever happens
-        if self._will_look:
+        if self._is_check_queued:
             return False
         if self._mailbox.empty():
             return True
-        self._look_later()
+        self._queue_check()
         return False
 
     def over(self) -> None:
@@ -50,10 +50,10 @@ class HandingOff:
         for future in self._left:
             future.set(None)
 
-    def _look_later(self) -> None:
-        if not self._will_look:
-            self._will_look = True
-            self._mailbox.admit(self._look)
+    def _queue_check(self) -> None:
+        if not self._is_check_queued:
+            self._is_check_queued = True
+            self._mailbox.admit(self._check_signal)
 
 
 class Countdown:

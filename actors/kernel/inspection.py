@@ -87,7 +87,7 @@ class ActorsInspection:
                 return
             try:
                 if is_first:
-                    state, is_first = self._beginning(folding, recorded), False
+                    state, is_first = self._state_before(folding, recorded), False
                 state = folding.evolve(state, recorded.event)
             except Exception as error:  # noqa: BLE001 - a user's function
                 yield "stream", recorded.version, f"it cannot be replayed: {error!r:.200}", recorded.position
@@ -99,10 +99,10 @@ class ActorsInspection:
                 if found is not None:
                     yield "snapshot", snapshot.version, found, None
                 snapshot = next(snapshots, None)
-        if due not in self._possible(profile, state):
+        if due not in self._possible_due_times(profile, state):
             yield "timer", due or 0, "the state does not wait for this time", None
 
-    def _beginning(self, folding: Folding[State, Command, Event], first: Recorded) -> State:
+    def _state_before(self, folding: Folding[State, Command, Event], first: Recorded) -> State:
         """Return the state before the stream's first event: the initial one, or that of its lineage.
 
         Raises:
@@ -123,7 +123,7 @@ class ActorsInspection:
                 state = folding.evolve(state, recorded.event)
         return state
 
-    def _possible(self, profile: Profile[State, Command, Event], state: State) -> set[int | None]:
+    def _possible_due_times(self, profile: Profile[State, Command, Event], state: State) -> set[int | None]:
         """Return the due times that are consistent with the state.
 
         That is the earliest time that the state waits for; a timer that is due may have had its turn without effect.

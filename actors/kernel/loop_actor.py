@@ -44,7 +44,7 @@ class EventLoopActor(PooledActor):
                 self._task = _running_loop(response).create_task(self._await(envelope, response))
                 return True
         except BaseException as error:  # noqa: BLE001 - it must not reach other actors or the loop
-            self._raised(envelope, error)
+            self._handle_message_exception(envelope, error)
         else:
             if envelope.reply_to is not None:
                 envelope.reply_to.set(response)
@@ -54,7 +54,7 @@ class EventLoopActor(PooledActor):
         try:
             response = await work
         except BaseException as error:  # noqa: BLE001 - as above
-            self._raised(envelope, error)
+            self._handle_message_exception(envelope, error)
         else:
             if envelope.reply_to is not None:
                 envelope.reply_to.set(response)

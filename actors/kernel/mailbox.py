@@ -100,15 +100,15 @@ class Occupant(Protocol):
         """Handle this message, or, given None, some of the waiting ones; then release the mailbox."""
 
 
-_FEW = 32
+_MOST_REMOVED_IN_PLACE = 32
 """Up to this many messages, the first one is removed from the list in place; of more, all are moved at once."""
 
-_RARE = threading.Lock()
-_NONE: Final[list[Envelope]] = []
+_SHARED_MUTEX = threading.Lock()
+_NO_MESSAGES: Final[list[Envelope]] = []
 """Placeholder until the first message: many actors wait for theirs. Always empty."""
 
 
-class _Kick:
+class _IdleCheck:
     """Makes a worker check whether the mailbox is idle and has messages."""
 
     __slots__ = ("_mailbox", "has_run")
@@ -136,12 +136,12 @@ class Mailbox:
     #
     # Sent messages are appended to `_waiting`. The holder of the mailbox takes them from there, or, if there are many,
     # first moves all of them to `_taken`, in reverse order: an empty list takes a tenth of the memory of a deque. Only
-    # the holder takes messages out, except for `_take_back`.
+    # the holder takes messages out, except for `_withdraw`.
     #
     # A signal handler may interrupt the main thread between any two steps. So the main thread never holds a mailbox: it
     # makes a worker check it.
 
-    __slots__ = ("_closed", "_held", "_kick", "_limit", "_mutex", "_occupant", "_taken", "_waiting", "pool")
+    __slots__ = ("_closed", "_held", "_idle_check", "_limit", "_mutex", "_occupant", "_taken", "_waiting", "pool")
 
     pool: Place
     """The worker pool or event loop that runs the actor; unset before `open`."""
@@ -157,13 +157,13 @@ class Mailbox:
         if limit is not None and limit < 1:
             raise ValueError(f"a mailbox needs room for at least one message, not {limit}")
         self._limit = limit
-        self._waiting = _NONE
-        self._taken = _NONE
+        self._waiting = _NO_MESSAGES
+        self._taken = _NO_MESSAGES
         self._held = threading.Lock()  # used as a flag with test-and-set
         self._held.acquire()  # held until `open` has set the occupant
         # For closing, and for senders that find the mailbox closed: too rare for a lock per mailbox.
-        self._mutex = _RARE if limit is None else threading.Lock()
-        self._kick: _Kick | None = None
+        self._mutex = _SHARED_MUTEX if limit is None else threading.Lock()
+        self._idle_check: _IdleCheck | None = None
         self._closed = False
 
     def open(self, pool: Place, occupant: Occupant) -> None:
@@ -209,8 +209,8 @@ class Mailbox:
             MailboxFullError: the mailbox is full; the kernel's signals are accepted nevertheless.
         """
         waiting = self._waiting
-        if waiting is _NONE:
-            waiting = self._make_room()
+        if waiting is _NO_MESSAGES:
+            waiting = self._ensure_list()
         if self._limit is None or type(envelope.message) in SIGNALS:
             waiting.append(envelope)
         else:
@@ -218,13 +218,13 @@ class Mailbox:
                 if len(waiting) + len(self._taken) >= self._limit:
                     raise MailboxFullError(self._limit)
                 waiting.append(envelope)
-        if self._closed and self._take_back(envelope):
+        if self._closed and self._withdraw(envelope):
             return False
         if here.is_main:
-            if not self._held.locked() and (self._kick is None or self._kick.has_run):
-                kick = _Kick(self)
-                self.pool.submit(kick)
-                self._kick = kick
+            if not self._held.locked() and (self._idle_check is None or self._idle_check.has_run):
+                check = _IdleCheck(self)
+                self.pool.submit(check)
+                self._idle_check = check
         elif self._held.acquire(blocking=False):
             try:
                 self.pool.submit(self)
@@ -244,7 +244,7 @@ class Mailbox:
 
     def admit(self, envelope: Envelope) -> None:
         """Add the message regardless of the limit; the mailbox is held."""
-        self._make_room().append(envelope)
+        self._ensure_list().append(envelope)
 
     def run_if_idle(self) -> None:
         """Let the occupant handle some messages if the mailbox is idle; called by a worker."""
@@ -291,7 +291,7 @@ class Mailbox:
 
     def drain(self) -> list[Envelope]:
         """Remove and return all messages of a closed mailbox, and drop its reference to the actor."""
-        self._occupant = _NOBODY
+        self._occupant = _ENDED
         with self._mutex:
             rest = [*reversed(self._taken), *self._waiting]
             self._taken.clear()
@@ -315,7 +315,7 @@ class Mailbox:
         if self._taken:
             return self._taken.pop()
         waiting = self._waiting
-        return waiting.pop(0) if len(waiting) <= _FEW else self._take_many(waiting).pop()
+        return waiting.pop(0) if len(waiting) <= _MOST_REMOVED_IN_PLACE else self._move_to_taken(waiting).pop()
 
     def first(self) -> Envelope | None:
         """Return the next message, or None, without removing it."""
@@ -336,13 +336,13 @@ class Mailbox:
         with self._mutex:
             return len(self._waiting) + len(self._taken)
 
-    def _make_room(self) -> list[Envelope]:
+    def _ensure_list(self) -> list[Envelope]:
         with self._mutex:
-            if self._waiting is _NONE:
+            if self._waiting is _NO_MESSAGES:
                 self._waiting = []
             return self._waiting
 
-    def _take_many(self, waiting: list[Envelope]) -> list[Envelope]:
+    def _move_to_taken(self, waiting: list[Envelope]) -> list[Envelope]:
         with self._mutex:
             count = len(waiting)  # other threads may append meanwhile
             taken = waiting[:count]
@@ -351,7 +351,7 @@ class Mailbox:
             del waiting[:count]
         return taken
 
-    def _take_back(self, envelope: Envelope) -> bool:
+    def _withdraw(self, envelope: Envelope) -> bool:
         with self._mutex:
             if not self._closed:
                 return False
@@ -362,11 +362,11 @@ class Mailbox:
             return True
 
 
-class _Nobody:
+class _EndedOccupant:
     """Replaces an actor that has ended, so that the remaining references keep only the mailbox in memory."""
 
     def _turn(self, envelope: Envelope | None) -> None:
         pass
 
 
-_NOBODY = _Nobody()
+_ENDED = _EndedOccupant()

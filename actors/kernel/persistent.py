@@ -57,11 +57,11 @@ class EventSourcedActor(Declared[State, Command, Event]):
 
     # The thread that holds the mailbox runs the actor: a worker, or the thread that asks. While the journal writes a
     # step, no thread runs the actor and the mailbox stays held, so that no other message is handled in between;
-    # `_settle` continues from there (see `step.Reported` for the thread). So the fields below need no lock.
+    # `_handle_append_outcome` continues from there (see `step.Reported` for the thread). So these fields need no lock.
 
     touched: int = 0
-    _opening: deque[Envelope] | None = None
-    _under_way: tuple[Step[State, Command, Event], Outcome] | None = None
+    _own_envelopes: deque[Envelope] | None = None
+    _reported_step: tuple[Step[State, Command, Event], Outcome] | None = None
     _failure: tuple[Exception | None, bool] | None = None
     _waiting: Waiting[State, Command] | None = None
     _snapshot_at: int = 0
@@ -92,7 +92,7 @@ class EventSourcedActor(Declared[State, Command, Event]):
             if not self._mailbox.handled_here(envelope):
                 self._mailbox.offer(envelope)
 
-    def _give_up(self) -> None:
+    def _stop_handling_messages(self) -> None:
         """Make the actor handle no more messages; called from any thread, with a `Drop` in its mailbox."""
         self._over = True  # the holder of the mailbox sees that the actor has not left yet, and makes it leave
 
@@ -108,16 +108,16 @@ class EventSourcedActor(Declared[State, Command, Event]):
                 raise TypeError(  # noqa: TRY301 - reported as any other mistake in a hook
                     f"{name}.on_recovered returned {commands!r:.100}; it returns a sequence of commands, () for none"
                 )
-            opening: list[Envelope] = [First(command) for command in commands]
+            own_envelopes: list[Envelope] = [First(command) for command in commands]
             if self._waiting is not None:
-                opening += self._waiting.first(self.state, is_new=not self.version)
-            if opening:
-                self._opening = deque(opening)
+                own_envelopes += self._waiting.first(self.state, is_new=not self.version)
+            if own_envelopes:
+                self._own_envelopes = deque(own_envelopes)
         except Exception as error:  # noqa: BLE001 - the waiting senders get the error
             if isinstance(error, ReenactError) and not isinstance(error, StorageError):
                 _log.debug("%s cannot start", self.context.stream, exc_info=error)
             else:
-                self.context._cannot("start", error)
+                self.context._log_cannot("start", error)
             self._failure = error, True
             self._leave()
         except BaseException as error:  # noqa: BLE001 - it must not reach other actors or the worker
@@ -139,80 +139,80 @@ class EventSourcedActor(Declared[State, Command, Event]):
             self.touched = elapsed()
         if not self._begun:
             self._begin()
-        elif self._under_way is not None:
-            step, outcome = self._under_way
-            self._under_way = None
-            if self._settles(step, outcome):
+        elif self._reported_step is not None:
+            step, outcome = self._reported_step
+            self._reported_step = None
+            if self._handle_append_outcome(step, outcome):
                 return
         left = SLICE if envelope is None else 1
         while left and not self._over:
-            if self._opening:
-                envelope = self._opening.popleft()
+            if self._own_envelopes:
+                envelope = self._own_envelopes.popleft()
             elif envelope is None:
                 envelope = self._mailbox.next()
                 if envelope is None:
                     return
-            if self._suspends(envelope):
+            if self._process_envelope(envelope):
                 return
             envelope = None
             left -= 1
         if self._over:
             if not self._departed:
-                self._is_dropped(envelope)
-            self._is_gone()
-        elif self._opening:
+                self._end_dropped_incarnation(envelope)
+            self._report_incarnation_end()
+        elif self._own_envelopes:
             self._mailbox.again()
         else:
             self._mailbox.let_go()
 
-    def _is_gone(self) -> None:
+    def _report_incarnation_end(self) -> None:
         error, never_began = self._failure or (None, False)
         self.context.home.ended(error, never_began)
         if self._handing_off is not None:
             self._handing_off.over()
 
-    def _suspends(self, envelope: Envelope, retries: int = RETRIES) -> bool:
+    def _process_envelope(self, envelope: Envelope, retries: int = RETRIES) -> bool:
         """Handle the message; return True if the journal has been asked and a worker will continue from there.
 
         From then on another worker may be running this actor: the caller must not touch it.
         """
         if type(envelope.message) in SIGNALS:
             try:
-                return self._obey(envelope)
+                return self._handle_kernel_signal(envelope)
             except Exception as error:  # noqa: BLE001 - a user's hook; it counts as this actor's failure
                 _fail_quietly(envelope, error)
-                self._break(error)
+                self._fail_incarnation(error)
             except BaseException as error:  # noqa: BLE001 - it must not reach other actors or the worker
                 _fail_quietly(envelope, error)
                 self._end(error)
             return False
         try:
-            if type(envelope) is not Envelope and self._is_past(envelope):
+            if type(envelope) is not Envelope and self._is_of_past_timer(envelope):
                 return False
-            command, events, recorded = self._weighs(envelope, retries)
+            command, events, recorded = self._decide_on_envelope(envelope, retries)
             if recorded is None:
                 envelope.answer(self.reply(command, events) if envelope.reply_to else None)
-                return self._lets_pass(envelope)
+                return self._mark_timer_fired(envelope)
             step, append = recorded
         except Postponed as postponed:
             self._postpone(envelope, postponed)
-            return self._lets_pass(envelope)
+            return self._mark_timer_fired(envelope)
         except ReenactError as refusal:
             self._refuse(envelope, refusal)
-            return self._lets_pass(envelope)
+            return self._mark_timer_fired(envelope)
         except Exception as error:  # noqa: BLE001 - the sender's error, or this actor's failure; the state is unchanged
             self._fail_command(envelope, error)
-            return self._lets_pass(envelope)
+            return self._mark_timer_fired(envelope)
         except BaseException as error:  # noqa: BLE001 - it must not reach other actors or the worker
             if isinstance(envelope, First):
                 self._failure = None, True
             self._end(error)
             self.context._fail(envelope, pykka.ActorDeadError(f"{self} stopped before it could reply: {shown(error)}"))
         else:
-            return self._asks(step, append)
+            return self._journal_step(step, append)
         return False
 
-    def _weighs(
+    def _decide_on_envelope(
         self, envelope: Envelope, retries: int
     ) -> tuple[Command, tuple[Event, ...], tuple[Step[State, Command, Event], Append] | None]:
         """Decide on the message; return the command, its events and, if any, the step to record with its append."""
@@ -256,46 +256,46 @@ class EventSourcedActor(Declared[State, Command, Event]):
         except Exception as error:  # noqa: BLE001 - whatever it is, the command will not be sent again
             self._fail_command(envelope, error)
 
-    def _asks(self, step: Step[State, Command, Event], append: Append) -> bool:
+    def _journal_step(self, step: Step[State, Command, Event], append: Append) -> bool:
         """Let the journal record the step; return True if its outcome is still pending."""
-        reported = Reported(partial(self._take_up, step))
+        reported = Reported(partial(self._resume_step, step))
         try:
             self.context.system.append(append, reported)
         except Exception as error:  # noqa: BLE001 - the journal did not take the step
-            self._lose(step.envelope, error)
+            self._end_after_lost_step(step.envelope, error)
             return False
         outcome = reported.heard()
-        return True if outcome is None else self._settles(step, outcome)
+        return True if outcome is None else self._handle_append_outcome(step, outcome)
 
-    def _take_up(self, step: Step[State, Command, Event], outcome: Outcome) -> None:
+    def _resume_step(self, step: Step[State, Command, Event], outcome: Outcome) -> None:
         """Let a worker continue with the step; called on the thread that writes."""
-        self._under_way = step, outcome
+        self._reported_step = step, outcome
         self._mailbox.again()
 
-    def _obey(self, envelope: Envelope) -> bool:
+    def _handle_kernel_signal(self, envelope: Envelope) -> bool:
         """Handle a signal of the kernel; return True if the journal has been asked."""
         match envelope.message:
             case Passivate():
                 if self._mailbox.empty() and not self.context.has_children and self.can_passivate():
                     self._stop()
             case HandOff():
-                return self._stays(envelope)
+                return self._handle_hand_off_signal(envelope)
             case Drop():
                 self._end_elsewhere(ShardMovedError(self.context.stream))
             case Due():
-                is_asked = self._wakes(envelope)
+                is_pending = self._queue_due_timers(envelope)
                 envelope.answer(None)
-                return is_asked
+                return is_pending
             case ChildFailed(child=child, error=error):
                 self.on_child_failed(child, error)
             case Escalated(error=error):
-                self._break(error)
+                self._fail_incarnation(error)
             case _:
                 self._stop()
                 envelope.answer(None)
         return False
 
-    def _stays(self, signal: Envelope) -> bool:
+    def _handle_hand_off_signal(self, signal: Envelope) -> bool:
         """Leave for another node if there is nothing to do; return True if the actor stays and its turn is over."""
         handing_off = self._handing_off
         if handing_off is None:
@@ -311,7 +311,7 @@ class EventSourcedActor(Declared[State, Command, Event]):
         self._mailbox.let_go()  # the next message starts a new turn, and with it a new check
         return True
 
-    def _is_dropped(self, unhandled: Envelope | None) -> None:
+    def _end_dropped_incarnation(self, unhandled: Envelope | None) -> None:
         """End because another node has the stream; refuse the messages that were waiting before the `Drop`."""
         error = ShardMovedError(self.context.stream)
         self._end_elsewhere(error)
@@ -319,7 +319,7 @@ class EventSourcedActor(Declared[State, Command, Event]):
             self.context._fail(unhandled, error)
         self.context._fail_until_drop(error)
 
-    def _lose_stream(self, envelope: Envelope, error: ShardMovedError) -> None:
+    def _end_after_shard_moved(self, envelope: Envelope, error: ShardMovedError) -> None:
         """Handle the journal's error that another node has the stream, which this node may not know yet."""
         if self._over:  # it does know, and the turn ends with that
             self.context._fail(envelope, error)
@@ -331,7 +331,7 @@ class EventSourcedActor(Declared[State, Command, Event]):
 
     def _end_elsewhere(self, error: ShardMovedError) -> None:
         self._over = True
-        self._let_hear(partial(self.on_lost, error), "on_lost")
+        self._call_notification_hook(partial(self.on_lost, error), "on_lost")
         self._stop()
 
     def _refuse(self, envelope: Envelope, refusal: ReenactError) -> None:
@@ -340,24 +340,24 @@ class EventSourcedActor(Declared[State, Command, Event]):
             return
         _log.debug("%s refused %s: %s", self, type(envelope.message).__qualname__, refusal)
         self.context.dead_letter(envelope.message, refusal)
-        self._let_hear(partial(self.on_dead_letter, envelope.message, refusal), "on_dead_letter")
+        self._call_notification_hook(partial(self.on_dead_letter, envelope.message, refusal), "on_dead_letter")
 
     def _fail_command(self, envelope: Envelope, error: Exception) -> None:
         self.context._fail(envelope, error)
         if envelope.reply_to is None and self.context.is_supervised:
-            self._break(error)
+            self._fail_incarnation(error)
 
-    def _break(self, error: Exception) -> None:
+    def _fail_incarnation(self, error: Exception) -> None:
         """End this incarnation with a failure."""
         _log.error("%s has failed", self.context.stream, exc_info=error)
-        self._fails(error, never_began=False)
+        self._end_failed_incarnation(error, never_began=False)
 
-    def _fails(self, error: Exception, never_began: bool) -> None:  # noqa: FBT001 - a fact, not a switch
+    def _end_failed_incarnation(self, error: Exception, never_began: bool) -> None:  # noqa: FBT001 - a fact, not a switch
         self._failure = error, never_began
         self._leave()
-        self._let_hear(partial(self.on_failure, type(error), error, error.__traceback__), "on_failure")
+        self._call_notification_hook(partial(self.on_failure, type(error), error, error.__traceback__), "on_failure")
 
-    def _let_hear(self, hook: Callable[[], object], what: str) -> None:
+    def _call_notification_hook(self, hook: Callable[[], object], what: str) -> None:
         """Call a notification hook and log what it raises; an exception that is not an `Exception` ends the actor."""
         try:
             hook()
@@ -369,34 +369,34 @@ class EventSourcedActor(Declared[State, Command, Event]):
 
     # Timers.
 
-    def _is_past(self, envelope: Envelope) -> bool:
+    def _is_of_past_timer(self, envelope: Envelope) -> bool:
         """Return whether the message comes from a timer that the state no longer waits for."""
         waiting = self._waiting
         return waiting is not None and isinstance(envelope, Own) and waiting.is_past(envelope.timer, self.state)
 
-    def _wakes(self, envelope: Envelope) -> bool:
+    def _queue_due_timers(self, envelope: Envelope) -> bool:
         """Queue the commands of the due timers; if none is due, the log is out of date or the clock was set back."""
         waiting = self._waiting
         ripe = None if waiting is None else waiting.ripe(self.state)
         if ripe:
-            self._opening = deque(Own(timer.command, None, timer) for timer in ripe)
+            self._own_envelopes = deque(Own(timer.command, None, timer) for timer in ripe)
             return False
-        return self._waits_anew(envelope, waiting)
+        return self._record_next_due(envelope, waiting)
 
-    def _lets_pass(self, envelope: Envelope) -> bool:
+    def _mark_timer_fired(self, envelope: Envelope) -> bool:
         """Do not wake this incarnation again for a timer whose command had no effect; the next one retries it."""
         waiting = self._waiting
         if self._over or waiting is None or not isinstance(envelope, Own) or envelope.timer is None:
             return False
         try:
             waiting.fired = waiting.after(envelope)
-            return self._waits_anew(envelope, waiting)
+            return self._record_next_due(envelope, waiting)
         except Exception as error:  # noqa: BLE001 - `timers`, or a comparison of commands, raises: it must not end the turn
-            self._fails(error, isinstance(envelope, First))
+            self._end_failed_incarnation(error, isinstance(envelope, First))
             return False
 
-    def _waits_anew(self, cause: Envelope, waiting: Waiting[State, Command] | None) -> bool:
-        """Record in the log when to wake the actor next; return True if the journal has been asked, as `_suspends`."""
+    def _record_next_due(self, cause: Envelope, waiting: Waiting[State, Command] | None) -> bool:
+        """Record in the log when to wake the actor next; return True if the journal has been asked."""
         context = self.context
         fired, due = ((), None) if waiting is None else (waiting.fired, earliest(waiting.left(self.state)))
         if waiting is not None and due == waiting.due:
@@ -407,40 +407,40 @@ class EventSourcedActor(Declared[State, Command, Event]):
         envelope = kind(DUE, PooledFuture())  # no sender waits, and `cause` has been answered
         step: Step[State, Command, Event] = Step(envelope, cause.message, (), self.state, 0, fired, due)
         # Expect this version: if another writer has appended since, another time is due.
-        return self._asks(step, Append(context.stream, self.version, context.clock(), due=due))
+        return self._journal_step(step, Append(context.stream, self.version, context.clock(), due=due))
 
     # Outcomes of steps.
 
-    def _settles(self, step: Step[State, Command, Event], outcome: Outcome) -> bool:
+    def _handle_append_outcome(self, step: Step[State, Command, Event], outcome: Outcome) -> bool:
         """Handle the outcome that the journal reports; return True if the journal has been asked again."""
         if isinstance(outcome, Committed):
-            self._believe(step, outcome)
+            self._apply_committed_step(step, outcome)
             return False
         if isinstance(outcome, ConflictError):
             if self._over:  # another node has appended something already
                 self.context._fail(step.envelope, ShardMovedError(self.context.stream))
                 return False
-            return self._decide_again(step, outcome)
-        if isinstance(outcome, UnstorableError) and self._can_go_on(step.envelope):
+            return self._retry_step_after_conflict(step, outcome)
+        if isinstance(outcome, UnstorableError) and self._recover_after_refusal(step.envelope):
             self._fail_command(step.envelope, outcome)
-            return self._lets_pass(step.envelope)
+            return self._mark_timer_fired(step.envelope)
         if isinstance(outcome, RequestReusedError):
             self._refuse(step.envelope, outcome)
-            return self._lets_pass(step.envelope)
+            return self._mark_timer_fired(step.envelope)
         if not self._departed:
-            self._lose(step.envelope, outcome)
+            self._end_after_lost_step(step.envelope, outcome)
         return False
 
-    def _can_go_on(self, envelope: Envelope) -> bool:
+    def _recover_after_refusal(self, envelope: Envelope) -> bool:
         """Recover after a step that was refused for its content: neither the log nor the actor is at fault."""
         try:
             self._recover()
         except Exception as error:  # noqa: BLE001 - without its history the actor cannot continue
-            self._lose(envelope, error)
+            self._end_after_lost_step(envelope, error)
             return False
         return True
 
-    def _believe(self, step: Step[State, Command, Event], committed: Committed) -> None:
+    def _apply_committed_step(self, step: Step[State, Command, Event], committed: Committed) -> None:
         self.state, self.version = step.state, committed.version
         if step.has_snapshot:
             self._snapshot_at = committed.version
@@ -470,35 +470,35 @@ class EventSourcedActor(Declared[State, Command, Event]):
             else:
                 step.envelope.answer(reply)
         if failure is not None and self.context.is_supervised:
-            self._break(failure)
+            self._fail_incarnation(failure)
 
-    def _decide_again(self, step: Step[State, Command, Event], conflict: ConflictError) -> bool:
+    def _retry_step_after_conflict(self, step: Step[State, Command, Event], conflict: ConflictError) -> bool:
         try:
             self._recover()
         except Exception as error:  # noqa: BLE001 - without its history the actor cannot continue
-            self._lose(step.envelope, error)
+            self._end_after_lost_step(step.envelope, error)
             return False
         if step.retries:
-            return self._suspends(step.envelope, step.retries - 1)
+            return self._process_envelope(step.envelope, step.retries - 1)
         if isinstance(step.envelope, First):
-            self._lose(step.envelope, conflict)
+            self._end_after_lost_step(step.envelope, conflict)
         else:
             self.context._fail(step.envelope, conflict)
-            self._waits_for_later()
+            self._request_later_alarm()
         return False
 
-    def _lose(self, envelope: Envelope, error: Exception) -> None:
+    def _end_after_lost_step(self, envelope: Envelope, error: Exception) -> None:
         if isinstance(error, ShardMovedError):
-            self._lose_stream(envelope, error)
+            self._end_after_shard_moved(envelope, error)
             return
         # If it is the actor's own first command, the actor has not reached its first message.
         self._failure = error, isinstance(envelope, First)
         self._leave()
-        self._let_hear(partial(self.on_lost, error), "on_lost")
+        self._call_notification_hook(partial(self.on_lost, error), "on_lost")
         self.context._fail(envelope, error)
-        self._waits_for_later()
+        self._request_later_alarm()
 
-    def _waits_for_later(self) -> None:
+    def _request_later_alarm(self) -> None:
         if self._waiting is not None:
             self.context.system.alarms.later(self.context.stream)
 

@@ -12,7 +12,7 @@ from typing import Protocol
 
 from reenact.domain.errors import DeadlockError, RuntimeClosedError
 
-_IDLE = 1.0
+_SPARE_TIMEOUT = 1.0
 """Seconds after which a surplus worker ends."""
 
 _log = logging.getLogger("reenact.kernel")
@@ -50,7 +50,7 @@ class Place(Protocol):
         """Drop the reference to the actor."""
 
 
-class _Here(threading.local):
+class _ThreadState(threading.local):
     """The state of the current thread: for which place it runs actors, and the mailboxes it runs, nested by asks."""
 
     pool: Place | None = None
@@ -66,7 +66,7 @@ class _Here(threading.local):
         return bool(self.running) or any(self.pool is place for place in places)
 
 
-here = _Here()
+here = _ThreadState()
 
 
 class WorkerPool:
@@ -83,19 +83,19 @@ class WorkerPool:
             raise TypeError(f"workers={workers!r:.100} must be a whole number")
         if workers < 1:
             raise ValueError(f"a pool needs at least one worker, not {workers}")
-        self._wanted = workers
+        self._target_workers = workers
         self._daemons = daemons
         # `_lock` protects the list of threads and the number of running ones. A thread that submits work reads that
         # number without the lock, after it has queued the work; a worker decrements it before it looks at the queue for
-        # the last time: so at least one of them sees the other. `_door` protects `_dismissed`, and is taken inside
-        # `_lock`.
-        self._ready: SimpleQueue[Runnable | None] = SimpleQueue()
+        # the last time: so at least one of them sees the other. `_end_lock` protects `_is_end_queued`, and is taken
+        # inside `_lock`.
+        self._queue: SimpleQueue[Runnable | None] = SimpleQueue()
         self._lock = threading.Lock()
         self._threads: list[threading.Thread] = []
         self._running = 0
         self._live: dict[int, object] = {}  # by identity: an actor may define its own `__eq__`, or have no hash
-        self._door = threading.Lock()
-        self._dismissed = False  # whether the None that ends workers is in the queue; there is never a second one
+        self._end_lock = threading.Lock()
+        self._is_end_queued = False  # whether the None that ends workers is in the queue; there is never a second one
         self._closed = False
 
     def submit(self, work: Runnable) -> None:
@@ -106,9 +106,9 @@ class WorkerPool:
         """
         if self._closed:
             raise RuntimeClosedError("the worker pool is closed")
-        self._ready.put(work)
-        if self._running < self._wanted:
-            self._grow()
+        self._queue.put(work)
+        if self._running < self._target_workers:
+            self._start_worker()
 
     def enter(self, actor: object) -> None:
         """Keep a reference to the actor, and the workers running, until it leaves."""
@@ -119,11 +119,11 @@ class WorkerPool:
         self._live.pop(id(actor), None)
         if self._live:
             return
-        with self._door:
-            if self._dismissed:
+        with self._end_lock:
+            if self._is_end_queued:
                 return
-            self._dismissed = True
-        self._ready.put(None)
+            self._is_end_queued = True
+        self._queue.put(None)
 
     def live(self) -> list[object]:
         """Return the actors that have entered and not left."""
@@ -138,8 +138,8 @@ class WorkerPool:
         with self._lock:
             self._running -= 1
         try:
-            if self._running < self._wanted:
-                self._grow()
+            if self._running < self._target_workers:
+                self._start_worker()
             yield
         finally:
             with self._lock:
@@ -148,14 +148,14 @@ class WorkerPool:
     def close(self) -> None:
         """End the workers after the work queued so far, and wait for them; live actors no longer run. Idempotent."""
         self._closed = True
-        self._ready.put(None)
+        self._queue.put(None)
         for thread in list(self._threads):
             thread.join()
 
-    def _grow(self) -> None:
+    def _start_worker(self) -> None:
         with self._lock:
             # The pool may have been closed meanwhile, perhaps by the submitted work: then the work is done.
-            if self._closed or self._running >= self._wanted:
+            if self._closed or self._running >= self._target_workers:
                 return
             self._threads = [thread for thread in self._threads if thread.is_alive()]
             name = f"reenact-worker-{len(self._threads)}"
@@ -173,13 +173,13 @@ class WorkerPool:
         here.pool = self
         while True:
             try:
-                work = self._ready.get(timeout=_IDLE if self._running > self._wanted else None)
+                work = self._queue.get(timeout=_SPARE_TIMEOUT if self._running > self._target_workers else None)
             except Empty:
-                if self._goes_home_idle():
+                if self._end_if_spare():
                     return
                 continue
             if work is None:
-                if self._goes_home_last():
+                if self._end_if_unused():
                     return
                 continue
             try:
@@ -187,35 +187,35 @@ class WorkerPool:
             except BaseException:  # noqa: BLE001 - a worker must survive it
                 _log.critical("an actor's turn ended in a way that the kernel does not know", exc_info=True)
 
-    def _goes_home_idle(self) -> bool:
+    def _end_if_spare(self) -> bool:
         with self._lock:
-            if self._running <= self._wanted:
+            if self._running <= self._target_workers:
                 return False
-            return self._goes_home()
+            return self._try_to_end()
 
-    def _goes_home_last(self) -> bool:
+    def _end_if_unused(self) -> bool:
         with self._lock:
-            with self._door:
+            with self._end_lock:
                 if self._live and not self._closed:
-                    self._dismissed = False
+                    self._is_end_queued = False
                     return False
-            gone = self._goes_home()
+            ends = self._try_to_end()
             # Passed on to the other workers, including one that returns from blocking later; or queued again, to be
             # read after the work that is queued.
-            self._ready.put(None)
-            return gone
+            self._queue.put(None)
+            return ends
 
-    def _goes_home(self) -> bool:
+    def _try_to_end(self) -> bool:
         # Decrement before looking at the queue: a submitting thread does both in the opposite order, so one sees the
         # other.
         self._running -= 1
-        if self._ready.empty() or self._closed:
+        if self._queue.empty() or self._closed:
             return True
         self._running += 1
         return False
 
 
-_ALONE = nullcontext()
+_NOTHING_TO_HOLD_UP = nullcontext()
 
 
 def waiting() -> AbstractContextManager[None]:
@@ -224,7 +224,7 @@ def waiting() -> AbstractContextManager[None]:
     Raises:
         DeadlockError: the current thread is that of an event loop on which actors run.
     """
-    return _ALONE if here.pool is None else here.pool.blocked()
+    return _NOTHING_TO_HOLD_UP if here.pool is None else here.pool.blocked()
 
 
 def refuse_on_loop() -> None:

@@ -34,13 +34,13 @@ PYKKAS_OWN = frozenset({type(STOP), ProxyCall, ProxyGetAttr, ProxySetAttr})
 _KERNEL = "reenact.actors.kernel."
 _RESERVED = frozenset({"ask_to_leave", "begin", "go", "hurry", "touched"})
 """Names of an actor that other modules of the kernel call or read."""
-_OWN_STATE = ("_begun", "_broke", "_departed", "_keeper", "_letters", "_over")
+_OWN_STATE = ("_begun", "_supervised_failure", "_departed", "_keeper", "_letters", "_over")
 """Attributes that an actor gets when it starts to run; its constructor must not have set them."""
 
 _log = logging.getLogger("pykka")
-_chance = random.Random()  # noqa: S311 - a urn is no secret
-os.register_at_fork(after_in_child=_chance.seed)
-_making = threading.Lock()  # protects what is created lazily, since few actors need it
+_random = random.Random()  # noqa: S311 - a urn is no secret
+os.register_at_fork(after_in_child=_random.seed)
+_lazy_creation_lock = threading.Lock()  # protects what is created lazily, since few actors need it
 
 A = TypeVar("A", bound="PooledActor")
 
@@ -85,7 +85,7 @@ class PooledRef(pykka.ActorRef[A]):
         """A unique name of the actor."""
         urn = self._urn
         if urn is None:
-            with _making:
+            with _lazy_creation_lock:
                 urn = self._urn = self._urn or _new_urn()
         return urn
 
@@ -100,7 +100,7 @@ class PooledRef(pykka.ActorRef[A]):
         """Set when the actor has stopped."""
         stopped = self._stopped
         if stopped is None:
-            with _making:
+            with _lazy_creation_lock:
                 stopped = self._stopped = self._stopped or StopFlag()
             # The thread that ends the actor sets `_is_over` before it looks for the flag, so at least one of both sets
             # it.
@@ -195,7 +195,7 @@ class PooledActor(pykka.Actor):
     _over: bool = False
     _keeper: Keeper | None = None
     _letters: DeadLetters | None = None
-    _broke: Exception | None = None
+    _supervised_failure: Exception | None = None
     _registered: bool = False
     _departed: bool = False
     _mailbox: Mailbox
@@ -207,7 +207,7 @@ class PooledActor(pykka.Actor):
         super().__init_subclass__(**kwargs)
         if cls.__module__.startswith(_KERNEL):
             return
-        for name in sorted({name for base in cls.__mro__ if _is_kernel(base) for name in _own_names(base)}):
+        for name in sorted({name for base in cls.__mro__ if _is_kernel(base) for name in _reserved_names(base)}):
             owner = next((base for base in cls.__mro__ if name in vars(base)), cls)
             if name in vars(owner) and not _is_kernel(owner) and not owner.__module__.startswith("pykka."):
                 raise TypeError(f"{owner.__name__}.{name} is a name that the kernel uses itself; choose another")
@@ -220,7 +220,7 @@ class PooledActor(pykka.Actor):
         predecessor = _succession.predecessor
         if predecessor is not None and type(predecessor) is type(self):
             _succession.predecessor = None
-            self._inherit(predecessor)
+            self._take_over_mailbox(predecessor)
             return
         self._mailbox = mailbox
 
@@ -229,7 +229,7 @@ class PooledActor(pykka.Actor):
         """The reference to this actor."""
         ref = self._actor_ref
         if ref is None:
-            with _making:
+            with _lazy_creation_lock:
                 ref = self._actor_ref = self._actor_ref or PooledRef(self, self._mailbox)
             if self._departed:
                 ref.end()
@@ -278,7 +278,7 @@ class PooledActor(pykka.Actor):
         """Start to run on the pool."""
         # Checked one by one: `vars` would create a dictionary for each actor, which takes memory.
         has_state = self._begun is not False or self._over is not False or self._departed is not False
-        if has_state or not (self._broke is None and self._keeper is None and self._letters is None):
+        if has_state or not (self._supervised_failure is None and self._keeper is None and self._letters is None):
             name = next(name for name in _OWN_STATE if getattr(self, name) is not getattr(PooledActor, name))
             raise TypeError(f"{type(self).__name__}.{name} is a name that the kernel uses itself; choose another")
         # Class attributes hold the defaults: setting them on each instance would take more memory.
@@ -296,15 +296,15 @@ class PooledActor(pykka.Actor):
         if self._keeper is not None:
             self._keeper.hurry()
 
-    def _inherit(self, predecessor: PooledActor) -> None:
+    def _take_over_mailbox(self, predecessor: PooledActor) -> None:
         # The reference is shared by all its holders, and now leads to the new actor.
         self._mailbox = predecessor._mailbox
         self._keeper = predecessor._keeper
         self._letters = predecessor._letters
         self._actor_ref = predecessor.actor_ref  # pyright: ignore[reportIncompatibleVariableOverride]  # as above
-        self._take_reference()
+        self._redirect_reference()
 
-    def _take_reference(self) -> None:
+    def _redirect_reference(self) -> None:
         # pykka's proxies read it.
         self.actor_ref._actor_weakref = weakref.ref(self)
 
@@ -337,7 +337,7 @@ class PooledActor(pykka.Actor):
                 if envelope is None or self._handle(envelope):
                     return
         if self._over:
-            self._bury()
+            self._restart_or_refuse_rest()
         else:
             self._mailbox.let_go()
 
@@ -356,18 +356,18 @@ class PooledActor(pykka.Actor):
         try:
             response = self._handle_receive(message) if type(message) in PYKKAS_OWN else self.on_receive(message)
         except BaseException as error:  # noqa: BLE001 - it must not reach other actors or the worker
-            self._raised(envelope, error)
+            self._handle_message_exception(envelope, error)
         else:
             if reply_to is not None:
                 reply_to.set(response)
         return False
 
-    def _raised(self, envelope: Envelope, error: BaseException) -> None:
+    def _handle_message_exception(self, envelope: Envelope, error: BaseException) -> None:
         """Handle an exception from a message: reply with it, or, if no reply is expected, fail the actor."""
         message, reply_to = envelope.message, envelope.reply_to
         if isinstance(error, Exception):
             if reply_to is None:
-                self._report_lost(message, error)
+                self._put_dead_letter(message, error)
                 self._fail()
             else:
                 _log.info("Exception returned from %s to caller:", self, exc_info=True)
@@ -376,7 +376,7 @@ class PooledActor(pykka.Actor):
         self._end(error)
         dead = pykka.ActorDeadError(f"{self} stopped before it could reply: {shown(error)}")
         if reply_to is None:
-            self._report_lost(message, dead)
+            self._put_dead_letter(message, dead)
         else:
             reply_to.fail(dead)
 
@@ -412,10 +412,10 @@ class PooledActor(pykka.Actor):
         traceback: TracebackType | None,
     ) -> None:
         _log.error("Unhandled exception in %s:", self, exc_info=exception_value)
-        if self._broke is not None:
+        if self._supervised_failure is not None:
             return  # it has already ended
         if self._keeper is not None and isinstance(exception_value, Exception) and not self._over:
-            self._broke = exception_value
+            self._supervised_failure = exception_value
             self._over = True
         else:
             self._leave()
@@ -433,25 +433,25 @@ class PooledActor(pykka.Actor):
             self._actor_ref.end()
         self._mailbox.pool.leave(self)
 
-    def _bury(self) -> None:
-        if self._keeper is not None and self._broke is not None:
-            self._keeper.take_care(self._broke)
+    def _restart_or_refuse_rest(self) -> None:
+        if self._keeper is not None and self._supervised_failure is not None:
+            self._keeper.take_care(self._supervised_failure)
         else:
             self._refuse_rest()
 
     def _refuse_rest(self) -> None:
         for envelope in self._mailbox.drain():
             dead = pykka.ActorDeadError(f"{self.actor_ref} stopped before handling the message")
-            dead.__cause__ = self._broke
+            dead.__cause__ = self._supervised_failure
             if envelope.reply_to is None:
                 if not envelope.stops:
-                    self._report_lost(envelope.message, dead)
+                    self._put_dead_letter(envelope.message, dead)
             elif envelope.stops:
                 envelope.reply_to.set(None)
             else:
                 envelope.reply_to.fail(dead)
 
-    def _report_lost(self, message: object, reason: BaseException) -> None:
+    def _put_dead_letter(self, message: object, reason: BaseException) -> None:
         if self._letters is not None:
             self._letters.put(str(self), message, reason)
 
@@ -462,10 +462,10 @@ class Keeper:
     # The failed actor is kept, with its mailbox held, until another has taken its place or it ends for good. So the
     # thread that calls `take_care` or `_turn` holds the mailbox, and they run one at a time.
 
-    def __init__(self, household: Surroundings, actor: PooledActor, make: Callable[[], pykka.Actor]) -> None:
+    def __init__(self, surroundings: Surroundings, actor: PooledActor, make: Callable[[], pykka.Actor]) -> None:
         """Supervise the actor as its class declares; `make` creates another one like it."""
         self.actor = actor
-        self._household = household
+        self._surroundings = surroundings
         self._make = make
         self._restarts = Restarts(actor.supervision or Supervision(), type(actor).__qualname__)
 
@@ -475,19 +475,19 @@ class Keeper:
 
     def take_care(self, failure: Exception) -> None:
         """Restart the failed actor after a backoff, or let it end."""
-        failed, household, mailbox = self.actor, self._household, self.actor._mailbox
+        failed, surroundings, mailbox = self.actor, self._surroundings, self.actor._mailbox
         end = self._restarts.again(
             failure,
             str(failed),
-            household.timetable,
+            surroundings.timetable,
             self._start_again,
-            rests=household._rests,
+            rests=surroundings._may_restart,
             awaits_stop=mailbox.awaits_stop,
         )
         if end is not None:
             failed._leave()
             failed._refuse_rest()
-            household._failed(failed.actor_ref, end.error, escalates=end.escalates)
+            surroundings._failed(failed.actor_ref, end.error, escalates=end.escalates)
 
     def _start_again(self) -> None:
         mailbox = self.actor._mailbox
@@ -497,9 +497,9 @@ class Keeper:
     def _turn(self, _envelope: Envelope | None) -> None:
         failed = self.actor
         try:
-            actor = self._successor(failed)
+            actor = self._create_successor(failed)
         except BaseException as error:  # noqa: BLE001 - a user's constructor
-            failed._take_reference()
+            failed._redirect_reference()
             if isinstance(error, Exception):
                 failure = error
             else:
@@ -508,14 +508,14 @@ class Keeper:
             self.take_care(failure)
             return
         self.actor = actor
-        actor._inherit(failed)
+        actor._take_over_mailbox(failed)
         pool = actor._mailbox.pool
         pool.enter(actor)
         pool.leave(failed)
         actor._mailbox.open(pool, actor)
         actor._turn(None)
 
-    def _successor(self, failed: PooledActor) -> PooledActor:
+    def _create_successor(self, failed: PooledActor) -> PooledActor:
         _succession.predecessor = failed  # the next actor of the class takes over its mailbox, from the constructor on
         try:
             actor = self._make()
@@ -530,7 +530,7 @@ def _is_kernel(kind: type) -> bool:
     return kind.__module__.startswith(_KERNEL)
 
 
-def _own_names(kind: type) -> set[str]:
+def _reserved_names(kind: type) -> set[str]:
     """Return the names of a kernel class that a subclass must not define."""
     names = {*vars(kind), *vars(kind).get("__annotations__", ())} - {"_abc_impl"}  # every abstract class has that one
     return {name for name in names if name in _RESERVED or (name.startswith("_") and not name.startswith("__"))}
@@ -539,5 +539,5 @@ def _own_names(kind: type) -> set[str]:
 def _new_urn() -> str:
     # Like `uuid.uuid4().urn`, which takes three times as long; it need not be secret. A generator of its own, so that a
     # program that seeds the global one gets its own sequence, and actors still get unique names.
-    digits = f"{_chance.getrandbits(128):032x}"
+    digits = f"{_random.getrandbits(128):032x}"
     return f"urn:uuid:{digits[:8]}-{digits[8:12]}-4{digits[13:16]}-a{digits[17:20]}-{digits[20:]}"

@@ -10,13 +10,13 @@ from typing import Protocol
 
 from reenact.actors.kernel.timetable import SECOND, Timetable
 
-_LOOKS = 8
+_MOST_CHECKED = 8
 """At most how many residents are checked when another one enters."""
 
-_RELIEF = 1.0
+_FIRST_RECHECK = 1.0
 """Seconds before checking again whether too many actors live; doubled each time while the actors asked do not leave."""
 
-_LONGEST = 60.0
+_LAST_RECHECK = 60.0
 
 
 class Resident(Protocol):
@@ -53,52 +53,52 @@ class Residents:
         self._timetable = timetable
         self._idle = idle
         self._limit = limit
-        self._line: OrderedDict[Resident, int] = OrderedDict()
+        self._queue: OrderedDict[Resident, int] = OrderedDict()
         self._leaving: dict[Resident, int] = {}
         self._lock = threading.Lock()  # protects the queue and `_leaving`; no actor is asked to leave under it
-        self._sweeps = False
-        self._relief: float | None = None
-        self._counts = idle is not None or limit is not None
-        self.elapsed = timetable.elapsed if self._counts else None
+        self._is_sweeping = False
+        self._recheck_delay: float | None = None
+        self._is_limited = idle is not None or limit is not None
+        self.elapsed = timetable.elapsed if self._is_limited else None
         """Returns the time of use that residents note; None if there are no limits."""
 
     def enter(self, resident: Resident) -> None:
         """Add an actor that is in memory; if there are too many now, ask idle ones to leave."""
-        if not self._counts:
+        if not self._is_limited:
             return
         with self._lock:
-            self._line[resident] = resident.touched
-            too_many = self._too_many()
-            leaving = self._idlest(too_many) if too_many > 0 else []
-            looks_again = too_many > 0 and self._relief is None
-            if looks_again:
-                self._relief = _RELIEF
-            begins = self._idle is not None and not self._sweeps
-            self._sweeps = self._sweeps or begins
-        if begins and self._idle is not None:
+            self._queue[resident] = resident.touched
+            too_many = self._excess()
+            leaving = self._choose_idlest(too_many) if too_many > 0 else []
+            schedules_recheck = too_many > 0 and self._recheck_delay is None
+            if schedules_recheck:
+                self._recheck_delay = _FIRST_RECHECK
+            starts_sweeping = self._idle is not None and not self._is_sweeping
+            self._is_sweeping = self._is_sweeping or starts_sweeping
+        if starts_sweeping and self._idle is not None:
             self._timetable.after(self._idle, self._sweep)
-        if looks_again:
-            self._timetable.after(_RELIEF, self._relieve)
+        if schedules_recheck:
+            self._timetable.after(_FIRST_RECHECK, self._ask_more_to_leave)
         for other in leaving:
             other.ask_to_leave()
 
     def leave(self, resident: Resident) -> None:
         """Remove an actor that has left memory."""
-        if self._counts:
+        if self._is_limited:
             with self._lock:
-                self._line.pop(resident, None)
+                self._queue.pop(resident, None)
                 self._leaving.pop(resident, None)
 
-    def _too_many(self) -> int:
-        return 0 if self._limit is None else len(self._line) - self._limit
+    def _excess(self) -> int:
+        return 0 if self._limit is None else len(self._queue) - self._limit
 
-    def _idlest(self, too_many: int) -> list[Resident]:
+    def _choose_idlest(self, too_many: int) -> list[Resident]:
         """Choose up to `too_many` residents at the head of the queue that have not been used since they joined it."""
         leaving: list[Resident] = []
-        for _ in range(min(_LOOKS, len(self._line) - 1)):
-            resident, seen = self._line.popitem(last=False)
+        for _ in range(min(_MOST_CHECKED, len(self._queue) - 1)):
+            resident, seen = self._queue.popitem(last=False)
             if resident.touched != seen:
-                self._line[resident] = resident.touched
+                self._queue[resident] = resident.touched
                 continue
             self._leaving[resident] = seen
             leaving.append(resident)
@@ -106,30 +106,32 @@ class Residents:
                 break
         return leaving
 
-    def _relieve(self) -> None:
+    def _ask_more_to_leave(self) -> None:
         """Ask others to leave if there are still too many, because the ones that were asked were busy and stayed."""
         with self._lock:
             for resident, seen in list(self._leaving.items()):
                 if resident.touched != seen:
                     del self._leaving[resident]
-                    self._line[resident] = resident.touched
-            idlest = heapq.nsmallest(max(0, self._too_many()), self._line, key=attrgetter("touched"))
+                    self._queue[resident] = resident.touched
+            idlest = heapq.nsmallest(max(0, self._excess()), self._queue, key=attrgetter("touched"))
             for resident in idlest:
-                del self._line[resident]
+                del self._queue[resident]
                 self._leaving[resident] = resident.touched
-            self._relief = wait = min(2 * (self._relief or _RELIEF), _LONGEST) if self._leaving else None
+            self._recheck_delay = wait = (
+                min(2 * (self._recheck_delay or _FIRST_RECHECK), _LAST_RECHECK) if self._leaving else None
+            )
         for resident in idlest:
             resident.ask_to_leave()
         if wait is not None:
-            self._timetable.after(wait, self._relieve)
+            self._timetable.after(wait, self._ask_more_to_leave)
 
     def _sweep(self) -> None:
         if self._idle is None:
             return
         now, idle = self._timetable.elapsed(), round(self._idle * SECOND)
         with self._lock:
-            residents = [*self._line, *self._leaving]
-            self._sweeps = bool(residents)
+            residents = [*self._queue, *self._leaving]
+            self._is_sweeping = bool(residents)
         used = now
         for resident in residents:
             if resident.touched <= now - idle:

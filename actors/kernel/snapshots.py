@@ -37,7 +37,7 @@ class SnapshotForm(Generic[State]):
         try:
             self._decode: Callable[[bytes], object] = msgspec.msgpack.Decoder(kind).decode
         except TypeError as error:
-            raise self._unfit(error) from error
+            raise self._unfit_error(error) from error
 
     def check(self, state: State) -> None:
         """Encode and decode a state as a test.
@@ -48,7 +48,7 @@ class SnapshotForm(Generic[State]):
         try:
             self._restore(self._decode(self._encode(self._take(state))))
         except Exception as error:
-            raise self._unfit(error) from error
+            raise self._unfit_error(error) from error
 
     def taken(self, stream: str, version: int, state: State) -> Snapshot:
         """Return a snapshot of the stream's state at this version.
@@ -59,7 +59,7 @@ class SnapshotForm(Generic[State]):
         try:
             return Snapshot(stream, version, self.topic, self._encode(self._take(state)))
         except Exception as error:
-            raise self._unfit(error) from error
+            raise self._unfit_error(error) from error
 
     def taken_if_possible(self, stream: str, version: int, state: State) -> Snapshot | None:
         """Return the snapshot, or None if the state cannot be encoded: then log why, since the events suffice."""
@@ -69,7 +69,7 @@ class SnapshotForm(Generic[State]):
             _log.warning("no snapshot of %s is taken at version %d: %s", stream, version, error)
             return None
 
-    def _unfit(self, error: Exception) -> TypeError:
+    def _unfit_error(self, error: Exception) -> TypeError:
         return TypeError(
             f"a state cannot be stored in a snapshot {self.topic!r} and read again as {self._kind!r} ({error}); "
             "declare snapshot_type, to_snapshot and from_snapshot"

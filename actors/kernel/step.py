@@ -50,25 +50,25 @@ class Reported:
     # The journal calls this once, perhaps before the append returns, on the thread that writes. If that is the asking
     # thread, the actor is further up its stack, and reads the outcome from here when the append has returned. Otherwise
     # the actor may be anywhere: a worker gets the mailbox, which is still held for this step. No lock is needed: only
-    # the asking thread sets `_asking` to 0, and only it can find its own identifier there before.
+    # the asking thread sets `_asking_thread` to 0, and only it can find its own identifier there before.
 
-    __slots__ = ("_asking", "_elsewhere", "_outcome")
+    __slots__ = ("_asking_thread", "_hand_to_worker", "_outcome")
 
     def __init__(self, elsewhere: Callable[[Outcome], None]) -> None:
-        self._elsewhere = elsewhere
-        self._asking = get_ident()
+        self._hand_to_worker = elsewhere
+        self._asking_thread = get_ident()
         self._outcome: Outcome | None = None
 
     def __call__(self, outcome: Outcome) -> None:
         """Receive the outcome; called once, on the thread that writes."""
-        if self._asking == get_ident():
+        if self._asking_thread == get_ident():
             self._outcome = outcome
         else:
-            self._elsewhere(outcome)
+            self._hand_to_worker(outcome)
 
     def heard(self) -> Outcome | None:
         """Return the outcome if it has come; if not, a worker will handle it, whichever thread writes."""
-        self._asking = 0
+        self._asking_thread = 0
         return self._outcome
 
 
@@ -80,7 +80,7 @@ def events_of(actor: Declared[State, Command, Event], command: Command) -> tuple
         Exception: what `decide` raises.
     """
     decided = actor.decide(actor.state, command)
-    events = decided if isinstance(decided, tuple) else _listed(actor, command, decided)
+    events = decided if isinstance(decided, tuple) else _check_sequence(actor, command, decided)
     known = actor.context.profile.events
     if known:
         for event in events:
@@ -92,7 +92,9 @@ def events_of(actor: Declared[State, Command, Event], command: Command) -> tuple
     return events
 
 
-def _listed(actor: Declared[State, Command, Event], command: Command, decided: Sequence[Event]) -> tuple[Event, ...]:
+def _check_sequence(
+    actor: Declared[State, Command, Event], command: Command, decided: Sequence[Event]
+) -> tuple[Event, ...]:
     if not is_sequence(decided):
         raise TypeError(
             f"{type(actor).__name__}.decide returned {decided!r:.100} for {type(command).__name__}; "

@@ -35,7 +35,7 @@ class Supervision(msgspec.Struct, frozen=True, kw_only=True):
     is notified, waiting messages are refused, and the next message starts it anew. `escalate` makes the parent fail
     with the error.
 
-    A request to stop cuts a backoff short: the messages sent before it are tried at once.
+    A request to stop cuts a next_start short: the messages sent before it are tried at once.
     """
 
     strategy: Strategy = "restart"
@@ -102,7 +102,7 @@ class Restarts:
     # The holder of the actor's mailbox calls these, except for `hurry`, which any thread may call: an `Entry` runs
     # once, whichever thread is first.
 
-    __slots__ = ("_backoff", "_failures", "_in_time", "_spread", "_supervision")
+    __slots__ = ("_failures", "_next_start", "_scheduled_start", "_spread", "_supervision")
 
     def __init__(self, supervision: Supervision, who: str) -> None:
         self._supervision = supervision
@@ -110,8 +110,8 @@ class Restarts:
         # Derived from the actor's name, not random: actors that failed together do not restart together, and tests
         # still see the same delays every time.
         self._spread = 1 + zlib.crc32(who.encode()) / _SPREAD / 5
-        self._backoff: Entry | None = None
-        self._in_time: Entry | None = None
+        self._next_start: Entry | None = None
+        self._scheduled_start: Entry | None = None
 
     def delay(self, now: int) -> float | None:
         """Count a failure at this time, in microseconds; return the backoff in seconds, None if it is one too many."""
@@ -148,8 +148,8 @@ class Restarts:
             return Verdict(error, escalates)
         if not rests():
             return Verdict(failure, escalates)
-        backoff = self._backoff = Entry(start)
-        self._in_time = timetable.after(delay, backoff.run)
+        next_start = self._next_start = Entry(start)
+        self._scheduled_start = timetable.after(delay, next_start.run)
         # The system may have begun to close, or the actor may have been asked to stop, in between.
         if not rests() or awaits_stop():
             self.hurry()
@@ -157,11 +157,11 @@ class Restarts:
 
     def hurry(self) -> None:
         """Start now if a restart is scheduled."""
-        backoff, in_time = self._backoff, self._in_time
-        if in_time is not None:
-            in_time.cancel()
-        if backoff is not None:
-            backoff.run()
+        next_start, scheduled_start = self._next_start, self._scheduled_start
+        if scheduled_start is not None:
+            scheduled_start.cancel()
+        if next_start is not None:
+            next_start.run()
 
     def are_spent(self, now: int) -> bool:
         """Return whether there have been too many failures within the time window."""

@@ -66,7 +66,7 @@ Part = TypeVar("Part", bound=Hashable)
 def opened(needs: str) -> Callable[[Callable[Concatenate[Made, P], None]], Callable[Concatenate[Made, P], None]]:
     """Make a constructor that users should not call raise a helpful error if the argument `needs` is missing."""
 
-    def telling(init: Callable[Concatenate[Made, P], None]) -> Callable[Concatenate[Made, P], None]:
+    def decorate(init: Callable[Concatenate[Made, P], None]) -> Callable[Concatenate[Made, P], None]:
         @wraps(init)
         def checked(self: Made, /, *args: P.args, **kwargs: P.kwargs) -> None:
             if needs not in kwargs and (not args or isinstance(args[0], str | os.PathLike)):
@@ -76,7 +76,7 @@ def opened(needs: str) -> Callable[[Callable[Concatenate[Made, P], None]], Calla
 
         return checked
 
-    return telling
+    return decorate
 
 
 def _check_function(name: str, given: object) -> None:
@@ -128,7 +128,7 @@ class ActorSystem:
         """
         _check_function("clock", clock)
         self.journal = journal
-        self._settling = journal if isinstance(journal, SettlingJournal) else None
+        self._settling_journal = journal if isinstance(journal, SettlingJournal) else None
         self.clock = clock
         self.pool = WorkerPool(workers, daemons=True)
         self.event_loop = EventLoopThread() if event_loop is None else event_loop
@@ -147,13 +147,13 @@ class ActorSystem:
         # threads. The only user functions called under it are those for snapshots, when a class is registered. The
         # family's lock may be taken under it.
         self._lock = threading.RLock()
-        self._closes = threading.Lock()  # one thread closes the system; others wait for it
+        self._close_lock = threading.Lock()  # one thread closes the system; others wait for it
         self._closing = False
         self._closed = False
         self._forked = False
-        self._let_go = ExitStack()
+        self._closed_last = ExitStack()
         if event_loop is None:
-            self._let_go.callback(self.event_loop.close)
+            self._closed_last.callback(self.event_loop.close)
         self._at_exit = AtExit("an actor system", self.close, self._unfinished)
         _systems.add(self)
 
@@ -204,7 +204,7 @@ class ActorSystem:
                 passivate_after=passivate_after,
                 max_live=max_live,
             )
-            system._keep(undo)
+            system._close_last(undo)
         system._at_exit.name = f"the actor system on {'PostgreSQL' if is_postgres(url) else file_of(url)}"
         return system
 
@@ -229,7 +229,7 @@ class ActorSystem:
                 passivate_after=passivate_after,
                 max_live=max_live,
             )
-            system._keep(undo)
+            system._close_last(undo)
         system._at_exit.name = "the actor system in memory"
         return system
 
@@ -265,7 +265,7 @@ class ActorSystem:
         """
         if actor_class not in self._classes.profiles:
             self.register(actor_class)
-        return Reference(self, (actor_class, _checked(id)))
+        return Reference(self, (actor_class, _check_id(id)))
 
     def start(self, actor_class: Callable[P, Plain], /, *args: P.args, **kwargs: P.kwargs) -> pykka.ActorRef[Plain]:
         """Start an actor without a log, pooled or with its own thread; the other arguments go to its constructor.
@@ -310,7 +310,7 @@ class ActorSystem:
             StorageError: the log cannot be read.
             TypeError: the system uses a custom journal that does not store requests.
         """
-        return self._remembering().remembered(request_id)
+        return self._feed_journal().remembered(request_id)
 
     def forget_requests(self, *, before: int) -> int:
         """Delete the requests that were carried out before that time, in microseconds since 1970-01-01 UTC.
@@ -321,7 +321,7 @@ class ActorSystem:
             StorageError: the log cannot be written.
             TypeError: as `remembered` raises it.
         """
-        return self._remembering().forget_requests(before=before)
+        return self._feed_journal().forget_requests(before=before)
 
     # For a node in a cluster: see `nodes.protocol.Tenant`. `may_start` has changed before any of these is called.
 
@@ -369,7 +369,7 @@ class ActorSystem:
                 cell.hurry()
         for actor in living:
             if actor.context in contexts:
-                actor._give_up()
+                actor._stop_handling_messages()
 
     def _cells_of(self, concerns: Callable[[str], bool]) -> list[Cell]:
         # An actor created after this look also asks `may_start` after it.
@@ -381,7 +381,7 @@ class ActorSystem:
         actor_class = self._classes.of_stream(stream)
         return None if actor_class is None else (actor_class, stream.partition("/")[2])
 
-    def _remembering(self) -> FeedJournal:
+    def _feed_journal(self) -> FeedJournal:
         if isinstance(self.journal, FeedJournal):
             return self.journal
         raise TypeError(f"{type(self.journal).__name__} remembers no requests; see FeedJournal")
@@ -400,7 +400,7 @@ class ActorSystem:
         if timeout is not None:
             self._at_exit.close_within(timeout)
             return
-        with self._closes:
+        with self._close_lock:
             self._closing = True
             self.timetable.close()
             for _ in range(ROUNDS):
@@ -411,7 +411,7 @@ class ActorSystem:
             while self._stop_everyone():
                 pass
             self.pool.close()
-            self._let_go.close()
+            self._closed_last.close()
         self._at_exit.closed()
 
     def __enter__(self) -> Self:
@@ -422,10 +422,10 @@ class ActorSystem:
     ) -> None:
         self.close()
 
-    def _keep(self, parts: ExitStack) -> None:
+    def _close_last(self, parts: ExitStack) -> None:
         """Close the parts when the system is closed, after what it already closes then."""
-        parts.push(self._let_go.pop_all())
-        self._let_go = parts.pop_all()
+        parts.push(self._closed_last.pop_all())
+        self._closed_last = parts.pop_all()
 
     def _leave_to_the_parent(self) -> None:
         """Accept nothing in a forked child: the threads and the log belong to the parent."""
@@ -437,35 +437,35 @@ class ActorSystem:
     def append(self, step: Append, done: Done) -> None:
         """Append the step, on the current thread if it may wait for the disk; actors hold no locks."""
         place = here.pool
-        if self._settling is None or not (place is None or place.may_write):
+        if self._settling_journal is None or not (place is None or place.may_write):
             self.journal.append(step, done)
         else:
-            self._settling.append_with_next(step, done)
-            self._settle(self._settling)
+            self._settling_journal.append_with_next(step, done)
+            self._settle_here(self._settling_journal)
 
     def append_in_round(self, step: Append, done: Done) -> None:
         """Append the step; on the event loop, in one batch with the other steps appended in this round of the loop."""
-        if self._settling is None or here.pool is not self._on_loop:
+        if self._settling_journal is None or here.pool is not self._on_loop:
             self.journal.append(step, done)
         else:
-            self._settling.append_with_next(step, done)
-            self.event_loop.after_round(self._write_round)
+            self._settling_journal.append_with_next(step, done)
+            self.event_loop.after_round(self._commit_round)
 
     def append_with_next(self, step: Append, done: Done) -> None:
         """Append the step in one batch with the next one, which must follow at once."""
-        if self._settling is None:
+        if self._settling_journal is None:
             self.journal.append(step, done)
         else:
-            self._settling.append_with_next(step, done)
+            self._settling_journal.append_with_next(step, done)
 
-    def _write_round(self) -> None:
-        if self._settling is not None and self._on_loop.may_write:
-            self._settle(self._settling)
-        elif self._settling is not None:
+    def _commit_round(self) -> None:
+        if self._settling_journal is not None and self._on_loop.may_write:
+            self._settle_here(self._settling_journal)
+        elif self._settling_journal is not None:
             self.event_loop.commit_begins()
-            self._settling.flush(self.event_loop.commit_is_over)
+            self._settling_journal.flush(self.event_loop.commit_is_over)
 
-    def _settle(self, journal: SettlingJournal) -> None:
+    def _settle_here(self, journal: SettlingJournal) -> None:
         runs_actors, here.runs_actors = here.runs_actors, False  # callbacks of a commit must not wait for another
         try:
             journal.settle()
@@ -492,7 +492,7 @@ class ActorSystem:
                 return
             # The cell has been removed meanwhile, with its mailbox closed: the next one is open.
 
-    def _dismiss(self, key: Key) -> PooledFuture[None]:
+    def _ask_to_stop(self, key: Key) -> PooledFuture[None]:
         """Ask the actor to stop if it is live; the future is set when it has stopped."""
         future: PooledFuture[None] = PooledFuture()
         cell = None if self._forked else self._cells.get(key)
@@ -526,7 +526,7 @@ class ActorSystem:
             raise ShardMovedError(context.stream)
         return self._classes.make(key[0], context)
 
-    def _retire(self, key: Key, mailbox: Mailbox) -> bool:
+    def _remove_cell(self, key: Key, mailbox: Mailbox) -> bool:
         """Remove the actor's cell if its mailbox is empty, and return whether it was removed."""
         with self._lock:
             retired = mailbox.shut_if_empty()
@@ -534,15 +534,15 @@ class ActorSystem:
                 del self._cells[key]
             return retired
 
-    def _orphan(self, key: Key) -> None:
+    def _stop_children(self, key: Key) -> None:
         """Stop the children of an actor that has ended."""
         for child in self._family.part(key):
             if isinstance(child, tuple):
-                self._dismiss(child)
+                self._ask_to_stop(child)
             else:
                 child.stop(block=False)
 
-    def _rests(self) -> bool:
+    def _may_restart(self) -> bool:
         """Return whether actors may still be restarted after a backoff."""
         return not self._closing
 
@@ -619,18 +619,18 @@ class ActorSystem:
                 actor.hurry()
         for _ in range(ROUNDS):
             # The plain actors' current work may wake event-sourced actors again, which may need the plain ones.
-            for ref in self._plain():
-                _hear_out(ref)
+            for ref in self._live_plain_actors():
+                _wait_for_messages(ref)
             if not self._stop_sourced():
                 break
             sourced = True
-        plain = self._plain()
+        plain = self._live_plain_actors()
         for ref in plain:
             ref.stop()
         return bool(sourced or plain or self._cells)
 
     def _stop_sourced(self) -> bool:
-        stopping = [self._dismiss(key) for key in list(self._cells)]
+        stopping = [self._ask_to_stop(key) for key in list(self._cells)]
         for future in stopping:
             future.get()
         return bool(stopping)
@@ -638,10 +638,10 @@ class ActorSystem:
     def _unfinished(self) -> list[str]:
         """Return the names of some of the live actors."""
         named = [f"{kind.__name__} {id_!r}" for kind, id_ in list(self._cells)]
-        named += [ref.actor_class.__name__ for ref in self._plain()]
+        named += [ref.actor_class.__name__ for ref in self._live_plain_actors()]
         return named if len(named) <= _NAMED else [*named[:_NAMED], f"{len(named) - _NAMED} more actors"]
 
-    def _plain(self) -> list[PlainReference]:
+    def _live_plain_actors(self) -> list[PlainReference]:
         """Return the live actors without a log."""
         pooled = [
             actor.actor_ref
@@ -668,13 +668,13 @@ def _closed() -> RuntimeClosedError:
     return RuntimeClosedError("the actor system is closed")
 
 
-def _hear_out(ref: PlainReference) -> None:
+def _wait_for_messages(ref: PlainReference) -> None:
     """Wait until the actor has handled all earlier messages or has ended."""
     with suppress(pykka.ActorDeadError, MailboxFullError):
         ref.ask(ProxyGetAttr(attr_path=("actor_urn",)))
 
 
-def _checked(id: object) -> str:  # noqa: A002 - the word users know it by
+def _check_id(id: object) -> str:  # noqa: A002 - the word users know it by
     if isinstance(id, str) and id and len(id) <= _LONGEST_ID and id.isprintable():
         return id
     raise InvalidInputError(f"an actor's id is a printable text of 1 to {_LONGEST_ID} characters, not {id!r:.100}")

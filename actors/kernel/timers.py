@@ -56,7 +56,7 @@ class Waiting(Generic[State, Command]):
             return tuple(returned)
         except TypeError:  # a user's generator may raise it as well
             if not is_sequence(returned):
-                self._refuse(returned)
+                self._raise_no_timer(returned)
             raise
 
     def check(self, timers: Iterable[Timer[Command]]) -> None:
@@ -67,9 +67,9 @@ class Waiting(Generic[State, Command]):
         """
         for timer in timers:
             if not isinstance(timer, Timer):  # pyright: ignore[reportUnnecessaryIsInstance]  # a user's own
-                self._refuse(timer)
+                self._raise_no_timer(timer)
 
-    def _refuse(self, returned: object) -> NoReturn:
+    def _raise_no_timer(self, returned: object) -> NoReturn:
         name = self._context.profile.name
         raise TypeError(f"{name}.timers returned {returned!r:.100}; it returns a sequence of Timers, () for none")
 
@@ -102,7 +102,7 @@ class Waiting(Generic[State, Command]):
         command: object = timer.command
         kind = type(command)
         is_like = any(other.at == timer.at and type(other.command) is kind for other in left)
-        if is_like and not _is_compared_as_a_value(kind):
+        if is_like and not _has_value_equality(kind):
             error = TypeError(
                 f"a timer's command is compared as a value, and {kind.__name__} has no __eq__; give it one"
             )
@@ -145,5 +145,5 @@ def earliest(timers: Iterable[Timer[Command]]) -> int | None:
     return min((timer.at for timer in timers), default=None)
 
 
-def _is_compared_as_a_value(kind: type) -> bool:
+def _has_value_equality(kind: type) -> bool:
     return next(base for base in kind.__mro__ if "__eq__" in vars(base)) is not object

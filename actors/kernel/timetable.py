@@ -20,10 +20,10 @@ Clock: TypeAlias = Callable[[], int]
 
 Act: TypeAlias = Callable[[], object]
 
-_NEVER = 1_000_000_000.0
+_LONGEST_SECONDS = 1_000_000_000.0
 """A practically infinite delay in seconds; a condition variable cannot wait for much longer."""
 
-_ENOUGH = 64
+_FIRST_CLEANUP_SIZE = 64
 """Up to this many entries, cancelled ones are not removed."""
 
 _log = logging.getLogger("reenact.kernel")
@@ -72,11 +72,11 @@ class Entry:
 
     def cancel(self) -> bool:
         """Cancel the act; return False if it has begun already or was cancelled before."""
-        return self._take() is not None
+        return self._take_act() is not None
 
     def run(self) -> None:
         """Run the act now, unless it has run or was cancelled."""
-        act = self._take()
+        act = self._take_act()
         if act is None:
             return
         try:
@@ -84,7 +84,7 @@ class Entry:
         except Exception:  # noqa: BLE001 - it must not affect the other acts
             _log.exception("a scheduled action has failed")
 
-    def _take(self) -> Act | None:
+    def _take_act(self) -> Act | None:
         with self._lock:
             act, self._act = self._act, None
             return act
@@ -98,24 +98,24 @@ class Timetable:
         self.elapsed = elapsed if self._controlled is None else self._controlled.elapsed
         self._entries: list[tuple[int, int, Entry]] = []
         self._numbers = itertools.count()
-        # Protects the entries and `_busy`. The acts run without it: on the timetable's thread, or, with a controlled
-        # clock, on the thread that moves the clock.
+        # Protects the entries and `_running_threads`. The acts run without it: on the timetable's thread, or, with a
+        # controlled clock, on the thread that moves the clock.
         self._changed = threading.Condition()
         self._thread: threading.Thread | None = None
         self._closed = False
-        self._enough = _ENOUGH
-        self._busy: list[int] = []
-        self._unwatch: Callable[[], None] | None = None
+        self._cleanup_size = _FIRST_CLEANUP_SIZE
+        self._running_threads: list[int] = []
+        self._stop_watching: Callable[[], None] | None = None
 
     def after(self, seconds: float, act: Act) -> Entry:
         """Schedule the act after `seconds`; nothing runs any more once the timetable is closed."""
         entry = Entry(act)
-        due = self.elapsed() + round(min(seconds, _NEVER) * SECOND)
+        due = self.elapsed() + round(min(seconds, _LONGEST_SECONDS) * SECOND)
         with self._changed:
             if self._closed:
                 return entry
-            if len(self._entries) >= self._enough:
-                self._clear_out()
+            if len(self._entries) >= self._cleanup_size:
+                self._remove_cancelled()
             heapq.heappush(self._entries, (due, next(self._numbers), entry))
             if self._controlled is None:
                 if self._thread is None:
@@ -123,8 +123,8 @@ class Timetable:
                     self._thread.start()
                 elif self._entries[0][2] is entry:
                     self._changed.notify_all()
-            elif self._unwatch is None:
-                self._unwatch = self._controlled.watch(self._run_due)
+            elif self._stop_watching is None:
+                self._stop_watching = self._controlled.watch(self._run_due)
         if self._controlled is not None and seconds <= 0:
             self._run_due()
         return entry
@@ -135,20 +135,20 @@ class Timetable:
             self._closed = True
             self._entries.clear()
             self._changed.notify_all()
-            unwatch, self._unwatch = self._unwatch, None
-        if unwatch is not None:
-            unwatch()
+            stop_watching, self._stop_watching = self._stop_watching, None
+        if stop_watching is not None:
+            stop_watching()
         if self._thread is not None and self._thread is not threading.current_thread():
             self._thread.join()
         me = threading.get_ident()
         with self._changed:  # the thread that moves a controlled clock is not ours to join
-            self._changed.wait_for(lambda: all(other == me for other in self._busy))
+            self._changed.wait_for(lambda: all(other == me for other in self._running_threads))
 
-    def _clear_out(self) -> None:
+    def _remove_cancelled(self) -> None:
         # Most timeouts are cancelled long before their time: they must not accumulate until then.
         self._entries = [entry for entry in self._entries if entry[2].is_to_come]
         heapq.heapify(self._entries)
-        self._enough = max(_ENOUGH, 2 * len(self._entries))
+        self._cleanup_size = max(_FIRST_CLEANUP_SIZE, 2 * len(self._entries))
 
     def _run_due(self) -> None:
         me = threading.get_ident()
@@ -157,12 +157,12 @@ class Timetable:
                 if not self._entries or self._entries[0][0] > self.elapsed():
                     return
                 _, _, entry = heapq.heappop(self._entries)
-                self._busy.append(me)
+                self._running_threads.append(me)
             try:
                 entry.run()
             finally:
                 with self._changed:
-                    self._busy.remove(me)
+                    self._running_threads.remove(me)
                     self._changed.notify_all()
 
     def _work(self) -> None:

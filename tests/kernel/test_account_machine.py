@@ -116,7 +116,7 @@ class AccountMachine(RuleBasedStateMachine):
 
     @rule(name=st.sampled_from(IDS))
     def stop(self, name: str) -> None:
-        future = self.system._dismiss((Settled, name))
+        future = self.system._ask_to_stop((Settled, name))
         self.models[name].waiting.append(Sent("stop", future))
         self._settle(name)
 

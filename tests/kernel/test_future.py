@@ -140,7 +140,7 @@ def test_work_that_breaks_does_not_break_its_worker(caplog: pytest.LogCaptureFix
 
 
 def test_a_spare_worker_goes_home_when_it_is_idle(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("reenact.actors.kernel.pool._IDLE", 0.01)
+    monkeypatch.setattr("reenact.actors.kernel.pool._SPARE_TIMEOUT", 0.01)
     pool = WorkerPool(workers=1)
     waiting = _Waiting()
     spare = _Nothing()

@@ -91,7 +91,7 @@ def test_the_messages_of_one_sender_stay_in_order_while_the_actor_stops_and_star
             for number in range(EACH):
                 system.actor(Account, "a").tell(Deposit(seed * EACH + number))
                 if number % 7 == 0:
-                    system._dismiss((Account, "a"))
+                    system._ask_to_stop((Account, "a"))
 
         _run(deposit)
 

@@ -128,7 +128,7 @@ def test_who_would_hold_the_mailbox_does_not_overtake_a_message_that_is_just_bei
     mailbox: Mailbox, pool: CountingPool
 ) -> None:
     mailbox.let_go()
-    mailbox._make_room().append(Envelope("being sent"))
+    mailbox._ensure_list().append(Envelope("being sent"))
 
     assert not mailbox.hold()
     assert pool.submitted == [mailbox]
@@ -142,7 +142,7 @@ def test_a_message_to_a_mailbox_that_is_shut_is_returned_or_drained_but_never_bo
     assert not mailbox.offer(late)
     assert mailbox.drain() == [early]
     assert mailbox.empty()
-    assert not mailbox._take_back(early)
+    assert not mailbox._withdraw(early)
 
 
 def test_a_mailbox_with_messages_is_not_shut_for_being_empty(mailbox: Mailbox) -> None:

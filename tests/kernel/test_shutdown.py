@@ -100,7 +100,7 @@ def test_thousands_stop_at_once_by_themselves(journal: MemoryJournal) -> None:
         accounts = [system.actor(Account, str(number)) for number in range(MANY)]
         for account in accounts:
             account.tell(Deposit(1))
-        stops = [system._dismiss((Account, account.id)) for account in accounts]
+        stops = [system._ask_to_stop((Account, account.id)) for account in accounts]
         for stop in stops:
             stop.get(timeout=60)
 
@@ -332,7 +332,7 @@ def test_an_actor_may_ask_others_while_the_system_closes(home: Nursery) -> None:
     reply = person.ask_future(Do(ask))
     closing = threading.Thread(target=home.system.close)
     closing.start()
-    wait_until(lambda: not home.system._rests())
+    wait_until(lambda: not home.system._may_restart())
     held.set()
     closing.join(60)
 

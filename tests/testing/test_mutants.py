@@ -195,14 +195,14 @@ def test_an_upcast_that_is_wrong_is_found_by_its_example() -> None:
 
 
 def test_a_kernel_that_believes_what_was_refused_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    settles = AnyActor._settles
+    settles = AnyActor._handle_append_outcome
 
     def believes_anything(self: AnyActor, step: Step[Any, Any, Any], outcome: Outcome) -> bool:
         if isinstance(outcome, StorageError):
             outcome = Committed(self.version + len(step.events), 0)
         return settles(self, step, outcome)
 
-    monkeypatch.setattr(EventSourcedActor, "_settles", believes_anything)
+    monkeypatch.setattr(EventSourcedActor, "_handle_append_outcome", believes_anything)
 
     with pytest.raises(ReplayError, match="before they are durable"):
         run_machine(Mutant(Account, ""))

@@ -151,14 +151,14 @@ class SteppedSystem(ActorSystem):
         self._backing_off: frozenset[str] = frozenset()
         self._backing_off_at = 0
 
-    def _dismiss(self, key: Key) -> PooledFuture[None]:
+    def _ask_to_stop(self, key: Key) -> PooledFuture[None]:
         """Ask the actor to stop; one that waits to be restarted waits no longer."""
         self._backing_off = frozenset()
-        return super()._dismiss(key)
+        return super()._ask_to_stop(key)
 
     def dismiss(self, key: Key) -> None:
         """Ask the actor to stop, without waiting for it."""
-        self._dismiss(key)
+        self._ask_to_stop(key)
 
     def settle(self) -> None:
         """Wait until every actor is idle, or waits for an append that the journal holds.
