@@ -189,14 +189,14 @@ class SessionActor(EventSourcedActor[Session, SessionCommand, SessionEvent]):
             case CreateSession() | Switch() | ScheduleMessage() | CancelSchedule():
                 return command
             case BeginChild():
-                self._make_child(command)
+                self._prepare_child(command)
                 return command
             case ReportChild():
                 command = family.received(self.state, command, self._ports.new_id)
                 if command.agent_id:
                     self._agent.prepare(self.state, command.agent_id)
             case FireSchedule():
-                command = self._fired(command)
+                command = self._with_agent(command)
             case BranchSession():
                 new_id = self._ports.new_id
                 ids = tuple((new_id("trn"), new_id("msg")) for _ in waiting(self.state, command.edit))
@@ -206,7 +206,7 @@ class SessionActor(EventSourcedActor[Session, SessionCommand, SessionEvent]):
                 command = msgspec.structs.replace(
                     command, ids=ids, results_id=new_id("msg"), image_id=image, image_revision=revision
                 )
-                return command if command.edit is None else self._guarded_edit(command)
+                return command if command.edit is None else self._check_edit_guards(command)
             case Interrupt() | Stop() | Delete() if self._ends_turn(command):
                 so_far = self._agent.so_far(self.state, command.so_far)
                 command = msgspec.structs.replace(command, so_far=so_far)
@@ -220,7 +220,7 @@ class SessionActor(EventSourcedActor[Session, SessionCommand, SessionEvent]):
             return command
         command = self._with_rules(command)
         guards = self._agent.rules(self.state).guards
-        return command if guards is None else self._guarded(command, guards)
+        return command if guards is None else self._check_guards(command, guards)
 
     def announce(
         self,
@@ -251,11 +251,11 @@ class SessionActor(EventSourcedActor[Session, SessionCommand, SessionEvent]):
         answer: object
         match command:
             case Receive():
-                answer = self._told(command, after)
+                answer = self._message_response(command, after)
             case Delete():
                 answer = True
             case _:
-                answer = self._answer(command, events, after, recorded_at)
+                answer = self._reply_after(command, events, after, recorded_at)
         return remembered(command, answer, recorded_at)
 
     def on_committed(self, command: SessionCommand, events: tuple[SessionEvent, ...]) -> None:
@@ -293,7 +293,7 @@ class SessionActor(EventSourcedActor[Session, SessionCommand, SessionEvent]):
         if self.state.children or self.state.parent is not None:
             self._tell_family(command, events)
         if isinstance(command, PassAnswer):
-            self._tell_answer(command)
+            self._publish_withheld(command)
 
     def reply(self, command: SessionCommand, events: tuple[SessionEvent, ...]) -> Reply:
         """Return the agent's id, the turn's id, the published response, or the session, depending on the command.
@@ -303,7 +303,7 @@ class SessionActor(EventSourcedActor[Session, SessionCommand, SessionEvent]):
         """
         if isinstance(command, Receive):
             _check_passed(command.checked)
-        return self._answer(command, events, self.state, self._recorded_at)
+        return self._reply_after(command, events, self.state, self._recorded_at)
 
     def on_lost(self, error: Exception) -> None:
         """Dispose of the environment, as the log could not be written; the next incarnation reads the actual state."""
@@ -335,7 +335,7 @@ class SessionActor(EventSourcedActor[Session, SessionCommand, SessionEvent]):
         if self._ports.locks is not None and self.state.agent is None:
             self._ports.locks.release(self.context.stream)
 
-    def _make_child(self, command: BeginChild) -> None:
+    def _prepare_child(self, command: BeginChild) -> None:
         """Prepare the environment of a child session; if none is available, its turn fails with that error."""
         if self.state.id is None:
             of_image = command.container_id, command.image_id, command.image_revision
@@ -353,10 +353,10 @@ class SessionActor(EventSourcedActor[Session, SessionCommand, SessionEvent]):
     def _ask_family(self) -> None:
         """Ask children that have not reported their end for their state, and wake the parent, which asks in turn."""
         new_id, at = self._ports.new_id, self._ports.now()
-        for letter in family.questions(self.state, self._starts, new_id=new_id, mark=self._mark, at=at):
+        for letter in family.questions(self.state, self._child_start_versions, new_id=new_id, mark=self._mark, at=at):
             self._ports.tell_kin(*letter)
 
-    def _starts(self) -> dict[str, int]:
+    def _child_start_versions(self) -> dict[str, int]:
         rows = self._ports.journal.read(self.context.stream)
         return {row.event.child_id: row.version for row in rows if isinstance(row.event, ChildStarted)}
 
@@ -379,7 +379,7 @@ class SessionActor(EventSourcedActor[Session, SessionCommand, SessionEvent]):
         if self._ports.locks is not None:
             self.ask_to_leave()
 
-    def _fired(self, command: FireSchedule) -> FireSchedule:
+    def _with_agent(self, command: FireSchedule) -> FireSchedule:
         """Return the command with an agent if one must be started and can be; otherwise the message waits for one."""
         new_id, agent_id = self._ports.new_id, None
         if self.state.agent is None:
@@ -417,27 +417,27 @@ class SessionActor(EventSourcedActor[Session, SessionCommand, SessionEvent]):
             case _:
                 return msgspec.structs.replace(command, rules=rules, results_id=self._ports.new_id("msg"))
 
-    def _guarded(self, command: SessionCommand, guards: Guards) -> SessionCommand:
+    def _check_guards(self, command: SessionCommand, guards: Guards) -> SessionCommand:
         """Apply the guards to the command.
 
         Raises:
             Postponed: guards must be asked first.
         """
-        if isinstance(command, Finish) and (passed := self._passing(command)) is not None:
+        if isinstance(command, Finish) and (passed := self._pass_answer_command(command)) is not None:
             return passed
         asked = questions(self.state, command, guards)
         if asked:
             raise Postponed(partial(self._ask_guards, command, asked))
         match command:
             case Finish():
-                return self._finished(command)
+                return self._without_withheld(command)
             case Interrupt() | Stop() | Delete() if guards.answer:
-                return msgspec.structs.replace(command, so_far=self._without_end(command.so_far))
+                return msgspec.structs.replace(command, so_far=self._as_cut_short(command.so_far))
             case _:
                 pass
         return command
 
-    def _guarded_edit(self, command: BranchSession) -> BranchSession:
+    def _check_edit_guards(self, command: BranchSession) -> BranchSession:
         """Return the command if the guards of the branch's image accept the branch's first message.
 
         Raises:
@@ -472,7 +472,7 @@ class SessionActor(EventSourcedActor[Session, SessionCommand, SessionEvent]):
 
         self._ports.ask_guards(asked, then, fail)
 
-    def _passing(self, command: Finish) -> PassAnswer | None:
+    def _pass_answer_command(self, command: Finish) -> PassAnswer | None:
         """Return the command that publishes a withheld answer, if its guards have accepted it."""
         of_answer, stream = of_point(command.checked, "answer"), self._agent.turn_stream
         if not of_answer or refusal_in(of_answer) is not None:
@@ -481,14 +481,14 @@ class SessionActor(EventSourcedActor[Session, SessionCommand, SessionEvent]):
             return None
         return PassAnswer(turn_id=command.turn_id, at=command.at, checked=of_answer)
 
-    def _tell_answer(self, command: PassAnswer) -> None:
+    def _publish_withheld(self, command: PassAnswer) -> None:
         """Publish the answer: the guards' acceptance is durable."""
         stream = self._agent.turn_stream
         so_far = None if stream is None else stream.publish(command.turn_id)
         if so_far is not None:
             self._agent.finish(command.turn_id, so_far)
 
-    def _finished(self, command: Finish) -> Finish:
+    def _without_withheld(self, command: Finish) -> Finish:
         """Return the end of an answer of which nothing is withheld any more; a refused answer is emptied."""
         so_far, stream = command.so_far, self._agent.turn_stream
         if refusal_in(of_point(command.checked, "answer")) is not None:
@@ -500,14 +500,14 @@ class SessionActor(EventSourcedActor[Session, SessionCommand, SessionEvent]):
             stream.publish(command.turn_id)
         return command
 
-    def _without_end(self, so_far: SoFar) -> SoFar:
+    def _as_cut_short(self, so_far: SoFar) -> SoFar:
         """Return an answer that was complete but not accepted by the guards as one that was cut short."""
         passed = None if self.state.turn is None else self.state.turn.passed
         if so_far.stop_reason is None or so_far.message_id == passed or is_blank(so_far.content):
             return so_far
         return msgspec.structs.replace(so_far, stop_reason=None, stop_sequence=None, stop_details=None)
 
-    def _answer(self, command: SessionCommand, events: tuple[SessionEvent, ...], after: Session, at: int) -> Reply:
+    def _reply_after(self, command: SessionCommand, events: tuple[SessionEvent, ...], after: Session, at: int) -> Reply:
         match command:
             case Receive(request_id=None):
                 return command.turn_id
@@ -554,11 +554,11 @@ class SessionActor(EventSourcedActor[Session, SessionCommand, SessionEvent]):
     def _response(self, command: SessionCommand, after: Session, at: int) -> tuple[Segment, ...]:
         if not isinstance(command, Receive) or command.request_id is None or refusal_in(command.checked) is not None:
             return ()
-        context, result = self._told(command, after)
+        context, result = self._message_response(command, after)
         response = response_to(MessageSendRequest.event_type)(request_id=command.request_id, result=result)
         return segments_of([(context, response)], at)
 
-    def _told(self, command: Receive, after: Session) -> tuple[Context, dict[str, str | None]]:
+    def _message_response(self, command: Receive, after: Session) -> tuple[Context, dict[str, str | None]]:
         """Return the context and the result of the response to a request that sends a message."""
         result = {"turn_id": command.turn_id, "agent_id": command.agent_id, "session_id": after.id}
         request_id = command.request_id if command.once is None else command.once.id

@@ -45,7 +45,7 @@ from reenact.domain.stream.events import (
     TurnStarted,
 )
 
-_TOLD: Final[frozenset[type[StreamData]]] = frozenset({ToolResult, ContextCompressed})
+_FOR_SESSION: Final[frozenset[type[StreamData]]] = frozenset({ToolResult, ContextCompressed})
 """The types of stream events that are commands to the session rather than part of an answer."""
 
 _CONTENT: Final[frozenset[type[EventData]]] = frozenset({TextDelta, ThinkingDelta, ToolCall, InputJsonDelta})
@@ -106,7 +106,7 @@ class TurnStream:
     def open(self, turn_id: str, context: dict[str, str], *, responding: bool = False) -> None:
         """Accept an answer of the turn. `responding` if some of its text was published before a crash."""
         with self._lock:
-            self._enter(turn_id, context)
+            self._reset(turn_id, context)
             self._responding = responding
             self._asked_at = self._clock()
             self._open = True
@@ -115,14 +115,14 @@ class TurnStream:
     def enter(self, turn_id: str, context: dict[str, str]) -> None:
         """Accept events about the turn's calls, but no answer."""
         with self._lock:
-            self._enter(turn_id, context)
+            self._reset(turn_id, context)
 
     def expect(self, call_id: str) -> None:
         """Accept the result of the call, once."""
         with self._lock:
             self._calls.add(call_id)
 
-    def _enter(self, turn_id: str, context: dict[str, str]) -> None:
+    def _reset(self, turn_id: str, context: dict[str, str]) -> None:
         self._turn_id = turn_id
         self._context = context
         self._answer = Answer(self._new_message_id)
@@ -141,10 +141,10 @@ class TurnStream:
         with self._lock:
             if self._turn_id != turn_id:
                 return SoFar()
-            self._release()
+            self._accept_held()
             self._open = False
             self._calls.clear()
-            return self._heard_so_far()
+            return self._published_so_far()
 
     def withholds(self, turn_id: str) -> bool:
         """Return whether part of the turn's answer waits for `publish`."""
@@ -157,7 +157,7 @@ class TurnStream:
             if self._turn_id != turn_id or not self._withheld:
                 return None
             withheld, self._withheld = tuple(self._withheld), []
-            self._keep(withheld, began=self._responding)
+            self._append_entries(withheld, began=self._responding)
             return self._so_far()
 
     def emit(self, event: StreamData | Mapping[str, object], *, turn_id: str | None = None) -> bool:
@@ -172,46 +172,50 @@ class TurnStream:
             if turn is None or (turn_id is not None and turn_id != turn):
                 return False
             heard = self._open
-            told = [] if _TOLD.isdisjoint(map(type, said)) else [event for event in said if self._is_told(event)]
-            so_far = self._sort(said, told) if told else self._let_in(said)
+            told = (
+                []
+                if _FOR_SESSION.isdisjoint(map(type, said))
+                else [event for event in said if self._goes_to_session(event)]
+            )
+            so_far = self._accept_untold(said, told) if told else self._accept(said)
         for event in told:
             if isinstance(event, ToolResult) and self._report is not None:
                 self._report(turn, event)
             elif isinstance(event, ContextCompressed) and self._compress is not None:
-                self._compress(turn, event, lambda: self._go_on(turn))
+                self._compress(turn, event, lambda: self._continue_after_summary(turn))
         if so_far is not None:
             self._finish(turn, so_far)
         return heard or bool(told)
 
-    def _sort(self, said: Sequence[StreamData], told: Sequence[StreamData]) -> SoFar | None:
+    def _accept_untold(self, said: Sequence[StreamData], told: Sequence[StreamData]) -> SoFar | None:
         """Accept the parts of the answer; those after a summary wait, so that they are published after it."""
         so_far: SoFar | None = None
         for event in said:
             if all(event is not one for one in told):
-                so_far = self._let_in((event,)) or so_far
+                so_far = self._accept((event,)) or so_far
             elif isinstance(event, ContextCompressed) and self._open and self._held is None and self._compress:
                 self._held = []
         return so_far
 
-    def _go_on(self, turn: str) -> None:
+    def _continue_after_summary(self, turn: str) -> None:
         """Accept the events that waited for the summary."""
         with self._lock:
-            so_far = self._release() if self._turn_id == turn else None
+            so_far = self._accept_held() if self._turn_id == turn else None
         if so_far is not None:
             self._finish(turn, so_far)
 
-    def _release(self) -> SoFar | None:
+    def _accept_held(self) -> SoFar | None:
         held, self._held = self._held, None
-        return self._let_in(held) if held else None
+        return self._accept(held) if held else None
 
-    def _is_told(self, event: StreamData) -> bool:
+    def _goes_to_session(self, event: StreamData) -> bool:
         """Return whether the event goes to the session, which decides what to publish of it."""
         if isinstance(event, ToolResult) and event.id in self._calls:
             self._calls.remove(event.id)
             return True
         return isinstance(event, ContextCompressed) and (bool(self._calls) or self._open)
 
-    def _let_in(self, said: Sequence[StreamData]) -> SoFar | None:
+    def _accept(self, said: Sequence[StreamData]) -> SoFar | None:
         """Add the events to the answer; return the answer once it has ended."""
         if not self._open:
             return None
@@ -223,11 +227,11 @@ class TurnStream:
         if self._hold:
             self._withheld += entries
         elif entries:
-            self._keep(entries, began=self._responding is not was_responding)
+            self._append_entries(entries, began=self._responding is not was_responding)
         if not self._answer.finished:
             return None
         self._open = False
-        return self._so_far() if self._answer.error is None else self._heard_so_far()
+        return self._so_far() if self._answer.error is None else self._published_so_far()
 
     def _entries(self, said: Iterable[StreamData]) -> tuple[Entry, ...]:
         at = self._clock()
@@ -242,8 +246,8 @@ class TurnStream:
             self._asked_at, self._first_delta = None, max(0, at - asked_at) / 1_000_000
         return tuple([Entry(event.event_type, at, event) for event in heard])
 
-    def _keep(self, entries: tuple[Entry, ...], *, began: bool) -> None:
-        done = self._text_began if began else self._kept
+    def _append_entries(self, entries: tuple[Entry, ...], *, began: bool) -> None:
+        done = self._on_text_recorded if began else self._on_recorded
         append = self._append_last if self._answer.finished else self._append
         kept = (Segment(self._context, entries),)
         try:
@@ -251,12 +255,12 @@ class TurnStream:
         except RuntimeClosedError:
             self._open = False
 
-    def _text_began(self, outcome: Outcome) -> None:
+    def _on_text_recorded(self, outcome: Outcome) -> None:
         if not isinstance(outcome, Exception):
             self.responding = self._turn_id
-        self._kept(outcome)
+        self._on_recorded(outcome)
 
-    def _kept(self, outcome: Outcome) -> None:
+    def _on_recorded(self, outcome: Outcome) -> None:
         if not isinstance(outcome, Exception):
             return
         with self._lock:
@@ -273,7 +277,7 @@ class TurnStream:
         so_far = so_far_of(answer, self._responding, failure, first_delta=self._first_delta)
         return so_far if self._failure is None else msgspec.structs.replace(so_far, untold=True)
 
-    def _heard_so_far(self) -> SoFar:
+    def _published_so_far(self) -> SoFar:
         """Return the answer without its withheld part, which will not be published any more."""
         so_far = self._so_far()
         self._is_dropped = self._is_dropped or bool(self._withheld)
@@ -309,7 +313,7 @@ class Channel:
         self._spawn = spawn
         self._handlers: tuple[tuple[str | None, Handler], ...] = ()
         self._wanted: frozenset[str | None] = frozenset()
-        self._hearing = 0
+        self._handling_thread = 0
         self.runs_tools = False
         """Whether the environment runs tools and continues with their results."""
 
@@ -319,27 +323,27 @@ class Channel:
 
     def hear(self, envelope: Envelope) -> None:
         """Call the effector's handlers, which may be coroutine functions; an exception of one ends the turn."""
-        self._hearing = threading.get_ident()
+        self._handling_thread = threading.get_ident()
         try:
             for type_, handler in self._handlers:
                 if type_ is None or type_ == envelope.type:
                     self._call(handler, envelope)
         finally:
-            self._hearing = 0
+            self._handling_thread = 0
 
-    def on(self, type: str, handler: Handler) -> _Off:  # noqa: A002 - the word users know it by
+    def on(self, type: str, handler: Handler) -> _EndSubscription:  # noqa: A002 - the word users know it by
         """See `SystemBusConsumer.on`."""
         if type not in CATALOGUE:
             raise UnknownEventTypeError(type, CATALOGUE)
-        return self._add(type, handler)
+        return self._subscribe(type, handler)
 
-    def on_all(self, handler: Handler) -> _Off:
+    def on_all(self, handler: Handler) -> _EndSubscription:
         """See `SystemBusConsumer.on_all`."""
-        return self._add(None, handler)
+        return self._subscribe(None, handler)
 
     def request(self, type: str, data: Mapping[str, object], timeout: float = 30) -> Envelope[Response]:  # noqa: A002
         """See `SystemBusConsumer.request`."""
-        if self._hearing == threading.get_ident():
+        if self._handling_thread == threading.get_ident():
             raise InvalidInputError(
                 "a handler of an effector holds up its session; send requests from a thread or task of your own"
             )
@@ -363,7 +367,7 @@ class Channel:
         except KeyboardInterrupt:  # of whoever asks: this may be their thread
             raise
         except BaseException as error:  # noqa: BLE001 - the turn must end, whatever it is
-            self._failed(envelope, error)
+            self._report_failure(envelope, error)
         else:
             if inspect.iscoroutine(work):
                 self._spawn(self._finish(work, envelope))
@@ -377,25 +381,27 @@ class Channel:
             task = asyncio.current_task()
             if task is not None and task.cancelling():
                 raise
-            self._failed(envelope, error)
+            self._report_failure(envelope, error)
 
-    def _failed(self, envelope: Envelope, error: BaseException) -> None:
+    def _report_failure(self, envelope: Envelope, error: BaseException) -> None:
         """Log the error, and end the turn, or answer the call, on which the effector should have acted."""
         logger.error("an effector raised on %r", envelope.type, exc_info=error)
         with contextlib.suppress(ReenactError):
             self.turn_stream.emit(failure_on(envelope, error), turn_id=envelope.context.turn_id or "")
 
-    def _add(self, type_: str | None, handler: Handler) -> _Off:
+    def _subscribe(self, type_: str | None, handler: Handler) -> _EndSubscription:
         entry = (type_, handler)
-        self._serve((*self._handlers, entry))
-        return _Off(lambda: self._serve(tuple(other for other in self._handlers if other is not entry)))
+        self._set_handlers((*self._handlers, entry))
+        return _EndSubscription(
+            lambda: self._set_handlers(tuple(other for other in self._handlers if other is not entry))
+        )
 
-    def _serve(self, handlers: tuple[tuple[str | None, Handler], ...]) -> None:
+    def _set_handlers(self, handlers: tuple[tuple[str | None, Handler], ...]) -> None:
         self._handlers, self._wanted = handlers, frozenset(type_ for type_, _ in handlers)
         self.runs_tools = self.wants(ToolStarted.event_type) and self.wants(StepStarted.event_type)
 
 
-class _Off:
+class _EndSubscription:
     """Ends an effector's subscription."""
 
     def __init__(self, end: Callable[[], None]) -> None:
