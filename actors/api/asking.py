@@ -122,17 +122,17 @@ class AwaitedTurn:
         self._message: Message | None = None
         self._output: Json = None
         self._failure: Failure | None = None
-        self._end: TurnCompleted | None = None
+        self._completed: TurnCompleted | None = None
 
     @property
     def has_ended(self) -> bool:
         """Whether its last event has arrived."""
-        return self._end is not None
+        return self._completed is not None
 
     @property
     def waits(self) -> bool:
         """Whether it has ended with calls that wait for a person."""
-        return self._end is not None and self._end.outcome == "waiting"
+        return self._completed is not None and self._completed.outcome == "waiting"
 
     def hear(self, envelope: Envelope) -> bool:
         """Take the session's next event; return whether it belongs to the turn.
@@ -153,14 +153,14 @@ class AwaitedTurn:
             case ErrorMessage():
                 self._failure = Failure(data.type, data.message, data.retryable)
             case TurnCompleted():
-                self._end = data
+                self._completed = data
             case _:
                 pass
         return True
 
     def answer(self, pending: tuple[PendingCall, ...]) -> Answer[Json]:
         """Return the answer of the turn, which has ended."""
-        end, message = self._end, self._message
+        end, message = self._completed, self._message
         assert end is not None
         return Answer(
             text="" if message is None else message.text,
@@ -199,7 +199,7 @@ class Asker:
     """Asks the agents of a runtime, with any way of waiting: for a runtime and for its asyncio twin."""
 
     def __init__(self, runtime: Asking) -> None:
-        self._of = runtime
+        self._runtime = runtime
 
     async def receive(self, agent_id: str, message: Content, output: OutputSpec | None) -> str | None:
         """Send a message as `Agents.receive` on an event loop without blocking; return None if that needs a thread."""
@@ -228,9 +228,9 @@ class Asker:
             raise InvalidInputError(
                 "a session has an image and a container already; give `session` alone, or leave it out for a new one"
             )
-        session_id = await waiting.call(_new_session, self._of, image, container) if session is None else session
-        turn, events = await self._begin(waiting, session_id, content, None if wanted is None else wanted.spec)
-        hearing = self._hear(waiting, turn, events, deadline, on_event)
+        session_id = await waiting.call(_new_session, self._runtime, image, container) if session is None else session
+        turn, events = await self._send_message(waiting, session_id, content, None if wanted is None else wanted.spec)
+        hearing = self._follow_turn(waiting, turn, events, deadline, on_event)
         answer = await waiting.within(deadline.left, turn.turn_id, hearing)
         read = wanted or of_image
         if read is None or answer.output is None:
@@ -241,9 +241,9 @@ class Asker:
         """See `Turns.wait`."""
         deadline = Deadline(timeout)
         turn = await self._locate(waiting, turn_id, None)
-        return await waiting.within(deadline.left, turn_id, self._hear(waiting, turn, None, deadline, None))
+        return await waiting.within(deadline.left, turn_id, self._follow_turn(waiting, turn, None, deadline, None))
 
-    async def _begin(
+    async def _send_message(
         self, waiting: Waiting, session_id: str, content: Content, output: OutputSpec | None
     ) -> tuple[AwaitedTurn, Following | None]:
         """Send the message to the session's agent, starting it if necessary.
@@ -251,17 +251,17 @@ class Asker:
         Return the turn, and the events that will include the turn's, or None if these must be read from the turn's
         first on.
         """
-        agent_id = await waiting.call(self._of.sessions.run, session_id)
+        agent_id = await waiting.call(self._runtime.sessions.run, session_id)
         turn_id = await waiting.receive(agent_id, content, output)
         return await self._locate(waiting, turn_id, agent_id), None
 
     async def _locate(self, waiting: Waiting, turn_id: str, agent_id: str | None) -> AwaitedTurn:
-        location = await waiting.call(self._of.turns.locate, turn_id)
+        location = await waiting.call(self._runtime.turns.locate, turn_id)
         if location is None:
             raise TurnNotFoundError(turn_id)
         return AwaitedTurn(location, agent_id)
 
-    async def _hear(
+    async def _follow_turn(
         self,
         waiting: Waiting,
         turn: AwaitedTurn,
@@ -281,7 +281,7 @@ class Asker:
                     await waiting.tell(on_event, envelope)
         finally:
             events.unsubscribe()
-        return turn.answer(await waiting.call(_pending_of, turn, self._of.agents) if turn.waits else ())
+        return turn.answer(await waiting.call(_pending_of, turn, self._runtime.agents) if turn.waits else ())
 
 
 class LocalAsker(Asker):
@@ -300,11 +300,11 @@ class LocalAsker(Asker):
         )
         return None if sent is None else sent.turn_id
 
-    async def _begin(
+    async def _send_message(
         self, waiting: Waiting, session_id: str, content: Content, output: OutputSpec | None
     ) -> tuple[AwaitedTurn, Following | None]:
         live = self._operations.live_agent(session_id)
-        agent_id = await waiting.call(self._of.sessions.run, session_id) if live is None else live
+        agent_id = await waiting.call(self._runtime.sessions.run, session_id) if live is None else live
         events = self._feed.news(session_id)
         try:
             turn_id = await waiting.receive(agent_id, content, output)

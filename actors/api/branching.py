@@ -67,9 +67,9 @@ def point_at(log: ChainedLog, session_id: str, at: int | None) -> Point:
         link = log.link_at(stream, _NOW if at is None else at)
         if link is not None:
             shared = link if link.version <= until else log.link(stream, until)
-            return Point(session_id, _there(shared, stream, until))
+            return Point(session_id, _require_link(shared, stream, until))
         if not isinstance(event, SessionBranched):
-            first = _there(log.link(stream, 1), stream, 1)
+            first = _require_link(log.link(stream, 1), stream, 1)
             raise InvalidInputError(
                 f"session {named!r} begins at position {first.position}, behind {at}; name a later one"
             )
@@ -98,7 +98,7 @@ def point_before_last_message(log: ChainedLog, point: Point) -> Point:
         index = before_last_message([row.event for row in rows])
         if index is not None:
             version = rows[index].version
-            return Point(session_id, _there(log.link(stream, version), stream, version))
+            return Point(session_id, _require_link(log.link(stream, version), stream, version))
         if size < until:
             size *= 8
             continue
@@ -116,7 +116,7 @@ def derived_id(image_id: str, revision: int, model: str | None, system_prompt: s
     return f"img_{hashlib.blake2b(told, digest_size=13).hexdigest()}"
 
 
-def _there(link: Link | None, stream: str, version: int) -> Link:
+def _require_link(link: Link | None, stream: str, version: int) -> Link:
     if link is None:
         raise LogUnusableError(f"stream {stream!r} has no version {version}, which another one goes on with")
     return link

@@ -353,7 +353,7 @@ class Agents(_Facade):
             AgentNotFoundError: no live agent has this id.
             ConfigurationError: the runtime has no environment for agents.
         """
-        id_, where = self._named(call_id, session_id, agent_id)
+        id_, where = self._call_and_session(call_id, session_id, agent_id)
         if digest is None and isinstance(call_id, PendingCall):
             digest = call_id.digest or None
         return self._do(
@@ -389,7 +389,7 @@ class Agents(_Facade):
             AgentNotFoundError: no live agent has this id.
             ConfigurationError: the runtime has no environment for agents.
         """
-        id_, where = self._named(call_id, session_id, agent_id)
+        id_, where = self._call_and_session(call_id, session_id, agent_id)
         return self._do(
             commands.AgentRejectRequest(
                 call_id=id_, reason=reason, resume=bool(resume), session_id=where, agent_id=agent_id, by=by
@@ -418,7 +418,7 @@ class Agents(_Facade):
             AgentNotFoundError: no live agent has this id.
             ConfigurationError: the runtime has no environment for agents.
         """
-        id_, where = self._named(call_id, session_id, agent_id)
+        id_, where = self._call_and_session(call_id, session_id, agent_id)
         return self._do(
             commands.AgentRespondRequest(call_id=id_, value=value, session_id=where, agent_id=agent_id, by=by)
         )
@@ -507,7 +507,7 @@ class Agents(_Facade):
         """End the agent, if it is live, and its turn. The session stays, and can be run again."""
         self._do(commands.AgentDestroyRequest(agent_id=agent_id))
 
-    def _named(self, call: object, session_id: str | None, agent_id: str | None) -> tuple[str, str | None]:
+    def _call_and_session(self, call: object, session_id: str | None, agent_id: str | None) -> tuple[str, str | None]:
         """Return the id of the call, and of its session unless the agent determines it."""
         if isinstance(call, str):
             return call, session_id

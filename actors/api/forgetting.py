@@ -57,17 +57,17 @@ def forget(
         SessionInUseError: other sessions depend on it.
         SessionNotEncryptedError: one of them was recorded without keys, at least in part.
     """
-    found = dict(_found(sessions.read(), request.session_id, family=request.family))
+    found = dict(_sessions_to_forget(sessions.read(), request.session_id, family=request.family))
     for id_, known in found.items():
         if not journal.is_encrypted(SessionActor.stream(id_)):
             raise SessionNotEncryptedError(id_)
         if known.deleted_at is None:
             # Without the request's id: the request as a whole is carried out once, and a repeated deletion is harmless.
             sessions.actor_of(id_).ask(Delete(session_id=id_, at=sessions.now()), attempt.timeout)
-    if found.keys() != dict(_found(sessions.read(), request.session_id, family=request.family)).keys():
+    if found.keys() != dict(_sessions_to_forget(sessions.read(), request.session_id, family=request.family)).keys():
         return forget(sessions, journal, request, attempt)  # another session was added meanwhile
     at = sessions.now()
-    infos = [_info(id_, known, request, at) for id_, known in found.items()]
+    infos = [_forgotten_info(id_, known, request, at) for id_, known in found.items()]
     if found:
         steps = [_last_step(id_, known, request, at) for id_, known in found.items()]
         journal.forget(steps, attempt.remembered(infos, at))
@@ -75,7 +75,7 @@ def forget(
     return infos
 
 
-def _found(model: ReadModel, session_id: str, *, family: bool) -> Iterator[tuple[str, KnownSession]]:
+def _sessions_to_forget(model: ReadModel, session_id: str, *, family: bool) -> Iterator[tuple[str, KnownSession]]:
     """Yield the sessions to forget."""
     ids = [session_id]
     for id_ in ids:
@@ -91,7 +91,7 @@ def _found(model: ReadModel, session_id: str, *, family: bool) -> Iterator[tuple
         yield id_, known
 
 
-def _info(session_id: str, known: KnownSession, request: SessionForgetRequest, at: int) -> SessionInfo:
+def _forgotten_info(session_id: str, known: KnownSession, request: SessionForgetRequest, at: int) -> SessionInfo:
     return SessionInfo(
         id=session_id,
         container_id=known.container_id,

@@ -175,7 +175,7 @@ class RuntimeOperations:
         id_ = request.container_id or self.new_id("cnt")
         attempt.ask(self._actor(ContainerActor, id_), CreateContainer(id_, request.name))
         self._containers.add(id_)
-        return _found(self.read().container(id_), ContainerNotFoundError(id_))
+        return _require(self.read().container(id_), ContainerNotFoundError(id_))
 
     def container_get(self, request: commands.ContainerGetRequest) -> ContainerInfo | None:
         """See `Containers.get`."""
@@ -201,12 +201,12 @@ class RuntimeOperations:
     def _register(self, image_id: str, definition: Definition, attempt: Attempt) -> int:
         """Register the content of an image; return its revision."""
         revision: int = attempt.ask(self._actor(ImageActor, image_id), RegisterImage(image_id, definition))
-        self._saw_revision(image_id, revision)
+        self._cache_revision(image_id, revision)
         return revision
 
     def image_at(self, image_id: str, revision: int) -> ImageInfo:
         """Return the image in this revision, or raise `ImageNotFoundError`."""
-        newest = _found(self.read().image(image_id), ImageNotFoundError(image_id))
+        newest = _require(self.read().image(image_id), ImageNotFoundError(image_id))
         if newest.revision == revision:
             return newest
         return describe(image_id, self.definition(image_id, revision), revision, newest.created_at)
@@ -224,13 +224,13 @@ class RuntimeOperations:
         known = self._definitions.get((image_id, revision))
         if known is None:
             found = self.read().image_revision(image_id, revision)
-            known = self._definitions[image_id, revision] = _found(found, ImageNotFoundError(image_id))
+            known = self._definitions[image_id, revision] = _require(found, ImageNotFoundError(image_id))
         return known
 
     def session_create(self, request: commands.SessionCreateRequest, attempt: Attempt) -> SessionInfo:
         """See `Sessions.create`."""
         id_ = request.session_id or self._new_session_id()
-        self._must_contain(request.container_id)
+        self._check_container(request.container_id)
         command = CreateSession(
             session_id=id_,
             container_id=request.container_id,
@@ -292,13 +292,13 @@ class RuntimeOperations:
 
     def session_list(self, request: commands.SessionListRequest) -> list[SessionInfo]:
         """See `Sessions.list_by_container`."""
-        self._must_contain(request.container_id)
+        self._check_container(request.container_id)
         return self.read().sessions_of(request.container_id)
 
     def session_page(self, request: commands.SessionPageRequest) -> list[SessionInfo]:
         """See `Sessions.list`."""
         if request.container_id is not None:
-            self._must_contain(request.container_id)
+            self._check_container(request.container_id)
         if request.parent is not None:
             self.must_exist(request.parent)
         return self.read().sessions(
@@ -401,11 +401,11 @@ class RuntimeOperations:
     def agent_get(self, request: commands.AgentGetRequest) -> AgentInfo | None:
         """See `Agents.get`."""
         found = self.read().agent(request.agent_id)
-        return None if found is None else self._as_it_is(found)
+        return None if found is None else self._with_current_state(found)
 
     def agent_list(self, _: commands.AgentListRequest) -> list[AgentInfo]:
         """See `Agents.list`."""
-        return [self._as_it_is(agent) for agent in self.read().agents()]
+        return [self._with_current_state(agent) for agent in self.read().agents()]
 
     def agent_interrupt(self, request: commands.AgentInterruptRequest, attempt: Attempt) -> None:
         """See `Agents.interrupt`."""
@@ -440,7 +440,7 @@ class RuntimeOperations:
         """Send the message to the given agent, or to the live one; return also the reply of its actor."""
         tries = itertools.count(1)
         while True:
-            command = self._receive(request, attempt, request_id)
+            command = self._receive_command(request, attempt, request_id)
             try:
                 session_id = self.session_of(command.agent_id)
                 reply: Segment | str = attempt.ask(self.actor_of(session_id), command)
@@ -456,11 +456,13 @@ class RuntimeOperations:
         session_id = self._live.session_of(request.agent_id or "")
         if session_id is None:
             return None
-        command = self._receive(request, Attempt(), None)
+        command = self._receive_command(request, Attempt(), None)
         await self.actor_of(session_id).ask_future(command)
         return Sent(agent_id=command.agent_id, session_id=session_id, turn_id=command.turn_id)
 
-    def _receive(self, request: commands.MessageSendRequest, attempt: Attempt, request_id: str | None) -> Receive:
+    def _receive_command(
+        self, request: commands.MessageSendRequest, attempt: Attempt, request_id: str | None
+    ) -> Receive:
         content = check_content(request.content)
         return Receive(
             agent_id=self._agent_for(request, Attempt(attempt.timeout)),
@@ -483,7 +485,7 @@ class RuntimeOperations:
     def _default_session(self, image_id: str, container_id: str | None, attempt: Attempt) -> str:
         self.newest_revision(image_id)
         if container_id is not None:
-            self._must_contain(container_id)
+            self._check_container(container_id)
         else:
             container_id = DEFAULT_CONTAINER
             if self.read().container(container_id) is None:
@@ -590,24 +592,24 @@ class RuntimeOperations:
             id_ = self.new_id("ses")
         return id_
 
-    def _must_contain(self, container_id: str) -> None:
+    def _check_container(self, container_id: str) -> None:
         if container_id not in self._containers:
-            _found(self.read().container(container_id), ContainerNotFoundError(container_id))
+            _require(self.read().container(container_id), ContainerNotFoundError(container_id))
             self._containers.add(container_id)
 
     def newest_revision(self, image_id: str) -> int:
         """Return the newest revision of the image, or raise `ImageNotFoundError`."""
         revision = self._newest.get(image_id)
         if revision is None or self._nodes is not None:  # another node may have registered the next one
-            revision = _found(self.read().image(image_id), ImageNotFoundError(image_id)).revision
-            self._saw_revision(image_id, revision)
+            revision = _require(self.read().image(image_id), ImageNotFoundError(image_id)).revision
+            self._cache_revision(image_id, revision)
         return revision
 
-    def _saw_revision(self, image_id: str, revision: int) -> None:
+    def _cache_revision(self, image_id: str, revision: int) -> None:
         with self._newest_lock:  # of concurrent registrations, the later revision counts, in any order
             self._newest[image_id] = max(revision, self._newest.get(image_id, 0))
 
-    def _as_it_is(self, agent: AgentInfo) -> AgentInfo:
+    def _with_current_state(self, agent: AgentInfo) -> AgentInfo:
         if agent.state == "thinking" and agent.turn_id is not None and self._is_responding(agent, agent.turn_id):
             return msgspec.structs.replace(agent, state="responding")
         return agent
@@ -623,7 +625,7 @@ def _closed() -> RuntimeClosedError:
     return RuntimeClosedError("the runtime is closed; open it again to go on")
 
 
-def _found(value: Found | None, error: ReenactError) -> Found:
+def _require(value: Found | None, error: ReenactError) -> Found:
     if value is None:
         raise error
     return value

@@ -73,7 +73,7 @@ class Requests:
             ReenactError: what the facade's method raises; a response with the error is published first.
         """
         self._do.check_open()
-        request, timeout = _read(type, data), seconds_of(timeout)
+        request, timeout = _read_request(type, data), seconds_of(timeout)
         if request.request_id is None or not request.changes:
             request_id = request.request_id or self._do.new_id("req")
             return self._respond(msgspec.structs.replace(request, request_id=request_id), Attempt(timeout))
@@ -82,7 +82,7 @@ class Requests:
             remembered = self._remembered(key)
             if remembered is None:
                 return self._respond(request, attempt)
-            return self._respond_again(request, self._say(request), remembered)
+            return self._respond_again(request, self._publish_request(request), remembered)
 
     def _carry_out(self, request: asked.Request[object], attempt: Attempt, operation: Callable[..., R]) -> R:
         if request.changes:
@@ -95,12 +95,12 @@ class Requests:
 
     def _respond(self, request: asked.Request[object], attempt: Attempt) -> Envelope[asked.Response]:
         """Carry the request out, and publish its response."""
-        context = self._say(request)
+        context = self._publish_request(request)
         try:
             if isinstance(request, asked.MessageSendRequest):  # the response is recorded together with the message
                 sent = self._carry_out(request, attempt, self._do.answer)
                 if isinstance(sent, Segment):
-                    return self._open(sent)
+                    return self._response_envelope(sent)
                 result: object = sent
                 context = _of_turn(context, sent)
             else:
@@ -111,9 +111,9 @@ class Requests:
                 remembered = self._remembered(attempt.key)
                 if remembered is not None:
                     return self._respond_again(request, context, remembered)
-            self._answer(request, context, error=asked.refusal_of(error))
+            self._publish_response(request, context, error=asked.refusal_of(error))
             raise
-        return self._answer(request, context, result)
+        return self._publish_response(request, context, result)
 
     def _remembered(self, key: IdempotencyKey) -> Remembered | None:
         """Return the request if it has been carried out, or raise `RequestReusedError` if its id belongs to another."""
@@ -136,15 +136,15 @@ class Requests:
             result = self._do.image_at(*result)
         elif isinstance(request, asked.MessageSendRequest):
             context, result = result
-        return self._answer(request, context, result)
+        return self._publish_response(request, context, result)
 
-    def _say(self, request: asked.Request[object]) -> Context:
+    def _publish_request(self, request: asked.Request[object]) -> Context:
         """Publish the request, and return its context."""
         context = context_of(request, request.request_id)
         self._feed.say(self._do.now(), request, flat(context))
         return context
 
-    def _answer(
+    def _publish_response(
         self,
         request: asked.Request[object],
         context: Context,
@@ -155,9 +155,9 @@ class Requests:
         response = asked.response_to(request.event_type)(
             request_id=request.request_id or "", result=msgspec.to_builtins(result), error=error
         )
-        return self._open(self._feed.say(self._do.now(), response, flat(context)))
+        return self._response_envelope(self._feed.say(self._do.now(), response, flat(context)))
 
-    def _open(self, published: Segment) -> Envelope[asked.Response]:
+    def _response_envelope(self, published: Segment) -> Envelope[asked.Response]:
         (entry,) = published.entries
         response = enveloped(entry, Context(**published.context), passing_id(entry.data, self._do.new_id))
         assert is_response(response)  # only responses are published here
@@ -175,7 +175,7 @@ def _of_turn(context: Context, sent: asked.Sent) -> Context:
     return msgspec.structs.replace(context, session_id=sent.session_id, agent_id=sent.agent_id, turn_id=sent.turn_id)
 
 
-def _read(type_: object, given: object) -> asked.Request[object]:
+def _read_request(type_: object, given: object) -> asked.Request[object]:
     kind = asked.REQUESTS.get(type_) if isinstance(type_, str) else None
     if kind is None:
         raise UnknownCommandError(type_, asked.REQUESTS)

@@ -536,7 +536,7 @@ def test_an_answer_that_is_damaged_in_the_log_is_named(opened: Open, log: str, n
 def test_a_message_to_a_session_whose_agent_ends_meanwhile_reaches_the_next_one(
     runtime: Runtime, agent: str, mock: GatedFactory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    receive, ended = runtime._do._receive, [agent]
+    receive, ended = runtime._do._receive_command, [agent]
 
     def receive_and_end(*given: Any) -> Receive:  # noqa: ANN401 - passed on as it is
         command = receive(*given)
@@ -544,7 +544,7 @@ def test_a_message_to_a_session_whose_agent_ends_meanwhile_reaches_the_next_one(
             runtime.agents.destroy(ended.pop())
         return command
 
-    monkeypatch.setattr(runtime._do, "_receive", receive_and_end)
+    monkeypatch.setattr(runtime._do, "_receive_command", receive_and_end)
 
     sent = runtime.request("message_send_request", {"session_id": "s", "content": "Hello", "request_id": "r"})
 
