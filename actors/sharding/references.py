@@ -93,18 +93,18 @@ class ShardedActors:
         Raises:
             InvalidInputError: the id is invalid.
         """
-        return ShardedReference(self, kind, id_, self._here(kind, id_))
+        return ShardedReference(self, kind, id_, self._local_actor(kind, id_))
 
     def send(self, delivery: Delivery) -> None:
         """Let the owner of the command's shard carry it out, as soon as there is an owner."""
         try:
             if self.region.is_here(delivery.stream):
-                here = self._here(delivery.kind, delivery.id).ask_future(delivery.command)
-                here.add_done_callback(partial(self._heard, delivery))
+                here = self._local_actor(delivery.kind, delivery.id).ask_future(delivery.command)
+                here.add_done_callback(partial(self._handle_local_reply, delivery))
             else:
-                self._pass_on(delivery)
+                self._send_to_owner(delivery)
         except ShardMovedError:
-            self._wait(delivery)
+            self._queue(delivery)
         except ReenactError as error:  # such as a full mailbox
             delivery.future.fail(error)
 
@@ -116,7 +116,7 @@ class ShardedActors:
             stale = [each for each in self._asked if not self._is_owner(each)]
             self._asked.difference_update(stale)
         for delivery, error in doubtful:
-            self._settle(delivery, error)
+            self._settle_doubtful(delivery, error)
         for delivery in stale:
             delivery.again = True
         ended = {each.node for each in stale if each.node is not None and self.region.has_ended(each.node)}
@@ -134,7 +134,7 @@ class ShardedActors:
             passed = wire.read_passed(body)
             kind = _KINDS[passed.category]
             if self.region.is_here(kind.stream(passed.id)):
-                here = self._here(kind, passed.id).ask_future(passed.command)
+                here = self._local_actor(kind, passed.id).ask_future(passed.command)
                 here.add_done_callback(lambda future: reply(_outcome(future)))
             else:
                 reply(wire.ELSEWHERE)
@@ -153,13 +153,13 @@ class ShardedActors:
         for delivery in left:
             delivery.future.fail(_closed())
 
-    def _here(self, kind: Kind, id_: str) -> Askable:
+    def _local_actor(self, kind: Kind, id_: str) -> Askable:
         return self._system.actor(kind, id_)
 
-    def _pass_on(self, delivery: Delivery) -> None:
+    def _send_to_owner(self, delivery: Delivery) -> None:
         owner = self.region.owner_of(delivery.stream)
         if owner is None or owner.id == self.region.owner or self._relay is None:
-            self._wait(delivery)
+            self._queue(delivery)
             return
         command = delivery.command
         if command.once is None:
@@ -176,9 +176,9 @@ class ShardedActors:
         if is_closed:
             delivery.future.fail(_closed())
             return
-        self._relay.ask(owner.id, body, partial(self._replied, delivery, owner.id))
+        self._relay.ask(owner.id, body, partial(self._handle_remote_reply, delivery, owner.id))
 
-    def _wait(self, delivery: Delivery) -> None:
+    def _queue(self, delivery: Delivery) -> None:
         with self._lock:
             if not self._is_closed:
                 self._waiting.append(delivery)
@@ -189,20 +189,20 @@ class ShardedActors:
         owner = self.region.owner_of(delivery.stream)
         return owner is not None and owner.id == delivery.node
 
-    def _heard(self, delivery: Delivery, here: PooledFuture[object]) -> None:
+    def _handle_local_reply(self, delivery: Delivery, here: PooledFuture[object]) -> None:
         """Handle the reply of the actor on this node."""
         try:
             reply = here.get()
         except ShardMovedError:
-            self._wait(delivery)
+            self._queue(delivery)
         except ReenactError as error:
-            self._refuse(delivery, error)
+            self._fail_unless_doubtful(delivery, error)
         except Exception as error:  # noqa: BLE001 - the sender gets the error
             delivery.future.fail(error)
         else:
             delivery.future.set(reply)
 
-    def _replied(self, delivery: Delivery, node: str, answer: bytes | Exception) -> None:
+    def _handle_remote_reply(self, delivery: Delivery, node: str, answer: bytes | Exception) -> None:
         """Handle the reply of another node; ignore it if the command has been sent to the next one."""
         with self._lock:
             if delivery not in self._asked or delivery.node != node:
@@ -210,18 +210,18 @@ class ShardedActors:
             self._asked.remove(delivery)
         if isinstance(answer, Exception):
             delivery.again = delivery.again or isinstance(answer, OutcomeUnknownError)
-            self._wait(delivery)
+            self._queue(delivery)
             return
         reply = wire.answer_of(delivery.command, answer)
         if isinstance(reply, ShardMovedError):  # a closing node also replies this, whatever it has done before
             delivery.again = True
-            self._wait(delivery)
+            self._queue(delivery)
         elif isinstance(reply, ReenactError):
-            self._refuse(delivery, reply)
+            self._fail_unless_doubtful(delivery, reply)
         else:
             delivery.future.set(reply)
 
-    def _refuse(self, delivery: Delivery, error: ReenactError) -> None:
+    def _fail_unless_doubtful(self, delivery: Delivery, error: ReenactError) -> None:
         with self._lock:
             is_doubtful = delivery.again and not self._is_closed
             if is_doubtful:
@@ -229,7 +229,7 @@ class ShardedActors:
         if not is_doubtful:
             delivery.future.fail(error)
 
-    def _settle(self, delivery: Delivery, error: ReenactError) -> None:
+    def _settle_doubtful(self, delivery: Delivery, error: ReenactError) -> None:
         """Set the reply stored in the log if the command was carried out before it was refused, else the error."""
         key = delivery.command.once
         try:

@@ -20,7 +20,7 @@ _logger = logging.getLogger("reenact.nodes")
 
 
 @dataclass
-class _Leaving:
+class _LeavingShard:
     """A shard that is being left: what to call then, for how much it waits, and which actors have been let in."""
 
     shard: int
@@ -40,11 +40,11 @@ class ShardRegion:
         self._node: Node | None = None
         self._count = SHARDS
         self._system: ActorSystem | None = None
-        self._come: deque[Epochs] = deque()
+        self._claimed_epochs: deque[Epochs] = deque()
         # Shards left by nodes that had ended before this one began.
-        self._found: set[int] = set()
+        self._orphaned_shards: set[int] = set()
         # The shards that are being left. Changed under the lock.
-        self._leaving: dict[int, _Leaving] = {}
+        self._leaving: dict[int, _LeavingShard] = {}
         self._lock = threading.Lock()
         # Set when there is work for the thread.
         self._wake = threading.Event()
@@ -81,10 +81,10 @@ class ShardRegion:
         with self._lock:
             leaving = self._leaving.get(self.shard_of(stream))
             if leaving is None:
-                return _nothing
+                return _do_nothing
             leaving.let_in.add(stream)
             leaving.waits_for += 1
-        return partial(self._let_out, stream, leaving)
+        return partial(self._end_let_in, stream, leaving)
 
     def is_keeper(self) -> bool:
         """Return whether this node performs the tasks that one node does for all: the owner of the first shard does."""
@@ -98,7 +98,7 @@ class ShardRegion:
 
     def was_found(self, stream: str) -> bool:
         """Return whether a crash left the stream before this node began; otherwise it comes from another live node."""
-        return self.shard_of(stream) in self._found
+        return self.shard_of(stream) in self._orphaned_shards
 
     def owner_of(self, stream: str) -> Peer | None:
         """Return the owner of the stream when this node last read the owners; None if there was none."""
@@ -129,10 +129,10 @@ class ShardRegion:
         while not self._is_closed:
             self._wake.wait(until - time.monotonic())
             self._wake.clear()
-            self._take_up(recover)
+            self._recover_claimed(recover)
             if ownership.has_share or time.monotonic() > until:
                 break
-        self._found = set()
+        self._orphaned_shards = set()
         self._thread = threading.Thread(target=self._run, args=(recover, changed), name="reenact-region", daemon=True)
         self._thread.start()
 
@@ -150,8 +150,8 @@ class ShardRegion:
     def claimed(self, epochs: Epochs, given_back: Collection[int]) -> None:
         """Schedule the recovery of the shards; see `nodes.protocol.Tenant`."""
         if self._thread is None:
-            self._found = {*self._found, *epochs} - {*given_back}
-        self._come.append(epochs)
+            self._orphaned_shards = {*self._orphaned_shards, *epochs} - {*given_back}
+        self._claimed_epochs.append(epochs)
         self._wake.set()
 
     def leaving(self, shards: Collection[int], left: Callable[[int], None]) -> None:
@@ -160,16 +160,16 @@ class ShardRegion:
             for shard in shards:
                 left(shard)
             return
-        leaving = {shard: _Leaving(shard, left) for shard in shards}
+        leaving = {shard: _LeavingShard(shard, left) for shard in shards}
         with self._lock:
             self._leaving |= leaving
-        self._system.hand_off(self.shard_of, shards, lambda shard: self._have_gone(leaving[shard]))
+        self._system.hand_off(self.shard_of, shards, lambda shard: self._count_departed(leaving[shard]))
 
-    def _let_out(self, stream: str, leaving: _Leaving) -> None:
+    def _end_let_in(self, stream: str, leaving: _LeavingShard) -> None:
         assert self._system is not None
-        self._system.hand_off(stream.__eq__, [True], lambda _: self._have_gone(leaving))
+        self._system.hand_off(stream.__eq__, [True], lambda _: self._count_departed(leaving))
 
-    def _have_gone(self, leaving: _Leaving) -> None:
+    def _count_departed(self, leaving: _LeavingShard) -> None:
         with self._lock:
             leaving.waits_for -= 1
             is_left = not leaving.waits_for
@@ -199,7 +199,7 @@ class ShardRegion:
                 return
             try:
                 changed()
-                self._take_up(recover)
+                self._recover_claimed(recover)
             except RuntimeClosedError:
                 return
             except ReenactError as error:
@@ -207,14 +207,14 @@ class ShardRegion:
                     "sessions that moved to this node cannot be resumed now; that is tried again: %s", error
                 )
 
-    def _take_up(self, recover: Callable[[Callable[[str], bool]], None]) -> None:
-        while self._come and not self._is_closed:
-            epochs = self._come[0]
+    def _recover_claimed(self, recover: Callable[[Callable[[str], bool]], None]) -> None:
+        while self._claimed_epochs and not self._is_closed:
+            epochs = self._claimed_epochs[0]
             if self._system is not None:
                 self._system.take_up()
             recover(lambda stream: self.shard_of(stream) in epochs)  # noqa: B023 - called at once
-            self._come.popleft()
+            self._claimed_epochs.popleft()
 
 
-def _nothing() -> None:
+def _do_nothing() -> None:
     """Whoever comes to a shard that is not left stays."""
