@@ -73,10 +73,12 @@ class ImpatientConnection(psycopg.Connection[tuple[Any, ...]]):
 
     def wait(self, gen: PQGen[RV], interval: float = _LOOK, timeout: float | None = None) -> RV:
         """Wait for the generator, as long as the limit allows; no caller here passes a timeout."""
-        return super().wait(gen if self.limit is None else _until(gen, time.monotonic() + self.limit), interval)
+        return super().wait(
+            gen if self.limit is None else _until_deadline(gen, time.monotonic() + self.limit), interval
+        )
 
 
-def _until(gen: PQGen[RV], deadline: float) -> PQGen[RV]:
+def _until_deadline(gen: PQGen[RV], deadline: float) -> PQGen[RV]:
     """Yield what the generator yields, until the deadline; it is resumed at intervals even without data."""
     try:
         waiting = next(gen)
@@ -136,7 +138,7 @@ class Database:
         """
         match message:
             case Renewal(drains=drains):
-                return _view(self._execute(_RENEW, lock=self._lock, drains=drains))
+                return _view_of(self._execute(_RENEW, lock=self._lock, drains=drains))
             case Claim(seen=seen):
                 return dict(self._execute(_CLAIM, shards=list(seen), epochs=list(seen.values())))
             case GiveBack(held=held):
@@ -165,7 +167,7 @@ class Database:
         return cursor.fetchall() if cursor.description else []
 
 
-def _view(rows: list[tuple[Any, ...]]) -> View:
+def _view_of(rows: list[tuple[Any, ...]]) -> View:
     nodes: dict[str, Peer] = {}
     shards: dict[int, tuple[int, str | None]] = {}
     for shard, epoch, owner, id_, address, status, drains in rows:

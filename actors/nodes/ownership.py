@@ -55,7 +55,7 @@ class Ownership:
             except BaseException:
                 self._database.close()
                 raise
-        self._looked = looked
+        self._on_tick = looked
         self._is_failing = False
         self._drained = threading.Event()
         self._ending = threading.Event()
@@ -83,10 +83,10 @@ class Ownership:
     def _run(self) -> None:
         pause = 0.0
         while not self._ending.wait(pause):
-            pause = self._advance()
+            pause = self._run_tick()
         self._end()
 
-    def _advance(self) -> float:
+    def _run_tick(self) -> float:
         """Run one tick, with a new connection if there is none; return the seconds until the next one."""
         had_connection = self._database is not None
         try:
@@ -105,8 +105,8 @@ class Ownership:
         if self._is_failing:
             _logger.warning("%s: the lease is renewed again", self._place.name)
         self._is_failing = False
-        if self._looked is not None:
-            self._looked()
+        if self._on_tick is not None:
+            self._on_tick()
         if self.node.drains and self.node.owns_nothing:
             self._drained.set()
         return self.timing.tick
@@ -117,7 +117,7 @@ class Ownership:
         with closing(self.node.tick()) as tick:
             message: Message | None = next(tick)
             while message is not None:
-                message = _next(tick, self._database.send(message))
+                message = _send_answer(tick, self._database.send(message))
 
     def _connect(self) -> Database:
         return Database(self._place, self.node.id, self._address, self.timing)
@@ -136,7 +136,7 @@ class Ownership:
         except Exception:
             _logger.exception("%s: shards could not be dropped", self._place.name)
         if self._database is not None:
-            self._advance()
+            self._run_tick()
         if self._database is not None:
             try:
                 self._database.forget()
@@ -145,7 +145,7 @@ class Ownership:
             self._disconnect()
 
 
-def _next(tick: Generator[Message, Answer, None], answer: Answer) -> Message | None:
+def _send_answer(tick: Generator[Message, Answer, None], answer: Answer) -> Message | None:
     try:
         return tick.send(answer)
     except StopIteration:

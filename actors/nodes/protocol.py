@@ -164,7 +164,7 @@ class Node:
         self._is_cut_off = False
         self._grace_until: float | None = None
         self._late_since: dict[str, float] = {}
-        self._left: deque[Epochs] = deque()
+        self._given_up: deque[Epochs] = deque()
 
     def takes_commands(self, shard: int) -> bool:
         """Return whether commands for the shard are accepted now."""
@@ -209,23 +209,25 @@ class Node:
         asked_at = self._clock()
         view = yield Renewal(self.drains)
         assert isinstance(view, View)
-        self._see(view)
+        self._compare_with_view(view)
         self._view = view
         self._renewed_at = asked_at
         quota = self._quota(view)
-        self._leave(sorted(self.held)[quota:])
-        given_back = self._to_give_back(view)
+        self._give_up(sorted(self.held)[quota:])
+        given_back = self._unused_shards(view)
         answer: Answer = NOTHING
         if given_back:
             answer = yield GiveBack(given_back)
         self.owns_nothing = answer == given_back and not self.held and not self.leaving
-        free = self._free(view, quota)
+        free = self._shards_to_claim(view, quota)
         if free:
             self.owns_nothing = False
             epochs = yield Claim(free)
             assert not isinstance(epochs, View)
-            self._take(epochs)
-        is_full = len(self.held) >= quota or (bool(self.held) and len(self.held) + self._to_come(view) >= quota)
+            self._take_claimed(epochs)
+        is_full = len(self.held) >= quota or (
+            bool(self.held) and len(self.held) + self._count_shards_to_come(view) >= quota
+        )
         # A node that had its share keeps serving while it claims those of a node that has gone.
         self.has_share = not self.drains and (is_full or (self.has_share and bool(self.held)))
 
@@ -237,7 +239,7 @@ class Node:
         """Give up the ownership of all shards at once."""
         self._lose({*self.held, *self.leaving})
 
-    def _see(self, view: View) -> None:
+    def _compare_with_view(self, view: View) -> None:
         """Compare the held shards with the database's view, and record which nodes are late."""
         now = self._clock()
         own = _owned_by(self.id, view)
@@ -259,34 +261,34 @@ class Node:
         share, rest = divmod(len(view.shards), len(ids))
         return {id_: share + (place < rest) for place, id_ in enumerate(ranking)}
 
-    def _to_come(self, view: View) -> int:
+    def _count_shards_to_come(self, view: View) -> int:
         """Return how many shards other live nodes own beyond their quotas, and will give up."""
         quotas = self._quotas(view)
         owned = Counter(owner for _, owner in view.shards.values() if owner in view.nodes and owner != self.id)
         live = (id_ for id_, peer in view.nodes.items() if peer.status == "live")
         return sum(max(0, owned[id_] - quotas.get(id_, 0)) for id_ in live)
 
-    def _leave(self, shards: Collection[int]) -> None:
+    def _give_up(self, shards: Collection[int]) -> None:
         if not shards:
             return
         epochs = {shard: self.held[shard] for shard in shards}
         self.leaving = {**self.leaving, **epochs}
         self.held = _without(self.held, shards)
         try:
-            self._tenant.leaving(shards, lambda shard: self._left.append({shard: epochs[shard]}))
+            self._tenant.leaving(shards, lambda shard: self._given_up.append({shard: epochs[shard]}))
         except BaseException:
-            self._left.append(epochs)
+            self._given_up.append(epochs)
             raise
 
-    def _to_give_back(self, view: View) -> Epochs:
+    def _unused_shards(self, view: View) -> Epochs:
         """Return owned shards that are not used: given up, or claimed by a message whose answer was lost."""
-        while self._left:
-            epochs = self._left.popleft()
+        while self._given_up:
+            epochs = self._given_up.popleft()
             self.leaving = {shard: epoch for shard, epoch in self.leaving.items() if epochs.get(shard) != epoch}
         used = {**self.held, **self.leaving}
         return {shard: epoch for shard, epoch in _owned_by(self.id, view).items() if shard not in used}
 
-    def _free(self, view: View, quota: int) -> Epochs:
+    def _shards_to_claim(self, view: View, quota: int) -> Epochs:
         """Return shards to claim, with their current epochs; each node starts at a different place in the same list."""
         wanted = quota - len(self.held)
         free = sorted(shard for shard, (_, owner) in view.shards.items() if self._is_free(view, owner))
@@ -306,7 +308,7 @@ class Node:
             return True
         return peer.status == "late" and self._clock() - self._late_since[owner] >= self._timing.patience
 
-    def _take(self, epochs: Epochs) -> None:
+    def _take_claimed(self, epochs: Epochs) -> None:
         if not epochs:
             return
         assert self._view is not None
@@ -320,10 +322,10 @@ class Node:
 
     def _lose(self, shards: Collection[int]) -> None:
         if shards:
-            self._forget(shards)
+            self._drop_shards(shards)
             self._tenant.lost(shards)
 
-    def _forget(self, shards: Collection[int]) -> None:
+    def _drop_shards(self, shards: Collection[int]) -> None:
         self.held = _without(self.held, shards)
         self.leaving = _without(self.leaving, shards)
 

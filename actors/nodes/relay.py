@@ -170,25 +170,25 @@ class Relay:
         self._serve = serve
         self._vault = vault if vault is not None and vault.has_ring else None
         # Held only while something is handed over.
-        self._gate = threading.Lock()
+        self._lock = threading.Lock()
         self._outgoing: deque[_Message] = deque()
-        self._gone: set[str] = set()
+        self._ended_nodes: set[str] = set()
         self._is_open = True
         # The fields below belong to the thread. Sent requests that are not done, by their number, with their node.
-        self._asked: dict[int, tuple[str, Done]] = {}
+        self._pending_requests: dict[int, tuple[str, Done]] = {}
         # Messages that the last exchange brought: each by its number in the table, and that of its request.
-        self._known: list[tuple[int, int]] = []
+        self._read_messages: list[tuple[int, int]] = []
         self._is_notified = False
         self._is_failing = False
         # The time of the last exchange, by the database's clock, and of the last sweep, by the local clock.
-        self._looked_at: float | None = None
+        self._exchanged_at: float | None = None
         self._swept_at = 0.0
         # The highest number read so far, up to the last sweep, and up to the one before. Exchanges read after the
         # latter, to skip rows that were deleted long ago but are kept for an old transaction.
         self._read = self._read_before = self._floor = 0
         with translated(self._address.name):
             self._connection: ImpatientConnection | None = self._connect()
-        self._wakes_here, self._woken_there = socket.socketpair()
+        self._wake_receiver, self._wake_sender = socket.socketpair()
         self._thread = threading.Thread(target=self._run, name="reenact-relay", daemon=True)
         self._thread.start()
 
@@ -199,39 +199,39 @@ class Relay:
         """
         if len(body) > VALUE_LIMIT:
             done(NotSentError(f"a request of {len(body)} bytes is too large to be sent, {VALUE_LIMIT} are the most"))
-        elif not self._hand_over(_Message(node_id, secrets.randbits(63), self._sealed(body), done)):
+        elif not self._enqueue(_Message(node_id, secrets.randbits(63), self._sealed(body), done)):
             done(NotSentError(f"the request was not sent: {_CLOSED}"))
 
     def gone(self, node_ids: Collection[str]) -> None:
         """Record that these nodes have ended, and will read no more requests. May be called from any thread."""
-        with self._gate:
+        with self._lock:
             if self._is_open:
-                self._gone.update(node_ids)
-                self._woken_there.send(b".")
+                self._ended_nodes.update(node_ids)
+                self._wake_sender.send(b".")
 
     def close(self) -> None:
         """Send the replies handed over so far, fail the pending requests, and end. Idempotent."""
-        with self._gate:
+        with self._lock:
             if self._is_open:
                 self._is_open = False
-                self._woken_there.send(b".")
+                self._wake_sender.send(b".")
         if threading.current_thread() is not self._thread:
             self._thread.join()
 
     def _reply(self, recipient: str, request: int, body: bytes) -> None:
         if len(body) > VALUE_LIMIT:
             raise ValueError(f"a reply of {len(body)} bytes is too large to be sent, {VALUE_LIMIT} are the most")
-        self._hand_over(_Message(recipient, request, self._sealed(body), None))
+        self._enqueue(_Message(recipient, request, self._sealed(body), None))
 
     def _sealed(self, body: bytes) -> bytes:
         return body if self._vault is None else self._vault.seal(LOG, body)
 
-    def _hand_over(self, message: _Message) -> bool:
+    def _enqueue(self, message: _Message) -> bool:
         """Let the thread send the message; return False if the relay is closed."""
-        with self._gate:
+        with self._lock:
             if self._is_open:
                 if not self._outgoing:
-                    self._woken_there.send(b".")
+                    self._wake_sender.send(b".")
                 self._outgoing.append(message)
             return self._is_open
 
@@ -239,19 +239,19 @@ class Relay:
 
     def _run(self) -> None:
         with DefaultSelector() as selector:
-            selector.register(self._wakes_here, EVENT_READ)
+            selector.register(self._wake_receiver, EVENT_READ)
             pause = 0.0
             while self._is_open:
                 try:
-                    self._work(selector)
+                    self._exchange_until_closed(selector)
                 except Exception as error:  # noqa: BLE001 - whatever it is, it is logged and retried
                     # The first time, reconnect at once: a server that has restarted is back soon.
                     pause = min(max(2 * pause, _FIRST_PAUSE), _LAST_PAUSE) if self._is_failing else 0.0
-                    self._lose(error)
-                    self._sit_out(selector, pause)
+                    self._handle_lost_connection(error)
+                    self._wait_to_reconnect(selector, pause)
         self._end()
 
-    def _work(self, selector: DefaultSelector) -> None:
+    def _exchange_until_closed(self, selector: DefaultSelector) -> None:
         """Exchange messages until the relay is closed; raise when the connection is lost."""
         connection = self._connection = self._connection or self._connect()
         # Kept, since a lost connection no longer has a descriptor.
@@ -259,7 +259,7 @@ class Relay:
         selector.register(descriptor, EVENT_READ)
         try:
             while self._is_open:
-                self._take_gone(connection)
+                self._handle_ended_nodes(connection)
                 after = self._floor
                 if time.monotonic() - self._swept_at >= _SWEEP:
                     self._sweep(connection)
@@ -267,19 +267,19 @@ class Relay:
                     after = 0
                 self._is_notified = False
                 is_cut_short = self._exchange(connection, self._next_batch(), after)
-                self._hear(connection)
-                if not (is_cut_short or self._is_notified or self._outgoing or self._gone):
+                self._receive_notifications(connection)
+                if not (is_cut_short or self._is_notified or self._outgoing or self._ended_nodes):
                     self._wait(selector, _LOOK)
                     # Before anything is sent: a connection that is lost by now sends nothing.
-                    self._hear(connection)
+                    self._receive_notifications(connection)
         finally:
             selector.unregister(descriptor)
 
     def _wait(self, selector: DefaultSelector, timeout: float) -> None:
-        if any(key.fileobj is self._wakes_here for key, _ in selector.select(timeout)):
-            self._wakes_here.recv(4096)
+        if any(key.fileobj is self._wake_receiver for key, _ in selector.select(timeout)):
+            self._wake_receiver.recv(4096)
 
-    def _hear(self, connection: ImpatientConnection) -> None:
+    def _receive_notifications(self, connection: ImpatientConnection) -> None:
         """Receive notifications that came outside of answers; raise when the connection is lost."""
         connection.pgconn.consume_input()
         while connection.pgconn.notifies():
@@ -289,7 +289,7 @@ class Relay:
         conninfo = make_conninfo("", **_KEEPALIVE | conninfo_to_dict(self._address.conninfo))
         connection = ImpatientConnection.connect(conninfo, autocommit=True, connect_timeout=_CONNECT_TIMEOUT)
         connection.limit = _PATIENCE
-        connection.add_notify_handler(self._note)
+        connection.add_notify_handler(self._on_notification)
         try:
             connection.execute(SET, (list(_SETTINGS), list(_SETTINGS.values())))
             connection.execute(sql.SQL("LISTEN {}").format(sql.Identifier(self._id)))
@@ -299,17 +299,17 @@ class Relay:
         except BaseException:
             connection.close()
             raise
-        self._looked_at = None
+        self._exchanged_at = None
         self._read = self._read_before = self._floor = 0
         return connection
 
-    def _note(self, _: psycopg.Notify) -> None:
+    def _on_notification(self, _: psycopg.Notify) -> None:
         self._is_notified = True
 
     def _next_batch(self) -> list[_Message]:
         size = 0
         batch: list[_Message] = []
-        with self._gate:
+        with self._lock:
             while self._outgoing and size < _BATCH:
                 batch.append(self._outgoing.popleft())
                 size += len(batch[-1].body)
@@ -317,26 +317,28 @@ class Relay:
 
     def _exchange(self, connection: ImpatientConnection, batch: list[_Message], after: int) -> bool:
         """Send the messages, and receive those numbered above `after`; return whether there may be more."""
-        self._asked |= {message.request: (message.recipient, message.done) for message in batch if message.done}
+        self._pending_requests |= {
+            message.request: (message.recipient, message.done) for message in batch if message.done
+        }
         try:
             now, messages = self._execute(connection, batch, after)
         except BaseException:
             # A reply that arrives twice is ignored the second time.
-            with self._gate:
+            with self._lock:
                 self._outgoing.extendleft(message for message in reversed(batch) if message.done is None)
             raise
         if self._is_failing:
             self._is_failing = False
             _logger.warning("%s: requests are sent to other nodes again", self._address.name)
-        self._known = [(number, request) for number, request, _, _ in messages]
-        self._read = max(self._read, *(number for number, _ in self._known), 0)
+        self._read_messages = [(number, request) for number, request, _, _ in messages]
+        self._read = max(self._read, *(number for number, _ in self._read_messages), 0)
         for _, request, reply_to, body in messages:
-            self._take(request, reply_to, body)
-        if self._looked_at is not None and now - self._looked_at > _ABSENCE:
+            self._handle_message(request, reply_to, body)
+        if self._exchanged_at is not None and now - self._exchanged_at > _ABSENCE:
             sent_now = {message.request for message in batch}
-            late = [request for request in self._asked if request not in sent_now]
+            late = [request for request in self._pending_requests if request not in sent_now]
             self._fail(late, "replies may have been deleted while this node did not look for them")
-        self._looked_at = now
+        self._exchanged_at = now
         return len(messages) == _ROWS or sum(len(body) for *_, body in messages) >= _BATCH
 
     def _execute(
@@ -351,20 +353,20 @@ class Relay:
             "requests": [message.request for message in batch],
             "reply_to": [self._id if message.done else None for message in batch],
             "bodies": [message.body for message in batch],
-            "numbers": [number for number, _ in self._known],
-            "known": [request for _, request in self._known],
+            "numbers": [number for number, _ in self._read_messages],
+            "known": [request for _, request in self._read_messages],
         }
         query = _EXCHANGE.format(schema=self._address.schema).encode()
         rows = connection.execute(query, parameters, prepare=True, binary=True).fetchall()
         # One row may hold only the time.
         return rows[0][0], [row[1:] for row in rows if row[1] is not None]
 
-    def _take(self, request: int, reply_to: str | None, body: bytes) -> None:
+    def _handle_message(self, request: int, reply_to: str | None, body: bytes) -> None:
         try:
             if self._vault is not None:
                 body = self._vault.opened(body) or b""
             if reply_to is None:
-                _, done = self._asked.pop(request, (None, None))
+                _, done = self._pending_requests.pop(request, (None, None))
                 if done is not None:
                     done(body)
             elif self._is_open:
@@ -375,24 +377,24 @@ class Relay:
     def _fail(self, requests: Collection[int], why: str) -> None:
         """Fail the requests with an unknown outcome."""
         for request in requests:
-            _, done = self._asked.pop(request, (None, None))
+            _, done = self._pending_requests.pop(request, (None, None))
             if done is not None:
-                _call(done, OutcomeUnknownError(f"nobody knows whether the request was carried out: {why}"))
+                _call_done(done, OutcomeUnknownError(f"nobody knows whether the request was carried out: {why}"))
 
     def _refuse(self, messages: Collection[_Message], why: str) -> None:
         for message in messages:
             if message.done is not None:
-                _call(message.done, NotSentError(f"the request was not sent: {why}"))
+                _call_done(message.done, NotSentError(f"the request was not sent: {why}"))
 
-    def _take_gone(self, connection: ImpatientConnection) -> None:
-        with self._gate:
-            gone, self._gone = self._gone, set()
+    def _handle_ended_nodes(self, connection: ImpatientConnection) -> None:
+        with self._lock:
+            gone, self._ended_nodes = self._ended_nodes, set()
             unsent = [message for message in self._outgoing if message.recipient in gone]
             if unsent:
                 self._outgoing = deque(message for message in self._outgoing if message.recipient not in gone)
         if gone:
             self._refuse(unsent, _ENDED)
-            self._fail([request for request, (node_id, _) in self._asked.items() if node_id in gone], _ENDED)
+            self._fail([request for request, (node_id, _) in self._pending_requests.items() if node_id in gone], _ENDED)
             self._delete(connection, _TO_THOSE, ids=list(gone))
 
     def _sweep(self, connection: ImpatientConnection) -> None:
@@ -407,7 +409,7 @@ class Relay:
         rows = connection.execute(query, {"id": self._id, **parameters}).fetchall()
         return [request for request, is_request in rows if is_request]
 
-    def _lose(self, error: Exception) -> None:
+    def _handle_lost_connection(self, error: Exception) -> None:
         """Handle the loss of the connection: the last messages may have taken effect or not."""
         why = " ".join(str(error).split())
         if not isinstance(error, psycopg.Error):
@@ -416,13 +418,13 @@ class Relay:
             _logger.warning("%s: no requests are sent to other nodes now: %s", self._address.name, why)
         self._is_failing = True
         self._disconnect()
-        self._fail(list(self._asked), f"the connection to {self._address.name} was lost: {why}")
+        self._fail(list(self._pending_requests), f"the connection to {self._address.name} was lost: {why}")
 
-    def _sit_out(self, selector: DefaultSelector, pause: float) -> None:
+    def _wait_to_reconnect(self, selector: DefaultSelector, pause: float) -> None:
         """Wait before the next attempt to connect, and refuse requests meanwhile."""
         until = time.monotonic() + pause
         while self._is_open and (left := until - time.monotonic()) > 0:
-            with self._gate:
+            with self._lock:
                 unsent = [message for message in self._outgoing if message.done]
                 self._outgoing = deque(message for message in self._outgoing if not message.done)
             self._refuse(unsent, f"{self._address.name} cannot be reached")
@@ -439,9 +441,9 @@ class Relay:
             except Exception as error:  # noqa: BLE001 - whatever it is, closing must not be held up
                 _logger.warning("%s: the last replies may not have been sent: %s", self._address.name, error)
             self._disconnect()
-        self._fail(list(self._asked), _CLOSED)
-        self._wakes_here.close()
-        self._woken_there.close()
+        self._fail(list(self._pending_requests), _CLOSED)
+        self._wake_receiver.close()
+        self._wake_sender.close()
 
     def _disconnect(self) -> None:
         if self._connection is not None:
@@ -449,7 +451,7 @@ class Relay:
             self._connection = None
 
 
-def _call(done: Done, error: RelayError) -> None:
+def _call_done(done: Done, error: RelayError) -> None:
     try:
         done(error)
     except Exception:

@@ -36,7 +36,7 @@ ALLOWED = {
     "actors/kernel/timers.py: Own": "as the message",
     "actors/nodes/database.py: ImpatientConnection": "cells, as psycopg gives them",
     "actors/nodes/database.py: _execute": "likewise",
-    "actors/nodes/database.py: _view": "likewise",
+    "actors/nodes/database.py: _view_of": "likewise",
     "actors/api/operations.py": "a class of actors of any type; its parameters are invariant",
     "domain/loop/state.py: AgentContext": "what a runner looks into: which members there are, the phase tells",
     "domain/plain.py": "what JSON is to msgspec, which takes no recursive type",
