@@ -86,9 +86,9 @@ async def guarded(call: Awaitable[T]) -> T:
             raise
         raise AbortedError("it cancelled itself") from cancelled
     except EscapedError as escaped:
-        raise _aborted(escaped.error) from escaped.error
+        raise _replacement_error(escaped.error) from escaped.error
     except SystemExit as exit_:
-        raise _aborted(exit_) from exit_
+        raise _replacement_error(exit_) from exit_
 
 
 async def chunks(answer: object) -> AsyncIterator[object]:
@@ -137,7 +137,7 @@ async def run(tools: Mapping[str, Tool], call: ToolCall) -> Ran:
     cost = tool_cost(tool)
     answer = ToolResult(id=call.id, name=call.name, cost=None if cost is None else float(cost))
     try:
-        result = frozen(await guarded(_limited(tool, call)), what=f"what {call.name} returned", finite=True)
+        result = frozen(await guarded(_call_with_timeout(tool, call)), what=f"what {call.name} returned", finite=True)
     except Exception as error:  # noqa: BLE001 - a tool may raise anything
         return msgspec.structs.replace(answer, result=info_of(error).message, is_error=True), error
     return msgspec.structs.replace(answer, result=result), None
@@ -147,28 +147,28 @@ def _is_async(value: object) -> TypeGuard[AsyncIterable[object]]:
     return isinstance(value, AsyncIterable)
 
 
-def _aborted(error: BaseException) -> Exception:
+def _replacement_error(error: BaseException) -> Exception:
     """Return an error in place of one that would end the loop, or cannot be raised in it."""
     if isinstance(error, SystemExit):
         return AbortedError(f"it called for the end of the process, with {error.code!r}")
     return RuntimeError(f"the function raised {type(error).__name__}")
 
 
-async def _limited(tool: Tool, call: ToolCall) -> object:
+async def _call_with_timeout(tool: Tool, call: ToolCall) -> object:
     seconds = tool.spec.timeout if is_described(tool) else None
     if seconds is None:
-        return await _called(tool, call)
+        return await _call_function(tool, call)
     limit = asyncio.timeout(seconds)
     try:
         async with limit:
-            return await _called(tool, call)
+            return await _call_function(tool, call)
     except TimeoutError:
         if limit.expired():
             raise ToolTimeoutError(call.name, seconds) from None
         raise
 
 
-async def _called(tool: Tool, call: ToolCall) -> object:
+async def _call_function(tool: Tool, call: ToolCall) -> object:
     arguments = {name: thawed(value) for name, value in call.input.items()}
     function = function_of(tool)
     if inspect.iscoroutinefunction(function):
@@ -259,7 +259,7 @@ async def run_approved(hands: Hands, call: ToolCall) -> Happened:
 async def _call_llm(hands: Hands, instruction: CallLLM) -> Happened:
     started = LLMStart(payload=portrayed(instruction.payload), timestamp=hands.now())
     happened: Happened = [started]
-    result, used = await _answer(hands, instruction.payload, happened)
+    result, used = await _ask_model(hands, instruction.payload, happened)
     appended = hands.config.append_assistant_message
     return [*happened, LLMResult(result=result, appended=appended, timestamp=hands.now(), **used)]
 
@@ -286,11 +286,11 @@ async def _compress_context(hands: Hands, instruction: CompressContext, state: A
     part = part_to_replace(state.messages, instruction.keep)
     if instruction.summary is not None or part[0] == part[1]:
         return [compressed(state.messages, part, instruction.summary or "")]
-    result, used = await _answer(hands, request_for_summary(state.messages, part, instruction), [])
+    result, used = await _ask_model(hands, request_for_summary(state.messages, part, instruction), [])
     return [msgspec.structs.replace(compressed(state.messages, part, str(result["content"])), **used)]
 
 
-async def _answer(hands: Hands, payload: object, happened: Happened) -> tuple[Frozen, ModelUse]:
+async def _ask_model(hands: Hands, payload: object, happened: Happened) -> tuple[Frozen, ModelUse]:
     """Return the model's answer, with the model used, its usage and cost; add its chunks to `happened`."""
     model_runtime = hands.agent.model_runtime or hands.config.model_runtime
     if model_runtime is None:
@@ -302,11 +302,11 @@ async def _answer(hands: Hands, payload: object, happened: Happened) -> tuple[Fr
     except Exception as error:
         if not assembly.usage:
             raise
-        raise UsedError(error, _used(hands, payload, assembly)) from error
-    return assembly.result, _used(hands, payload, assembly)
+        raise UsedError(error, _model_use(hands, payload, assembly)) from error
+    return assembly.result, _model_use(hands, payload, assembly)
 
 
-def _used(hands: Hands, payload: object, assembly: Assembly) -> ModelUse:
+def _model_use(hands: Hands, payload: object, assembly: Assembly) -> ModelUse:
     model = assembly.model or model_of(payload)
     return {
         "model": model,

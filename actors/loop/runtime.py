@@ -82,15 +82,15 @@ class Step:
 
     def take(self, events: Iterable[LoopEvent]) -> None:
         """Apply the events."""
-        self._happen([self._stamp(event) for event in events])
+        self._apply([self._stamp(event) for event in events])
 
     def adopt(self, returned: object) -> None:
         """Apply what a custom executor has returned, or raise `InvalidOutcomeError`."""
-        self._happen(adopted(self.state, returned, self.number, self.now(), shown=self._shown))
+        self._apply(adopted(self.state, returned, self.number, self.now(), shown=self._shown))
 
     def put_first(self, events: Sequence[LoopEvent]) -> None:
         """Apply the events before all others of the step."""
-        self._happen_anew([*(self._stamp(event) for event in events), *self.events])
+        self._apply_anew([*(self._stamp(event) for event in events), *self.events])
 
     def uncount(self) -> None:
         """Exclude the step from the count for `max_steps`."""
@@ -100,7 +100,7 @@ class Step:
         else:
             free = self.before.free_steps + 1
             last = msgspec.structs.replace(last, changes=frozen({**(last.changes or {}), "free_steps": free}))
-        self._happen_anew([*self.events, last])
+        self._apply_anew([*self.events, last])
 
     def result(self) -> StepResult:
         """Return the outcome of the step. If the conversation is done, calls that still wait are answered as such."""
@@ -116,11 +116,11 @@ class Step:
     def _stamp(self, event: LoopEvent) -> LoopEvent:
         return stamped(event, self.number, self.now())
 
-    def _happen_anew(self, events: list[LoopEvent]) -> None:
+    def _apply_anew(self, events: list[LoopEvent]) -> None:
         self.events, self.state = [], self.before
-        self._happen(events)
+        self._apply(events)
 
-    def _happen(self, events: list[LoopEvent]) -> None:
+    def _apply(self, events: list[LoopEvent]) -> None:
         self.state = after(self.state, events)
         self.events += events
 
@@ -188,14 +188,14 @@ class AgentRuntime:
         Raises:
             InvalidStateError: `state` is not an `AgentState`.
         """
-        step = Step(_checked(state), state.step_count + 1, self._now(state))
+        step = Step(_check_state(state), state.step_count + 1, self._now(state))
         try:
             hands = self._hands(step)
             meaning = meaning_of(state, input, hands.rules)
         except Exception as error:  # noqa: BLE001 - the input may be anything
             # The state stays unchanged if something else is awaited, or if there is nothing to do.
             if state.status in ("waiting_for_human_input", "interrupted") or isinstance(error, CallNotPendingError):
-                return _refused(step, error)
+                return _refused_result(step, error)
             step.begin()
             _fail(step, error)
             return step.result()
@@ -204,7 +204,7 @@ class AgentRuntime:
             if isinstance(meaning, Approval):
                 await self._approve(step, hands, meaning)
             else:
-                await self._consult(step, hands, meaning)
+                await self._call_runner(step, hands, meaning)
         except Exception as error:  # noqa: BLE001 - users' functions may raise or return anything
             _fail(step, error)
         return step.result()
@@ -259,12 +259,14 @@ class AgentRuntime:
         Raises:
             NotResumableError: it is not interrupted, or was interrupted for good.
         """
-        _checked(state)
+        _check_state(state)
         events = people.resumption(state, reason)
         resumed = self._decide(state, lambda: events)
-        return resumed if context is None else self._resumed(resumed, context)
+        return resumed if context is None else self._step_after_resumption(resumed, context)
 
-    async def _resumed(self, resumed: StepResult, context: AgentContext | Mapping[str, object]) -> StepResult:
+    async def _step_after_resumption(
+        self, resumed: StepResult, context: AgentContext | Mapping[str, object]
+    ) -> StepResult:
         then = await self.step(resumed.new_state, context)
         return StepResult(type(then.events)([*resumed.events, *then.events]), then.new_state, then.next_context)
 
@@ -287,7 +289,7 @@ class AgentRuntime:
             return
         _check_cost(step)
 
-    async def _consult(self, step: Step, hands: Hands, meaning: Consult) -> None:
+    async def _call_runner(self, step: Step, hands: Hands, meaning: Consult) -> None:
         step.take(meaning.events)
         state = step.shown() if meaning.events else step.before
         runner = hands.agent.runner
@@ -317,7 +319,7 @@ class AgentRuntime:
         if executor is self._built_in.get(kind):
             step.take(await guarded(execute(hands, instruction_of(instruction), step.state)))
         else:
-            step.adopt(await guarded(call(executor, _regular(kind, instruction), step.shown(), context)))
+            step.adopt(await guarded(call(executor, _instruction_value(kind, instruction), step.shown(), context)))
 
     def _built_in_executor(self, name: str) -> Function:
         async def executor(
@@ -341,11 +343,11 @@ class AgentRuntime:
         return Hands(self._view, self.config, here(Rules(policies=self._view.policies)), self.executors, step.now)
 
     def _decide(self, state: AgentState, decide: Callable[[], Iterable[LoopEvent]]) -> StepResult:
-        step = Step(_checked(state), state.step_count, self._now(state))
+        step = Step(_check_state(state), state.step_count, self._now(state))
         try:
             events = tuple(decide())
         except Exception as error:  # noqa: BLE001 - the input may be anything
-            return _refused(step, error)
+            return _refused_result(step, error)
         step.take(events)
         return step.result() if events else StepResult(FrozenList(), state, next_context(state))
 
@@ -362,7 +364,7 @@ class AgentRuntime:
         return now
 
 
-def _checked(state: object) -> AgentState:
+def _check_state(state: object) -> AgentState:
     if isinstance(state, AgentState):
         return state
     raise InvalidStateError(
@@ -370,7 +372,7 @@ def _checked(state: object) -> AgentState:
     )
 
 
-def _refused(step: Step, error: Exception) -> StepResult:
+def _refused_result(step: Step, error: Exception) -> StepResult:
     step.number = step.before.step_count
     _fail(step, error, refused=True)
     return step.result()
@@ -400,7 +402,7 @@ def _is_end(instruction: object) -> bool:
         return False
 
 
-def _regular(kind: str, instruction: object) -> object:
+def _instruction_value(kind: str, instruction: object) -> object:
     """Return the instruction for a custom executor: a built-in one as a value, if it is valid."""
     if kind not in KINDS:
         return instruction
