@@ -51,12 +51,12 @@ def output_of(kind: object) -> Output[object]:
         ConfigurationError: answers cannot be validated against it; the message says why.
     """
     if isinstance(kind, OutputSpec):
-        return Output(check_output(kind), _as_it_is)
+        return Output(check_output(kind), _identity)
     if is_mapping(kind):
         spec = check_output(made(OutputSpec, name=_NAMELESS, schema=kind))
-        return Output(spec, _as_it_is)
+        return Output(spec, _identity)
     try:
-        return _of_type(kind)
+        return _output_of_type(kind)
     except TypeError as error:  # it is not hashable, so it is not a type
         raise ConfigurationError(f"output is a type, a JSON Schema or an OutputSpec, not {kind!r:.200}") from error
 
@@ -73,20 +73,20 @@ def with_spec(image: Image) -> Image:
 
 
 @lru_cache(maxsize=128)
-def _of_type(kind: object) -> Output[object]:
+def _output_of_type(kind: object) -> Output[object]:
     name = getattr(kind, "__name__", _NAMELESS)
     try:
         whole = schema_of_type(_VALUE, kind)
     except (TypeError, NameError, NotImplementedError) as error:
         why = str(error).rpartition("\n")[2]
         raise ConfigurationError(f"output {name!r:.80}: the type has no JSON Schema ({why})") from error
-    schema, is_wrapped = _of_object(whole)
+    schema, is_wrapped = _object_schema(whole)
     spec = check_output(OutputSpec(name=_IMPROPER.sub("_", str(name))[:_LONGEST_NAME] or _NAMELESS, schema=schema))
     read = _reader(kind)
-    return Output(spec, (lambda output: read(_inner(output))) if is_wrapped else read)
+    return Output(spec, (lambda output: read(_unwrap(output))) if is_wrapped else read)
 
 
-def _of_object(whole: JsonDict) -> tuple[JsonDict, bool]:
+def _object_schema(whole: JsonDict) -> tuple[JsonDict, bool]:
     """Return the schema of the type if it is an object's, or else that of an object that contains the value."""
     properties, definitions = whole["properties"], whole.get("$defs")
     assert isinstance(properties, dict)
@@ -112,9 +112,9 @@ def _reader(kind: object) -> Callable[[Json], object]:
     return read
 
 
-def _inner(output: Json) -> Json:
+def _unwrap(output: Json) -> Json:
     return output[_VALUE] if isinstance(output, Mapping) else output
 
 
-def _as_it_is(output: Json) -> object:
+def _identity(output: Json) -> object:
     return output

@@ -195,10 +195,10 @@ class _Ports:
         window = self._llm.context_window or context_window(image.model or self._llm.model or DEFAULT_MODEL)
         rules = rules_of(image, self._prices, window)
         if image.agents:
-            rules = msgspec.structs.replace(rules, agents=tuple(map(self._offered, image.agents)))
+            rules = msgspec.structs.replace(rules, agents=tuple(map(self._offered_agent, image.agents)))
         return here(rules, self._base_path)
 
-    def _offered(self, agent: AgentTool) -> OfferedAgent:
+    def _offered_agent(self, agent: AgentTool) -> OfferedAgent:
         assert self.operations is not None
         return OfferedAgent(
             name=agent.name,
@@ -229,7 +229,7 @@ class _Ports:
         return self.operations.newest_revision(image_id)
 
     def tell_kin(self, session_id: str, command: SessionCommand, back_to: str = "", delay: float = SHORTEST) -> None:
-        def heard(future: PooledFuture[Reply]) -> None:
+        def handle_reply(future: PooledFuture[Reply]) -> None:
             try:
                 reply = future.get()
             except (RuntimeClosedError, SessionLockedError):
@@ -245,14 +245,14 @@ class _Ports:
                 if isinstance(reply, ReportChild):
                     self.tell_kin(back_to, reply)
 
-        told = None
+        end_let_in = None
         if self.nodes is not None and isinstance(command, BeginChild):  # its parent cannot leave without it
-            told = self.nodes.let_in(SessionActor.stream(session_id))
+            end_let_in = self.nodes.let_in(SessionActor.stream(session_id))
         with contextlib.suppress(RuntimeClosedError):
-            telling = self.system.actor(SessionActor, session_id).ask_future(command)
-            telling.add_done_callback(heard)
-            if told is not None:
-                telling.add_done_callback(lambda _: told())
+            future = self.system.actor(SessionActor, session_id).ask_future(command)
+            future.add_done_callback(handle_reply)
+            if end_let_in is not None:
+                future.add_done_callback(lambda _: end_let_in())
 
     async def _tell_again(self, session_id: str, command: SessionCommand, back_to: str, delay: float) -> None:
         await asyncio.sleep(delay)
@@ -284,18 +284,18 @@ class _Ports:
         self.failures.add(session_id, error)
         delay = self.failures.delay(session_id)
         with contextlib.suppress(RuntimeClosedError):  # the next start reads the actual state
-            self.outside.spawn(self._wake(session_id, delay))
+            self.outside.spawn(self._wake_after(session_id, delay))
 
     def log_works(self, session_id: str) -> None:
         self.failures.clear(session_id)
 
-    async def _wake(self, session_id: str, delay: float) -> None:
+    async def _wake_after(self, session_id: str, delay: float) -> None:
         await asyncio.sleep(delay)
         with contextlib.suppress(RuntimeClosedError):
             woken = self.system.actor(SessionActor, session_id).ask_future(WAKE)
-            woken.add_done_callback(lambda future: self._woken(session_id, future.get))
+            woken.add_done_callback(lambda future: self._handle_wake_reply(session_id, future.get))
 
-    def _woken(self, session_id: str, wait: Callable[[], object]) -> None:
+    def _handle_wake_reply(self, session_id: str, wait: Callable[[], object]) -> None:
         try:
             wait()
         except RuntimeClosedError:
