@@ -11,7 +11,7 @@ import pytest
 FOLDERS = ("actors", "domain", "projections", "src/reenact")
 ALLOWED = {
     "actors/feed/handlers.py": "a handler names the events that it takes",
-    "actors/feed/subscription.py: _fill": "which events they are, their types tell",
+    "actors/feed/subscription.py: _set_buffer": "which events they are, their types tell",
     "actors/idempotency.py: __init__": "as the reply below",
     "actors/idempotency.py: ask_future": "as the reply below",
     "actors/idempotency.py: ask": "the reply to a command, which the actor's union of replies does not tell",
