@@ -16,7 +16,7 @@ from reenact.domain.output import OutputSpec, check_output
 from reenact.domain.plain import Json, JsonDict, is_mapping, made
 
 T_co = TypeVar("T_co", covariant=True)
-_NAMELESS = "answer"
+_DEFAULT_NAME = "answer"
 _IMPROPER = re.compile(r"[^a-zA-Z0-9_-]")
 _LONGEST_NAME = 64
 _VALUE = "value"
@@ -53,7 +53,7 @@ def output_of(kind: object) -> Output[object]:
     if isinstance(kind, OutputSpec):
         return Output(check_output(kind), _identity)
     if is_mapping(kind):
-        spec = check_output(made(OutputSpec, name=_NAMELESS, schema=kind))
+        spec = check_output(made(OutputSpec, name=_DEFAULT_NAME, schema=kind))
         return Output(spec, _identity)
     try:
         return _output_of_type(kind)
@@ -74,14 +74,14 @@ def with_spec(image: Image) -> Image:
 
 @lru_cache(maxsize=128)
 def _output_of_type(kind: object) -> Output[object]:
-    name = getattr(kind, "__name__", _NAMELESS)
+    name = getattr(kind, "__name__", _DEFAULT_NAME)
     try:
         whole = schema_of_type(_VALUE, kind)
     except (TypeError, NameError, NotImplementedError) as error:
         why = str(error).rpartition("\n")[2]
         raise ConfigurationError(f"output {name!r:.80}: the type has no JSON Schema ({why})") from error
     schema, is_wrapped = _object_schema(whole)
-    spec = check_output(OutputSpec(name=_IMPROPER.sub("_", str(name))[:_LONGEST_NAME] or _NAMELESS, schema=schema))
+    spec = check_output(OutputSpec(name=_IMPROPER.sub("_", str(name))[:_LONGEST_NAME] or _DEFAULT_NAME, schema=schema))
     read = _reader(kind)
     return Output(spec, (lambda output: read(_unwrap(output))) if is_wrapped else read)
 

@@ -68,9 +68,9 @@ DEFAULT_CONTAINER = "default"
 
 
 Kind: TypeAlias = type[EventSourcedActor[Any, Any, Any]]
-_SENDS = 3
+_MOST_SENDS = 3
 """How often an agent is looked up or started for a message to a session before the message is given up."""
-_TRIES = 64
+_MOST_IDS_TRIED = 64
 """How many session ids are tried to find one of a shard of this node: even with a tenth of the shards, one is found."""
 
 
@@ -445,7 +445,7 @@ class RuntimeOperations:
                 session_id = self.session_of(command.agent_id)
                 reply: Segment | str = attempt.ask(self.actor_of(session_id), command)
             except AgentNotFoundError:  # it was live a moment ago; its node may have ended
-                if request.agent_id is not None or next(tries) == _SENDS:
+                if request.agent_id is not None or next(tries) == _MOST_SENDS:
                     raise
             else:
                 turn_id = reply if isinstance(reply, str) else command.turn_id
@@ -586,7 +586,7 @@ class RuntimeOperations:
     def _new_session_id(self) -> str:
         """Return an id for a new session, of a shard of this node if possible."""
         id_, nodes = self.new_id("ses"), self._nodes
-        for _ in range(_TRIES):
+        for _ in range(_MOST_IDS_TRIED):
             if nodes is None or nodes.is_here(SessionActor.stream(id_)):
                 break
             id_ = self.new_id("ses")

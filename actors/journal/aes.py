@@ -11,9 +11,9 @@ from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from eventsourcing.cryptography import AESCipher
 from eventsourcing.utils import Environment
 
-_NONCE = 12
-_TAG = 16
-_AT_ONCE = 512
+_NONCE_SIZE = 12
+_TAG_SIZE = 16
+_NONCES_AT_ONCE = 512
 
 _nonces: deque[bytes] = deque()
 # A forked child that used the rest of the parent's nonces would use some of them twice, which breaks AES-GCM.
@@ -32,7 +32,7 @@ class KeptCipher(AESCipher):
         """Return a random nonce, the tag and the ciphertext."""
         nonce = _nonce()
         sealed = self._gcm.encrypt(nonce, plaintext, None)
-        return nonce + sealed[-_TAG:] + sealed[:-_TAG]
+        return nonce + sealed[-_TAG_SIZE:] + sealed[:-_TAG_SIZE]
 
     def decrypt(self, ciphertext: bytes) -> bytes:
         """Decrypt the bytes.
@@ -40,7 +40,11 @@ class KeptCipher(AESCipher):
         Raises:
             ValueError: they were changed, or encrypted with another key.
         """
-        nonce, tag, sealed = ciphertext[:_NONCE], ciphertext[_NONCE : _NONCE + _TAG], ciphertext[_NONCE + _TAG :]
+        nonce, tag, sealed = (
+            ciphertext[:_NONCE_SIZE],
+            ciphertext[_NONCE_SIZE : _NONCE_SIZE + _TAG_SIZE],
+            ciphertext[_NONCE_SIZE + _TAG_SIZE :],
+        )
         try:
             return self._gcm.decrypt(nonce, sealed + tag, None)
         except InvalidTag as error:
@@ -52,6 +56,6 @@ def _nonce() -> bytes:
     try:
         return _nonces.pop()
     except IndexError:
-        drawn = os.urandom(_NONCE * _AT_ONCE)
-        _nonces.extend([drawn[at : at + _NONCE] for at in range(_NONCE, len(drawn), _NONCE)])
-        return drawn[:_NONCE]
+        drawn = os.urandom(_NONCE_SIZE * _NONCES_AT_ONCE)
+        _nonces.extend([drawn[at : at + _NONCE_SIZE] for at in range(_NONCE_SIZE, len(drawn), _NONCE_SIZE)])
+        return drawn[:_NONCE_SIZE]

@@ -11,7 +11,7 @@ import msgspec
 
 from reenact.domain.chain import DIGEST_SIZE
 
-_TOGETHER = 4096
+_POSITIONS_AT_ONCE = 4096
 """How many positions are digested at once."""
 
 _PART = Struct(">qqI").pack
@@ -46,21 +46,21 @@ class Places:
     def add(self, position: int) -> None:
         """Add the position of the next row with events."""
         self._last.append(position)
-        if len(self._last) == _TOGETHER:
-            self._take_in()
+        if len(self._last) == _POSITIONS_AT_ONCE:
+            self._digest_buffered()
 
     def redacted(self, part: bytes) -> None:
         """Add the digest of the row's present content, if the row was redacted."""
-        self._take_in()
+        self._digest_buffered()
         self._digest.update(_PART(0, 0, len(part)))
         self._digest.update(part)
 
     def digest(self) -> bytes:
         """Return the digest over everything added."""
-        self._take_in()
+        self._digest_buffered()
         return self._digest.digest()
 
-    def _take_in(self) -> None:
+    def _digest_buffered(self) -> None:
         if sys.byteorder == "big":
             self._last.byteswap()
         self._digest.update(self._last.tobytes())

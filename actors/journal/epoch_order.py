@@ -30,7 +30,7 @@ class EpochOrder:
         """Start for a log with this number of shards."""
         self._shards = shards
         self._firsts: dict[tuple[int, int], int] = {}
-        self._lasts: dict[tuple[int, int], _Last] = {}
+        self._last_rows: dict[tuple[int, int], _Last] = {}
         self._stream: str | None = None
         self._shard = 0
 
@@ -40,14 +40,14 @@ class EpochOrder:
             self._stream, self._shard = row.stream, shard_of(row.stream, count=self._shards)
         key = self._shard, row.epoch
         self._firsts[key] = min(row.number, self._firsts.get(key, row.number))
-        if key not in self._lasts or row.number > self._lasts[key].number:
-            self._lasts[key] = _last(row)
+        if key not in self._last_rows or row.number > self._last_rows[key].number:
+            self._last_rows[key] = _last(row)
 
     def findings(self) -> Iterator[Finding]:
         """Yield the last row of each epoch that extends beyond the first row of a later one."""
         later: dict[int, tuple[int, int]] = {}
         for (shard, epoch), first in sorted(self._firsts.items(), reverse=True):
-            number, kind, stream, at, position = self._lasts[shard, epoch]
+            number, kind, stream, at, position = self._last_rows[shard, epoch]
             begin, by = later.get(shard, (number, epoch))
             if number > begin:
                 problem = f"the row is of epoch {epoch} of shard {shard}, and stands behind a row of epoch {by}"

@@ -31,7 +31,7 @@ _ROWS_BY_KEY = f"""
     SELECT stream, {_COLUMNS} FROM (SELECT number AS next FROM steps ORDER BY stream, number LIMIT -1)
     CROSS JOIN steps ON number = next
 """  # noqa: S608 - ours
-_ASIDE = {
+_SIDE_TABLE_QUERIES = {
     "stored_snapshots": """
         SELECT originator_id, originator_version, topic, state FROM stored_snapshots
         ORDER BY originator_id, originator_version
@@ -51,8 +51,8 @@ _END = """
 _ROW_OF = f"""
     SELECT version + count - 1, digest FROM steps WHERE stream = ? AND version <= ? {NEWEST_FIRST} LIMIT 1
 """  # noqa: S608 - ours
-_ANY = "SELECT 1 FROM steps WHERE stream = ? AND count > 0 LIMIT 1"
-_SAME = "SELECT 1 FROM steps WHERE stream = ? AND digest = ? LIMIT 1"
+_HAS_EVENTS = "SELECT 1 FROM steps WHERE stream = ? AND count > 0 LIMIT 1"
+_ROW_WITH_DIGEST = "SELECT 1 FROM steps WHERE stream = ? AND digest = ? LIMIT 1"
 _FIRST_HOLE = """
     SELECT expected FROM (
         SELECT number, position, lag(position + count, 1, CAST(1 AS bigint)) OVER (ORDER BY number) AS expected
@@ -155,7 +155,7 @@ class Evidence:
         if not self._tables.get(table):
             return iter(())
         end = _END if self._has_rows else "cursor"
-        return self._walk(_ASIDE[table].format(end=end))
+        return self._walk(_SIDE_TABLE_QUERIES[table].format(end=end))
 
     def missing(self) -> list[str]:
         """Return the tables that are missing from the log."""
@@ -184,11 +184,11 @@ class Evidence:
 
     def holds(self, stream: str, digest: bytes) -> bool:
         """Return whether a row of the stream has the digest."""
-        return self._has_rows and bool(self._ask(_SAME, (stream, digest)))
+        return self._has_rows and bool(self._ask(_ROW_WITH_DIGEST, (stream, digest)))
 
     def has(self, stream: str) -> bool:
         """Return whether the stream has events."""
-        return self._has_rows and bool(self._ask(_ANY, (stream,)))
+        return self._has_rows and bool(self._ask(_HAS_EVENTS, (stream,)))
 
     def events(self, after: int, stream: str | None = None) -> Iterator[Cells]:
         """Yield the events after a position, or after a version of the stream; raises as `seek` does."""

@@ -102,7 +102,7 @@ Report: TypeAlias = Callable[[str, int, int | None], None]
 
 _CountRows: TypeAlias = Callable[[Iterator[Cells]], Iterator[Cells]]
 
-_STEP = 0x3FFF
+_REPORT_MASK = 0x3FFF
 
 
 class Examination:
@@ -176,7 +176,7 @@ class Examination:
             number = 0
             report("streams", number, total)
             for number, row in enumerate(rows, 1):
-                if not number & _STEP:
+                if not number & _REPORT_MASK:
                     report("streams", number, total)
                 yield row
             report("streams", number, total)

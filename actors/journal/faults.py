@@ -9,7 +9,7 @@ from reenact.domain.errors import LogUnusableError, StorageError, StorageFullErr
 
 _FULL = {sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR_SHMSIZE}
 _DAMAGED = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_FORMAT}
-_CLOSED_TO_US = {sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PERM, sqlite3.SQLITE_AUTH}
+_NO_ACCESS = {sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PERM, sqlite3.SQLITE_AUTH}
 _NO_SPACE = {errno.ENOSPC, errno.EDQUOT}
 
 
@@ -63,7 +63,7 @@ def _translate_sqlite(error: sqlite3.Error, path: str) -> StorageError:
         return _full(path)
     if primary in _DAMAGED:
         return _damaged(error, path)
-    if primary in _CLOSED_TO_US:
+    if primary in _NO_ACCESS:
         return LogUnusableError(f"{path} cannot be opened here ({error}); check that file and directory are writable")
     return StorageError(f"{path} cannot be used now ({error})")
 

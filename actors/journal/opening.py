@@ -139,7 +139,7 @@ def private_directory(undo: ExitStack) -> Path:
         directory = Path(tempfile.mkdtemp(prefix="reenact-"))
         undo.callback(shutil.rmtree, directory, ignore_errors=True)
         return directory
-    _clear_away(memory)
+    _remove_abandoned(memory)
     while True:
         directory = Path(tempfile.mkdtemp(prefix=_PRIVATE, dir=memory))
         lock = _lock(directory)
@@ -149,7 +149,7 @@ def private_directory(undo: ExitStack) -> Path:
             return directory
 
 
-def _clear_away(memory: Path) -> None:
+def _remove_abandoned(memory: Path) -> None:
     """Remove directories that no process has locked: their owners have been killed."""
     for directory in memory.glob(f"{_PRIVATE}*"):
         lock = _lock(directory)

@@ -26,7 +26,7 @@ _COUNT = "SELECT count(*) FROM steps {which}"
 _TIMERS = "SELECT stream, due FROM timers {which} ORDER BY stream"
 _KEYS = "SELECT id, stream, wrapped FROM keys {which} ORDER BY id"
 _HEAD = "SELECT coalesce(max(position + count - 1), 0) FROM steps WHERE number = (SELECT max(number) FROM steps)"
-_THESE = "WHERE stream IN (SELECT value FROM json_each(?))"
+_OF_STREAMS = "WHERE stream IN (SELECT value FROM json_each(?))"
 
 Select: TypeAlias = Callable[[str, Sequence[str] | None], Iterator[Cells]]
 """Returns the rows of a query; `{which}` is replaced by the filter on streams, `{cells}` by the columns of a `Row`."""
@@ -108,7 +108,7 @@ def open_records(log: str | os.PathLike[str]) -> Generator[Records]:
 
 
 def _select(connection: sqlite3.Connection, path: str, query: str, streams: Sequence[str] | None) -> Iterator[Cells]:
-    which = "" if streams is None else _THESE
+    which = "" if streams is None else _OF_STREAMS
     parameters = () if streams is None else (json.dumps(list(streams)),)
     with translated(path):
         yield from connection.execute(query.format(which=which, cells=CELLS), parameters)

@@ -19,7 +19,7 @@ from reenact.domain.errors import LogUnusableError, StorageError
 # sqlite3 releases the interpreter lock at each statement, and a busy thread may keep it for 5 ms: `executemany`, with a
 # statement per row, was four times slower beside such a thread. 128 rows of 16 values stay far below SQLite's limit of
 # parameters.
-_SIZES = (128, 16, 4, 1)
+_INSERT_SIZES = (128, 16, 4, 1)
 
 
 class Insertion:
@@ -32,7 +32,7 @@ class Insertion:
         # several rows touches, to be able to undo that statement alone: into a temporary file, if the rows lie far
         # apart.
         insert = f"INSERT OR ROLLBACK INTO {table} VALUES "  # noqa: S608 - the names of our own tables
-        self._statements = [(size * columns, insert + ", ".join([row] * size) + then) for size in _SIZES]
+        self._statements = [(size * columns, insert + ", ".join([row] * size) + then) for size in _INSERT_SIZES]
 
     def run(self, connection: sqlite3.Connection, values: Values) -> None:
         """Insert the rows in order."""
@@ -82,7 +82,7 @@ _logger = logging.getLogger("reenact.journal")
 _PATIENCE = 1000
 """Milliseconds that forgetting a session waits for readers of the write-ahead log."""
 
-_LOOKS_EVERY = 1.0
+_FILE_CHECK_SECONDS = 1.0
 """Shortest interval in seconds between two checks that the file is still in its place."""
 
 
@@ -111,7 +111,7 @@ class SqliteStore:
         self._is_shared = is_shared
         self._data_version: int | None = None
         self._file = _file_at(path)
-        self._looked_at = -_LOOKS_EVERY
+        self._looked_at = -_FILE_CHECK_SECONDS
         self._has_untruncated_wal = False
 
     @property
@@ -124,7 +124,7 @@ class SqliteStore:
         if self.connection.in_transaction:
             self._roll_back_transaction()
         now = time.monotonic()
-        if now - self._looked_at >= _LOOKS_EVERY:
+        if now - self._looked_at >= _FILE_CHECK_SECONDS:
             self._check_same_file()
             self._looked_at = now
         if self._is_shared:

@@ -25,9 +25,9 @@ COLUMNS: Final[Mapping[str, tuple[str, ...]]] = {
     "keys": ("id", "stream", "wrapped"),
 }
 """The columns that are read of each table."""
-_OPTIONAL = "keys"
+_OPTIONAL_TABLE = "keys"
 """The table that only an encrypted log has."""
-_BY_SQLITE = "sqlite_"
+_SQLITE_PREFIX = "sqlite_"
 """The prefix of SQLite's own tables and indexes."""
 _INDEXED = {"timers_by_due": "timers", "steps_by_stream": "steps", "keys_by_stream": "keys"}
 """The indexes, with the tables they belong to."""
@@ -50,7 +50,7 @@ class Structure(msgspec.Struct, frozen=True):
         return {
             name: name in self.columns
             for name, wanted in COLUMNS.items()
-            if name != _OPTIONAL or name in self.columns
+            if name != _OPTIONAL_TABLE or name in self.columns
             if name not in self.columns or self.columns[name].issuperset(wanted)
         }
 
@@ -68,7 +68,11 @@ class Structure(msgspec.Struct, frozen=True):
             elif form != known:
                 yield name, "it differs from that of a log"
         for name in expected:
-            if name not in self.forms and not name.startswith(_BY_SQLITE) and _INDEXED.get(name, name) not in missing:
+            if (
+                name not in self.forms
+                and not name.startswith(_SQLITE_PREFIX)
+                and _INDEXED.get(name, name) not in missing
+            ):
                 yield name, "the index is missing"
 
 
@@ -80,7 +84,7 @@ def structure_of(connection: sqlite3.Connection) -> Structure:
     """
     forms: dict[str, str] = {}
     for name, sql in _texts(connection.execute("SELECT name, sql FROM sqlite_master")):
-        if not name.startswith(_BY_SQLITE):
+        if not name.startswith(_SQLITE_PREFIX):
             forms[name] = "".join(sql.split())
     columns = {
         name: frozenset(

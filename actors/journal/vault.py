@@ -26,7 +26,7 @@ SHORTEST: Final = _BEGIN + 28
 LOG: Final = ""
 """Used in place of a stream for everything that has no key of its own."""
 
-_OWN = "session/"
+_SESSION_PREFIX = "session/"
 """The prefix of streams that have keys of their own, because sessions can be forgotten."""
 
 _KEYS = "SELECT id, stream, wrapped FROM keys"
@@ -102,7 +102,7 @@ class Vault:
         self._select = select
         self._name = name
         self.age = age
-        self._learned: dict[str, Cells] = {}
+        self._unstored_keys: dict[str, Cells] = {}
         self._by_id: dict[str, Key] = {}
         self._by_owner: dict[str, Key] = {}
 
@@ -193,7 +193,7 @@ class Vault:
 
     def learn(self, key: DataKey) -> None:
         """Use a wrapped key that is not in the log."""
-        self._learned[key.id] = key.id, key.stream, key.wrapped
+        self._unstored_keys[key.id] = key.id, key.stream, key.wrapped
 
     def forget(self, stream: str) -> None:
         """Drop the cached keys of a stream, which were destroyed; they are read from the log again when needed."""
@@ -217,8 +217,8 @@ class Vault:
 
     def _read_key(self, key_id: str, known: Key | None) -> Key:
         rows = self._select(_BY_ID, (key_id,))
-        if not rows and key_id in self._learned:
-            rows = [self._learned[key_id]]
+        if not rows and key_id in self._unstored_keys:
+            rows = [self._unstored_keys[key_id]]
         if not rows:
             if known is not None and known.row is not None:
                 return known
@@ -254,7 +254,7 @@ class Vault:
 
 
 def _owner_of(stream: str) -> str:
-    return stream if stream.startswith(_OWN) else LOG
+    return stream if stream.startswith(_SESSION_PREFIX) else LOG
 
 
 def _text(cell: object) -> str:

@@ -28,7 +28,7 @@ _UNREADABLE: Final[Passed[Recorded]] = Passed((), 0, 0, None, None, is_sealed=Fa
 """Stands for a row whose key was destroyed, or is not available."""
 
 BEGINNING: Final[Behind] = (-1, 0, 0, GENESIS)
-_NO_ROW = "the row holds values that no row can have"
+_INVALID_ROW = "the row holds values that no row can have"
 _CHANGED = "the row or the one before it was changed"
 
 
@@ -154,14 +154,14 @@ class StreamWalk:
     def _problem_of(self, stream: object, row: Row) -> str | None:
         """Return what is wrong with the row, given those before it."""
         if not _has_valid_numbers(row):
-            return _NO_ROW
+            return _INVALID_ROW
         missing = row.missing((self.last, self._cursor, self._previous))
         if missing is not None:
             return "{} {} is missing".format(*missing)
         if not msgspec.structs.replace(row, key=None if row.key is None else text_of(row.key)).follows(self._previous):
             return _CHANGED if row.seal is None else f"the sealed {_CHANGED[4:]}"
         if type(stream) is not self._text or not self._is_key(row.key) or not _has_valid_types(row):
-            return _NO_ROW
+            return _INVALID_ROW
         if row.epoch < 0 or (row.epoch and self._on_node_row is None):
             return f"no node can have written it in epoch {row.epoch}"
         if (row.version != self.last + 1 and not row.count) or (row.cursor != self._cursor + 1 and not row.heard):

@@ -52,7 +52,7 @@ PlainActor = TypeVar("PlainActor", bound=pykka.Actor)
 Key: TypeAlias = tuple[type, str]
 """An actor's identity: its class and its id."""
 
-_LOOKS = 2
+_CHILDREN_CHECKED = 2
 """How many older children are checked for being dead when another one is added."""
 
 _log = logging.getLogger("reenact.kernel")
@@ -128,7 +128,7 @@ class Family:
 
     def _forget_dead(self, children: OrderedDict[Child, None]) -> None:
         # Actors without a log do not return. A parent that keeps spawning them must not keep entries for the dead ones.
-        for _ in range(min(_LOOKS, len(children))):
+        for _ in range(min(_CHILDREN_CHECKED, len(children))):
             child, _ = children.popitem(last=False)
             if isinstance(child, tuple) or child.is_alive():
                 children[child] = None
@@ -187,7 +187,7 @@ class Surroundings(Protocol):
     def _stop_children(self, key: Key) -> None:
         """Stop the children of an actor that has ended."""
 
-    def _failed(self, child: Child, error: Exception, *, escalates: bool) -> None:
+    def _report_ended(self, child: Child, error: Exception, *, escalates: bool) -> None:
         """Tell the actor's parent, if any, that the actor has ended for good, or make the parent fail with it."""
 
     def _may_restart(self) -> bool:

@@ -45,7 +45,7 @@ class EventLoopThread:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._selector: _Selector | None = None
         self._thread: threading.Thread | None = None
-        self._ident: int | None = None
+        self._thread_id: int | None = None
         self._closed = False
         self._calls: deque[Callable[[], object]] = deque()
         self._is_asleep = False
@@ -73,7 +73,7 @@ class EventLoopThread:
             OSError: the process has no file descriptors left for the loop.
             RuntimeError: no thread can be started.
         """
-        if get_ident() == self._ident:
+        if get_ident() == self._thread_id:
             if self._closed:
                 raise _closed()
             self._calls.append(function)
@@ -112,7 +112,7 @@ class EventLoopThread:
         """
         if not self._is_committing:
             function()
-        elif get_ident() == self._ident:
+        elif get_ident() == self._thread_id:
             self._held.append(function)
         else:
             self.call(functools.partial(self.call_between_commits, function))
@@ -149,7 +149,7 @@ class EventLoopThread:
 
     def run(self, work: Coroutine[object, Never, None]) -> Future[None] | asyncio.Task[None]:
         """Run the coroutine as `spawn` does; on the loop's own thread, create the task directly."""
-        if get_ident() != self._ident:
+        if get_ident() != self._thread_id:
             return self.spawn(work)
         task = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
@@ -222,14 +222,14 @@ class EventLoopThread:
             _call(function)
 
     def _run(self, loop: asyncio.AbstractEventLoop) -> None:
-        self._ident = get_ident()
+        self._thread_id = get_ident()
         asyncio.set_event_loop(loop)
         try:
             loop.run_forever()
             loop.run_until_complete(self._end_tasks())
             loop.run_until_complete(loop.shutdown_asyncgens())
         finally:
-            self._ident = None  # another thread may get the same identifier
+            self._thread_id = None  # another thread may get the same identifier
             asyncio.set_event_loop(None)
             loop.close()
 

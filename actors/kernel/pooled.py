@@ -487,7 +487,7 @@ class Keeper:
         if end is not None:
             failed._leave()
             failed._refuse_rest()
-            surroundings._failed(failed.actor_ref, end.error, escalates=end.escalates)
+            surroundings._report_ended(failed.actor_ref, end.error, escalates=end.escalates)
 
     def _start_again(self) -> None:
         mailbox = self.actor._mailbox

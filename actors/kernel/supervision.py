@@ -35,7 +35,7 @@ class Supervision(msgspec.Struct, frozen=True, kw_only=True):
     is notified, waiting messages are refused, and the next message starts it anew. `escalate` makes the parent fail
     with the error.
 
-    A request to stop cuts a next_start short: the messages sent before it are tried at once.
+    A request to stop cuts a backoff short: the messages sent before it are tried at once.
     """
 
     strategy: Strategy = "restart"

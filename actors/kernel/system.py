@@ -51,7 +51,7 @@ from reenact.domain.errors import InvalidInputError, MailboxFullError, RuntimeCl
 ROUNDS = 16
 """How many rounds of closing wait for actors that other actors have woken again."""
 
-_NAMED = 5
+_MOST_NAMED = 5
 """How many of the actors that have not ended in time are named in the warning."""
 _LONGEST_ID = 1024
 
@@ -546,7 +546,7 @@ class ActorSystem:
         """Return whether actors may still be restarted after a backoff."""
         return not self._closing
 
-    def _failed(self, child: Child, error: Exception, *, escalates: bool) -> None:
+    def _report_ended(self, child: Child, error: Exception, *, escalates: bool) -> None:
         """Tell the actor's parent, if any, that the actor has ended for good, or make the parent fail with it."""
         parent = self._family.parent(child)
         cell = None if parent is None else self._cells.get(parent)
@@ -639,7 +639,7 @@ class ActorSystem:
         """Return the names of some of the live actors."""
         named = [f"{kind.__name__} {id_!r}" for kind, id_ in list(self._cells)]
         named += [ref.actor_class.__name__ for ref in self._live_plain_actors()]
-        return named if len(named) <= _NAMED else [*named[:_NAMED], f"{len(named) - _NAMED} more actors"]
+        return named if len(named) <= _MOST_NAMED else [*named[:_MOST_NAMED], f"{len(named) - _MOST_NAMED} more actors"]
 
     def _live_plain_actors(self) -> list[PlainReference]:
         """Return the live actors without a log."""

@@ -14,7 +14,7 @@ from reenact.actors.kernel.declared import is_sequence
 from reenact.actors.kernel.lineage import Command, State
 from reenact.actors.kernel.mailbox import DUE, Envelope
 
-_LOOKS = 100
+_MOST_STREAMS_SEARCHED = 100
 """How many streams with the same due time are searched for this one; if there are more, the time is recorded again."""
 
 
@@ -124,7 +124,7 @@ class Waiting(Generic[State, Command]):
             return []
         # The class may have other timers than when the last event was recorded.
         context = self._context
-        if (context.stream, due) not in context.journal.due(after=due - 1, until=due, limit=_LOOKS):
+        if (context.stream, due) not in context.journal.due(after=due - 1, until=due, limit=_MOST_STREAMS_SEARCHED):
             return [First(DUE)]
         self.due = due
         return []

@@ -126,7 +126,7 @@ class Step:
 
 
 _log = logging.getLogger("reenact.loop")
-_OVER = frozenset({"waiting_for_human_input", "interrupted", "done", "error"})
+_STOPPED_STATUSES = frozenset({"waiting_for_human_input", "interrupted", "done", "error"})
 
 
 class AgentRuntime:
@@ -308,7 +308,7 @@ class AgentRuntime:
                 return
             if type_of(instruction) not in {*ASKING, Finish.type}:
                 _check_cost(step)
-            if step.state.status in _OVER:
+            if step.state.status in _STOPPED_STATUSES:
                 return
 
     async def _execute(self, step: Step, hands: Hands, instruction: object, context: AgentContext) -> None:

@@ -17,7 +17,7 @@ from reenact.actors.nodes.protocol import Answer, Claim, GiveBack, Message, Peer
 RV = TypeVar("RV")
 
 # Seconds between checks whether an answer has taken too long.
-_LOOK = 0.1
+_CHECK_SECONDS = 0.1
 
 # The server releases the lock of a machine that is cut off after four seconds.
 _SUPERVISED = """
@@ -71,7 +71,7 @@ class ImpatientConnection(psycopg.Connection[tuple[Any, ...]]):
     limit: float | None = None
     """Seconds that an answer may take."""
 
-    def wait(self, gen: PQGen[RV], interval: float = _LOOK, timeout: float | None = None) -> RV:
+    def wait(self, gen: PQGen[RV], interval: float = _CHECK_SECONDS, timeout: float | None = None) -> RV:
         """Wait for the generator, as long as the limit allows; no caller here passes a timeout."""
         return super().wait(
             gen if self.limit is None else _until_deadline(gen, time.monotonic() + self.limit), interval

@@ -38,22 +38,22 @@ from reenact.actors.nodes.database import ImpatientConnection
 _FIRST_PAUSE = 0.25
 _LAST_PAUSE = 2.0
 # Seconds between exchanges without a notification.
-_LOOK = 1.0
+_POLL_SECONDS = 1.0
 # Seconds that an answer of the database may take, and a new connection.
 _PATIENCE = 10.0
 _CONNECT_TIMEOUT = 5
 # About how many bytes an exchange sends, and reads; a single message is sent however large it is.
-_BATCH = 16_000_000
-_ROWS = 1000
+_BATCH_BYTES = 16_000_000
+_BATCH_ROWS = 1000
 
 # Seconds by the database's clock. A request that was not read for `_GIVEN_UP` is given up by its sender; one whose
-# sender has ended is deleted by any node, after `_FORGOTTEN`. A node that has not exchanged for `_ABSENCE` may have
-# lost a reply in this way.
+# sender has ended is deleted by any node, after `_FORGOTTEN`. A node that has not exchanged for `_LONGEST_ABSENCE` may
+# have lost a reply in this way.
 _GIVEN_UP = 60
 _FORGOTTEN = 120
-_ABSENCE = 30.0
+_LONGEST_ABSENCE = 30.0
 # Seconds between a node's searches for such messages.
-_SWEEP = 10.0
+_SWEEP_SECONDS = 10.0
 
 _SETTINGS = {
     **PLAIN,
@@ -108,9 +108,9 @@ _DELETE = """
         SELECT ctid FROM {schema}.messages WHERE {condition} LIMIT 1000 FOR UPDATE SKIP LOCKED
     )) RETURNING request, reply_to IS NOT NULL
 """
-_OWN = "recipient = %(id)s OR reply_to = %(id)s"
-_SENT = "reply_to = %(id)s"
-_TO_THOSE = "recipient = ANY (%(ids)s::text[])"
+_TO_OR_FROM_THIS_NODE = "recipient = %(id)s OR reply_to = %(id)s"
+_FROM_THIS_NODE = "reply_to = %(id)s"
+_TO_NODES = "recipient = ANY (%(ids)s::text[])"
 _OLD = f"""
     at < clock_timestamp() - interval '1 s' * CASE WHEN reply_to = %(id)s THEN {_GIVEN_UP} ELSE {_FORGOTTEN} END
 """
@@ -261,7 +261,7 @@ class Relay:
             while self._is_open:
                 self._handle_ended_nodes(connection)
                 after = self._floor
-                if time.monotonic() - self._swept_at >= _SWEEP:
+                if time.monotonic() - self._swept_at >= _SWEEP_SECONDS:
                     self._sweep(connection)
                     # Occasionally from the beginning, for messages that became visible late.
                     after = 0
@@ -269,7 +269,7 @@ class Relay:
                 is_cut_short = self._exchange(connection, self._next_batch(), after)
                 self._receive_notifications(connection)
                 if not (is_cut_short or self._is_notified or self._outgoing or self._ended_nodes):
-                    self._wait(selector, _LOOK)
+                    self._wait(selector, _POLL_SECONDS)
                     # Before anything is sent: a connection that is lost by now sends nothing.
                     self._receive_notifications(connection)
         finally:
@@ -295,7 +295,7 @@ class Relay:
             connection.execute(sql.SQL("LISTEN {}").format(sql.Identifier(self._id)))
             # Requests sent over the last connection were failed with an unknown outcome: those that were not read are
             # deleted.
-            self._delete(connection, _SENT)
+            self._delete(connection, _FROM_THIS_NODE)
         except BaseException:
             connection.close()
             raise
@@ -310,7 +310,7 @@ class Relay:
         size = 0
         batch: list[_Message] = []
         with self._lock:
-            while self._outgoing and size < _BATCH:
+            while self._outgoing and size < _BATCH_BYTES:
                 batch.append(self._outgoing.popleft())
                 size += len(batch[-1].body)
         return batch
@@ -334,12 +334,12 @@ class Relay:
         self._read = max(self._read, *(number for number, _ in self._read_messages), 0)
         for _, request, reply_to, body in messages:
             self._handle_message(request, reply_to, body)
-        if self._exchanged_at is not None and now - self._exchanged_at > _ABSENCE:
+        if self._exchanged_at is not None and now - self._exchanged_at > _LONGEST_ABSENCE:
             sent_now = {message.request for message in batch}
             late = [request for request in self._pending_requests if request not in sent_now]
             self._fail(late, "replies may have been deleted while this node did not look for them")
         self._exchanged_at = now
-        return len(messages) == _ROWS or sum(len(body) for *_, body in messages) >= _BATCH
+        return len(messages) == _BATCH_ROWS or sum(len(body) for *_, body in messages) >= _BATCH_BYTES
 
     def _execute(
         self, connection: ImpatientConnection, batch: list[_Message], after: int
@@ -347,8 +347,8 @@ class Relay:
         parameters = {
             "id": self._id,
             "after": after,
-            "batch": _BATCH,
-            "rows": _ROWS,
+            "batch": _BATCH_BYTES,
+            "rows": _BATCH_ROWS,
             "recipients": [message.recipient for message in batch],
             "requests": [message.request for message in batch],
             "reply_to": [self._id if message.done else None for message in batch],
@@ -395,7 +395,7 @@ class Relay:
         if gone:
             self._refuse(unsent, _ENDED)
             self._fail([request for request, (node_id, _) in self._pending_requests.items() if node_id in gone], _ENDED)
-            self._delete(connection, _TO_THOSE, ids=list(gone))
+            self._delete(connection, _TO_NODES, ids=list(gone))
 
     def _sweep(self, connection: ImpatientConnection) -> None:
         """Delete messages that have not been read for long."""
@@ -437,7 +437,7 @@ class Relay:
             try:
                 while self._outgoing:
                     self._exchange(self._connection, self._next_batch(), self._floor)
-                self._delete(self._connection, _OWN)
+                self._delete(self._connection, _TO_OR_FROM_THIS_NODE)
             except Exception as error:  # noqa: BLE001 - whatever it is, closing must not be held up
                 _logger.warning("%s: the last replies may not have been sent: %s", self._address.name, error)
             self._disconnect()

@@ -82,7 +82,7 @@ _ACTED_ON: Final = frozenset(
     }
 )
 """The event types on which the session itself acts; all others are passed to the environment unchanged."""
-_ENDS: Final = Interrupt, Stop, Delete
+_ENDING_COMMANDS: Final = Interrupt, Stop, Delete
 LOST = Failure("storage_error", "the log could not be written; the rest of the answer is lost", retryable=True)
 Reply: TypeAlias = str | bool | SessionInfo | Schedule | Segment | ReportChild | None
 
@@ -216,7 +216,7 @@ class SessionActor(EventSourcedActor[Session, SessionCommand, SessionEvent]):
                 self._agent.check_tool(self.state, command.call_id)
             case _:
                 pass
-        if isinstance(command, _ENDS) and self.state.turn is None and self.state.round is None:
+        if isinstance(command, _ENDING_COMMANDS) and self.state.turn is None and self.state.round is None:
             return command
         command = self._with_rules(command)
         guards = self._agent.rules(self.state).guards

@@ -36,7 +36,7 @@ class LiveAgent:
         self._me = context.me
         self._environment: Environment | None = None
         self._made: Environment | None = None
-        self._unmade: Failure | None = None
+        self._environment_failure: Failure | None = None
         self._channel: Channel | None = None
         self._rules: tuple[Rules, Rules] | None = None
         self.published: tuple[str, SoFar] | None = None
@@ -65,12 +65,12 @@ class LiveAgent:
             self.prepare(session, agent_id)
         except Exception as error:
             _logger.exception("agent %s cannot start: no environment could be made for it", agent_id)
-            self._unmade = Failure("environment_error", f"no environment could be made: {error}")
+            self._environment_failure = Failure("environment_error", f"no environment could be made: {error}")
 
     def start(self, session: Session, agent_id: str) -> None:
         """Connect the environment prepared for the agent, which has started; if that fails, stop the agent."""
         made, self._made = self._made, None
-        failure, self._unmade = self._unmade, None
+        failure, self._environment_failure = self._environment_failure, None
         if made is not None:
             failure = self._connect(session, agent_id, made)
         if failure is not None:

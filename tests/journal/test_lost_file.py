@@ -15,7 +15,7 @@ from tests.journal.support import Added, commit, settle, step
 
 @pytest.fixture(autouse=True)
 def _is_looked_at_each_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("reenact.actors.journal.sqlite_store._LOOKS_EVERY", 0.0)
+    monkeypatch.setattr("reenact.actors.journal.sqlite_store._FILE_CHECK_SECONDS", 0.0)
 
 
 @pytest.mark.parametrize("is_replaced", [False, True], ids=["deleted", "replaced"])
@@ -48,7 +48,7 @@ def test_a_file_that_is_put_back_is_written_again(sqlite_journal: SqliteJournal,
 def test_it_is_not_looked_at_each_time(
     sqlite_journal: SqliteJournal, path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("reenact.actors.journal.sqlite_store._LOOKS_EVERY", 3600.0)
+    monkeypatch.setattr("reenact.actors.journal.sqlite_store._FILE_CHECK_SECONDS", 3600.0)
     commit(sqlite_journal, step("s1", 0, Added(1)))
     path.rename(path.with_name("kept"))
 

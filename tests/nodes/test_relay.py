@@ -191,7 +191,7 @@ def test_a_thousand_requests_at_once_have_each_its_reply(nodes: Nodes) -> None:
     wait_for(lambda: nodes.messages() == [])
 
 
-@pytest.mark.parametrize(("name", "value"), [("_BATCH", 100), ("_ROWS", 3)])
+@pytest.mark.parametrize(("name", "value"), [("_BATCH_BYTES", 100), ("_BATCH_ROWS", 3)])
 def test_requests_of_one_node_are_served_in_their_order_in_however_many_exchanges(
     nodes: Nodes, monkeypatch: pytest.MonkeyPatch, name: str, value: int
 ) -> None:
@@ -258,7 +258,7 @@ def test_what_is_too_large_is_not_sent(nodes: Nodes, monkeypatch: pytest.MonkeyP
 def test_a_reply_after_the_asker_has_closed_is_deleted_when_it_is_old(
     nodes: Nodes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(relay_module, "_SWEEP", 0.0)
+    monkeypatch.setattr(relay_module, "_SWEEP_SECONDS", 0.0)
     waiting = Waiting()
     a = nodes.start("a")
     nodes.start("b", waiting)
@@ -278,7 +278,7 @@ def test_a_reply_after_the_asker_has_closed_is_deleted_when_it_is_old(
 
 
 def test_a_request_that_nobody_reads_is_given_up(nodes: Nodes, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(relay_module, "_SWEEP", 0.0)
+    monkeypatch.setattr(relay_module, "_SWEEP_SECONDS", 0.0)
     a = nodes.start("a")
     outcome = ask(a, "nobody")
     wait_for(lambda: nodes.messages() == [("nobody", "a", 8)])
@@ -538,7 +538,7 @@ def test_a_message_is_not_taken_for_another_one_that_had_its_number_before_a_cra
 def test_a_message_that_comes_into_sight_after_later_ones_were_read_is_read_all_the_same(
     nodes: Nodes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(relay_module, "_SWEEP", 0.2)
+    monkeypatch.setattr(relay_module, "_SWEEP_SECONDS", 0.2)
     waiting = Waiting()
     a = nodes.start("a")
     b = nodes.start("b", waiting)
@@ -609,10 +609,10 @@ def test_who_did_not_look_for_long_may_have_lost_replies(nodes: Nodes, monkeypat
     outcome = ask(a, "b")
     waiting.next()
 
-    monkeypatch.setattr(relay_module, "_ABSENCE", -1.0)
+    monkeypatch.setattr(relay_module, "_LONGEST_ABSENCE", -1.0)
 
     assert isinstance(outcome.result(LIMIT), OutcomeUnknownError)
-    monkeypatch.setattr(relay_module, "_ABSENCE", 30.0)
+    monkeypatch.setattr(relay_module, "_LONGEST_ABSENCE", 30.0)
     assert reply_to(a, "a") == b"question"
 
 

@@ -57,7 +57,7 @@ _PARAMETERS = (
     ("event_count", "bigint"),
 )
 # Most appends need none of these.
-_MORE = (
+_OPTIONAL_PARAMETERS = (
     ("replaced", "bigint[]"),
     ("replaced_seals", "bytea[]"),
     ("gone", "bigint[]"),
@@ -229,13 +229,13 @@ BEGIN
 END
 """  # noqa: S608 - ours
 
-_UNIQUE = blake2b(repr((_BODY, _PARAMETERS, _MORE)).encode(), digest_size=6).hexdigest()
-_NAME = f"append_{_UNIQUE}"
+_BODY_HASH = blake2b(repr((_BODY, _PARAMETERS, _OPTIONAL_PARAMETERS)).encode(), digest_size=6).hexdigest()
+_NAME = f"append_{_BODY_HASH}"
 _INOUT = (("end_number", "bigint"), ("end_position", "bigint"), ("stale", "text"))
 
 _STREAM = STEP.index("stream")
 
-_THERE = """
+_PROCEDURE_EXISTS = """
     SELECT 1 FROM pg_proc JOIN pg_namespace ON pg_namespace.oid = pronamespace WHERE nspname = %s AND proname = %s
 """
 
@@ -261,7 +261,7 @@ class Procedure:
         """Use the schema of the address."""
         self._call, self._long_call = (
             f"CALL {address.schema}.{_NAME}({', '.join(f'%s::{kind}' for _, kind in parameters)})".encode()
-            for parameters in ((*_INOUT, *_PARAMETERS), (*_INOUT, *_PARAMETERS, *_MORE))
+            for parameters in ((*_INOUT, *_PARAMETERS), (*_INOUT, *_PARAMETERS, *_OPTIONAL_PARAMETERS))
         )
 
     def run(
@@ -321,7 +321,7 @@ class Procedure:
 
 def has_procedure(connection: Connection, address: Address) -> bool:
     """Return whether the schema has this version of the procedure."""
-    return connection.execute(_THERE, (address.schema, _NAME)).fetchone() is not None
+    return connection.execute(_PROCEDURE_EXISTS, (address.schema, _NAME)).fetchone() is not None
 
 
 def create_procedure(connection: Connection, address: Address) -> None:
@@ -329,7 +329,7 @@ def create_procedure(connection: Connection, address: Address) -> None:
     parameters = ", ".join(
         [f"INOUT {name} {kind}" for name, kind in _INOUT]
         + [f"{name} {kind}" for name, kind in _PARAMETERS]
-        + [f"{name} {kind} DEFAULT NULL" for name, kind in _MORE]
+        + [f"{name} {kind} DEFAULT NULL" for name, kind in _OPTIONAL_PARAMETERS]
     )
     body = spell(_BODY, address.schema).replace("{channel}", channel_of(address))
     procedure = f"CREATE PROCEDURE {address.schema}.{_NAME}({parameters}) LANGUAGE plpgsql AS $append${body}$append$"

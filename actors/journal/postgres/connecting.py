@@ -28,7 +28,9 @@ SET = """
 """
 """Applies settings, given by names and values, as far as the server knows them."""
 
-_OURS = re.compile(r"\b(log|steps|stored_snapshots|tracking|timers|consumers|requests|keys|shards|check_epochs)\b")
+_OWN_TABLES = re.compile(
+    r"\b(log|steps|stored_snapshots|tracking|timers|consumers|requests|keys|shards|check_epochs)\b"
+)
 
 
 def connect(address: Address, **settings: int) -> Connection:
@@ -48,7 +50,7 @@ def channel_of(address: Address) -> str:
 
 def spell(query: str, schema: str) -> str:
     """Return the query in PostgreSQL's dialect: tables with the schema, and `%s` for parameters."""
-    return _OURS.sub(rf"{schema}.\1", query).replace("?", "%s")
+    return _OWN_TABLES.sub(rf"{schema}.\1", query).replace("?", "%s")
 
 
 @lru_cache(maxsize=512)

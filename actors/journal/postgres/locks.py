@@ -54,7 +54,7 @@ _HOLDER = """
     AND classid::bigint = %s AND objid::bigint = %s
     LIMIT 1
 """
-_LOOK = "SELECT 1 FROM log FOR SHARE"
+_WAIT_FOR_APPENDS = "SELECT 1 FROM log FOR SHARE"
 
 _logger = logging.getLogger("reenact.journal")
 _held: WeakSet[PostgresLocks] = WeakSet()
@@ -91,7 +91,7 @@ class PostgresLocks:
         """
         self._address = address
         self._is_shared = shared
-        self._ways = ("nodes", "streams") if as_node else ("streams", "nodes")
+        self._lock_names = ("nodes", "streams") if as_node else ("streams", "nodes")
         self._pid = os.getpid()
         # Held while the connection is used.
         self._gate = threading.Lock()
@@ -167,7 +167,7 @@ class PostgresLocks:
                 return False
             try:
                 # Waits for a pending append that has still found the locks of the last owner held.
-                connection.execute(spelled(_LOOK, self._address.schema))
+                connection.execute(spelled(_WAIT_FOR_APPENDS, self._address.schema))
             except psycopg.Error:
                 self._drop_connection(connection)
                 raise
@@ -247,7 +247,7 @@ class PostgresLocks:
             owner = _holder(connection, lock) or Owner(None)
             raise _locked_error(self._address.name, owner)
         if self._is_shared:
-            own, other = (_key_of(self._address, "writers", way) for way in self._ways)
+            own, other = (_key_of(self._address, "writers", way) for way in self._lock_names)
             # Both take their own lock first, so of two that come at once at least one sees the other.
             connection.execute(f"SELECT pg_advisory_lock_shared({own})".encode())
             stranger = _holder(connection, other)

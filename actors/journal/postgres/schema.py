@@ -107,12 +107,12 @@ _KEYS = (
     "CREATE INDEX IF NOT EXISTS keys_by_stream ON keys USING hash (stream)",
 )
 _HAS_KEYS = "SELECT to_regclass('keys') IS NOT NULL"
-_MARK = "INSERT INTO log (application, format, number, position, writer) VALUES (?, ?, 0, 0, '')"
+_INSERT_LOG_ROW = "INSERT INTO log (application, format, number, position, writer) VALUES (?, ?, 0, 0, '')"
 _RELATIONS = """
     SELECT relname::text FROM pg_class JOIN pg_namespace ON pg_namespace.oid = relnamespace WHERE nspname = %s
 """
-_MARKER = "SELECT application, format FROM log"
-_ONE_CREATOR = "SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))"
+_SELECT_FORMAT = "SELECT application, format FROM log"
+_LOCK_CREATION = "SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))"
 
 
 def check_format(connection: Connection, address: Address) -> bool:
@@ -126,7 +126,7 @@ def check_format(connection: Connection, address: Address) -> bool:
     if not relations:
         return False
     try:
-        marker = connection.execute(spelled(_MARKER, address.schema)).fetchone() if "log" in relations else None
+        marker = connection.execute(spelled(_SELECT_FORMAT, address.schema)).fetchone() if "log" in relations else None
     except (errors.UndefinedColumn, errors.WrongObjectType):
         marker = None
     if marker is not None and marker[0] in _BEFORE_RELEASE:
@@ -152,7 +152,7 @@ def has_keys(select: Select) -> bool:
 def create_keys(connection: Connection, address: Address) -> None:
     """Create the table of keys, if it does not exist."""
     with connection.transaction():
-        connection.execute(_ONE_CREATOR, (f"reenact {address.schema}",))
+        connection.execute(_LOCK_CREATION, (f"reenact {address.schema}",))
         if "keys" not in relations_of(connection, address):
             for statement in _KEYS:
                 connection.execute(spelled(statement, address.schema))
@@ -161,7 +161,7 @@ def create_keys(connection: Connection, address: Address) -> None:
 def create_tables(connection: Connection, address: Address) -> None:
     """Create the log and its procedure in the schema, entirely or not at all; a concurrent second call finds them."""
     with connection.transaction():
-        connection.execute(_ONE_CREATOR, (f"reenact {address.schema}",))
+        connection.execute(_LOCK_CREATION, (f"reenact {address.schema}",))
         if not check_format(connection, address):
             # A user without the right to create schemas can be given an empty one.
             if connection.execute("SELECT to_regnamespace(%s)", (address.schema,)).fetchone() == (None,):
@@ -170,6 +170,6 @@ def create_tables(connection: Connection, address: Address) -> None:
                 connection.execute(spelled(statement, address.schema))
             for statement in (*OWNERSHIP_TABLES, *RELAY_TABLES):
                 connection.execute(statement.format(schema=address.schema).encode())
-            connection.execute(spelled(_MARK, address.schema), (_APPLICATION, FORMAT_VERSION))
+            connection.execute(spelled(_INSERT_LOG_ROW, address.schema), (_APPLICATION, FORMAT_VERSION))
         if not has_procedure(connection, address):
             create_procedure(connection, address)

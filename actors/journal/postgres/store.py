@@ -32,7 +32,7 @@ _TRIES = 100
 _TRIES_FOR_LOCKS = 3
 _QUIET = 10
 
-_LOOK = "SELECT number, position, writer FROM log FOR SHARE"
+_READ_LOG_END = "SELECT number, position, writer FROM log FOR SHARE"
 _ENDS = f"""
     SELECT name, version, cursor, digest FROM unnest(?::text[]) AS name CROSS JOIN LATERAL (
         {LAST.replace("?", "name")}
@@ -46,7 +46,7 @@ _UPSERT_MARKS = UPSERT_MARKS.format("?::text[]", "?::text[]", "?::bigint[]", "?:
 _DELETE_MARKS = """
     DELETE FROM consumers WHERE (topic, client_id) IN (SELECT * FROM unnest(?::text[], ?::text[])) AND seen_at < ?
 """
-_PAST = """
+_SELECT_LOST_SHARDS = """
     SELECT shard, epoch FROM unnest(?::integer[], ?::bigint[]) AS held (shard, epoch) WHERE (shard, epoch) NOT IN (
         SELECT shard, epoch FROM shards WHERE owner = ?
     )
@@ -92,7 +92,7 @@ class PostgresStore:
         self._read: Sequence[Row] = ()
         self._replaced: list[Replaced] = []
         self._tracked: dict[str, int | None] = {}
-        self._assumes = False
+        self._is_end_assumed = False
 
     @property
     def name(self) -> str:
@@ -119,7 +119,7 @@ class PostgresStore:
 
     def look(self) -> None:
         """Wait for an append that began under the locks of another process, and read the end of the log."""
-        found: tuple[int, int, str] | None = self._execute(_LOOK).fetchone()
+        found: tuple[int, int, str] | None = self._execute(_READ_LOG_END).fetchone()
         if found is not None:
             self._found, self._end = found, (found[0], found[1])
 
@@ -128,7 +128,7 @@ class PostgresStore:
         self._key, losses = self._locks.hold()
         self._replaced, self._read = [], ()
         self._tracked.clear()
-        self._assumes = False
+        self._is_end_assumed = False
         if losses != self._losses:
             self._check_lost_locks(losses)
         number, position = self._end
@@ -152,7 +152,7 @@ class PostgresStore:
     def remembered(self, request_ids: Sequence[str]) -> list[str]:
         """Return the requests that have taken effect; on the first try none, since the server checks when it writes."""
         if not self._tries:
-            self._assumes = True
+            self._is_end_assumed = True
             return []
         rows: list[tuple[str]] = self._execute(_REMEMBERED, list(request_ids)).fetchall()
         return [request_id for (request_id,) in rows]
@@ -183,7 +183,7 @@ class PostgresStore:
 
     def delete_requests(self, request_ids: Sequence[str], before: int) -> int:
         """Delete those of the requests that took effect before the time, at once."""
-        if self._assumes:  # earlier requests of the batch have not been looked up
+        if self._is_end_assumed:  # earlier requests of the batch have not been looked up
             self._decide_again("requests are forgotten")
         return self._execute(_DELETE_REQUESTS, list(request_ids), before).rowcount
 
@@ -265,7 +265,7 @@ class PostgresStore:
     def _check_lost_locks(self, losses: int) -> None:
         """Find out whether others have written while the locks were lost."""
         self._is_end_known = False
-        row: tuple[int, int, str] | None = self._execute(_LOOK).fetchone()
+        row: tuple[int, int, str] | None = self._execute(_READ_LOG_END).fetchone()
         self._losses = losses
         # An exclusive writer has missed nothing if it was the last one to write.
         if self._locks.is_shared or row is None or not (row[2] == self._writer or row == self._found):
@@ -275,7 +275,7 @@ class PostgresStore:
     def _find_lost_shards(self, epochs: Epochs) -> frozenset[tuple[int, int]]:
         """Return those of the shards, with their epochs, that this node no longer owns."""
         held = list(epochs.held), list(epochs.held.values())
-        return frozenset(self._execute(_PAST, *held, epochs.owner).fetchall())
+        return frozenset(self._execute(_SELECT_LOST_SHARDS, *held, epochs.owner).fetchall())
 
     def _decide_again(self, why: str, *, tries: int = _TRIES, past: frozenset[tuple[int, int]] = frozenset()) -> None:
         self._tries += 1
