@@ -57,7 +57,7 @@ from reenact.domain.stream import events as heard
 
 Announced: TypeAlias = tuple[heard.Context, heard.EventData]
 """An announced event with its context."""
-_ALIKE: Final[Mapping[type, type[heard.EventData]]] = {
+_SAME_FIELDS: Final[Mapping[type, type[heard.EventData]]] = {
     TurnInterrupted: heard.Interrupted,
     loop.HumanApproveRequired: heard.HumanApproveRequired,
     loop.HumanPromptRequired: heard.HumanPromptRequired,
@@ -215,76 +215,79 @@ class _Step:
     def __init__(self, session_id: str, needs: Needs, events: Sequence[SessionEvent]) -> None:
         self.is_inherited = False
         """Whether the turn under way belongs to the session from which this one branches off."""
-        self._about = heard.Context(
+        self._session_context = heard.Context(
             container_id=needs.container_id or None,
             image_id=needs.image_id or None,
             session_id=session_id,
             agent_id=needs.agent_id or None,
         )
         self._turn: str | None = None
-        self._context = self._about
+        self._context = self._session_context
         self._activity: heard.AgentState = needs.activity
         self._in_round = needs.in_round
         self._failed = needs.failed
-        self._begun = iter(needs.begun)
+        self._begun_message_ids = iter(needs.begun)
         self._kept = needs.kept
         self._messages: dict[str, str] = {}
         self._answer: tuple[Block, ...] = ()
         self._arguments = {call.id: call.arguments for call in needs.calls}
         if needs.message_id:
-            self._enter(needs.turn_id or _turn_of(events), needs.message_id)
+            self._enter_turn(needs.turn_id or _turn_of(events), needs.message_id)
 
     def tell(self, event: SessionEvent) -> Iterator[Announced]:
         """Yield the announcements of the next event."""
         match event:
             case MessageAccepted():
                 self._messages[event.turn_id] = event.message_id
-                context = _in_turn(self._about, event.turn_id, event.request_id)
+                context = _in_turn(self._session_context, event.turn_id, event.request_id)
                 yield context, heard.UserMessage(message=question(event))
             case TurnStarted():
-                yield from self._started(event)
+                yield from self._announce_turn_start(event)
             case AnswerRecorded():
                 self._arguments.update((one.id, one.input) for one in event.content if isinstance(one, ToolUseBlock))
                 self._answer = event.content
                 yield self._context, heard.AssistantMessage(message=answer(event))
             case TurnCompleted():
-                yield from self._completed(event)
+                yield from self._announce_turn_end(event)
             case loop.ToolResult():
-                yield self._context, _like(event, heard.ToolResult)
+                yield self._context, _converted(event, heard.ToolResult)
             case ToolsRequested() | loop.ToolStarted() | ResultsRecorded() | StepStarted():
-                yield from self._tell_loop(event)
+                yield from self._announce_loop(event)
             case SessionCreated():
-                yield from self._created(event, None)
+                yield from self._announce_created(event, None)
             case SessionBranched():
-                yield from self._created(event, heard.Origin(session_id=event.origin, version=event.version))
+                yield from self._announce_created(event, heard.Origin(session_id=event.origin, version=event.version))
                 self.is_inherited = self._turn is not None
             case AgentStarted():
                 self._failed = self.is_inherited = False
-                self._be_about(agent_id=event.agent_id)
-                yield self._about, heard.AgentStarted(agent_id=event.agent_id)
+                self._change_context(agent_id=event.agent_id)
+                yield self._session_context, heard.AgentStarted(agent_id=event.agent_id)
                 if self._in_round:
-                    yield self._about, heard.AgentStateChanged(previous="idle", current="waiting_for_human_input")
+                    yield (
+                        self._session_context,
+                        heard.AgentStateChanged(previous="idle", current="waiting_for_human_input"),
+                    )
             case TurnFailed():
-                yield self._context, _like(event.failure, heard.StreamError)
+                yield self._context, _converted(event.failure, heard.StreamError)
             case AgentStopped():
-                yield from self._stopped(event)
+                yield from self._announce_stop(event)
             case SessionForgotten():
-                self._be_about(container_id=event.container_id, image_id=event.image_id)
+                self._change_context(container_id=event.container_id, image_id=event.image_id)
                 yield (
-                    self._about,
+                    self._session_context,
                     heard.SessionDeleted(session_id=event.session_id, forgotten_by=event.by, why=event.why),
                 )
             case SessionDeleted():
                 self._in_round = False
-                yield self._about, heard.SessionDeleted(session_id=event.session_id)
+                yield self._session_context, heard.SessionDeleted(session_id=event.session_id)
             case _:
-                yield from self._tell_loop(event)
+                yield from self._announce_loop(event)
 
-    def _tell_loop(self, event: LoopFact | TurnInterrupted | ChildEvent) -> Iterator[Announced]:
+    def _announce_loop(self, event: LoopFact | TurnInterrupted | ChildEvent) -> Iterator[Announced]:
         match event:
             case loop.ToolStarted():
                 if self._in_round:
-                    yield from self._become("tool_executing")
+                    yield from self._set_activity("tool_executing")
                 arguments = self._arguments.get(event.id, {})
                 started = heard.ToolStarted(id=event.id, name=event.name, input=arguments, attempt=event.attempt)
                 yield self._context, started
@@ -292,17 +295,17 @@ class _Step:
                 yield self._context, heard.ToolResultMessage(message=results(event))
                 previous, self._in_round = self._state, False
                 if self._turn is None:
-                    yield from self._changed(previous)
+                    yield from self._announce_state_change(previous)
             case StepStarted():
-                yield from self._become("thinking")
+                yield from self._set_activity("thinking")
                 yield self._context, heard.StepStarted(turn_id=event.turn_id, step=event.step)
             case ToolsRequested():  # the answer was announced before, and its calls will be
                 self._in_round, self._activity = True, event.from_state
             case RulesRecorded() | ChildrenInterrupted() | HandoverRequested():
                 pass
             case ImageChanged() | MessageScheduled() | ScheduleCancelled() | ScheduleFired():
-                arranged = self._arranged(event)
-                yield self._about, arranged
+                arranged = self._arrangement_event(event)
+                yield self._session_context, arranged
             case OutputAccepted():
                 accepted = heard.OutputAccepted(
                     turn_id=event.turn_id, message_id=event.message_id, output=_output(self._answer)
@@ -310,15 +313,15 @@ class _Step:
                 yield self._context, accepted
             case OutputRejected():
                 self._activity = event.from_state
-                yield self._context, _like(event, heard.OutputRejected)
+                yield self._context, _converted(event, heard.OutputRejected)
             case GuardChecked():
                 of_message = event.point == "message" and event.turn_id is not None
-                context = _in_turn(self._about, event.turn_id or "", None) if of_message else self._context
-                yield context, _like(event, heard.GuardChecked)
+                context = _in_turn(self._session_context, event.turn_id or "", None) if of_message else self._context
+                yield context, _converted(event, heard.GuardChecked)
             case TurnContinued():
-                message_id = next(self._begun, "")
+                message_id = next(self._begun_message_ids, "")
                 self._activity = "waiting_for_human_input"
-                self._enter(event.turn_id, message_id)
+                self._enter_turn(event.turn_id, message_id)
                 yield self._context, heard.TurnStarted(turn_id=event.turn_id, message_id=message_id)
             case ContextCompressed():
                 summary = heard.ContextCompressed(
@@ -328,13 +331,15 @@ class _Step:
             case _:
                 if isinstance(event, loop.ToolEdited):
                     self._arguments[event.id] = event.edited
-                yield self._context, _like(event, _ALIKE[type(event)])
+                yield self._context, _converted(event, _SAME_FIELDS[type(event)])
 
-    def _arranged(self, event: ImageChanged | MessageScheduled | ScheduleCancelled | ScheduleFired) -> heard.EventData:
+    def _arrangement_event(
+        self, event: ImageChanged | MessageScheduled | ScheduleCancelled | ScheduleFired
+    ) -> heard.EventData:
         if not isinstance(event, ImageChanged):
-            return _of_schedule(event)
-        previous = self._about.image_id or ""  # this event comes between two turns
-        self._be_about(image_id=event.image_id)
+            return _schedule_event(event)
+        previous = self._session_context.image_id or ""  # this event comes between two turns
+        self._change_context(image_id=event.image_id)
         return heard.ImageChanged(
             image_id=event.image_id, image_revision=event.image_revision, previous=previous, history=event.history
         )
@@ -349,26 +354,28 @@ class _Step:
             return "error"
         return "idle"
 
-    def _become(self, activity: heard.AgentState) -> Iterator[Announced]:
+    def _set_activity(self, activity: heard.AgentState) -> Iterator[Announced]:
         previous, self._activity = self._state, activity
-        return self._changed(previous)
+        return self._announce_state_change(previous)
 
-    def _changed(self, previous: heard.AgentState) -> Iterator[Announced]:
+    def _announce_state_change(self, previous: heard.AgentState) -> Iterator[Announced]:
         """Yield the change of the agent's state, if it has changed."""
         current = self._state
-        if self._about.agent_id is not None and previous != current:
+        if self._session_context.agent_id is not None and previous != current:
             yield self._context, heard.AgentStateChanged(previous=previous, current=current)
 
-    def _enter(self, turn_id: str, message_id: str) -> None:
+    def _enter_turn(self, turn_id: str, message_id: str) -> None:
         self._turn = turn_id
-        self._context = _in_turn(self._about, turn_id, message_id)
+        self._context = _in_turn(self._session_context, turn_id, message_id)
 
-    def _be_about(self, **changes: str | None) -> None:
+    def _change_context(self, **changes: str | None) -> None:
         """Change the context of the session; no turn is under way."""
-        self._about = self._context = msgspec.structs.replace(self._about, **changes)
+        self._session_context = self._context = msgspec.structs.replace(self._session_context, **changes)
 
-    def _created(self, event: SessionCreated | SessionBranched, origin: heard.Origin | None) -> Iterator[Announced]:
-        self._be_about(container_id=event.container_id, image_id=event.image_id)
+    def _announce_created(
+        self, event: SessionCreated | SessionBranched, origin: heard.Origin | None
+    ) -> Iterator[Announced]:
+        self._change_context(container_id=event.container_id, image_id=event.image_id)
         created = heard.SessionCreated(
             session_id=event.session_id,
             container_id=event.container_id,
@@ -376,34 +383,34 @@ class _Step:
             origin=origin,
             parent=event.parent if isinstance(event, SessionCreated) else None,
         )
-        yield self._about, created
+        yield self._session_context, created
 
-    def _started(self, event: TurnStarted) -> Iterator[Announced]:
-        previous, message_id = self._state, self._messages.get(event.turn_id) or next(self._begun, "")
+    def _announce_turn_start(self, event: TurnStarted) -> Iterator[Announced]:
+        previous, message_id = self._state, self._messages.get(event.turn_id) or next(self._begun_message_ids, "")
         self._activity, self._failed = "thinking", False
-        self._enter(event.turn_id, message_id)
+        self._enter_turn(event.turn_id, message_id)
         yield self._context, heard.TurnStarted(turn_id=event.turn_id, message_id=message_id)
-        if self._about.agent_id is not None:
+        if self._session_context.agent_id is not None:
             yield self._context, heard.AgentStateChanged(previous=previous, current="thinking")
 
-    def _completed(self, event: TurnCompleted) -> Iterator[Announced]:
+    def _announce_turn_end(self, event: TurnCompleted) -> Iterator[Announced]:
         begun = self._turn == event.turn_id
-        context = self._context if begun else _in_turn(self._about, event.turn_id, None)
+        context = self._context if begun else _in_turn(self._session_context, event.turn_id, None)
         if event.failure is not None:
-            yield context, _like(event.failure, heard.ErrorMessage)
+            yield context, _converted(event.failure, heard.ErrorMessage)
         if begun:
             self._failed = event.outcome == "failed"
             self._turn, self.is_inherited = None, False
-            yield from self._changed(event.from_state)
-            self._context = self._about
-        yield context, _like(event, heard.TurnCompleted)
+            yield from self._announce_state_change(event.from_state)
+            self._context = self._session_context
+        yield context, _converted(event, heard.TurnCompleted)
 
-    def _stopped(self, event: AgentStopped) -> Iterator[Announced]:
-        context = self._about
+    def _announce_stop(self, event: AgentStopped) -> Iterator[Announced]:
+        context = self._session_context
         if context.agent_id is not None:
             yield context, heard.AgentStateChanged(previous=self._state, current="stopped")
         yield context, heard.AgentStopped(agent_id=event.agent_id, reason=event.reason)
-        self._be_about(agent_id=None)
+        self._change_context(agent_id=None)
         self._failed = False
 
 
@@ -420,11 +427,11 @@ def _turn_of(events: Sequence[SessionEvent]) -> str:
     return next((event.turn_id or "" for event in events if isinstance(event, _OF_TURN)), "")
 
 
-def _like(said: msgspec.Struct, kind: type[heard.EventData]) -> heard.EventData:
+def _converted(said: msgspec.Struct, kind: type[heard.EventData]) -> heard.EventData:
     return msgspec.convert(said, kind, from_attributes=True)
 
 
-def _of_schedule(event: MessageScheduled | ScheduleCancelled | ScheduleFired) -> heard.EventData:
+def _schedule_event(event: MessageScheduled | ScheduleCancelled | ScheduleFired) -> heard.EventData:
     match event:
         case MessageScheduled(schedule_id=id_, every=every, until=until):
             return heard.MessageScheduled(

@@ -116,7 +116,7 @@ def started(session: Session, rules: Rules, at: int) -> Iterator[SessionEvent]:
         elif budget is None:
             yield rounds.not_run(call, refused.get(call.id, "nothing is left of the budget"))
         else:
-            yield from _start(session, call, agent, budget, at)
+            yield from _start_child(session, call, agent, budget, at)
 
 
 def said_of(
@@ -140,7 +140,7 @@ def _refusal(call: Call, depth: int, free: int) -> str | None:
     return f"a turn starts {MAX_CHILDREN} agents at most" if free <= 0 else None
 
 
-def _start(session: Session, call: Call, agent: OfferedAgent, budget: Budget, at: int) -> Iterator[SessionEvent]:
+def _start_child(session: Session, call: Call, agent: OfferedAgent, budget: Budget, at: int) -> Iterator[SessionEvent]:
     start, depth = rounds.start_of(call), depth_of(session) + 1
     parent = session.id or ""
     root = parent if session.parent is None else session.parent.root
@@ -156,8 +156,8 @@ def _budgets(
     session: Session, rules: Rules, at: int, starting: list[tuple[Call, OfferedAgent]]
 ) -> Iterator[tuple[str, Budget]]:
     """Yield the budget of each call for which enough is left."""
-    steps, tokens, cost = _unreserved(session, _most(session, rules))
-    seconds = _seconds(session, at)
+    steps, tokens, cost = _unreserved(session, _max_cost(session, rules))
+    seconds = _seconds_left(session, at)
     for number, (call, agent) in enumerate(starting):
         stated, among = agent.budget or NO_BUDGET, len(starting) - number + 1
         if any(left is not None and left < 1 for left in (steps, tokens)):
@@ -165,13 +165,13 @@ def _budgets(
         if any(left is not None and left <= SMALLEST for left in (cost, seconds)):
             continue
         budget = Budget(
-            steps=_count(stated.steps, steps, among),
-            tokens=_count(stated.tokens, tokens, among),
-            cost=_amount(stated.cost, cost, among),
-            seconds=_amount(stated.seconds, seconds, 1),
+            steps=_count_share(stated.steps, steps, among),
+            tokens=_count_share(stated.tokens, tokens, among),
+            cost=_amount_share(stated.cost, cost, among),
+            seconds=_amount_share(stated.seconds, seconds, 1),
         )
-        steps, tokens = _less(steps, budget.steps), _less(tokens, budget.tokens)
-        cost = _less(cost, budget.cost)
+        steps, tokens = _minus(steps, budget.steps), _minus(tokens, budget.tokens)
+        cost = _minus(cost, budget.cost)
         yield call.id, budget
 
 
@@ -181,13 +181,13 @@ def _unreserved(session: Session, cost: float | None) -> tuple[float | None, flo
     still = [child for child in session.children if child.is_open]
     tokens = ((child.budget.tokens, tokens_in_context(child.usage)) for child in still)
     return (
-        _left(budget.steps, spent.steps, ((child.budget.steps, child.steps) for child in still)),
-        _left(budget.tokens, tokens_in_context(spent.usage), tokens),
-        _left(cost, spent.cost or 0.0, ((child.budget.cost, child.cost or 0.0) for child in still)),
+        _remaining(budget.steps, spent.steps, ((child.budget.steps, child.steps) for child in still)),
+        _remaining(budget.tokens, tokens_in_context(spent.usage), tokens),
+        _remaining(cost, spent.cost or 0.0, ((child.budget.cost, child.cost or 0.0) for child in still)),
     )
 
 
-def _most(session: Session, rules: Rules) -> float | None:
+def _max_cost(session: Session, rules: Rules) -> float | None:
     """Return the greatest cost that the session may have, None if nothing limits it."""
     limit, costs = rules.cost_limit, [] if session.budget is None else [session.budget.cost]
     if limit is not None and limit.on_exceeded != "warn" and math.isfinite(limit.max_total):
@@ -195,7 +195,7 @@ def _most(session: Session, rules: Rules) -> float | None:
     return min((cost for cost in costs if cost is not None), default=None)
 
 
-def _seconds(session: Session, at: int) -> float | None:
+def _seconds_left(session: Session, at: int) -> float | None:
     """Return how many seconds are left of the session's budget, None if nothing limits them."""
     budget, turn = session.budget, session.turn
     if budget is None or budget.seconds is None or turn is None:
@@ -203,20 +203,20 @@ def _seconds(session: Session, at: int) -> float | None:
     return budget.seconds - session.seconds - max(0, at - turn.at) / _MICROSECONDS
 
 
-def _left(whole: float | None, spent: float, reserved: Iterable[tuple[float | None, float]]) -> float | None:
+def _remaining(whole: float | None, spent: float, reserved: Iterable[tuple[float | None, float]]) -> float | None:
     """Return what is left of the whole; reserved amounts of children that are not settled yet count as spent."""
     if whole is None:
         return None
     return whole - spent - sum(max(0.0, (most or 0.0) - settled) for most, settled in reserved)
 
 
-def _count(stated: int | None, left: float | None, among: int) -> int | None:
+def _count_share(stated: int | None, left: float | None, among: int) -> int | None:
     return stated if left is None else max(1, int(min(left, left / among if stated is None else stated)))
 
 
-def _amount(stated: float | None, left: float | None, among: int) -> float | None:
+def _amount_share(stated: float | None, left: float | None, among: int) -> float | None:
     return stated if left is None else min(left, left / among if stated is None else stated)
 
 
-def _less(left: float | None, reserved: float | None) -> float | None:
+def _minus(left: float | None, reserved: float | None) -> float | None:
     return None if left is None else left - (reserved or 0)

@@ -66,7 +66,7 @@ def report(story: Story, command: ReportChild) -> None:
     if child is None or session.deleted:
         return
     steps, usage, cost = _unsettled(child, Used(command.steps, sum_of(command.usage, {}), command.cost))
-    is_news = _tells_news(child, command)
+    is_news = _is_news(child, command)
     if not (is_news or steps or usage or cost):
         return
     end = command.version, command.cursor, command.digest, command.at
@@ -78,7 +78,7 @@ def report(story: Story, command: ReportChild) -> None:
         if not session.queue and session.agent is not None:
             turns.take_up_next(story, command.rules, command.at)
     elif is_awaited(session, child):
-        _go_on(story, child, command)
+        _continue_caller(story, child, command)
 
 
 def give_up(story: Story, command: GiveUpChildren) -> None:
@@ -88,7 +88,7 @@ def give_up(story: Story, command: GiveUpChildren) -> None:
         return
     for child in awaited(story.session):
         story.add(ChildEnded(child.call_id, child.id, "unknown", SILENT, 0, {}, None, 0, 0, "", command.at))
-        _answer(story, child, said_of(child.id, "unknown", SILENT, steps=child.steps), is_error=True)
+        _record_result(story, child, said_of(child.id, "unknown", SILENT, steps=child.steps), is_error=True)
     turns.end_interrupted(story, command, interrupted.reason)
 
 
@@ -132,8 +132,8 @@ def letters(
     for version, event in enumerate(events, before + 1):
         child = child_of(session, event.child_id) if isinstance(event, ChildStarted) else None
         if child is not None:
-            yield Letter(child.id, _beginning(session, child, version, new_id, at), session.id or "")
-    for child in _to_interrupt(session, events):
+            yield Letter(child.id, _begin_command(session, child, version, new_id, at), session.id or "")
+    for child in _children_to_interrupt(session, events):
         yield Letter(child.id, interrupting(PARENT, at))
     parent = session.parent
     if parent is not None and any(ends_turn(event) or isinstance(event, ChildEnded) for event in events):
@@ -154,7 +154,7 @@ def questions(
     asked = [child for child in session.children if child.is_open]
     versions: Mapping[str, int] = starts() if asked else {}
     for child in asked:
-        yield Letter(child.id, _beginning(session, child, versions[child.id], new_id, at), session.id or "")
+        yield Letter(child.id, _begin_command(session, child, versions[child.id], new_id, at), session.id or "")
     for child in asked:
         if not child.detached and (session.interrupted is not None or not is_awaited(session, child)):
             yield Letter(child.id, interrupting(PARENT, at))
@@ -172,7 +172,7 @@ def reported(session: Session, mark: Mark, at: int) -> ReportChild | None:
         return None
     steps, usage, cost = used(session)
     version, cursor, digest = mark()
-    text = _text(session, ended)
+    text = _last_text(session, ended)
     return ReportChild(
         child_id=session.id or "",
         outcome=ended.outcome,
@@ -224,7 +224,7 @@ def deadline(session: Session) -> int | None:
     return turn.at + int(max(0.0, budget.seconds - session.seconds) * SECOND)
 
 
-def _beginning(session: Session, child: Child, version: int, new_id: Ids, at: int) -> BeginChild:
+def _begin_command(session: Session, child: Child, version: int, new_id: Ids, at: int) -> BeginChild:
     """Return the command that begins the child; the event of its start has this version in the session."""
     parent_id = session.id or ""
     root = parent_id if session.parent is None else session.parent.root
@@ -243,7 +243,7 @@ def _beginning(session: Session, child: Child, version: int, new_id: Ids, at: in
     )
 
 
-def _to_interrupt(session: Session, events: Sequence[SessionEvent]) -> Iterator[Child]:
+def _children_to_interrupt(session: Session, events: Sequence[SessionEvent]) -> Iterator[Child]:
     """Yield the running children that must end because their calls were answered or interrupted."""
     answered = {event.id for event in events if isinstance(event, ToolResult)}
     is_interrupted = any(isinstance(event, ChildrenInterrupted) for event in events)
@@ -253,7 +253,7 @@ def _to_interrupt(session: Session, events: Sequence[SessionEvent]) -> Iterator[
             yield child
 
 
-def _tells_news(child: Child, command: ReportChild) -> bool:
+def _is_news(child: Child, command: ReportChild) -> bool:
     return command.outcome != child.outcome and (child.is_open or child.outcome == "unknown")
 
 
@@ -268,23 +268,23 @@ def _unsettled(child: Child, total: Used) -> Used:
     )
 
 
-def _go_on(story: Story, child: Child, command: ReportChild) -> None:
+def _continue_caller(story: Story, child: Child, command: ReportChild) -> None:
     if command.outcome != "waiting":
         if command.agent_id and story.session.agent is None:
             story.add(AgentStarted(command.agent_id))
             turns.ask_again(story, command)
-        _answer(story, child, command.result, is_error=command.outcome != "completed")
+        _record_result(story, child, command.result, is_error=command.outcome != "completed")
     turns.go_on(story, command)
 
 
-def _answer(story: Story, child: Child, said: str, *, is_error: bool) -> None:
+def _record_result(story: Story, child: Child, said: str, *, is_error: bool) -> None:
     round_ = story.session.round
     call = None if round_ is None else round_.call(child.call_id)
     assert call is not None  # the call waits for the child
     story.add(ToolResult(id=call.id, name=call.name, result=said, is_error=is_error))
 
 
-def _text(session: Session, ended: Ended) -> str:
+def _last_text(session: Session, ended: Ended) -> str:
     """Return the child's text: its answer, or the last text that it said before it was interrupted."""
     first = ended.said - 1 if ended.outcome == "completed" else 1
     for place in range(ended.said - 1, max(0, first - 1), -1):

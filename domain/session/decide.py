@@ -85,7 +85,7 @@ def decide(session: Session, command: SessionCommand) -> tuple[SessionEvent, ...
         case BranchSession():
             branching.branch(story, command)
         case Switch() | ScheduleMessage() | CancelSchedule() | FireSchedule():
-            _arrange(story, command)
+            _decide_arrangement(story, command)
         case Run():
             _run(story, command)
         case Compress():
@@ -97,15 +97,15 @@ def decide(session: Session, command: SessionCommand) -> tuple[SessionEvent, ...
         case Resume():
             turns.resume(story, command)
         case Interrupt() | Stop() | Delete():
-            _end(story, command)
+            _decide_end(story, command)
         case BeginChild() | ReportChild() | GiveUpChildren():
-            _of_family(story, command)
+            _decide_family(story, command)
         case _:
             assert_never(command)
     return _with_rules(session, command, _decided(story))
 
 
-def _end(story: Story, command: Interrupt | Stop | Delete) -> None:
+def _decide_end(story: Story, command: Interrupt | Stop | Delete) -> None:
     match command:
         case Interrupt():
             _interrupt(story, command)
@@ -141,12 +141,14 @@ def _with_rules(
             rules = command.rules
     last = session.rules or _NONE_RECORDED
     same = rules.held is last.rules or rules.held == last.rules
-    if not events or (same and ((rules.cwd, rules.home) == (last.cwd, last.home) or not _judges(command, events))):
+    if not events or (
+        same and ((rules.cwd, rules.home) == (last.cwd, last.home) or not _may_judge_calls(command, events))
+    ):
         return events
     return (RulesRecorded(rules.held, rules.cwd, rules.home), *events)
 
 
-def _judges(command: SessionCommand, events: tuple[SessionEvent, ...]) -> bool:
+def _may_judge_calls(command: SessionCommand, events: tuple[SessionEvent, ...]) -> bool:
     """Return whether policies may have judged a call, so that the working directory for paths matters."""
     match command:
         case Receive() | Report():
@@ -168,13 +170,13 @@ def _create(story: Story, command: CreateSession) -> None:
     story.add(SessionCreated(command.session_id, command.container_id, command.image_id, command.image_revision))
 
 
-def _arrange(story: Story, command: Switch | ScheduleMessage | CancelSchedule | FireSchedule) -> None:
+def _decide_arrangement(story: Story, command: Switch | ScheduleMessage | CancelSchedule | FireSchedule) -> None:
     match command:
         case Switch():
-            _must_exist(story.session, command.session_id)
+            _check_exists(story.session, command.session_id)
             turns.switch(story, command)
         case ScheduleMessage():
-            _must_exist(story.session, command.session_id)
+            _check_exists(story.session, command.session_id)
             schedules.schedule(story, command)
         case CancelSchedule():
             schedules.cancel(story, command)
@@ -185,7 +187,7 @@ def _arrange(story: Story, command: Switch | ScheduleMessage | CancelSchedule | 
 
 
 def _run(story: Story, command: Run) -> None:
-    _must_exist(story.session, command.session_id)
+    _check_exists(story.session, command.session_id)
     if story.session.agent is None:
         story.add(AgentStarted(command.agent_id))
         turns.ask_again(story, command)
@@ -225,7 +227,7 @@ def _stop(story: Story, command: Stop) -> None:
 
 
 def _delete(story: Story, command: Delete) -> None:
-    _must_exist(story.session, command.session_id)
+    _check_exists(story.session, command.session_id)
     reason: StopReason = "deleted"
     turns.cut_short(story, command, reason)
     for queued in story.session.queue:  # their turns will never begin
@@ -235,7 +237,7 @@ def _delete(story: Story, command: Delete) -> None:
     story.add(SessionDeleted(command.session_id))
 
 
-def _of_family(story: Story, command: BeginChild | ReportChild | GiveUpChildren) -> None:
+def _decide_family(story: Story, command: BeginChild | ReportChild | GiveUpChildren) -> None:
     match command:
         case BeginChild():
             child_turns.begin(story, command)
@@ -247,7 +249,7 @@ def _of_family(story: Story, command: BeginChild | ReportChild | GiveUpChildren)
             assert_never(command)
 
 
-def _must_exist(session: Session, session_id: str) -> None:
+def _check_exists(session: Session, session_id: str) -> None:
     if session.forgotten:
         raise SessionForgottenError(session_id)
     if session.id is None or session.deleted:

@@ -48,21 +48,23 @@ def questions(session: Session, command: SessionCommand, guards: Guards) -> tupl
                 message_id=command.message_id,
                 content=command.content,
             )
-            return _not_asked(guards.message, command.checked, about)
+            return _remaining_questions(guards.message, command.checked, about)
         case BranchSession(edit=tuple() as edit) if not command.checked:
             about = GuardInput(point="message", session_id=command.session_id, image_id=command.image_id, content=edit)
             return tuple(Question(name, about) for name in guards.message)
         case Finish() if refusal_in(command.checked) is None:
             decided = decide(session, command)
-            of_answer = () if command.checked else tuple(_of_answer(session, decided, guards))
-            return of_answer or tuple(_of_calls(session, decided, guards, command.checked))
+            of_answer = () if command.checked else tuple(_answer_questions(session, decided, guards))
+            return of_answer or tuple(_call_questions(session, decided, guards, command.checked))
         case Approve():
-            return tuple(_of_calls(session, decide(session, command), guards, command.checked))
+            return tuple(_call_questions(session, decide(session, command), guards, command.checked))
         case _:
             return ()
 
 
-def _not_asked(names: Sequence[str], checked: Sequence[GuardChecked], about: GuardInput) -> tuple[Question, ...]:
+def _remaining_questions(
+    names: Sequence[str], checked: Sequence[GuardChecked], about: GuardInput
+) -> tuple[Question, ...]:
     """Return the guards that have not run yet; none after a refusal.
 
     The session may have been handed over to an image with other guards while those of the former image ran.
@@ -73,7 +75,7 @@ def _not_asked(names: Sequence[str], checked: Sequence[GuardChecked], about: Gua
     )
 
 
-def _of_answer(session: Session, decided: Sequence[SessionEvent], guards: Guards) -> Iterator[Question]:
+def _answer_questions(session: Session, decided: Sequence[SessionEvent], guards: Guards) -> Iterator[Question]:
     passed = None if session.turn is None else session.turn.passed
     for event in decided:
         if isinstance(event, AnswerRecorded) and not event.partial and event.message_id != passed:
@@ -88,7 +90,7 @@ def _of_answer(session: Session, decided: Sequence[SessionEvent], guards: Guards
             yield from (Question(name, about) for name in guards.answer)
 
 
-def _of_calls(
+def _call_questions(
     session: Session, decided: Sequence[SessionEvent], guards: Guards, checked: Sequence[GuardChecked]
 ) -> Iterator[Question]:
     started = [event for event in decided if isinstance(event, ToolStarted)] if guards.call else []

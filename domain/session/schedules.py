@@ -90,7 +90,7 @@ def fire(story: Story, command: FireSchedule) -> None:
     due = [one for one in story.session.schedules if (one.id, one.due) == (command.schedule_id, command.due)]
     for one in due:
         is_late = command.at - one.due > LATE
-        story.add(ScheduleFired(one.id, command.message_turn_id, one.due, is_late, _after(one, command.at)))
+        story.add(ScheduleFired(one.id, command.message_turn_id, one.due, is_late, _next_due(one, command.at)))
         if story.session.agent is None and command.agent_id is not None:
             story.add(AgentStarted(command.agent_id))
             turns.ask_again(story, command)
@@ -99,7 +99,7 @@ def fire(story: Story, command: FireSchedule) -> None:
             turns.take_up_next(story, command.rules, command.at)
 
 
-def _after(fired: Scheduled, at: int) -> int | None:
+def _next_due(fired: Scheduled, at: int) -> int | None:
     """Return when the next message is due; messages missed in between are dropped."""
     if fired.every is None:
         return None

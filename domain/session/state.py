@@ -274,11 +274,11 @@ def evolve(session: Session, event: SessionEvent) -> Session:
             queued = Queued(event.turn_id, event.message_id, event.content, event.at, event.output)
             return msgspec.structs.replace(session, queue=(*session.queue, queued))
         case TurnStarted():
-            return _take_up(session, event)
+            return _start_turn(session, event)
         case AnswerRecorded():
-            return _answer(session, event)
+            return _add_answer(session, event)
         case TurnCompleted():
-            return _put_down(session, event)
+            return _complete_turn(session, event)
         case ToolsRequested() | ToolStarted() | ToolResult() | ResultsRecorded() | StepStarted():
             return _evolve_loop(session, event)
         case TurnInterrupted() | TurnFailed():
@@ -289,7 +289,7 @@ def evolve(session: Session, event: SessionEvent) -> Session:
             return msgspec.structs.replace(session, agent=None)
         case SessionCreated():
             begun = Session(event.session_id, event.container_id, event.image_id, event.image_revision)
-            return begun if event.parent is None else _born(begun, event)
+            return begun if event.parent is None else _with_parent(begun, event)
         case SessionBranched():
             return _branch_off(session, event)
         case SessionForgotten():
@@ -306,7 +306,7 @@ def evolve(session: Session, event: SessionEvent) -> Session:
 def _evolve_loop(session: Session, event: LoopFact) -> Session:
     match event:
         case ToolStarted() | ToolResult():
-            return _in_round(session, event)
+            return _evolve_round(session, event)
         case ToolsRequested():
             return _begin_round(session, event)
         case ResultsRecorded():
@@ -314,7 +314,7 @@ def _evolve_loop(session: Session, event: LoopFact) -> Session:
         case StepStarted():
             return _change_turn(session, activity="thinking", steps=event.step)
         case OutputRejected():
-            return _reject(session, event)
+            return _reject_output(session, event)
         case OutputAccepted():
             return session
         case TurnContinued():
@@ -330,14 +330,14 @@ def _evolve_loop(session: Session, event: LoopFact) -> Session:
         case ImageChanged():
             return _change_image(session, event)
         case MessageScheduled() | ScheduleCancelled() | ScheduleFired():
-            return msgspec.structs.replace(session, schedules=tuple(_schedules(session.schedules, event)))
+            return msgspec.structs.replace(session, schedules=tuple(_evolve_schedules(session.schedules, event)))
         case LimitWarning():
             return msgspec.structs.replace(session, warned=True)
         case GuardChecked():
             has_passed = event.point == "answer" and event.verdict == "passed"
             return _change_turn(session, passed=event.message_id) if has_passed else session
         case _:
-            return _in_round(session, event)
+            return _evolve_round(session, event)
 
 
 def kept(state: Session) -> msgspec.Raw:
@@ -375,14 +375,14 @@ def for_model(session: Session) -> Sequence[Said]:
     said = session.conversation
     if session.summary is None and not session.since:
         return said
-    return _given(said, session.summary, session.since, len(said))
+    return _with_summaries(said, session.summary, session.since, len(said))
 
 
-def _given(said: Conversation, summary: Summary | None, since: int, until: int) -> Sequence[Said]:
+def _with_summaries(said: Conversation, summary: Summary | None, since: int, until: int) -> Sequence[Said]:
     """Return these messages, with each summarised part replaced by its summary."""
     if summary is None or summary.replaced <= since:
         return said[since:until]
-    before = _given(said, summary.before, since, summary.since) if summary.since > since else ()
+    before = _with_summaries(said, summary.before, since, summary.since) if summary.since > since else ()
     return (*before, introduced(summary.text), *said[summary.replaced : until])
 
 
@@ -408,7 +408,7 @@ def _branch_off(session: Session, event: SessionBranched) -> Session:
     )
 
 
-def _take_up(session: Session, event: TurnStarted) -> Session:
+def _start_turn(session: Session, event: TurnStarted) -> Session:
     message, *rest = session.queue
     return msgspec.structs.replace(
         session,
@@ -420,7 +420,7 @@ def _take_up(session: Session, event: TurnStarted) -> Session:
     )
 
 
-def _answer(session: Session, event: AnswerRecorded) -> Session:
+def _add_answer(session: Session, event: AnswerRecorded) -> Session:
     turn = session.turn
     if turn is not None:
         turn = msgspec.structs.replace(
@@ -438,7 +438,7 @@ def _answer(session: Session, event: AnswerRecorded) -> Session:
     )
 
 
-def _reject(session: Session, event: OutputRejected) -> Session:
+def _reject_output(session: Session, event: OutputRejected) -> Session:
     if event.again:
         told = Said("user", (TextBlock(correction(event.errors)),))
         session = msgspec.structs.replace(session, conversation=session.conversation.plus(told))
@@ -452,7 +452,7 @@ def _begin_round(session: Session, event: ToolsRequested) -> Session:
     )
 
 
-def _in_round(session: Session, event: RoundEvent) -> Session:
+def _evolve_round(session: Session, event: RoundEvent) -> Session:
     before = session.round
     if before is None:
         return session
@@ -481,7 +481,7 @@ def _end_round(session: Session, event: ResultsRecorded) -> Session:
     said = session.conversation.plus(Said("user", event.content))
     after = msgspec.structs.replace(session, turn=turn, round=None, conversation=said, interrupted=None)
     if after.ended is not None and turn is None:  # a child whose calls were given up while it waited
-        return _done(after, "interrupted", "interrupted")
+        return _with_call_end(after, "interrupted", "interrupted")
     return after
 
 
@@ -504,7 +504,7 @@ def _compress(session: Session, event: ContextCompressed) -> Session:
     )
 
 
-def _schedules(
+def _evolve_schedules(
     before: tuple[Scheduled, ...], event: MessageScheduled | ScheduleCancelled | ScheduleFired
 ) -> Iterator[Scheduled]:
     for one in before:
@@ -529,7 +529,7 @@ def _change_image(session: Session, event: ImageChanged) -> Session:
     )
 
 
-def _put_down(session: Session, event: TurnCompleted) -> Session:
+def _complete_turn(session: Session, event: TurnCompleted) -> Session:
     if session.turn is None or session.turn.id != event.turn_id:
         return session
     agent, unsaid, ledger, said = session.agent, event.unsaid, session.ledger, session.conversation
@@ -550,7 +550,7 @@ def _put_down(session: Session, event: TurnCompleted) -> Session:
         return after
     timed = msgspec.structs.replace(after, seconds=after.seconds + event.duration)
     failure = "" if event.failure is None else event.failure.message
-    return _done(timed, outcome_of(event.outcome, event.stop_reason), event.stop_reason, failure)
+    return _with_call_end(timed, outcome_of(event.outcome, event.stop_reason), event.stop_reason, failure)
 
 
 def outcome_of(outcome: Outcome, stop_reason: str) -> ChildOutcome:
@@ -560,14 +560,14 @@ def outcome_of(outcome: Outcome, stop_reason: str) -> ChildOutcome:
     return "failed" if stop_reason == REFUSAL else outcome
 
 
-def _done(session: Session, outcome: ChildOutcome, stop_reason: str, failure: str = "") -> Session:
+def _with_call_end(session: Session, outcome: ChildOutcome, stop_reason: str, failure: str = "") -> Session:
     """Return the child with the end of its call, which is set once: turns asked for by others do not change it."""
     if session.ended is not None and session.ended.outcome != "waiting":
         return session
     return msgspec.structs.replace(session, ended=Ended(outcome, stop_reason, len(session.conversation), failure))
 
 
-def _born(session: Session, event: SessionCreated) -> Session:
+def _with_parent(session: Session, event: SessionCreated) -> Session:
     return msgspec.structs.replace(session, parent=event.parent, budget=event.budget)
 
 
@@ -576,7 +576,7 @@ def _evolve_children(session: Session, event: ChildEvent) -> Session:
         case ChildStarted():
             return _start_child(session, event)
         case ChildEnded():
-            return _settle(session, event)
+            return _end_child(session, event)
         case ChildrenInterrupted():
             return msgspec.structs.replace(session, interrupted=event)
         case _:
@@ -597,19 +597,21 @@ def _start_child(session: Session, event: ChildStarted) -> Session:
     )
 
 
-def _settle(session: Session, event: ChildEnded) -> Session:
+def _end_child(session: Session, event: ChildEnded) -> Session:
     round_ = session.round
     if round_ is not None and event.outcome == "waiting":
         round_ = rounds.with_child(round_, event.call_id, waits=True)
     return msgspec.structs.replace(
         session,
-        children=tuple(_settled(child, event) if child.id == event.child_id else child for child in session.children),
+        children=tuple(
+            _with_child_end(child, event) if child.id == event.child_id else child for child in session.children
+        ),
         round=round_,
         ledger=session.ledger.with_child(event.steps, event.usage, event.cost),
     )
 
 
-def _settled(child: Child, event: ChildEnded) -> Child:
+def _with_child_end(child: Child, event: ChildEnded) -> Child:
     return msgspec.structs.replace(
         child,
         prompt="",

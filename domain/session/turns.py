@@ -78,12 +78,12 @@ NO_TOOLS = Failure(
     "environment_error", "this environment runs no tools, so that the model cannot be given their results"
 )
 
-_SAID: Final = frozenset({REJECTED, BUDGET})
+_INTERRUPT_STOP_REASONS: Final = frozenset({REJECTED, BUDGET})
 """Reasons of interrupts that are also stop reasons."""
 
 GoesOn: TypeAlias = Run | FireSchedule | Finish | Report | Resume | Approve | Reject | Respond | ReportChild
-_Waits: TypeAlias = GoesOn | GiveUpChildren
-_Ends: TypeAlias = Interrupt | Stop | Delete | BranchSession
+_ContinuingCommand: TypeAlias = GoesOn | GiveUpChildren
+_EndingCommand: TypeAlias = Interrupt | Stop | Delete | BranchSession
 
 
 class Reached(NamedTuple):
@@ -136,7 +136,7 @@ def take_up_next(story: Story, rules: Rules, at: int) -> None:
     has_changed = hand_over(story)
     while story.session.turn is None and story.session.round is None and story.session.queue:
         story.add(TurnStarted(story.session.queue[0].turn_id, at))
-        if has_changed or not _over_cost(story, rules, at):
+        if has_changed or not _apply_cost_limit(story, rules, at):
             return
 
 
@@ -181,7 +181,7 @@ def finish(story: Story, command: Finish | PassAnswer) -> None:
     if story.session.round is not None:
         if so_far.failure is not None:  # the log failed during the calls, and is writable again
             _give_up(story, command, "the turn failed", {"ready", "waiting", "running"})
-            _end(story, SoFar(failure=so_far.failure, untold=so_far.untold), "failed", command)
+            _end_turn(story, SoFar(failure=so_far.failure, untold=so_far.untold), "failed", command)
             take_up_next(story, command.rules, command.at)
         return
     of_answer = of_point(command.checked, "answer")
@@ -191,10 +191,10 @@ def finish(story: Story, command: Finish | PassAnswer) -> None:
         _refuse_answer(story, command, refusal)
     elif _asks_for_tools(so_far, command.rules):
         _begin_round(story, command)
-    elif faults := _faults(turn, so_far, command.rules):
+    elif faults := _output_faults(turn, so_far, command.rules):
         _ask_for_output(story, command, faults)
     else:
-        _end(story, so_far, "completed" if so_far.failure is None else "failed", command)
+        _end_turn(story, so_far, "completed" if so_far.failure is None else "failed", command)
         take_up_next(story, command.rules, command.at)
 
 
@@ -249,7 +249,7 @@ def person_decides(story: Story, command: Approve | Reject | Respond) -> None:
             assert_never(command)
     story.add(*events)
     if isinstance(command, Approve):
-        story.add(*_heard_of_guards(_round(story), command.checked))
+        story.add(*_guard_results(_round(story), command.checked))
     if isinstance(command, Reject) and not command.resume:
         if awaited(story.session):
             _interrupt_children(story, REJECTED, command.at)
@@ -257,7 +257,7 @@ def person_decides(story: Story, command: Approve | Reject | Respond) -> None:
         if story.session.turn is not None:
             story.add(TurnInterrupted(story.session.turn.id, REJECTED))
         _give_up(story, command, "a person stopped the turn", {"ready", "waiting", "running"})
-        _end(story, SoFar(), "interrupted", command, REJECTED)
+        _end_turn(story, SoFar(), "interrupted", command, REJECTED)
         take_up_next(story, command.rules, command.at)
     else:
         go_on(story, command)
@@ -290,15 +290,15 @@ def _interrupt_children(story: Story, reason: str, at: int) -> None:
         story.add(ChildrenInterrupted(reason, at))
 
 
-def cut_short(story: Story, command: _Ends, reason: str) -> None:
+def cut_short(story: Story, command: _EndingCommand, reason: str) -> None:
     """End the turn under way before its regular end. After a stop or in a branch, calls keep waiting for people."""
     turn, so_far = story.session.turn, command.so_far
     in_answer = story.session.round is None
     ended = in_answer and (so_far.failure is not None or so_far.stop_reason is not None)
-    faults = _faults(turn, so_far, command.rules) if turn is not None and ended else ()
+    faults = _output_faults(turn, so_far, command.rules) if turn is not None and ended else ()
     asks = ended and _asks_for_tools(so_far, command.rules)
     if turn is not None and ended and not asks and not faults:  # its regular end came just before
-        _end(story, so_far, "completed" if so_far.failure is None else "failed", command)
+        _end_turn(story, so_far, "completed" if so_far.failure is None else "failed", command)
         return
     if turn is not None:
         story.add(TurnInterrupted(turn.id, reason))
@@ -312,7 +312,7 @@ def cut_short(story: Story, command: _Ends, reason: str) -> None:
         _give_up(story, command, f"interrupted ({reason})", stages)
     if turn is not None:
         so_far = so_far if in_answer and not ended else SoFar()
-        _end(story, so_far, "interrupted", command, reason if reason in _SAID else None)
+        _end_turn(story, so_far, "interrupted", command, reason if reason in _INTERRUPT_STOP_REASONS else None)
 
 
 def output_of(turn: Turn, rules: Rules) -> OutputSpec | None:
@@ -367,17 +367,17 @@ def _begin_round(story: Story, command: Finish) -> None:
     reached = reached_before_calls(story.session, rules, story.session.ledger.cost)
     if reached is None:
         story.add(*rounds.judged(_round(story), rules, story.session.asked, session_id=story.session.id or ""))
-        story.add(*_heard_of_guards(_round(story), command.checked))
-        _go_on(story, command)
+        story.add(*_guard_results(_round(story), command.checked))
+        _continue_calls(story, command)
     elif reached.limit == COST_LIMIT:
         _give_up(story, command, "the cost limit is exceeded", {"ready"})
-        _over_cost(story, rules, command.at)
+        _apply_cost_limit(story, rules, command.at)
         take_up_next(story, rules, command.at)
     else:
-        _stop_with(story, command, reached)
+        _stop_at_limit(story, command, reached)
 
 
-def _faults(turn: Turn, so_far: SoFar, rules: Rules) -> tuple[str, ...]:
+def _output_faults(turn: Turn, so_far: SoFar, rules: Rules) -> tuple[str, ...]:
     """Return the problems of a complete answer that lacks the required form."""
     output = output_of(turn, rules)
     if output is None or so_far.message_id is None or so_far.failure is not None:
@@ -397,15 +397,17 @@ def _ask_for_output(story: Story, command: Finish, faults: tuple[str, ...]) -> N
     _reject_output(story, turn, command, faults, again=again)
     if not again:
         failure = Failure(INVALID, f"the answer does not fit what was asked for, after {turn.rejected + 1} attempts")
-        _end(story, SoFar(failure=failure, untold=True), "failed", command, INVALID)
-    elif not _over_cost(story, rules, command.at) and _is_asked_again(story, turn, command):
+        _end_turn(story, SoFar(failure=failure, untold=True), "failed", command, INVALID)
+    elif not _apply_cost_limit(story, rules, command.at) and _ask_model_again(story, turn, command):
         return
     take_up_next(story, rules, command.at)
 
 
-def _reject_output(story: Story, turn: Turn, command: Finish | _Ends, faults: tuple[str, ...], *, again: bool) -> None:
+def _reject_output(
+    story: Story, turn: Turn, command: Finish | _EndingCommand, faults: tuple[str, ...], *, again: bool
+) -> None:
     so_far = command.so_far
-    answer = _answer(story.session, so_far, command.rules, command.at, so_far.stop_reason or "", partial=False)
+    answer = _answer_recorded(story.session, so_far, command.rules, command.at, so_far.stop_reason or "", partial=False)
     story.add(answer)
     story.add(
         OutputRejected(turn.id, answer.message_id, turn.rejected + 1, faults, again, _from_state(so_far), command.at)
@@ -416,11 +418,11 @@ def _refuse_answer(story: Story, command: Finish, refusal: GuardChecked) -> None
     """End the turn without the answer, which is not added to the conversation; its usage is counted."""
     failure = Failure(ANSWER_REFUSED, f"guard {refusal.name!r} refuses the answer: {refusal.reason}")
     so_far = msgspec.structs.replace(command.so_far, content=(), failure=failure, untold=True)
-    _end(story, so_far, "failed", command, ANSWER_REFUSED)
+    _end_turn(story, so_far, "failed", command, ANSWER_REFUSED)
     take_up_next(story, command.rules, command.at)
 
 
-def _heard_of_guards(round_: Round, checked: Sequence[GuardChecked]) -> Iterator[GuardChecked | ToolResult]:
+def _guard_results(round_: Round, checked: Sequence[GuardChecked]) -> Iterator[GuardChecked | ToolResult]:
     """Yield the guards' verdicts on the calls that are ready, and the results of those that they refuse."""
     for call in round_.at("ready") if checked else ():
         of_call = tuple(one for one in checked if one.call_id == call.id)
@@ -430,14 +432,14 @@ def _heard_of_guards(round_: Round, checked: Sequence[GuardChecked]) -> Iterator
             yield rounds.not_run(call, f"guard {refusal.name!r} refuses it: {refusal.reason}", denied=True)
 
 
-def _request_tools(story: Story, turn: Turn, command: Finish | _Ends) -> None:
-    story.add(_answer(story.session, command.so_far, command.rules, command.at, TOOL_USE, partial=False))
+def _request_tools(story: Story, turn: Turn, command: Finish | _EndingCommand) -> None:
+    story.add(_answer_recorded(story.session, command.so_far, command.rules, command.at, TOOL_USE, partial=False))
     story.add(ToolsRequested(turn.id, _from_state(command.so_far)))
 
 
-def _stop_with(story: Story, command: GoesOn, reached: Reached) -> None:
+def _stop_at_limit(story: Story, command: GoesOn, reached: Reached) -> None:
     _give_up(story, command, reached.why, {"ready"})
-    _end(story, SoFar(), "completed", command, reached.limit)
+    _end_turn(story, SoFar(), "completed", command, reached.limit)
     take_up_next(story, command.rules, command.at)
 
 
@@ -445,76 +447,76 @@ def go_on(story: Story, command: GoesOn) -> None:
     """Continue according to the state of the calls: run them, ask the model again, or wait for people."""
     interrupted = story.session.interrupted
     if interrupted is None:
-        _go_on(story, command)
+        _continue_calls(story, command)
     elif not awaited(story.session):
         end_interrupted(story, command, interrupted.reason)
 
 
-def end_interrupted(story: Story, command: _Waits, reason: str) -> None:
+def end_interrupted(story: Story, command: _ContinuingCommand, reason: str) -> None:
     """End the interrupted turn under way, now that no call waits for a child any more."""
     turn = story.session.turn
     if turn is not None:
         story.add(TurnInterrupted(turn.id, reason))
     _give_up(story, command, f"interrupted ({reason})", {"ready", "running", "waiting"})
-    _end(story, SoFar(), "interrupted", command, reason if reason in _SAID else None)
+    _end_turn(story, SoFar(), "interrupted", command, reason if reason in _INTERRUPT_STOP_REASONS else None)
     if story.session.agent is not None:
         take_up_next(story, command.rules, command.at)
 
 
-def _go_on(story: Story, command: GoesOn) -> None:
+def _continue_calls(story: Story, command: GoesOn) -> None:
     if not command.rules.runs_tools:
         story.add(*rounds.given_up(_round(story), "this environment runs no tools", stages={"ready"}))
     round_ = _round(story)
     if round_.at("ready"):
-        _continued(story, command)
+        _continue_turn(story, command)
         if not command.rules.agents:
             story.add(*rounds.started(round_))
             return
         story.add(*started(story.session, command.rules, command.at))
         round_ = _round(story)
     if round_.is_answered:
-        _continued(story, command)
+        _continue_turn(story, command)
         _record_results(story, command)
         _next_step(story, command)
     elif story.session.turn is not None and not round_.runs:
-        _end(story, SoFar(), "waiting", command)
+        _end_turn(story, SoFar(), "waiting", command)
 
 
 def _next_step(story: Story, command: GoesOn) -> None:
     """Ask the model again, unless a limit or the environment prevents it."""
     turn, rules = story.session.turn, command.rules
     assert turn is not None  # results arrive during a turn, or have begun one
-    if not _over_cost(story, rules, command.at):
+    if not _apply_cost_limit(story, rules, command.at):
         if not rules.runs_tools:
-            _end(story, SoFar(failure=NO_TOOLS, untold=True), "failed", command)
-        elif _is_asked_again(story, turn, command):
+            _end_turn(story, SoFar(failure=NO_TOOLS, untold=True), "failed", command)
+        elif _ask_model_again(story, turn, command):
             return
     take_up_next(story, rules, command.at)
 
 
-def _is_asked_again(story: Story, turn: Turn, command: GoesOn) -> bool:
+def _ask_model_again(story: Story, turn: Turn, command: GoesOn) -> bool:
     """Ask the model again, or end the turn if a limit is reached; return whether the model is asked."""
     reached = reached_steps(turn, command.rules) or _reached_budget(story.session)
     if reached is None:
         story.add(StepStarted(turn.id, turn.steps + 1, command.at))
     else:
-        _end(story, SoFar(), "completed", command, reached.limit)
+        _end_turn(story, SoFar(), "completed", command, reached.limit)
     return reached is None
 
 
-def _continued(story: Story, command: GoesOn) -> None:
+def _continue_turn(story: Story, command: GoesOn) -> None:
     if story.session.turn is None:
         story.add(TurnContinued(command.turn_id, command.at))
 
 
-def _give_up(story: Story, command: _Waits | _Ends, why: str, stages: set[Stage]) -> None:
+def _give_up(story: Story, command: _ContinuingCommand | _EndingCommand, why: str, stages: set[Stage]) -> None:
     """Answer the calls at these stages with an error, and record the results once all calls are answered."""
     story.add(*rounds.given_up(_round(story), why, stages=stages))
     if _round(story).is_answered:
         _record_results(story, command)
 
 
-def _record_results(story: Story, command: _Waits | _Ends) -> None:
+def _record_results(story: Story, command: _ContinuingCommand | _EndingCommand) -> None:
     turn, results = story.session.turn, _round(story).results()
     story.add(ResultsRecorded(None if turn is None else turn.id, command.results_id, results, command.at))
 
@@ -525,7 +527,7 @@ def _round(story: Story) -> Round:
     return round_
 
 
-def _over_cost(story: Story, rules: Rules, at: int) -> bool:
+def _apply_cost_limit(story: Story, rules: Rules, at: int) -> bool:
     """Apply the cost limit if it is exceeded; return whether that ended the turn."""
     turn, cost = story.session.turn, story.session.ledger.cost
     limit = exceeded(cost, rules)
@@ -539,23 +541,29 @@ def _over_cost(story: Story, rules: Rules, at: int) -> bool:
     if limit.on_exceeded == "interrupt":
         story.add(TurnInterrupted(turn.id, message))
     outcome: Outcome = "interrupted" if limit.on_exceeded == "interrupt" else "completed"
-    story.add(_completed(story.session, SoFar(), outcome, COST_LIMIT, at))
+    story.add(_turn_completed(story.session, SoFar(), outcome, COST_LIMIT, at))
     return True
 
 
-def _end(story: Story, so_far: SoFar, outcome: Outcome, command: _Waits | _Ends, reason: str | None = None) -> None:
+def _end_turn(
+    story: Story,
+    so_far: SoFar,
+    outcome: Outcome,
+    command: _ContinuingCommand | _EndingCommand,
+    reason: str | None = None,
+) -> None:
     """End the turn under way, with the answer so far if there is one."""
     turn = story.session.turn
     if turn is None:
         return
     by_outcome = {"interrupted": "interrupted", "failed": "error", "waiting": "waiting"}
     stop_reason = reason or by_outcome.get(outcome) or so_far.stop_reason or "end_turn"
-    completed = _completed(story.session, so_far, outcome, stop_reason, command.at)
+    completed = _turn_completed(story.session, so_far, outcome, stop_reason, command.at)
     if so_far.failure is not None and so_far.untold:
         story.add(TurnFailed(turn.id, so_far.failure))
     if so_far.message_id is not None:
         partial = outcome != "completed"
-        answer = _answer(story.session, so_far, command.rules, command.at, stop_reason, partial=partial)
+        answer = _answer_recorded(story.session, so_far, command.rules, command.at, stop_reason, partial=partial)
         completed = msgspec.structs.replace(completed, cost=plus_cost(turn.cost, answer.cost))
         if not is_blank(so_far.content):
             story.add(answer)
@@ -567,7 +575,7 @@ def _end(story: Story, so_far: SoFar, outcome: Outcome, command: _Waits | _Ends,
     story.add(completed)
 
 
-def _completed(session: Session, so_far: SoFar, outcome: Outcome, stop_reason: str, at: int) -> TurnCompleted:
+def _turn_completed(session: Session, so_far: SoFar, outcome: Outcome, stop_reason: str, at: int) -> TurnCompleted:
     turn = session.turn
     assert turn is not None  # only a turn can be completed
     in_answer = session.round is None and turn.activity == "thinking"
@@ -585,7 +593,7 @@ def _completed(session: Session, so_far: SoFar, outcome: Outcome, stop_reason: s
     )
 
 
-def _answer(
+def _answer_recorded(
     session: Session, so_far: SoFar, rules: Rules, at: int, stop_reason: str, *, partial: bool
 ) -> AnswerRecorded:
     assert session.turn is not None  # an answer belongs to a turn
@@ -594,7 +602,7 @@ def _answer(
     return AnswerRecorded(
         session.turn.id,
         message_id,
-        _with_ids(so_far.content, message_id, session.known_calls),
+        _with_unique_ids(so_far.content, message_id, session.known_calls),
         stop_reason,
         partial,
         so_far.usage,
@@ -616,25 +624,25 @@ def _asks_for_tools(so_far: SoFar, rules: Rules) -> bool:
     )
 
 
-def _with_ids(content: tuple[Block, ...], message_id: str, known: Collection[str]) -> tuple[Block, ...]:
+def _with_unique_ids(content: tuple[Block, ...], message_id: str, known: Collection[str]) -> tuple[Block, ...]:
     """Return the content with a new id for each call whose own is blank, or has been used before in the session."""
     given = [block.id for block in content if isinstance(block, ToolUseBlock)]
     if len({id_ for id_ in given if id_.strip() and id_ not in known}) == len(given):
         return content
     kept: set[str] = set()
     taken = {*known, *given}
-    told: list[Block] = []
+    blocks: list[Block] = []
     for number, block in enumerate(content):
         if not isinstance(block, ToolUseBlock):
-            told.append(block)
+            blocks.append(block)
         elif block.id.strip() and block.id not in known and block.id not in kept:
             kept.add(block.id)
-            told.append(block)
+            blocks.append(block)
         else:
             id_ = next(new for new in (f"{message_id}_{count}" for count in counting(number)) if new not in taken)
             taken.add(id_)
-            told.append(msgspec.structs.replace(block, id=id_))
-    return tuple(told)
+            blocks.append(msgspec.structs.replace(block, id=id_))
+    return tuple(blocks)
 
 
 def _from_state(so_far: SoFar) -> AgentState:
