@@ -79,10 +79,10 @@ def chosen(question: Question, value: object) -> Json:
             return value
         raise InvalidAnswerError(f"the question {question.prompt!r} is answered with text, not {value!r}")
     if not question.multi:
-        return _one(question.options, value)
+        return _selected_option(question.options, value)
     if not is_sequence(value):
         raise InvalidAnswerError(f"several options can be selected: answer with a list of them, not {value!r}")
-    picked = [_one(question.options, one) for one in value]
+    picked = [_selected_option(question.options, one) for one in value]
     if len({json_text(one) for one in picked}) < len(picked):
         raise InvalidAnswerError(f"an option is selected twice in {value!r}")
     return picked
@@ -97,7 +97,7 @@ def _texts(value: object) -> Sequence[str]:
     return texts if all(texts) else ()
 
 
-def _one(options: Sequence[Option], value: object) -> Json:
+def _selected_option(options: Sequence[Option], value: object) -> Json:
     for option in options:
         if type(option.value) is type(value) and option.value == value:
             return option.value

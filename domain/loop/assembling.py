@@ -36,7 +36,7 @@ class Assembly:
     def __init__(self) -> None:
         self._texts: list[str] = []
         self._calls: list[object] = []
-        self._places: dict[int, _Pieces] = {}
+        self._pieces_by_index: dict[int, _Pieces] = {}
         self.usage: Frozen = Frozen()
         self.model: str | None = None
 
@@ -55,9 +55,9 @@ class Assembly:
             taken = frozen_object(chunk, what="a chunk of the model's answer")
         except InvalidInputError as broken:
             raise InvalidChunkError(str(broken)) from None
-        self._texts.append(_part(taken, "content", str, "is text") or "")
-        self._take_calls(_part(taken, "tool_calls", FrozenList, "are a list of mappings"))  # pyright: ignore[reportUnknownArgumentType]
-        usage = _part(taken, "usage", Frozen, "is a mapping of token counts") or Frozen()
+        self._texts.append(_field(taken, "content", str, "is text") or "")
+        self._add_calls(_field(taken, "tool_calls", FrozenList, "are a list of mappings"))  # pyright: ignore[reportUnknownArgumentType]
+        usage = _field(taken, "usage", Frozen, "is a mapping of token counts") or Frozen()
         self.usage = Frozen({**self.usage, **{name: count for name, count in usage.items() if count is not None}})
         self.model = _text(taken, "model") or self.model
         return taken
@@ -67,7 +67,7 @@ class Assembly:
         """The answer so far: `content` and `tool_calls`."""
         return Frozen(content="".join(self._texts), tool_calls=frozen(self._calls))
 
-    def _take_calls(self, given: FrozenList[object] | None) -> None:
+    def _add_calls(self, given: FrozenList[object] | None) -> None:
         if given is None:
             return
         calls = [call for call in given if isinstance(call, Frozen)]
@@ -75,19 +75,19 @@ class Assembly:
             raise InvalidChunkError(f"`tool_calls` of a chunk are a list of mappings, not {given!r}")
         if calls and all(type(call.get("index")) is int for call in calls):
             for piece in calls:
-                self._take_piece(piece)
+                self._add_piece(piece)
         else:
             self._calls = [*calls]
-            self._places = {}
+            self._pieces_by_index = {}
 
-    def _take_piece(self, piece: Frozen) -> None:
-        call = self._places.setdefault(_part(piece, "index", int, "is a number") or 0, _Pieces())
-        told = piece.get("function")
-        told = told if isinstance(told, Frozen) else Frozen()
+    def _add_piece(self, piece: Frozen) -> None:
+        call = self._pieces_by_index.setdefault(_field(piece, "index", int, "is a number") or 0, _Pieces())
+        function = piece.get("function")
+        function = function if isinstance(function, Frozen) else Frozen()
         call.id, call.type = _text(piece, "id") or call.id, _text(piece, "type") or call.type
-        call.name = _text(told, "name") or call.name
-        call.arguments += _text(told, "arguments")
-        self._calls = [self._places[index].whole for index in sorted(self._places)]
+        call.name = _text(function, "name") or call.name
+        call.arguments += _text(function, "arguments")
+        self._calls = [self._pieces_by_index[index].whole for index in sorted(self._pieces_by_index)]
 
 
 def _text(mapping: Frozen, name: str) -> str:
@@ -95,7 +95,7 @@ def _text(mapping: Frozen, name: str) -> str:
     return value if isinstance(value, str) else ""
 
 
-def _part(chunk: Frozen, name: str, kind: type[_Kind], what: str) -> _Kind | None:
+def _field(chunk: Frozen, name: str, kind: type[_Kind], what: str) -> _Kind | None:
     value = chunk.get(name)
     if value is None or isinstance(value, kind):
         return value

@@ -62,11 +62,11 @@ class ToolCall(Frozen):
 
     @property
     def _function(self) -> Frozen:
-        told = self if self.get("type") == _TOOL_USE else self.get("function")
-        return told if isinstance(told, Frozen) else Frozen()
+        function = self if self.get("type") == _TOOL_USE else self.get("function")
+        return function if isinstance(function, Frozen) else Frozen()
 
     @property
-    def _given(self) -> object:
+    def _raw_arguments(self) -> object:
         return self._function.get("input" if self.get("type") == _TOOL_USE else "arguments")
 
     @property
@@ -82,12 +82,12 @@ class ToolCall(Frozen):
     @property
     def arguments(self) -> str:
         """The arguments as JSON, as the model wrote them."""
-        return _as_json(self._given)
+        return _as_json(self._raw_arguments)
 
     @property
     def input(self) -> Frozen:
         """The arguments, decoded."""
-        return _decoded(self._given, self.name)
+        return _decoded(self._raw_arguments, self.name)
 
 
 def call_of(value: object) -> ToolCall:

@@ -127,7 +127,7 @@ def _apply(draft: _Draft, event: LoopEvent) -> None:
         return
     if event.step > draft["step_count"]:
         draft.update({"step_count": event.step, "status": "running", "error": None, "interruption": None})
-    _happen(draft, event)
+    _apply_by_type(draft, event)
     if draft["status"] in ("running", "waiting_for_human_input"):
         waits = draft["pending_tool_calls"] or draft["pending_prompt"] or draft["pending_select"]
         draft["status"] = "waiting_for_human_input" if waits else "running"
@@ -136,30 +136,30 @@ def _apply(draft: _Draft, event: LoopEvent) -> None:
     draft["last_modified"] = event.timestamp or draft["last_modified"]
 
 
-def _happen(draft: _Draft, event: LoopEvent) -> None:
+def _apply_by_type(draft: _Draft, event: LoopEvent) -> None:
     match event:
         case LLMResult():
-            _answered(draft, event)
+            _apply_model_answer(draft, event)
         case ToolResult():
-            _returned(draft, event)
+            _apply_tool_result(draft, event)
         case HumanApproveRequired():
-            _asked(draft, event)
+            _apply_approval_request(draft, event)
         case ToolPending() | ToolApproved() | ToolEdited() | ToolRejected() | ToolStarted():
             draft["round"] = rounds.evolve(draft["round"], event)
-            _pend(draft, draft["pending_tool_calls"])
+            _set_pending_calls(draft, draft["pending_tool_calls"])
         case HumanPromptRequired() | HumanSelectRequired():
-            _questioned(draft, event)
+            _apply_question(draft, event)
         case HumanResponded():
-            _responded(draft, event)
+            _apply_response(draft, event)
         case MessageAdded():
-            _say(draft, event.message)
+            _append_message(draft, event.message)
             draft.update({"phase": "user_input", "payload": Frozen(message=event.message)})
         case CompressionComplete():
             draft["messages"] = shortened(draft["messages"], event)
             if event.model is not None:
-                _spend_on_model(draft, event.model, event)
+                _add_model_cost(draft, event.model, event)
         case Failed():
-            _failed(draft, event)
+            _apply_failure(draft, event)
         case Interrupted():
             since = Interruption(event.reason, event.can_resume, event.timestamp, draft["step_count"])
             draft.update({"status": "interrupted", "interruption": since})
@@ -176,8 +176,8 @@ def _happen(draft: _Draft, event: LoopEvent) -> None:
             pass  # the payload for the model, its chunks, and custom events change nothing by themselves
 
 
-def _answered(draft: _Draft, event: LLMResult) -> None:
-    _spend_on_model(draft, event.model, event)
+def _apply_model_answer(draft: _Draft, event: LLMResult) -> None:
+    _add_model_cost(draft, event.model, event)
     told = event.result.get("tool_calls")
     calls = told if isinstance(told, list) else []
     ids = {call.get("id") for call in calls if is_mapping(call)}
@@ -187,16 +187,16 @@ def _answered(draft: _Draft, event: LLMResult) -> None:
     draft["payload"] = frozen({"result": event.result, "has_tool_calls": bool(calls), "tool_calls": calls})
     if event.appended:
         content = event.result.get("content", "")
-        _say(draft, {"role": "assistant", "content": content, **({"tool_calls": calls} if calls else {})})
+        _append_message(draft, {"role": "assistant", "content": content, **({"tool_calls": calls} if calls else {})})
 
 
-def _returned(draft: _Draft, event: ToolResult) -> None:
-    _decided(draft, event.id, approved=event.ran)
+def _apply_tool_result(draft: _Draft, event: ToolResult) -> None:
+    _record_decision(draft, event.id, approved=event.ran)
     draft["round"] = rounds.evolve(draft["round"], event)
-    _pend(draft, draft["pending_tool_calls"])
+    _set_pending_calls(draft, draft["pending_tool_calls"])
     if event.ran:
-        _spend_on_tool(draft, event.name, event.cost)
-    _say(draft, {"role": "tool", "tool_call_id": event.id, "content": compact(event.result)})
+        _add_tool_cost(draft, event.name, event.cost)
+    _append_message(draft, {"role": "tool", "tool_call_id": event.id, "content": compact(event.result)})
     outcome = Frozen(id=event.id, name=event.name, result=event.result, is_error=event.is_error)
     if not event.batch:
         draft.update({"phase": "tool_result", "payload": outcome})
@@ -209,16 +209,18 @@ def _returned(draft: _Draft, event: ToolResult) -> None:
     draft.update({"phase": "tools_batch_result", "payload": Frozen(results=results, step=event.step)})
 
 
-def _asked(draft: _Draft, event: HumanApproveRequired) -> None:
+def _apply_approval_request(draft: _Draft, event: HumanApproveRequired) -> None:
     ids = {asked.id for asked in event.calls}
     waiting = tuple(call for call in draft["round"].at("waiting") if call.id not in ids)
     calls = (*waiting, *(Call(asked.id, asked.name, asked.arguments) for asked in event.calls))
     asked = rounds.fold(Round(calls), (event, ToolPending(ids=tuple(call.id for call in calls))))
     draft.update({"round": asked, "decided": tuple(id_ for id_ in draft["decided"] if id_ not in ids)})
-    _pend(draft, (*(call for call in draft["pending_tool_calls"] if call.id not in ids), *event.pending_tool_calls))
+    _set_pending_calls(
+        draft, (*(call for call in draft["pending_tool_calls"] if call.id not in ids), *event.pending_tool_calls)
+    )
 
 
-def _questioned(draft: _Draft, event: HumanPromptRequired | HumanSelectRequired) -> None:
+def _apply_question(draft: _Draft, event: HumanPromptRequired | HumanSelectRequired) -> None:
     if draft["status"] == "done":
         return  # the step that ends a conversation asks no one
     if isinstance(event, HumanPromptRequired):
@@ -227,7 +229,7 @@ def _questioned(draft: _Draft, event: HumanPromptRequired | HumanSelectRequired)
         draft["pending_select"] = PendingSelect(event.prompt, event.options, event.multi, event.metadata)
 
 
-def _responded(draft: _Draft, event: HumanResponded) -> None:
+def _apply_response(draft: _Draft, event: HumanResponded) -> None:
     draft.update(
         {
             "pending_prompt": None,
@@ -236,24 +238,26 @@ def _responded(draft: _Draft, event: HumanResponded) -> None:
             "payload": Frozen(value=event.value),
         }
     )
-    _say(draft, {"role": "user", "content": event.value if isinstance(event.value, str) else compact(event.value)})
+    _append_message(
+        draft, {"role": "user", "content": event.value if isinstance(event.value, str) else compact(event.value)}
+    )
 
 
-def _failed(draft: _Draft, event: Failed) -> None:
+def _apply_failure(draft: _Draft, event: Failed) -> None:
     told = Frozen(type=event.error.type, message=event.error.message)
     draft.update({"status": "error", "error": event.error, "phase": "error", "payload": Frozen(error=told)})
     if event.call_id is not None:
-        _decided(draft, event.call_id, approved=True)
+        _record_decision(draft, event.call_id, approved=True)
         answered = ToolResult(id=event.call_id, result=event.error.message, is_error=True)
         draft["round"] = rounds.evolve(draft["round"], answered)
-        _pend(draft, draft["pending_tool_calls"])
+        _set_pending_calls(draft, draft["pending_tool_calls"])
     if event.model is not None:
-        _spend_on_model(draft, event.model, event)
+        _add_model_cost(draft, event.model, event)
     if event.tool is not None:
-        _spend_on_tool(draft, event.tool, event.cost)
+        _add_tool_cost(draft, event.tool, event.cost)
 
 
-def _decided(draft: _Draft, call_id: str, *, approved: bool) -> None:
+def _record_decision(draft: _Draft, call_id: str, *, approved: bool) -> None:
     """Record that a call is decided, and its digest if it was waiting and was approved."""
     call = draft["round"].call(call_id)
     if call is not None and call.stage == "answered":
@@ -263,22 +267,22 @@ def _decided(draft: _Draft, call_id: str, *, approved: bool) -> None:
         draft["approvals"] = tuple(sorted({*draft["approvals"], call_digest(call.name, call.arguments)}))
 
 
-def _pend(draft: _Draft, calls: Iterable[ToolCall]) -> None:
+def _set_pending_calls(draft: _Draft, calls: Iterable[ToolCall]) -> None:
     waiting = {call.id for call in draft["round"].at("waiting")}
     draft["pending_tool_calls"] = FrozenList(call for call in calls if call.id in waiting)
 
 
-def _say(draft: _Draft, message: JsonObject) -> None:
+def _append_message(draft: _Draft, message: JsonObject) -> None:
     draft["messages"] = draft["messages"].plus((frozen_object(message, what="a message"),))
 
 
-def _spend_on_model(draft: _Draft, model: str, used: LLMResult | Failed | CompressionComplete) -> None:
+def _add_model_cost(draft: _Draft, model: str, used: LLMResult | Failed | CompressionComplete) -> None:
     draft["ledger"] = draft["ledger"].with_model(model, used.usage or {}, used.cost)
     draft["usage"] = Frozen(ledger.sum_of(draft["usage"], used.usage or {}))
     draft["cost"] += used.cost or 0.0
 
 
-def _spend_on_tool(draft: _Draft, name: str, cost: float | None) -> None:
+def _add_tool_cost(draft: _Draft, name: str, cost: float | None) -> None:
     draft["ledger"] = draft["ledger"].with_tool(name, cost)
     draft["cost"] += cost or 0.0
 
@@ -305,8 +309,8 @@ def adopted(
         InvalidOutcomeError: the value has another form, or holds values that cannot be recorded.
     """
     try:
-        told, new_state, context = _parts(returned)
-        events = [_checked(stamped(_event(each, before), step, now)) for each in told]
+        told, new_state, context = _outcome_fields(returned)
+        events = [_checked(stamped(_as_event(each, before), step, now)) for each in told]
         if context is not None:
             new_state = (new_state or after(before, events)).replace(phase=context.phase, payload=context.payload)
         if new_state is None or new_state is shown:
@@ -338,31 +342,31 @@ def with_final_state(events: list[LoopEvent], state: AgentState) -> list[LoopEve
     ]
 
 
-def _parts(returned: object) -> tuple[list[object], AgentState | None, AgentContext | None]:
+def _outcome_fields(returned: object) -> tuple[list[object], AgentState | None, AgentContext | None]:
     names = ("events", "new_state", "next_context")
     told, new_state, context = (
         (*returned, None)[: len(names)]
         if is_list(returned) and len(returned) in (len(names) - 1, len(names))
-        else (_part(returned, name) for name in names)
+        else (_field(returned, name) for name in names)
     )
     if not is_list(told) or not isinstance(new_state, AgentState | None):
         raise InvalidOutcomeError(f"an executor returns `(events, new_state)`, events and a state, not {returned!r}")
     return list(told), new_state, None if context is None else context_given(context)
 
 
-def _part(returned: object, name: str) -> object:
+def _field(returned: object, name: str) -> object:
     if is_mapping(returned):
         return {snake(str(key)): each for key, each in returned.items()}.get(name)
     return getattr(returned, name, None)
 
 
-def _event(value: object, state: AgentState) -> LoopEvent:
+def _as_event(value: object, state: AgentState) -> LoopEvent:
     if isinstance(value, LoopEvent):
         return value
     kind = value.get("type") if is_mapping(value) else None
     if not is_mapping(value) or not isinstance(kind, str) or not kind:
         raise InvalidOutcomeError(f"an event is a mapping with a `type`, or an event of `reenact.loop`; not {value!r}")
-    told = {snake(str(name)): _value(each) for name, each in value.items()}
+    told = {snake(str(name)): _as_recordable(each) for name, each in value.items()}
     if kind in KNOWN:
         try:
             return event_from({"session_id": state.session_id, **told})
@@ -381,7 +385,7 @@ def _checked(event: LoopEvent) -> LoopEvent:
     return event
 
 
-def _value(value: object) -> object:
+def _as_recordable(value: object) -> object:
     match value:
         case BaseException():
             return info_of(value)

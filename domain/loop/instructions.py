@@ -27,10 +27,10 @@ class _Instruction(Fields, frozen=True, eq=False):
     def __post_init__(self) -> None:
         """Convert the fields from the forms that users may give, or raise `InvalidInputError`."""
         for name in self.__struct_fields__:
-            msgspec.structs.force_setattr(self, name, _made(self.type, name, getattr(self, name)))
+            msgspec.structs.force_setattr(self, name, _field_value(self.type, name, getattr(self, name)))
 
     def __getitem__(self, name: str) -> object:
-        return super().__getitem__(_ours(name))
+        return super().__getitem__(_canonical_name(name))
 
     def keys(self) -> tuple[str, ...]:
         return ("type", *super().keys())
@@ -146,7 +146,7 @@ def instruction_of(value: object) -> Instruction:
         return value
     if not is_mapping(value):
         raise InvalidInstructionError(f"{kind.type} is asked for by a `{kind.__name__}` or a mapping, not by {value!r}")
-    told: dict[str, object] = {_ours(str(name)): each for name, each in value.items()}
+    told: dict[str, object] = {_canonical_name(str(name)): each for name, each in value.items()}
     for field in msgspec.structs.fields(kind):
         if field.required and field.name not in told:
             raise InvalidInstructionError(f"{kind.type} needs `{field.name}`, and has: {', '.join(sorted(told))}")
@@ -159,11 +159,11 @@ def snake(name: str) -> str:
     return re.sub(r"(?<=[a-z0-9])[A-Z]", lambda found: f"_{found[0]}", name).lower()
 
 
-def _ours(name: str) -> str:
+def _canonical_name(name: str) -> str:
     return _ALIASES.get(snake(name), snake(name))
 
 
-def _made(kind: str, name: str, told: object) -> object:
+def _field_value(kind: str, name: str, told: object) -> object:
     """Return the field's value converted from the forms that users may give, or raise `InvalidInputError`."""
     several = told if is_list(told) else ()
     match name:
@@ -191,10 +191,10 @@ def _made(kind: str, name: str, told: object) -> object:
         raise InvalidInstructionError(f"`{name}` of {kind} is {wanted}, not {told!r}")
     if name == "options":
         return Options(map(_option, several))
-    return _calls(several) if name.endswith("tool_calls") else told
+    return _unique_calls(several) if name.endswith("tool_calls") else told
 
 
-def _calls(calls: Iterable[object]) -> FrozenList[ToolCall]:
+def _unique_calls(calls: Iterable[object]) -> FrozenList[ToolCall]:
     made = FrozenList(map(call_of, calls))
     seen: set[str] = set()
     for call in made:

@@ -50,7 +50,7 @@ def approval(state: AgentState, call: ToolCall, rules: Rules) -> Approval:
     Raises:
         ReenactError: the state is interrupted or waits for something else, or the call is not the pending one.
     """
-    _not_interrupted(state)
+    _check_not_interrupted(state)
     if state.pending_prompt or state.pending_select:
         raise WaitingForHumanError("a question waits for its answer; answer it with `respond`")
     if not state.pending_tool_calls and call.id not in state.decided:
@@ -62,7 +62,7 @@ def approval(state: AgentState, call: ToolCall, rules: Rules) -> Approval:
         raise InvalidToolCallError(
             f"call {call.id!r} is one of {pending.name}; an edit keeps the tool, and changes the arguments only"
         )
-    told = _denied_by_now(state.round, call.id, rules)
+    told = _denial_by_current_rules(state.round, call.id, rules)
     if not told:
         now = rounds.under(state.round, rules.policies)
         events = rounds.approved(now, call.id, rules, arguments=call.input)
@@ -78,7 +78,7 @@ def rejection(state: AgentState, call_id: str, reason: str, *, resume: bool) -> 
     Raises:
         ReenactError: the state is interrupted, or no such call is pending.
     """
-    _not_interrupted(state)
+    _check_not_interrupted(state)
     events = rounds.rejected(state.round, call_id, check_reason(reason))
     return events if resume else (*events, Interrupted(reason=reason or "a call was rejected"))
 
@@ -89,7 +89,7 @@ def response(state: AgentState, value: object) -> tuple[LoopEvent, ...]:
     Raises:
         ReenactError: the state is interrupted, no question is pending, or the answer does not fit it.
     """
-    _not_interrupted(state)
+    _check_not_interrupted(state)
     asked = state.pending_prompt or state.pending_select
     if asked is None:
         raise InvalidAnswerError("no question waits for an answer")
@@ -124,7 +124,7 @@ def check_reason(reason: object) -> str:
 
 def check_free(state: AgentState) -> None:
     """Raise a `ReenactError` if the conversation is interrupted or waits for a person, so that no step may run."""
-    _not_interrupted(state)
+    _check_not_interrupted(state)
     if state.status == "waiting_for_human_input":
         raise WaitingForHumanError(
             "the conversation waits for a person: approve or reject the pending calls, or answer the question"
@@ -188,7 +188,7 @@ def in_order(calls: Sequence[ToolCall], results: Sequence[ToolResult]) -> tuple[
     return tuple(by_id[call.id] for call in calls if call.id in by_id)
 
 
-def _denied_by_now(round_: Round, call_id: str, rules: Rules) -> tuple[LoopEvent, ...]:
+def _denial_by_current_rules(round_: Round, call_id: str, rules: Rules) -> tuple[LoopEvent, ...]:
     """Return the result of a pending call that changed policies now deny; empty if they do not."""
     call = round_.call(call_id)
     if call is None or round_.revision == rules.policies.revision:
@@ -197,7 +197,7 @@ def _denied_by_now(round_: Round, call_id: str, rules: Rules) -> tuple[LoopEvent
     return tuple(event for event in events if isinstance(event, ToolResult))
 
 
-def _not_interrupted(state: AgentState) -> None:
+def _check_not_interrupted(state: AgentState) -> None:
     if state.status == "interrupted":
         raise StillInterruptedError("the conversation is interrupted; resume it first")
 

@@ -38,7 +38,7 @@ from reenact.domain.policy.rules import Verdict, call_digest
 Stage: TypeAlias = Literal["ready", "waiting", "running", "answered"]
 Kind: TypeAlias = Literal["approval", "prompt", "select"]
 CallKind: TypeAlias = Literal[Kind, "child"]
-_MANY = 16
+_MANY_CALLS = 16
 """The number of calls above which a call is found by an index instead of a linear search."""
 _UNREADABLE = "its arguments cannot be read as a JSON object; call it again, with valid JSON"
 RoundEvent: TypeAlias = (
@@ -88,7 +88,7 @@ class Round(msgspec.Struct, frozen=True, dict=True):
 
     def place(self, id: str) -> int | None:  # noqa: A002 - as above
         """Return the index of the call with that id, or None."""
-        if len(self.calls) > _MANY:
+        if len(self.calls) > _MANY_CALLS:
             return self.places.get(id)
         for place, call in enumerate(self.calls):
             if call.id == id:
@@ -136,22 +136,24 @@ def evolve(round_: Round, event: RoundEvent) -> Round:
     """Return the round after the event."""
     match event:
         case ToolStarted():
-            return _with(round_, event.id, stage="running", attempts=event.attempt)
+            return _with_call_changed(round_, event.id, stage="running", attempts=event.attempt)
         case ToolResult():
-            return _with(round_, event.id, stage="answered", result=event.result, is_error=event.is_error)
+            return _with_call_changed(round_, event.id, stage="answered", result=event.result, is_error=event.is_error)
         case HumanApproveRequired():
             asked = {one.id: {"kind": "approval", "digest": one.digest, "reason": one.reason} for one in event.calls}
-            return msgspec.structs.replace(_with_each(round_, asked), revision=event.revision)
+            return msgspec.structs.replace(_with_calls_changed(round_, asked), revision=event.revision)
         case HumanPromptRequired():
-            return _with(round_, event.id, kind="prompt", question=Question(event.prompt))
+            return _with_call_changed(round_, event.id, kind="prompt", question=Question(event.prompt))
         case HumanSelectRequired():
-            return _with(round_, event.id, kind="select", question=Question(event.prompt, event.options, event.multi))
+            return _with_call_changed(
+                round_, event.id, kind="select", question=Question(event.prompt, event.options, event.multi)
+            )
         case ToolPending():
-            return _with_each(round_, {id_: {"stage": "waiting"} for id_ in event.ids})
+            return _with_calls_changed(round_, {id_: {"stage": "waiting"} for id_ in event.ids})
         case ToolApproved():
-            return _with(round_, event.id, stage="ready", digest=event.digest)
+            return _with_call_changed(round_, event.id, stage="ready", digest=event.digest)
         case ToolEdited():
-            return _with(round_, event.id, arguments=event.edited)
+            return _with_call_changed(round_, event.id, arguments=event.edited)
         case ToolRejected() | HumanResponded():
             return round_  # the result of the call follows as an event of its own
         case _:
@@ -183,21 +185,21 @@ def judged(
         if is_unreadable(call.arguments):
             denied.append(not_run(call, _UNREADABLE))
         elif verdict.decision == "deny":
-            denied.append(_denied(call, verdict))
+            denied.append(_denied_result(call, verdict))
         elif call.name == questions:
             question = question_of(call.arguments)
             if isinstance(question, str):
                 denied.append(ToolResult(id=call.id, name=call.name, result=question, is_error=True, ran=False))
             else:
-                put.append(_put(question, call.id, session_id))
+                put.append(_question_event(question, call.id, session_id))
         elif verdict.decision == "ask" or ask_always:
-            to_approve.append(_to_approve(call, rules, verdict))
+            to_approve.append(_call_to_approve(call, rules, verdict))
     waiting = {*(event.id for event in put), *(call.id for call in to_approve)}
     return (
         *denied,
-        *_required(to_approve, rules, session_id),
+        *_approval_required(to_approve, rules, session_id),
         *put,
-        *_pending_for(call.id for call in round_.calls if call.id in waiting),
+        *_pending_event(call.id for call in round_.calls if call.id in waiting),
     )
 
 
@@ -215,10 +217,10 @@ def judged_anew(
         if call.kind == "approval":
             verdict = rules.verdict(call.name, call.arguments)
             if verdict.decision == "deny":
-                denied.append(_denied(call, verdict))
+                denied.append(_denied_result(call, verdict))
             else:
-                to_approve.append(_to_approve(call, rules, verdict))
-    return (*denied, *_required(to_approve, rules, session_id))
+                to_approve.append(_call_to_approve(call, rules, verdict))
+    return (*denied, *_approval_required(to_approve, rules, session_id))
 
 
 def resumed(
@@ -241,16 +243,16 @@ def resumed(
         is_same = call.digest == call_digest(call.name, call.arguments, rules.policies.revision)
         verdict = Verdict("run") if is_same else rules.verdict(call.name, call.arguments, asked)
         if call.name not in idempotent or is_marked(call.arguments):  # a redacted call cannot be run again
-            lost.append(_given_up(call, ended))
+            lost.append(_given_up_result(call, ended))
         elif verdict.decision == "deny":
-            lost.append(_given_up(call, f"{ended}, and it was not run again: {verdict.reason}"))
+            lost.append(_given_up_result(call, f"{ended}, and it was not run again: {verdict.reason}"))
         elif verdict.decision == "ask":
-            to_approve.append(_to_approve(call, rules, verdict))
+            to_approve.append(_call_to_approve(call, rules, verdict))
         else:
             again.append(start_of(call))
     if to_approve or round_.revision not in ("", rules.policies.revision):
         lost += judged_anew(round_, rules, session_id=session_id, also=to_approve)
-    return (*lost, *_pending_for(call.id for call in to_approve), *again)
+    return (*lost, *_pending_event(call.id for call in to_approve), *again)
 
 
 def approved(
@@ -271,7 +273,7 @@ def approved(
         CallNotPendingError: no such call waits for approval.
         StaleApprovalError: the digest is not that of the call as it is now, or the policies have changed since.
     """
-    call = _pending(round_, call_id, "approval")
+    call = _pending_call(round_, call_id, "approval")
     if digest is not None and digest != call.digest:
         raise StaleApprovalError(call_id, "the call, or the policies it was asked under, are not what they were")
     if round_.revision != rules.policies.revision:
@@ -284,7 +286,7 @@ def approved(
         events.append(ToolEdited(id=call_id, original=call.arguments, edited=edited, by=by))
         verdict = rules.verdict(call.name, edited)
         if verdict.decision == "deny":
-            return (*events, _denied(call, verdict, how=" with the edited arguments"))
+            return (*events, _denied_result(call, verdict, how=" with the edited arguments"))
     now = call_digest(call.name, edited, rules.policies.revision)
     return (*events, ToolApproved(id=call_id, digest=now, by=by))
 
@@ -295,7 +297,7 @@ def rejected(round_: Round, call_id: str, reason: str, *, by: str | None = None)
     Raises:
         CallNotPendingError: no such call waits for a person.
     """
-    call = _pending(round_, call_id, None)
+    call = _pending_call(round_, call_id, None)
     said = f": {reason}" if reason else ""
     return (ToolRejected(id=call_id, reason=reason, by=by), not_run(call, f"it was rejected{said}"))
 
@@ -307,7 +309,7 @@ def responded(round_: Round, call_id: str, value: object, *, by: str | None = No
         CallNotPendingError: no such call asks a question.
         InvalidAnswerError: the answer does not fit the question.
     """
-    call = _pending(round_, call_id, "answer")
+    call = _pending_call(round_, call_id, "answer")
     assert call.question is not None  # a call that waits for an answer has a question
     answer = chosen(call.question, value)
     return (
@@ -322,7 +324,7 @@ def with_child(round_: Round, call_id: str, *, waits: bool = False) -> Round:
     if call is None or call.stage == "answered":
         return round_
     changes = {"kind": "child", "stage": "waiting"} if waits else {"kind": "child"}
-    return _with(round_, call_id, **changes)
+    return _with_call_changed(round_, call_id, **changes)
 
 
 def started(round_: Round) -> tuple[ToolStarted, ...]:
@@ -332,7 +334,7 @@ def started(round_: Round) -> tuple[ToolStarted, ...]:
 
 def given_up(round_: Round, why: str, *, stages: Collection[Stage]) -> tuple[ToolResult, ...]:
     """Return an error result for every call at one of the stages; it says whether the call may have taken effect."""
-    return tuple(_given_up(call, why) for call in round_.calls if call.stage in stages)
+    return tuple(_given_up_result(call, why) for call in round_.calls if call.stage in stages)
 
 
 def under(round_: Round, policies: Policies) -> Round:
@@ -358,17 +360,17 @@ def _has_changed(round_: Round, call: Call) -> bool:
     return call.digest not in ("", call_digest(call.name, call.arguments, round_.revision))
 
 
-def _to_approve(call: Call, rules: Rules, verdict: Verdict) -> AskedCall:
+def _call_to_approve(call: Call, rules: Rules, verdict: Verdict) -> AskedCall:
     digest = call_digest(call.name, call.arguments, rules.policies.revision)
     return AskedCall(call.id, call.name, call.arguments, digest, verdict.reason)
 
 
-def _required(calls: Sequence[AskedCall], rules: Rules, session_id: str) -> Iterator[HumanApproveRequired]:
+def _approval_required(calls: Sequence[AskedCall], rules: Rules, session_id: str) -> Iterator[HumanApproveRequired]:
     if calls:
         yield HumanApproveRequired(session_id=session_id, calls=tuple(calls), revision=rules.policies.revision)
 
 
-def _pending_for(ids: Iterable[str]) -> Iterator[ToolPending]:
+def _pending_event(ids: Iterable[str]) -> Iterator[ToolPending]:
     waiting = tuple(ids)
     if waiting:
         yield ToolPending(ids=waiting)
@@ -385,18 +387,18 @@ def not_run(call: Call, why: str, *, how: str = "", denied: bool = False) -> Too
     return ToolResult(id=call.id, name=call.name, result=text, is_error=True, ran=False, denied=denied)
 
 
-def _denied(call: Call, verdict: Verdict, *, how: str = "") -> ToolResult:
+def _denied_result(call: Call, verdict: Verdict, *, how: str = "") -> ToolResult:
     return not_run(call, verdict.reason, how=how, denied=True)
 
 
-def _given_up(call: Call, why: str) -> ToolResult:
+def _given_up_result(call: Call, why: str) -> ToolResult:
     if call.stage != "running":
         return not_run(call, why)
     text = f"{call.name}: {why}; it is not known whether it took effect"
     return ToolResult(id=call.id, name=call.name, result=text, is_error=True)
 
 
-def _put(question: Question, call_id: str, session_id: str) -> HumanPromptRequired | HumanSelectRequired:
+def _question_event(question: Question, call_id: str, session_id: str) -> HumanPromptRequired | HumanSelectRequired:
     if question.options is None:
         return HumanPromptRequired(session_id=session_id, prompt=question.prompt, id=call_id)
     return HumanSelectRequired(
@@ -404,7 +406,7 @@ def _put(question: Question, call_id: str, session_id: str) -> HumanPromptRequir
     )
 
 
-def _pending(round_: Round, call_id: str, wanted: Literal["approval", "answer"] | None) -> Call:
+def _pending_call(round_: Round, call_id: str, wanted: Literal["approval", "answer"] | None) -> Call:
     call = round_.call(call_id)
     if call is None or call.stage != "waiting":
         raise CallNotPendingError(call_id)
@@ -417,19 +419,19 @@ def _pending(round_: Round, call_id: str, wanted: Literal["approval", "answer"] 
     return call
 
 
-def _with(round_: Round, id_: str | None, **changes: object) -> Round:
+def _with_call_changed(round_: Round, id_: str | None, **changes: object) -> Round:
     """Return the round with the changes of one call. The cost hardly depends on the number of calls."""
     calls, place = round_.calls, round_.place(id_ or "")
     if place is None:
         return round_
     call = msgspec.structs.replace(calls[place], **changes)
     later = Round((*calls[:place], call, *calls[place + 1 :]), round_.revision)
-    if len(calls) > _MANY:
+    if len(calls) > _MANY_CALLS:
         vars(later)["places"] = round_.places  # the ids are the same in every round of these calls
     return later
 
 
-def _with_each(round_: Round, changes: Mapping[str, Mapping[str, object]]) -> Round:
+def _with_calls_changed(round_: Round, changes: Mapping[str, Mapping[str, object]]) -> Round:
     """Return the round with the changes of each call, by its id."""
     calls = (msgspec.structs.replace(call, **changes[call.id]) if call.id in changes else call for call in round_.calls)
     return msgspec.structs.replace(round_, calls=tuple(calls))

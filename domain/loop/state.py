@@ -137,7 +137,7 @@ class AgentState:
     def __post_init__(self) -> None:
         """Convert the fields from the forms that users may give."""
         for name, told in tuple(vars(self).items()):
-            object.__setattr__(self, name, _made(name, told))
+            object.__setattr__(self, name, _field_value(name, told))
 
     @property
     def session(self) -> Frozen:
@@ -222,7 +222,7 @@ _KINDS: Final[Mapping[str, type[Fields]]] = {
 }
 
 
-def _made(name: str, told: object) -> object:  # noqa: C901, PLR0912 - one case for each field
+def _field_value(name: str, told: object) -> object:  # noqa: C901, PLR0912 - one case for each field
     """Return the field's value converted from the forms that users may give, or raise `InvalidInputError`."""
     match name:
         case "session_id":
@@ -235,7 +235,7 @@ def _made(name: str, told: object) -> object:  # noqa: C901, PLR0912 - one case 
         case "messages":
             return messages_of(told)
         case "events":
-            return told if is_growing(told, LoopEvent) else Growing(_several(name, told))
+            return told if is_growing(told, LoopEvent) else Growing(_as_iterable(name, told))
         case "max_steps":
             if told is None or (type(told) is int and 0 < told < 1 << 63):
                 return told
@@ -243,7 +243,7 @@ def _made(name: str, told: object) -> object:  # noqa: C901, PLR0912 - one case 
                 f"max_steps is a number of 1 or more, with at most 63 bits, or None for no limit; not {told!r:.80}"
             )
         case "pending_tool_calls":
-            return FrozenList(map(call_of, _several(name, told)))
+            return FrozenList(map(call_of, _as_iterable(name, told)))
         case "error" if isinstance(told, BaseException):
             return info_of(told)
         case "pending_prompt" | "pending_select" | "interruption" | "error":
@@ -267,7 +267,7 @@ def _made(name: str, told: object) -> object:  # noqa: C901, PLR0912 - one case 
             return told
 
 
-def _several(name: str, told: object) -> Iterable[object]:
+def _as_iterable(name: str, told: object) -> Iterable[object]:
     if is_iterable(told):
         return told
     raise InvalidInputError(f"{name} come as a list, not as {told!r}")
@@ -327,12 +327,12 @@ def from_json(text: str | bytes) -> AgentState | LoopEvent | FrozenList[LoopEven
 
 def state_from_json(text: str | bytes) -> AgentState:
     """Return the state that `to_json` has written, or raise `InvalidInputError`."""
-    return _expected(from_json(text), AgentState)
+    return _checked_type(from_json(text), AgentState)
 
 
 def event_from_json(text: str | bytes) -> LoopEvent:
     """Return the event that `to_json` has written, or raise `InvalidInputError`."""
-    return _expected(from_json(text), LoopEvent)
+    return _checked_type(from_json(text), LoopEvent)
 
 
 def built_in(value: object) -> object:
@@ -342,14 +342,14 @@ def built_in(value: object) -> object:
 
 def state_from(value: object) -> AgentState:
     """Return the state from its built-in types, or raise `InvalidInputError`."""
-    state = _expected(_converted(value, AgentState, "state"), AgentState)
+    state = _checked_type(_converted(value, AgentState, "state"), AgentState)
     calls = tuple(msgspec.structs.replace(call, arguments=frozen(call.arguments)) for call in state.round.calls)
     return state.replace(round=msgspec.structs.replace(state.round, calls=calls))
 
 
 def event_from(value: object) -> LoopEvent:
     """Return the event from its built-in types, or raise `InvalidInputError`."""
-    return sealed(_expected(_converted(value, AgentEvent, "event"), LoopEvent))
+    return sealed(_checked_type(_converted(value, AgentEvent, "event"), LoopEvent))
 
 
 def sealed(event: LoopEvent) -> LoopEvent:
@@ -360,12 +360,12 @@ def sealed(event: LoopEvent) -> LoopEvent:
     """
     if isinstance(event, Done) and is_mapping(event.final_state):
         event = msgspec.structs.replace(event, final_state=state_from(event.final_state))
-    return _expected(_sealed(event), LoopEvent)
+    return _checked_type(_sealed(event), LoopEvent)
 
 
-_OWN = frozenset({"events", "messages", "step_count", "last_modified", "round"})
+_NOT_COMPARED = frozenset({"events", "messages", "step_count", "last_modified", "round"})
 """Fields that are not compared one by one: the loop maintains them itself, or they are handled separately."""
-_COMPARED = tuple(each.name for each in fields(AgentState) if each.name not in _OWN)
+_COMPARED = tuple(each.name for each in fields(AgentState) if each.name not in _NOT_COMPARED)
 
 
 def difference(expected: AgentState, actual: AgentState) -> Frozen | None:
@@ -388,9 +388,9 @@ def applied(messages: Growing[Frozen], round_: Round, changes: Mapping[str, obje
     told = changes.get("messages")
     if is_mapping(told) and isinstance(keep := told["keep"], int):
         grown = messages if keep == len(messages) else Growing(messages[:keep])
-        made["messages"] = grown.plus(message_of(each) for each in _several("messages", told["add"]))
+        made["messages"] = grown.plus(message_of(each) for each in _as_iterable("messages", told["add"]))
     if "pending_tool_calls" in made:
-        pending = map(call_of, _several("pending_tool_calls", made["pending_tool_calls"]))
+        pending = map(call_of, _as_iterable("pending_tool_calls", made["pending_tool_calls"]))
         made["round"] = _round_of(round_, pending)
     return made
 
@@ -409,7 +409,7 @@ def _sealed(value: object) -> object:
 
 def _converted(value: object, kind: object, what: str) -> object:
     try:
-        return msgspec.convert(value, kind, dec_hook=_custom)
+        return msgspec.convert(value, kind, dec_hook=_decode_custom)
     except msgspec.ValidationError as broken:
         raise InvalidInputError(f"this is not the {what} of a conversation: {broken}") from None
 
@@ -420,18 +420,18 @@ def _plain(value: object) -> object:
     raise TypeError(f"{type(value).__name__} is not JSON")
 
 
-def _custom(kind: object, value: object) -> object:
+def _decode_custom(kind: object, value: object) -> object:
     if get_origin(kind) is Growing:
         make: Callable[[object], object] = event_from if get_args(kind)[0] is LoopEvent else message_of
-        return Growing(map(make, _several("items", value)))
+        return Growing(map(make, _as_iterable("items", value)))
     return (
-        FrozenList(map(call_of, _several("calls", value)))
+        FrozenList(map(call_of, _as_iterable("calls", value)))
         if get_origin(kind) is FrozenList
         else frozen_object(value, what="an object")
     )
 
 
-def _expected(value: object, kind: type[_Kind]) -> _Kind:
+def _checked_type(value: object, kind: type[_Kind]) -> _Kind:
     if isinstance(value, kind):
         return value
     raise InvalidInputError(f"this is not of type {kind.__name__}, but {type(value).__name__}")
