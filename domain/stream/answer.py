@@ -53,11 +53,11 @@ class Answer:
     error: StreamError | None = None
     _call: ToolCall | None = None
     """A call without input, which is published once its input is complete."""
-    _whole: tuple[Block, ...] | None = None
-    _is_speaking = False
+    _complete_content: tuple[Block, ...] | None = None
+    _last_was_text = False
     """Whether the last event was text: more text then needs no checks."""
     _thinking = False
-    _implied = False
+    _thinking_is_implied = False
     """Whether thinking began without a `thinking_start`: it then ends with the first text."""
 
     def __init__(self, new_message_id: Callable[[], str]) -> None:
@@ -65,7 +65,7 @@ class Answer:
         self._blocks: list[Block] = []
         self._text: list[str] = []
         self._thought: list[str] = []
-        self._pieces: list[str] = []
+        self._input_pieces: list[str] = []
         self.usage: Usage = {}
 
     @property
@@ -76,8 +76,8 @@ class Answer:
     @property
     def blocks(self) -> tuple[Block, ...]:
         """The content blocks so far, in order."""
-        if self._whole is not None:
-            return self._whole
+        if self._complete_content is not None:
+            return self._complete_content
         blocks = list(self._blocks)
         if self._thought:
             blocks.append(ThinkingBlock("".join(self._thought)))
@@ -87,70 +87,70 @@ class Answer:
 
     def accept_all(self, events: Iterable[StreamData]) -> list[StreamData]:
         """Process events of the environment; return the events to publish, in order."""
-        heard: list[StreamData] = []
+        published: list[StreamData] = []
         for event in events:
-            if self._is_speaking and type(event) is TextDelta:  # fast path for most events
+            if self._last_was_text and type(event) is TextDelta:  # fast path for most events
                 self._text.append(event.text)
-                heard.append(event)
+                published.append(event)
             else:
-                heard += self.accept(event)
-        return heard
+                published += self.accept(event)
+        return published
 
     def accept(self, event: StreamData) -> tuple[StreamData, ...]:
         """Process one event; return the events to publish."""
         if self.finished:
             return ()
-        self._is_speaking = False
+        self._last_was_text = False
         if self._call is not None and not isinstance(event, InputJsonDelta):
-            return (*self._called(event), *self.accept(event))
+            return (*self._finish_call(event), *self.accept(event))
         match event:
-            case TextDelta() if not self._thinking or self._implied:
-                return (*self._begun(), *self._close_thought(), *self._say(event))
+            case TextDelta() if not self._thinking or self._thinking_is_implied:
+                return (*self._start_if_needed(), *self._close_thought(), *self._add_text(event))
             case TextDelta() | ThinkingDelta():
-                return self._think(event)
+                return self._add_thought(event)
             case MessageStart():
-                return () if self.message_id is not None else (self._begin(event),)
+                return () if self.message_id is not None else (self._start_message(event),)
             case MessageStop():
                 return self._stop(event)
             case StreamError():
                 self.error = event
                 return (event,)
             case ThinkingStart():
-                return () if self._thinking else (*self._begun(), *self._open_thought())
+                return () if self._thinking else (*self._start_if_needed(), *self._open_thought())
             case ThinkingEnd():
-                return (*self._begun(), *self._close_thought(event)) if self._thinking else ()
+                return (*self._start_if_needed(), *self._close_thought(event)) if self._thinking else ()
             case MessageDelta():
                 self.usage = event.usage
-                return (*self._begun(), event)
+                return (*self._start_if_needed(), event)
             case ToolCall() | InputJsonDelta() | ToolResult():
-                return (*self._begun(), *self._close_thought(), *self._tool(event))
+                return (*self._start_if_needed(), *self._close_thought(), *self._add_tool_event(event))
             case _:
                 return ()
 
-    def _begin(self, event: MessageStart) -> MessageStart:
+    def _start_message(self, event: MessageStart) -> MessageStart:
         self.message_id = event.message_id or self._new_message_id()
         self.model = event.model
         return MessageStart(message_id=self.message_id, model=event.model)
 
-    def _begun(self) -> tuple[StreamData, ...]:
-        return () if self.message_id is not None else (self._begin(MessageStart()),)
+    def _start_if_needed(self) -> tuple[StreamData, ...]:
+        return () if self.message_id is not None else (self._start_message(MessageStart()),)
 
-    def _say(self, event: TextDelta) -> tuple[StreamData, ...]:
+    def _add_text(self, event: TextDelta) -> tuple[StreamData, ...]:
         self._text.append(event.text)
-        self._is_speaking = True
+        self._last_was_text = True
         return (event,)
 
-    def _think(self, event: TextDelta | ThinkingDelta) -> tuple[StreamData, ...]:
+    def _add_thought(self, event: TextDelta | ThinkingDelta) -> tuple[StreamData, ...]:
         before: tuple[StreamData, ...] = ()
         if not self._thinking:
-            before = (*self._begun(), *self._open_thought())
-            self._implied = True
+            before = (*self._start_if_needed(), *self._open_thought())
+            self._thinking_is_implied = True
         self._thought.append(event.text)
         return (*before, ThinkingDelta(text=event.text))
 
     def _open_thought(self) -> tuple[StreamData, ...]:
         self._flush_text()
-        self._thinking, self._implied = True, False
+        self._thinking, self._thinking_is_implied = True, False
         return (ThinkingStart(),)
 
     def _close_thought(self, event: ThinkingEnd | None = None) -> tuple[StreamData, ...]:
@@ -163,23 +163,23 @@ class Answer:
             self._blocks.append(ThinkingBlock(thought, end.signature))
         return (end,)
 
-    def _tool(self, event: ToolCall | InputJsonDelta | ToolResult) -> tuple[StreamData, ...]:
+    def _add_tool_event(self, event: ToolCall | InputJsonDelta | ToolResult) -> tuple[StreamData, ...]:
         match event:
             case ToolCall(input=None):
                 self._call = event
                 return ()
             case ToolCall():
-                return (self._add_call(event, _object(event.input)),)
+                return (self._add_call(event, _as_object(event.input)),)
             case InputJsonDelta() if self._call is not None and event.id in (None, self._call.id):
-                self._pieces.append(event.partial_json)
+                self._input_pieces.append(event.partial_json)
             case _:
                 pass
         return (event,)
 
-    def _called(self, then: StreamData) -> tuple[StreamData, ...]:
+    def _finish_call(self, then: StreamData) -> tuple[StreamData, ...]:
         """Return the call whose input arrived in pieces; nothing if a cut message left it unreadable."""
         call, self._call = self._call, None
-        arguments, self._pieces = input_of("".join(self._pieces)), []
+        arguments, self._input_pieces = input_of("".join(self._input_pieces)), []
         is_cut = isinstance(then, StreamError) or (isinstance(then, MessageStop) and then.stop_reason in CUT)
         return () if call is None or (is_cut and is_unreadable(arguments)) else (self._add_call(call, arguments),)
 
@@ -191,11 +191,11 @@ class Answer:
         return call if call.id == id_ and call.input is given else ToolCall(id=id_, name=call.name, input=given)
 
     def _stop(self, event: MessageStop) -> tuple[StreamData, ...]:
-        before = (*self._begun(), *self._close_thought())
+        before = (*self._start_if_needed(), *self._close_thought())
         self.stop_reason = event.stop_reason
         self.stop_sequence, self.stop_details = event.stop_sequence, event.stop_details
         if isinstance(event, Complete):
-            self._whole = event.content
+            self._complete_content = event.content
             event = MessageStop(
                 stop_reason=event.stop_reason, stop_sequence=event.stop_sequence, stop_details=event.stop_details
             )
@@ -217,5 +217,5 @@ def gather(events: Iterable[StreamData]) -> Answer:
     return answer
 
 
-def _object(value: Json) -> JsonObject:
+def _as_object(value: Json) -> JsonObject:
     return {str(name): one for name, one in value.items()} if isinstance(value, dict) else {"input": value}

@@ -53,7 +53,7 @@ class FeedPart(msgspec.Struct, frozen=True, gc=False):
     needs: msgspec.Raw = msgspec.Raw()
 
 
-class _Stored(msgspec.Struct, array_like=True, gc=False):
+class _StoredEntry(msgspec.Struct, array_like=True, gc=False):
     """A stored entry, or a run if it has a list of times."""
 
     type: str
@@ -66,7 +66,7 @@ _StoredContext: TypeAlias = dict[str, str] | list[str | _Size | list[_Size] | No
 
 
 class _StoredPart(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    segments: list[tuple[_StoredContext, list[_Stored]]]
+    segments: list[tuple[_StoredContext, list[_StoredEntry]]]
     version: int = 0
     needs: msgspec.Raw = msgspec.Raw()
 
@@ -74,7 +74,7 @@ class _StoredPart(msgspec.Struct, frozen=True, array_like=True, gc=False):
 _TYPES = (TextDelta, ThinkingDelta)
 _NAMES = frozenset(kind.event_type for kind in _TYPES)
 _FIELDS: Final[set[object]] = {"text"}
-_ABOUT = Context.__struct_fields__
+_CONTEXT_FIELDS = Context.__struct_fields__
 _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(_StoredPart).decode
 _SHORT = 8
@@ -90,7 +90,9 @@ def pack_segments(
     """
     own = _id_in(stream)
     return msgspec.Raw(
-        _encode([(_stored(context, own, beside), _runs(entries, beside)) for context, entries in segments])
+        _encode(
+            [(_pack_context(context, own, beside), _pack_entries(entries, beside)) for context, entries in segments]
+        )
     )
 
 
@@ -108,7 +110,8 @@ def unpack_feed(feed: bytes, stream: str, events: bytes | None) -> FeedPart:
     part, own = _decode(feed), _id_in(stream)
     beside = (events or b"") + bytes(part.needs)
     segments = tuple(
-        Segment(_context(context, own, beside), tuple(_entries(stored, beside))) for context, stored in part.segments
+        Segment(_unpack_context(context, own, beside), tuple(_unpack_entries(stored, beside)))
+        for context, stored in part.segments
     )
     return FeedPart(segments, part.version, part.needs)
 
@@ -117,8 +120,8 @@ def _id_in(stream: str) -> str:
     return stream.partition("/")[2]
 
 
-def _stored(context: Mapping[str, str], own: str, beside: bytes) -> Mapping[str, str] | list[object]:
-    values = [context.get(name) for name in _ABOUT]
+def _pack_context(context: Mapping[str, str], own: str, beside: bytes) -> Mapping[str, str] | list[object]:
+    values = [context.get(name) for name in _CONTEXT_FIELDS]
     if len(values) - values.count(None) != len(context):
         return context
     stored: list[object] = []
@@ -127,30 +130,30 @@ def _stored(context: Mapping[str, str], own: str, beside: bytes) -> Mapping[str,
         if value == own:
             stored.append(0)
         elif value is None or first == place:
-            stored.append(None if value is None else _placed((value,), beside) or value)
+            stored.append(None if value is None else _find_texts((value,), beside) or value)
         else:
             stored.append(first + 1)
     return stored
 
 
-def _context(stored: _StoredContext, own: str, beside: bytes) -> dict[str, str]:
+def _unpack_context(stored: _StoredContext, own: str, beside: bytes) -> dict[str, str]:
     if isinstance(stored, dict):
         return stored
-    if len(stored) > len(_ABOUT):
+    if len(stored) > len(_CONTEXT_FIELDS):
         raise msgspec.ValidationError(f"the context of a segment has {len(stored)} values")
     values: list[str | None] = [own]
     try:
         for value in stored:
             if isinstance(value, list):
-                values += _cut(value, beside)
+                values += _read_texts(value, beside)
             else:
                 values.append(values[value] if isinstance(value, int) else value)
     except IndexError:
         raise msgspec.ValidationError("the context of a segment repeats a value that it does not have") from None
-    return {name: value for name, value in zip(_ABOUT, values[1:], strict=False) if value is not None}
+    return {name: value for name, value in zip(_CONTEXT_FIELDS, values[1:], strict=False) if value is not None}
 
 
-def _placed(texts: Sequence[str], beside: bytes) -> list[int] | None:
+def _find_texts(texts: Sequence[str], beside: bytes) -> list[int] | None:
     """Return the offset at which the texts stand in a row, and the bytes of each, None if that would not be shorter."""
     if not beside:
         return None
@@ -160,7 +163,7 @@ def _placed(texts: Sequence[str], beside: bytes) -> list[int] | None:
     return None if begin < 0 else [begin, *map(len, parts)]
 
 
-def _cut(placed: Sequence[object], beside: bytes) -> list[str]:
+def _read_texts(placed: Sequence[object], beside: bytes) -> list[str]:
     """Return the texts at this offset.
 
     Raises:
@@ -176,15 +179,15 @@ def _cut(placed: Sequence[object], beside: bytes) -> list[str]:
     return texts
 
 
-def _runs(entries: Sequence[Entry], beside: bytes) -> list[object]:
+def _pack_entries(entries: Sequence[Entry], beside: bytes) -> list[object]:
     stored: list[object] = []
-    runs: list[tuple[_Stored, list[str]]] = []
+    runs: list[tuple[_StoredEntry, list[str]]] = []
     kind, last = "", 0
     times: list[int] = []
     texts: list[str] = []
     for entry in entries:
         data = entry.data
-        text = data.text if isinstance(data, _TYPES) else _text(entry)
+        text = data.text if isinstance(data, _TYPES) else _text_of(entry)
         if text is None:
             kind = ""
             stored.append(entry)
@@ -195,17 +198,17 @@ def _runs(entries: Sequence[Entry], beside: bytes) -> list[object]:
         else:
             kind, last = entry.type, entry.at
             times, texts = [last], [text]
-            run = _Stored(kind, times, texts)
+            run = _StoredEntry(kind, times, texts)
             runs.append((run, texts))
             stored.append(run)
     for run, texts in runs:
         if isinstance(run.at, list) and not any(run.at[1:]):
             del run.at[1:]
-        run.data = _placed(texts, beside) or texts
+        run.data = _find_texts(texts, beside) or texts
     return stored
 
 
-def _text(entry: Entry) -> str | None:
+def _text_of(entry: Entry) -> str | None:
     """Return the text of an entry with plain data, None if its data is anything but one text."""
     data = entry.data
     if entry.type in _NAMES and is_mapping(data) and set(data) == _FIELDS and isinstance(text := data["text"], str):
@@ -213,14 +216,14 @@ def _text(entry: Entry) -> str | None:
     return None
 
 
-def _entries(stored: Iterable[_Stored], beside: bytes) -> Iterator[Entry]:
+def _unpack_entries(stored: Iterable[_StoredEntry], beside: bytes) -> Iterator[Entry]:
     for each in stored:
         type_, times, texts = each.type, each.at, each.data
         if not isinstance(times, list):
             yield Entry(type_, times, texts)
             continue
         if is_sequence(texts) and texts and isinstance(texts[0], int):
-            texts = _cut(texts, beside)
+            texts = _read_texts(texts, beside)
         if not (type_ in _NAMES and is_sequence(texts) and len(times) in {1, len(texts)}):
             raise msgspec.ValidationError(f"entries of type {type_!r} are not texts with their times")
         for time, text in zip(accumulate(times) if len(times) > 1 else repeat(times[0]), texts, strict=False):
