@@ -112,7 +112,7 @@ _TURN_ID = tuple(
     for event in (AnswerRecorded, TurnFailed, TurnCompleted, StepStarted, ResultsRecorded, ContextCompressed)
 )
 _RESULTS_ID = (Reference(ResultsRecorded, "message_id"),)
-_ENDS: Final[_Places] = {
+_ENDING_PLACES: Final[_Places] = {
     "at": _AT,
     "results_id": _RESULTS_ID,
     "message_id": (Reference(AnswerRecorded, "message_id"),),
@@ -130,31 +130,35 @@ _ENDS: Final[_Places] = {
     "first_delta": (Reference(AnswerRecorded, "first_delta"),),
 }
 """The places of the fields of a command that ends a turn, with the answer so far."""
-_GOES_ON: Final[_Places] = {"at": _AT, "turn_id": (Reference(TurnContinued, "turn_id"),), "results_id": _RESULTS_ID}
+_CONTINUING_PLACES: Final[_Places] = {
+    "at": _AT,
+    "turn_id": (Reference(TurnContinued, "turn_id"),),
+    "results_id": _RESULTS_ID,
+}
 """The places of the fields of a command that continues with calls, and may begin a turn."""
 
 
-def _same(event: type[msgspec.Struct], *fields: str) -> _Places:
+def _same_fields(event: type[msgspec.Struct], *fields: str) -> _Places:
     return {field: (Reference(event, field),) for field in fields}
 
 
-def _of_call(*events: type[msgspec.Struct]) -> _Places:
+def _call_decision_places(*events: type[msgspec.Struct]) -> _Places:
     return {
-        **_GOES_ON,
+        **_CONTINUING_PLACES,
         "call_id": tuple(Reference(event, "id") for event in events),
         "by": tuple(Reference(event, "by") for event in events),
     }
 
 
-_NEW = ("session_id", "container_id", "image_id", "image_revision")
+_NEW_SESSION_FIELDS = ("session_id", "container_id", "image_id", "image_revision")
 FORMS: Final[Mapping[str, tuple[type[AnyCommand], _Places]]] = {
-    "create-container:1": (CreateContainer, _same(ContainerCreated, "container_id", "name")),
-    "register-image:1": (RegisterImage, _same(ImageRegistered, "image_id", "definition")),
-    "create-session:1": (CreateSession, _same(SessionCreated, *_NEW)),
+    "create-container:1": (CreateContainer, _same_fields(ContainerCreated, "container_id", "name")),
+    "register-image:1": (RegisterImage, _same_fields(ImageRegistered, "image_id", "definition")),
+    "create-session:1": (CreateSession, _same_fields(SessionCreated, *_NEW_SESSION_FIELDS)),
     "branch-session:1": (
         BranchSession,
         {
-            **_same(SessionBranched, *_NEW, "origin", "version", "digest"),
+            **_same_fields(SessionBranched, *_NEW_SESSION_FIELDS, "origin", "version", "digest"),
             "at": (Reference(MessageAccepted, "at"),),
             "left_at": (Reference(AnswerRecorded, "at"), Reference(ResultsRecorded, "at")),
             "results_id": _RESULTS_ID,
@@ -169,55 +173,55 @@ FORMS: Final[Mapping[str, tuple[type[AnyCommand], _Places]]] = {
     ),
     "schedule-message:1": (
         ScheduleMessage,
-        _same(MessageScheduled, "schedule_id", "content", "due", "every", "until"),
+        _same_fields(MessageScheduled, "schedule_id", "content", "due", "every", "until"),
     ),
-    "cancel-schedule:1": (CancelSchedule, _same(ScheduleCancelled, "schedule_id")),
+    "cancel-schedule:1": (CancelSchedule, _same_fields(ScheduleCancelled, "schedule_id")),
     "fire-schedule:1": (
         FireSchedule,
         {
-            **_GOES_ON,
-            **_same(ScheduleFired, "schedule_id", "due"),
-            **_same(AgentStarted, "agent_id"),
-            **_same(MessageAccepted, "message_id", "at"),
+            **_CONTINUING_PLACES,
+            **_same_fields(ScheduleFired, "schedule_id", "due"),
+            **_same_fields(AgentStarted, "agent_id"),
+            **_same_fields(MessageAccepted, "message_id", "at"),
             "message_turn_id": (Reference(ScheduleFired, "turn_id"),),
         },
     ),
-    "run:1": (Run, {**_GOES_ON, "agent_id": (Reference(AgentStarted, "agent_id"),)}),
+    "run:1": (Run, {**_CONTINUING_PLACES, "agent_id": (Reference(AgentStarted, "agent_id"),)}),
     "receive:1": (
         Receive,
         {
-            **_same(MessageAccepted, "turn_id", "message_id", "content", "at", "request_id", "output"),
+            **_same_fields(MessageAccepted, "turn_id", "message_id", "content", "at", "request_id", "output"),
             _ONCE: (Reference(MessageAccepted, "request_id"),),
         },
     ),
-    "finish:1": (Finish, {**_ENDS, "turn_id": _TURN_ID}),
-    "pass-answer:1": (PassAnswer, _same(GuardChecked, "turn_id")),
+    "finish:1": (Finish, {**_ENDING_PLACES, "turn_id": _TURN_ID}),
+    "pass-answer:1": (PassAnswer, _same_fields(GuardChecked, "turn_id")),
     "report:1": (
         Report,
         {
             "turn_id": _TURN_ID,
             "call_id": (Reference(ToolResult, "id"),),
-            **_same(ToolResult, "result", "is_error"),
+            **_same_fields(ToolResult, "result", "is_error"),
             "at": _AT,
             "results_id": _RESULTS_ID,
         },
     ),
-    "compress:1": (Compress, _same(ContextCompressed, "turn_id", "summary", "usage", "model", "at")),
+    "compress:1": (Compress, _same_fields(ContextCompressed, "turn_id", "summary", "usage", "model", "at")),
     "approve:1": (
         Approve,
         {
-            **_of_call(ToolApproved, ToolEdited),
+            **_call_decision_places(ToolApproved, ToolEdited),
             "arguments": (Reference(ToolEdited, "edited"),),
             "digest": (Reference(ToolApproved, "digest"),),
         },
     ),
-    "reject:1": (Reject, {**_of_call(ToolRejected), **_same(ToolRejected, "reason")}),
-    "respond:1": (Respond, {**_of_call(HumanResponded), **_same(HumanResponded, "value")}),
+    "reject:1": (Reject, {**_call_decision_places(ToolRejected), **_same_fields(ToolRejected, "reason")}),
+    "respond:1": (Respond, {**_call_decision_places(HumanResponded), **_same_fields(HumanResponded, "value")}),
     "resume:1": (Resume, {"turn_id": _TURN_ID, "at": _AT, "results_id": _RESULTS_ID}),
     "interrupt:1": (
         Interrupt,
         {
-            **_ENDS,
+            **_ENDING_PLACES,
             "at": (*_AT, Reference(ChildrenInterrupted, "at")),
             "reason": (Reference(TurnInterrupted, "reason"), Reference(ChildrenInterrupted, "reason")),
         },
@@ -225,33 +229,33 @@ FORMS: Final[Mapping[str, tuple[type[AnyCommand], _Places]]] = {
     "stop:1": (
         Stop,
         {
-            **_ENDS,
+            **_ENDING_PLACES,
             "agent_id": (Reference(AgentStopped, "agent_id"),),
             "reason": (Reference(AgentStopped, "reason"),),
         },
     ),
-    "delete:1": (Delete, {**_ENDS, **_same(SessionDeleted, "session_id")}),
+    "delete:1": (Delete, {**_ENDING_PLACES, **_same_fields(SessionDeleted, "session_id")}),
     "begin-child:1": (
         BeginChild,
         {
-            **_same(SessionCreated, *_NEW, "parent", "budget"),
-            **_same(AgentStarted, "agent_id"),
-            **_same(MessageAccepted, "turn_id", "message_id", "content", "at"),
+            **_same_fields(SessionCreated, *_NEW_SESSION_FIELDS, "parent", "budget"),
+            **_same_fields(AgentStarted, "agent_id"),
+            **_same_fields(MessageAccepted, "turn_id", "message_id", "content", "at"),
         },
     ),
     "report-child:1": (
         ReportChild,
         {
-            **_same(ChildEnded, "child_id", "outcome", "stop_reason", "steps", "usage", "cost"),
-            **_same(ChildEnded, "version", "cursor", "digest", "at"),
-            **_same(ToolResult, "result"),
-            **_same(MessageAccepted, "content", "message_id"),
-            **_same(AgentStarted, "agent_id"),
+            **_same_fields(ChildEnded, "child_id", "outcome", "stop_reason", "steps", "usage", "cost"),
+            **_same_fields(ChildEnded, "version", "cursor", "digest", "at"),
+            **_same_fields(ToolResult, "result"),
+            **_same_fields(MessageAccepted, "content", "message_id"),
+            **_same_fields(AgentStarted, "agent_id"),
             "turn_id": (Reference(TurnContinued, "turn_id"), Reference(MessageAccepted, "turn_id")),
             "results_id": _RESULTS_ID,
         },
     ),
-    "give-up-children:1": (GiveUpChildren, {**_same(ChildEnded, "at"), "results_id": _RESULTS_ID}),
+    "give-up-children:1": (GiveUpChildren, {**_same_fields(ChildEnded, "at"), "results_id": _RESULTS_ID}),
 }
 """The stored names of commands, with the events and fields in which each command's fields may be found."""
 
@@ -279,7 +283,7 @@ class StoredCommand(Frozen):
         Raises:
             LogUnusableError: a field is neither stored nor found in the events.
         """
-        form, first = _form(self.name), _first(events)
+        form, first = _form(self.name), _first_by_type(events)
         parts: dict[bool, dict[str, object]] = {False: {}, True: {}}
         for field in form.fields:
             value: object = getattr(self.fields, field.name)
@@ -313,12 +317,12 @@ def cause_of(command: AnyCommand, events: Sequence[object]) -> bytes:
     Raises:
         TypeError: the command holds a value that cannot be encoded.
     """
-    form, first = _form(_NAMES[type(command)]), _first(events)
+    form, first = _form(_NAMES[type(command)]), _first_by_type(events)
     if isinstance(command, BranchSession):  # not stored: the events of the messages have them
         command = msgspec.structs.replace(command, ids=(), edit=None if command.edit is None else ())
     values = form.values(command)
     told = form.defaults.copy()
-    for place, event, said in _said(form.name, frozenset(first)):
+    for place, event, said in _fields_from(form.name, frozenset(first)):
         told[place] = said(first[event])
     stored = dict(compress(zip(form.names, values, strict=True), map(ne, values, told)))
     once = stored.get(_ONCE)
@@ -402,7 +406,7 @@ def _form(name: str) -> _Form:
 
 
 @cache
-def _said(name: str, kinds: frozenset[type]) -> list[tuple[int, type, Callable[[object], object]]]:
+def _fields_from(name: str, kinds: frozenset[type]) -> list[tuple[int, type, Callable[[object], object]]]:
     """Return the fields that events of these types have: the field's index, the event's type, and its reader."""
     found: list[tuple[int, type, Callable[[object], object]]] = []
     for place, field in enumerate(_form(name).fields):
@@ -414,7 +418,7 @@ def _default_of(field: msgspec.structs.FieldInfo) -> object:
     return field.default if field.default_factory is msgspec.NODEFAULT else field.default_factory()
 
 
-def _first(events: Sequence[object]) -> dict[type, object]:
+def _first_by_type(events: Sequence[object]) -> dict[type, object]:
     return {type(event): event for event in reversed(events)}
 
 

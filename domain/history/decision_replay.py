@@ -33,12 +33,12 @@ from reenact.domain.structs import FrozenByName
 
 Decide: TypeAlias = Callable[[Session, SessionCommand], tuple[SessionEvent, ...]]
 Evolve: TypeAlias = Callable[[Session, SessionEvent], Session]
-_OF_CALLS = (ToolUseBlock, ToolResultBlock)
+_CALL_BLOCKS = (ToolUseBlock, ToolResultBlock)
 _CHECKED = (OutputAccepted, OutputRejected)
 _OUTCOMES = (ToolEdited, ToolRejected, HumanResponded, ToolResult, RulesRecorded)
 """The events that determine how a step continues; all other content is only passed on."""
 _BEGINNING = Session()
-_BY_DEFAULT = RulesRecorded()
+_DEFAULT_RULES = RulesRecorded()
 _NAMES: Final[dict[type, str]] = {kind: name for name, kind in STORED.items()}
 
 
@@ -77,14 +77,14 @@ class DecisionReplay:
         """How many of the steps could not be decided again, since data that they depend on was redacted."""
         self._decide = decide
         self._evolve = evolve
-        self._in_force = _BY_DEFAULT, rules_held(_BY_DEFAULT.rules)
+        self._in_force = _DEFAULT_RULES, rules_held(_DEFAULT_RULES.rules)
 
     def follow(self, cause: bytes | None, events: Sequence[SessionEvent]) -> Divergence | None:
         """Replay a step; return where today's code differs from it. After a divergence no step can be replayed."""
-        session = _as_it_stands(self.session)
+        session = _with_current_digests(self.session)
         divergence, after = self._compare(session, cause, events)
         if divergence is not None:
-            if not _rests_on_marks(session, events):
+            if not _depends_on_redacted(session, events):
                 return divergence
             self.undecided += 1
         try:
@@ -109,7 +109,7 @@ class DecisionReplay:
         return parting(events, command, decided), None
 
     def _rules(self, session: Session, first: SessionEvent) -> Rules:
-        recorded = first if isinstance(first, RulesRecorded) else session.rules or _BY_DEFAULT
+        recorded = first if isinstance(first, RulesRecorded) else session.rules or _DEFAULT_RULES
         if recorded is not self._in_force[0]:
             self._in_force = recorded, rules_held(recorded.rules, cwd=recorded.cwd, home=recorded.home)
         return self._in_force[1]
@@ -187,18 +187,18 @@ def difference(recorded: object, decided: object) -> str:
     return f"{name}.{rest}" if rest else str(name)
 
 
-def _rests_on_marks(session: Session, step: Sequence[SessionEvent]) -> bool:
+def _depends_on_redacted(session: Session, step: Sequence[SessionEvent]) -> bool:
     """Return whether data was redacted in the calls, results, rules or outputs that the step depends on."""
     said = [block for one in session.conversation[-2:] for block in one.content]
     said += [block for event in step if isinstance(event, AnswerRecorded) for block in event.content]
     is_checked = any(isinstance(event, _CHECKED) for event in step)
-    calls = [block for block in said if is_checked or isinstance(block, _OF_CALLS)]
+    calls = [block for block in said if is_checked or isinstance(block, _CALL_BLOCKS)]
     outcomes = [event for event in step if isinstance(event, _OUTCOMES)]
     wanted = None if session.turn is None else session.turn.output
     return any(map(is_marked, (session.round, session.rules, wanted, calls, outcomes)))
 
 
-def _as_it_stands(session: Session) -> Session:
+def _with_current_digests(session: Session) -> Session:
     """Return the session with the digests of its calls computed from their redacted content."""
     round_ = session.round
     if round_ is None or not any(is_marked(call.digest) for call in round_.calls):

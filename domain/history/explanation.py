@@ -84,7 +84,7 @@ OutsideKind: TypeAlias = Literal[
     "message", "person", "caller", "model", "tool", "guard", "environment", "crash", "shutdown", "child", "parent"
 ]
 
-_Kind: TypeAlias = type[AnyCommand] | None
+_CommandKind: TypeAlias = type[AnyCommand] | None
 _EXCERPT = 60
 _RUNNING = (Run, FireSchedule)
 _ENDING = (Interrupt, Stop, Delete)
@@ -109,7 +109,7 @@ class Cause(Frozen):
     outside: Outside | None = None
 
 
-def causes_of(history: Iterable[tuple[_Kind, Sequence[SessionEvent]]]) -> list[Cause]:
+def causes_of(history: Iterable[tuple[_CommandKind, Sequence[SessionEvent]]]) -> list[Cause]:
     """Return the direct cause of each event of a session's history; a branch's history includes what it shares.
 
     The history is given as its steps: the type of each one's command, None if none was recorded, and its events.
@@ -127,16 +127,16 @@ class _Tracing:
 
     def __init__(self) -> None:
         self.causes: list[Cause] = []
-        self.kind: _Kind = None
+        self.kind: _CommandKind = None
         """The type of the step's command."""
         self._branched: int | None = None
         """The event with which the branch began."""
         self._agent: int | None = None
         self._accepted: dict[str, int] = {}
-        self._freed = -1
+        self._last_unblocked = -1
         """The last event after which a waiting turn could begin."""
-        self._begun: int | None = None
-        self._asked: int | None = None
+        self._turn_start: int | None = None
+        self._model_asked: int | None = None
         """The event at which the model was last asked."""
         self._latest: int | None = None
         """The latest event of the turn."""
@@ -144,12 +144,12 @@ class _Tracing:
         self._failed: int | None = None
         self._handover: int | None = None
         self._scheduled: dict[str, int] = {}
-        self._fired: int | None = None
+        self._schedule_fired: int | None = None
         self._results: int | None = None
-        self._born: int | None = None
+        self._child_created: int | None = None
         """The event with which the session began as a child."""
         self._children: dict[str, int] = {}
-        self._told: int | None = None
+        self._last_child_end: int | None = None
         """The end of a child session of this one, the most recent."""
         self._rejected: int | None = None
         """The rejection of an answer after which the model is asked again."""
@@ -161,7 +161,7 @@ class _Tracing:
         """Return the cause of the event at this index, and record the event for later ones."""
         match event:
             case SessionCreated(parent=parent) if parent is not None:
-                self._born = place
+                self._child_created = place
                 return Cause((), Outside("parent", parent.session_id))
             case SessionCreated() | SessionDeleted() | SessionForgotten() | RulesRecorded():
                 return Cause((), Outside("caller"))
@@ -171,42 +171,48 @@ class _Tracing:
                 self._agent, self._branched, self._accepted, self._handover = None, place, {}, None
                 return _cause(place - 1 if place else None, outside=Outside("caller"))
             case AgentStarted():
-                self._agent, self._freed = place, place
-                return self._brought(place) or Cause((), Outside("caller"))
+                self._agent, self._last_unblocked = place, place
+                return self._schedule_or_child_cause(place) or Cause((), Outside("caller"))
             case AgentStopped():
                 self._agent = None
-                return _cause(self._freed) if event.reason == "finished" else Cause((), self._ender(event.reason))
+                return (
+                    _cause(self._last_unblocked)
+                    if event.reason == "finished"
+                    else Cause((), self._outside_of_interrupt(event.reason))
+                )
             case MessageAccepted():
                 self._accepted[event.turn_id] = place
                 if self.kind is BranchSession:  # the message was queued in the original session
                     return _cause(self._branched)
                 checked = self._checked.pop(event.turn_id, ())
-                return self._brought(place) or _cause(*checked, outside=Outside("message", event.request_id))
+                return self._schedule_or_child_cause(place) or _cause(
+                    *checked, outside=Outside("message", event.request_id)
+                )
             case TurnInterrupted():
-                return self._interrupt(place, event, following)
+                return self._trace_interrupt(place, event, following)
             case TurnFailed():
                 self._failed = place
                 checked = self._checked.pop(event.turn_id, ())
                 if event.failure.type == ANSWER_REFUSED:
                     return _cause(*checked)
                 is_ours = event.failure.type == INVALID
-                return _cause(self._latest, outside=None if is_ours else _failure(event.failure.type))
+                return _cause(self._latest, outside=None if is_ours else _environment_failure(event.failure.type))
             case TurnCompleted():
-                return self._complete(place, event)
+                return self._trace_completion(place, event)
             case HandoverRequested() | ImageChanged():
-                return self._hand_over(place, event)
+                return self._trace_handover(place, event)
             case MessageScheduled() | ScheduleCancelled() | ScheduleFired():
-                return self._schedule(place, event)
+                return self._trace_schedule(place, event)
             case _:
-                return self._go_on(place, event)
+                return self._trace_turn(place, event)
 
-    def _brought(self, place: int) -> Cause | None:
+    def _schedule_or_child_cause(self, place: int) -> Cause | None:
         """Return the cause of an event that a schedule or a child session brought about, None for other commands."""
         if self.kind is BeginChild:
-            return _cause(self._born)
+            return _cause(self._child_created)
         if self.kind is FireSchedule:
-            return _cause(self._fired)
-        return _cause(self._told) if self.kind is ReportChild else None
+            return _cause(self._schedule_fired)
+        return _cause(self._last_child_end) if self.kind is ReportChild else None
 
     def _trace_child(self, place: int, event: ChildEvent) -> Cause:
         """Return the cause of an event about child sessions: its call starts one, and its own end ends it."""
@@ -215,23 +221,23 @@ class _Tracing:
                 self._children[event.child_id] = place
                 return self._round.child_started(event)
             case ChildEnded():
-                self._told = place
+                self._last_child_end = place
                 self._round.child_ended(place, event)
                 return _cause(self._children.get(event.child_id), outside=Outside("child", event.child_id))
             case ChildrenInterrupted():
-                return _cause(self._begun, outside=self._ender(event.reason))
+                return _cause(self._turn_start, outside=self._outside_of_interrupt(event.reason))
             case _:
                 assert_never(event)
 
-    def _schedule(self, place: int, event: MessageScheduled | ScheduleCancelled | ScheduleFired) -> Cause:
+    def _trace_schedule(self, place: int, event: MessageScheduled | ScheduleCancelled | ScheduleFired) -> Cause:
         scheduled = self._scheduled.get(event.schedule_id)
         if isinstance(event, ScheduleFired):
-            self._fired = place
+            self._schedule_fired = place
             return _cause(scheduled)
         self._scheduled[event.schedule_id] = place
         return _cause(scheduled, outside=Outside("caller"))
 
-    def _hand_over(self, place: int, event: HandoverRequested | ImageChanged) -> Cause:
+    def _trace_handover(self, place: int, event: HandoverRequested | ImageChanged) -> Cause:
         asked, self._handover = self._handover, None
         if isinstance(event, HandoverRequested):
             self._handover = place
@@ -239,10 +245,10 @@ class _Tracing:
             return Cause((), Outside("caller")) if started is None else _cause(started)
         if asked is None:
             return Cause((), Outside("caller"))
-        freed, self._freed = self._freed, max(place, self._freed)
+        freed, self._last_unblocked = self._last_unblocked, max(place, self._last_unblocked)
         return _cause(asked, freed if freed > asked else None)
 
-    def _go_on(
+    def _trace_turn(
         self,
         place: int,
         event: TurnStarted
@@ -262,22 +268,24 @@ class _Tracing:
         match event:
             case TurnStarted():
                 accepted = self._accepted.pop(event.turn_id, None)
-                self._begun = self._asked = self._latest = place
-                return _cause(accepted, self._freed if accepted is not None and self._freed > accepted else None)
+                self._turn_start = self._model_asked = self._latest = place
+                return _cause(
+                    accepted, self._last_unblocked if accepted is not None and self._last_unblocked > accepted else None
+                )
             case TurnContinued():
-                self._begun = self._latest = place
+                self._turn_start = self._latest = place
                 return _cause(self._round.latest)
             case StepStarted():
-                self._asked = self._latest = place
+                self._model_asked = self._latest = place
                 rejected, self._rejected = self._rejected, None
                 return _cause(self._results if rejected is None else rejected)
             case AnswerRecorded():
                 self._latest = place
                 ends = (self._interrupted, self._failed) if event.partial else ()
                 checked = self._checked.pop(event.turn_id, ())
-                return _cause(self._asked, *ends, *checked, outside=Outside("model", event.model))
+                return _cause(self._model_asked, *ends, *checked, outside=Outside("model", event.model))
             case ContextCompressed():
-                return _cause(self._asked, outside=Outside("model", event.model))
+                return _cause(self._model_asked, outside=Outside("model", event.model))
             case OutputAccepted():
                 self._latest = place
                 return _cause(latest)
@@ -290,41 +298,41 @@ class _Tracing:
                 return _cause(latest)
             case ResultsRecorded():
                 self._results = self._latest = place
-                if self._begun is None:
-                    self._freed = place
+                if self._turn_start is None:
+                    self._last_unblocked = place
                 round_, self._round = self._round, _Round()
                 return _cause(*round_.results.values())
             case LimitWarning():
                 return _cause(latest)
             case GuardChecked():
-                return self._hear_guard(place, event)
+                return self._trace_guard(place, event)
             case _:
                 cut = self._branched if self.kind is BranchSession else self._interrupted
                 return self._round.trace(place, event, self.kind, agent=self._agent, cut=cut)
 
-    def _hear_guard(self, place: int, event: GuardChecked) -> Cause:
+    def _trace_guard(self, place: int, event: GuardChecked) -> Cause:
         outside = Outside("guard", event.name)
         if event.point == "call":
-            return self._round.hear_guard(place, event, outside)
+            return self._round.trace_guard(place, event, outside)
         self._checked.setdefault(event.turn_id or "", []).append(place)
-        return _cause(self._asked if event.point == "answer" else None, outside=outside)
+        return _cause(self._model_asked if event.point == "answer" else None, outside=outside)
 
-    def _interrupt(self, place: int, event: TurnInterrupted, following: SessionEvent | None) -> Cause:
+    def _trace_interrupt(self, place: int, event: TurnInterrupted, following: SessionEvent | None) -> Cause:
         self._interrupted = place
         if isinstance(following, TurnCompleted) and following.stop_reason == COST_LIMIT:
-            return _cause(self._begun, self._latest)
+            return _cause(self._turn_start, self._latest)
         if self.kind is BranchSession:
-            return _cause(self._begun, self._branched)
+            return _cause(self._turn_start, self._branched)
         if self.kind is Reject:
-            return _cause(self._begun, self._round.rejected)
-        return _cause(self._begun, outside=self._ender(event.reason))
+            return _cause(self._turn_start, self._round.rejected)
+        return _cause(self._turn_start, outside=self._outside_of_interrupt(event.reason))
 
-    def _ender(self, reason: str) -> Outside:
+    def _outside_of_interrupt(self, reason: str) -> Outside:
         if self.kind is Stop and reason == "crash":
             return Outside("crash")
         return Outside("shutdown") if self.kind is Stop and reason == "shutdown" else Outside("caller", reason)
 
-    def _complete(self, place: int, event: TurnCompleted) -> Cause:
+    def _trace_completion(self, place: int, event: TurnCompleted) -> Cause:
         accepted = self._accepted.pop(event.turn_id, None)
         if accepted is not None:  # the turn never began
             return _cause(accepted, outside=Outside("caller", "deleted"))
@@ -335,12 +343,12 @@ class _Tracing:
                 cause = _cause(self._round.pending, self._round.latest)
             case "completed" | "failed":
                 told = event.failure is None or self._failed is not None
-                outside = None if told or event.failure is None else _failure(event.failure.type)
+                outside = None if told or event.failure is None else _environment_failure(event.failure.type)
                 cause = _cause(self._latest if self._failed is None else self._failed, outside=outside)
             case _:
                 assert_never(event.outcome)
-        self._freed = place
-        self._begun = self._asked = self._latest = self._interrupted = self._failed = None
+        self._last_unblocked = place
+        self._turn_start = self._model_asked = self._latest = self._interrupted = self._failed = None
         return cause
 
 
@@ -366,11 +374,11 @@ class _Round:
         """Return the index of the call's start, None if it was not started."""
         return self._started.get(id_)
 
-    def trace(self, place: int, event: RoundEvent, kind: _Kind, *, agent: int | None, cut: int | None) -> Cause:
+    def trace(self, place: int, event: RoundEvent, kind: _CommandKind, *, agent: int | None, cut: int | None) -> Cause:
         """Return the cause of the event at this index; `cut` is where the turn was interrupted."""
         match event:
             case HumanApproveRequired():
-                return self._ask(place, [call.id for call in event.calls], kind, agent)
+                return self._trace_question(place, [call.id for call in event.calls], kind, agent)
             case HumanPromptRequired() | HumanSelectRequired():
                 self._questions[event.id or ""] = place
                 return _cause(self._requested)
@@ -378,14 +386,14 @@ class _Round:
                 self.pending = place
                 return _cause(*(self._questions.get(id_) for id_ in event.ids))
             case ToolEdited() | ToolApproved() | ToolRejected() | HumanResponded():
-                return self._decide(place, event)
+                return self._trace_decision(place, event)
             case ToolStarted():
-                return self._start(place, event, kind)
+                return self._trace_start(place, event, kind)
             case ToolResult():
                 self.results[event.id] = self.latest = place
                 if event.ran and event.id in self._started:
-                    return self._end(event, kind, cut)
-                return self._answer(event.id, kind, agent, cut)
+                    return self._trace_run_result(event, kind, cut)
+                return self._trace_unrun_result(event.id, kind, agent, cut)
             case _:
                 assert_never(event)
 
@@ -398,7 +406,7 @@ class _Round:
         if event.call_id in self._started:
             self._ended[event.call_id] = self.latest = place
 
-    def hear_guard(self, place: int, event: GuardChecked, outside: Outside) -> Cause:
+    def trace_guard(self, place: int, event: GuardChecked, outside: Outside) -> Cause:
         """Return the cause of a guard's verdict on a call."""
         id_ = event.call_id or ""
         self._checked.setdefault(id_, []).append(place)
@@ -406,7 +414,7 @@ class _Round:
             self._refused.setdefault(id_, place)
         return _cause(self._decided.get(id_, self._requested), outside=outside)
 
-    def _ask(self, place: int, ids: Sequence[str], kind: _Kind, agent: int | None) -> Cause:
+    def _trace_question(self, place: int, ids: Sequence[str], kind: _CommandKind, agent: int | None) -> Cause:
         before = tuple(self._questions[id_] for id_ in ids if id_ in self._questions)
         lost = [self._started[id_] for id_ in ids if id_ in self._started]
         self._questions |= dict.fromkeys(ids, place)
@@ -416,7 +424,7 @@ class _Round:
             return _cause(agent, *before)
         return _cause(*(before or (self._requested,)))
 
-    def _decide(self, place: int, event: _Decided) -> Cause:
+    def _trace_decision(self, place: int, event: _Decided) -> Cause:
         id_ = event.id or ""
         asked, edited = self._questions.get(id_), self._decided.get(id_)
         self._decided[id_] = self.latest = place
@@ -425,14 +433,14 @@ class _Round:
         cause = edited if edited is not None and edited == place - 1 else asked
         return _cause(cause, outside=Outside("person", event.by))
 
-    def _start(self, place: int, event: ToolStarted, kind: _Kind) -> Cause:
+    def _trace_start(self, place: int, event: ToolStarted, kind: _CommandKind) -> Cause:
         decided, before = self._decided.get(event.id), self._started.get(event.id)
         self._started[event.id] = place
         if kind is Resume:
             return _cause(before, outside=Outside("crash"))
         return _cause(self._requested if decided is None else decided, *self._checked.get(event.id, ()))
 
-    def _end(self, event: ToolResult, kind: _Kind, cut: int | None) -> Cause:
+    def _trace_run_result(self, event: ToolResult, kind: _CommandKind, cut: int | None) -> Cause:
         started, ended = self._started[event.id], self._ended.get(event.id)
         if ended is not None:
             return _cause(started, ended)
@@ -442,7 +450,7 @@ class _Round:
             return _cause(started, outside=Outside("crash"))
         return _cause(started, outside=Outside("environment") if kind is Finish else Outside("tool", event.name))
 
-    def _answer(self, id_: str, kind: _Kind, agent: int | None, cut: int | None) -> Cause:
+    def _trace_unrun_result(self, id_: str, kind: _CommandKind, agent: int | None, cut: int | None) -> Cause:
         """Return the cause of the result of a call that did not run."""
         asked, decided = self._questions.get(id_, self._requested), self._decided.get(id_)
         if id_ in self._refused:
@@ -464,7 +472,7 @@ def _cause(*places: int | None, outside: Outside | None = None) -> Cause:
     return Cause(tuple(sorted({place for place in places if place is not None})), outside)
 
 
-def _failure(kind: str) -> Outside:
+def _environment_failure(kind: str) -> Outside:
     return Outside("environment", kind)
 
 
@@ -489,15 +497,15 @@ def sentence(event: AnyEvent) -> str:
         case AgentStopped():
             return f"Agent {event.agent_id} was stopped: {event.reason}."
         case MessageAccepted():
-            return f"A message came in: {_said(event.content)}."
+            return f"A message came in: {_describe_content(event.content)}."
         case AnswerRecorded():
-            return f"The model answered{', in part' if event.partial else ''}: {_said(event.content)}."
+            return f"The model answered{', in part' if event.partial else ''}: {_describe_content(event.content)}."
         case ContextCompressed() | ResultsRecorded() | HandoverRequested() | ImageChanged() | RulesRecorded():
-            return _of_model(event)
+            return _describe_model(event)
         case LimitWarning() | GuardChecked():
-            return _of_check(event)
+            return _describe_check(event)
         case MessageScheduled() | ScheduleCancelled() | ScheduleFired():
-            return _of_schedule(event)
+            return _describe_schedule(event)
         case (
             TurnStarted()
             | TurnContinued()
@@ -509,12 +517,12 @@ def sentence(event: AnyEvent) -> str:
             | OutputRejected()
             | ToolsRequested()
         ):
-            return _of_turn(event)
+            return _describe_turn(event)
         case _:
-            return _of_call(event)
+            return _describe_call(event)
 
 
-def _of_model(
+def _describe_model(
     event: ContextCompressed | ResultsRecorded | HandoverRequested | ImageChanged | RulesRecorded,
 ) -> str:
     match event:
@@ -535,11 +543,11 @@ def _of_model(
             assert_never(event)
 
 
-def _of_schedule(event: MessageScheduled | ScheduleCancelled | ScheduleFired) -> str:
+def _describe_schedule(event: MessageScheduled | ScheduleCancelled | ScheduleFired) -> str:
     match event:
         case MessageScheduled():
             times = "once" if event.every is None else f"every {event.every / 1_000_000:g} s"
-            return f"A message is to come at {_utc(event.due)}, {times}: {_said(event.content)}."
+            return f"A message is to come at {_utc(event.due)}, {times}: {_describe_content(event.content)}."
         case ScheduleCancelled():
             return f"Schedule {event.schedule_id} was cancelled."
         case ScheduleFired():
@@ -589,23 +597,23 @@ def excerpt(text: str) -> str:
     return f'"{words}"' if is_whole else f'"{words[:_EXCERPT].rstrip()}…"'
 
 
-def _of_check(event: LimitWarning | GuardChecked) -> str:
+def _describe_check(event: LimitWarning | GuardChecked) -> str:
     match event:
         case LimitWarning():
             return f"A limit is exceeded that only warns: {event.message}."
         case GuardChecked(verdict="passed"):
-            return f"Guard {event.name} let {_checked(event)} pass."
+            return f"Guard {event.name} let {_guarded_part(event)} pass."
         case GuardChecked():
-            return f"Guard {event.name} refused {_checked(event)}: {excerpt(event.reason)}."
+            return f"Guard {event.name} refused {_guarded_part(event)}: {excerpt(event.reason)}."
         case _:
             assert_never(event)
 
 
-def _checked(event: GuardChecked) -> str:
+def _guarded_part(event: GuardChecked) -> str:
     return f"call {event.call_id}" if event.point == "call" else f"the {event.point}"
 
 
-def _of_turn(
+def _describe_turn(
     event: TurnStarted
     | TurnContinued
     | TurnInterrupted
@@ -642,7 +650,7 @@ def _of_turn(
             assert_never(event)
 
 
-def _of_child(event: ChildEvent) -> str:
+def _describe_child(event: ChildEvent) -> str:
     match event:
         case ChildStarted():
             return f"Call {event.call_id} started child session {event.child_id} of image {event.image_id}."
@@ -654,10 +662,10 @@ def _of_child(event: ChildEvent) -> str:
             assert_never(event)
 
 
-def _of_call(event: RoundEvent | ChildEvent) -> str:
+def _describe_call(event: RoundEvent | ChildEvent) -> str:
     match event:
         case ChildStarted() | ChildEnded() | ChildrenInterrupted():
-            return _of_child(event)
+            return _describe_child(event)
         case HumanApproveRequired():
             calls = ", ".join(f"{call.name} ({call.id})" for call in event.calls)
             return f"A person is to approve {calls}."
@@ -666,31 +674,33 @@ def _of_call(event: RoundEvent | ChildEvent) -> str:
         case ToolPending():
             return f"{_count(len(event.ids), 'call')} wait{'s' if len(event.ids) == 1 else ''} for a person."
         case ToolApproved():
-            return f"{_who(event.by)} approved call {event.id}."
+            return f"{_person(event.by)} approved call {event.id}."
         case ToolEdited():
-            return f"{_who(event.by)} changed the arguments of call {event.id}."
+            return f"{_person(event.by)} changed the arguments of call {event.id}."
         case ToolRejected():
-            return f"{_who(event.by)} rejected call {event.id}{f': {excerpt(event.reason)}' if event.reason else ''}."
+            return (
+                f"{_person(event.by)} rejected call {event.id}{f': {excerpt(event.reason)}' if event.reason else ''}."
+            )
         case HumanResponded():
-            return f"{_who(event.by)} answered question {event.id}."
+            return f"{_person(event.by)} answered question {event.id}."
         case ToolStarted():
             again = "" if event.attempt == 1 else f", attempt {event.attempt}"
             return f"Call {event.id} of {event.name} was started{again}."
         case ToolResult():
             content = content_of(event.result)
             result = f": {excerpt(content)}" if isinstance(content, str) else ""
-            return f"Call {event.id} of {event.name} {_answered(event)}{result}."
+            return f"Call {event.id} of {event.name} {_result_verb(event)}{result}."
         case _:
             assert_never(event)
 
 
-def _answered(event: ToolResult) -> str:
+def _result_verb(event: ToolResult) -> str:
     if not event.ran:
         return "was answered without being run"
     return "failed" if event.is_error else "returned"
 
 
-def _said(content: tuple[Block, ...]) -> str:
+def _describe_content(content: tuple[Block, ...]) -> str:
     text = text_of(content)
     calls = [block.name for block in content if isinstance(block, ToolUseBlock)]
     told_calls = f"calls of {', '.join(calls)}" if calls else ""
@@ -699,7 +709,7 @@ def _said(content: tuple[Block, ...]) -> str:
     return told_calls
 
 
-def _who(by: str | None) -> str:
+def _person(by: str | None) -> str:
     return "A person" if by is None else f"A person ({by})"
 
 

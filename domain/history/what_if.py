@@ -53,7 +53,7 @@ from reenact.domain.structs import FrozenByName
 
 OfCall: TypeAlias = Literal["run", "ask", "deny"]
 OfTurn: TypeAlias = Literal["go_on", "warn", "stop", "interrupt"]
-_BY_DEFAULT = RulesRecorded()
+_DEFAULT_RULES = RulesRecorded()
 
 
 class Ruling(FrozenByName):
@@ -132,13 +132,13 @@ class WhatIf:
         """How many of them could not be made again, because the log does not hold everything they depended on."""
         self._instead = instead
         self._says_limits = instead.says_limits
-        self._in_force: RulesRecorded = _BY_DEFAULT
-        self._recorded = rules_held(_BY_DEFAULT.rules)
+        self._in_force: RulesRecorded = _DEFAULT_RULES
+        self._recorded = rules_held(_DEFAULT_RULES.rules)
         self._limits = instead.limits(self._recorded)
-        self._more = 0.0
+        self._extra_cost = 0.0
         """How much more than recorded the session would have cost."""
         self._warned = False
-        self._ended = ""
+        self._ended_turn_id = ""
         """The turn that would have ended earlier than it did; its later events are not judged."""
 
     def hold(self, instead: Instead) -> None:
@@ -149,7 +149,7 @@ class WhatIf:
     def take_in(self, event: SessionEvent) -> None:
         """Apply the event without judging anything."""
         self.session = evolve(self.session, event)
-        self._more += _difference(event, self._instead)
+        self._extra_cost += _extra_cost_of(event, self._instead)
 
     def follow(self, cause: bytes | None, position: int, events: Sequence[SessionEvent]) -> list[Otherwise]:
         """Apply a step, whose first event has this position; return the decisions that would be different.
@@ -169,20 +169,20 @@ class WhatIf:
                 case ImageChanged():
                     has_changed = True  # no limit is checked until the first answer
                 case TurnStarted() if not has_changed:
-                    found += self._limited(event, position + place)
+                    found += self._judge_limits(event, position + place)
                 case ToolsRequested() if not is_cut:
-                    found += self._limited(event, position + place)
+                    found += self._judge_limits(event, position + place)
                     is_cut = self._ruling(event).decision in _ENDS
                     is_judged = not is_cut
                 case ResultsRecorded(turn_id=str()) if not is_cut:
-                    found += self._limited(event, position + place)
+                    found += self._judge_limits(event, position + place)
                 case ToolEdited():
                     is_judged = True
                 case _:
                     pass
         policies = self._instead.policies
         if policies is not None and (is_judged or _judges_again(before, cause)):
-            found += self._judged(_Step(before, cause, position, events), policies)
+            found += self._judge_calls(_Step(before, cause, position, events), policies)
         return sorted(found, key=lambda one: one.position)
 
     def _ruling(self, event: _Checked) -> Ruling:
@@ -191,22 +191,22 @@ class WhatIf:
             event, self.session, self._recorded, self.session.ledger.cost, is_warned=self.session.warned
         )
 
-    def _limited(self, event: _Checked, position: int) -> Iterator[Otherwise]:
+    def _judge_limits(self, event: _Checked, position: int) -> Iterator[Otherwise]:
         turn = self.session.turn
-        if not self._says_limits or turn is None or turn.id == self._ended:
+        if not self._says_limits or turn is None or turn.id == self._ended_turn_id:
             return
         self.decisions += 1
-        was, cost = self._ruling(event), self.session.ledger.cost + self._more
+        was, cost = self._ruling(event), self.session.ledger.cost + self._extra_cost
         is_warned = (self._warned or self.session.warned) and was.decision != "warn"
         now = _ruling_of_turn(event, self.session, self._limits, cost, is_warned=is_warned)
         self._warned |= now.decision == "warn"
         if (now.decision, now.limit) != (was.decision, was.limit):
             if now.decision in _ENDS and was.decision not in _ENDS:
-                self._ended = turn.id
+                self._ended_turn_id = turn.id
             yield Otherwise(position=position, turn_id=turn.id, recorded=was, decided=now)
 
-    def _judged(self, step: _Step, policies: Policies) -> Iterator[Otherwise]:
-        was, calls, recorded = _outcomes(step.events), step.calls(), self._recorded
+    def _judge_calls(self, step: _Step, policies: Policies) -> Iterator[Otherwise]:
+        was, calls, recorded = _decisions_by_call(step.events), step.calls(), self._recorded
         rules = msgspec.structs.replace(recorded, policies=policies)
         self.decisions += len(was)
         try:
@@ -235,7 +235,7 @@ class WhatIf:
 
     def _enforce(self, first: SessionEvent) -> None:
         """Put in force the rules under which the step was decided, and the limits that replace them."""
-        in_force = first if isinstance(first, RulesRecorded) else self.session.rules or _BY_DEFAULT
+        in_force = first if isinstance(first, RulesRecorded) else self.session.rules or _DEFAULT_RULES
         if in_force is not self._in_force:
             self._in_force = in_force
             self._recorded = rules_held(in_force.rules, cwd=in_force.cwd, home=in_force.home)
@@ -261,7 +261,7 @@ def _stopped_by(reached: Reached) -> Ruling:
     return Ruling(decision="stop", reason=reached.why, limit=reached.limit)
 
 
-def _difference(event: SessionEvent, instead: Instead) -> float:
+def _extra_cost_of(event: SessionEvent, instead: Instead) -> float:
     """Return how much more than recorded the event would have cost."""
     match event:
         case (
@@ -285,7 +285,7 @@ def _judges_again(session: Session, cause: bytes | None) -> bool:
     return session.round is not None and cause is not None and read_cause(cause).kind in (Run, FireSchedule, Resume)
 
 
-def _outcomes(events: Iterable[SessionEvent]) -> dict[str, tuple[int, OfCall]]:
+def _decisions_by_call(events: Iterable[SessionEvent]) -> dict[str, tuple[int, OfCall]]:
     """Return the decision on each call by its id, with the index of the event that records it."""
     found: dict[str, tuple[int, OfCall]] = {}
     for place, event in enumerate(events):
@@ -349,7 +349,7 @@ class _Step(NamedTuple):
         if isinstance(command, Approve):
             command = msgspec.structs.replace(command, digest=None)
         before = _asked_under(self.before, recorded.policies.revision, policies.revision)
-        return _outcomes(sessions.decide(before, command))
+        return _decisions_by_call(sessions.decide(before, command))
 
 
 def _asked_under(session: Session, recorded: str, revision: str) -> Session:
