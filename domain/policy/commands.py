@@ -44,7 +44,7 @@ MAX_STAGES = 3
 _BETWEEN_WORDS = re.compile(r"(?<!\\)\s+")
 _OPEN = re.compile(rf"[*?{HOLE}]+")
 _LETTERS = re.compile(r"-[A-Za-z]{1,2}")
-_LONG_ENOUGH = 4
+_SHORTEST_ABBREVIATION = 4
 """The shortest abbreviation of a long option: `--fo` is recognised as `--force`."""
 
 
@@ -82,23 +82,23 @@ class CommandPattern:
         if script.is_plain and len(self._stages) == 1 and self._stages[0].is_exactly(script.commands[0]):
             return YES
         last = len(self._stages) - 1
-        best = max((self._reached(script, index, last) for index in range(len(script.commands))), default=Match.NO)
+        best = max((self._match_stage(script, index, last) for index in range(len(script.commands))), default=Match.NO)
         if best is Match.PARTLY:
             return PARTLY
         if best is Match.UNKNOWN:
             return unknown(script.doubt or "a part of it is not known before it runs")
         return unknown(script.doubt) if script.doubt else NO
 
-    def _reached(self, script: Script, index: int, number: int) -> Match:
+    def _match_stage(self, script: Script, index: int, number: int) -> Match:
         """Return whether this command may match the stage, and commands whose output it reads the stages before it."""
         found = self._stages[number].may_be(script.commands[index])
         if number == 0 or found is Match.NO:
             return found
-        before = (self._reached(script, earlier, number - 1) for earlier in _read_by(script, index))
+        before = (self._match_stage(script, earlier, number - 1) for earlier in _upstream_commands(script, index))
         return min(found, max(before, default=Match.NO))
 
 
-def _read_by(script: Script, index: int) -> set[int]:
+def _upstream_commands(script: Script, index: int) -> set[int]:
     """Return the commands whose output this one may read, directly or through other commands."""
     found: set[int] = set()
     waiting = [index]
@@ -172,23 +172,23 @@ class _WordPattern:
         forms = alternatives(pattern)
         self._is_any = pattern == "*"
         self._texts = frozenset(form for form in forms if not is_wild(form))
-        self._wild: list[tuple[Part, ...]] = [parts(form.split("/")) for form in forms if is_wild(form)]
+        self._wild_forms: list[tuple[Part, ...]] = [parts(form.split("/")) for form in forms if is_wild(form)]
         self._collapsed = self._texts | {collapse(text) for text in self._texts}
         self._options = tuple(text for text in self._texts if text.startswith("--"))
-        self._letters = tuple(frozenset(text[1:]) for text in self._texts if _LETTERS.fullmatch(text))
+        self._letter_options = tuple(frozenset(text[1:]) for text in self._texts if _LETTERS.fullmatch(text))
 
     def is_exactly(self, text: str) -> bool:
         """Return whether the text matches the pattern, and wildcards match no `..` that would lead elsewhere."""
         if self._is_any or text in self._texts:
             return True
         given = text.split("/")
-        return ".." not in given and any(fits(wanted, given) for wanted in self._wild)
+        return ".." not in given and any(fits(wanted, given) for wanted in self._wild_forms)
 
     def may_be_among(self, words: tuple[Word, ...]) -> Match:
         """Return whether one of the words may be meant, in any spelling."""
-        if self._letters:
+        if self._letter_options:
             letters = {letter for word in words if word.text[:1] == "-" != word.text[1:2] for letter in word.text[1:]}
-            if any(wanted <= letters for wanted in self._letters):
+            if any(wanted <= letters for wanted in self._letter_options):
                 return Match.PARTLY
         return max((self._may_be(word) for word in words), default=Match.NO)
 
@@ -197,11 +197,11 @@ class _WordPattern:
             return Match.PARTLY
         text = word.text
         for spelling in {text, collapse(text), *([text.partition("=")[0]] if text.startswith("-") else [])}:
-            if spelling in self._collapsed or any(fits(wanted, spelling.split("/")) for wanted in self._wild):
+            if spelling in self._collapsed or any(fits(wanted, spelling.split("/")) for wanted in self._wild_forms):
                 return Match.PARTLY
-            if len(spelling) >= _LONG_ENOUGH and any(option.startswith(spelling) for option in self._options):
+            if len(spelling) >= _SHORTEST_ABBREVIATION and any(option.startswith(spelling) for option in self._options):
                 return Match.PARTLY
-        return Match.UNKNOWN if _may_become(word, text, None if self._wild else self._texts) else Match.NO
+        return Match.UNKNOWN if _may_become(word, text, None if self._wild_forms else self._texts) else Match.NO
 
 
 def _may_become(word: Word, text: str, wanted: frozenset[str] | None) -> bool:

@@ -17,7 +17,7 @@ from reenact.domain.errors import ConfigurationError
 MAX_NODES = 2_000
 MAX_WORK = 5_000_000
 """The greatest product of nodes and characters: a few seconds at worst."""
-_MAX_KNOWN = 5_000
+_MAX_CACHED = 5_000
 _END = 0
 """The accepting state."""
 
@@ -96,10 +96,10 @@ class Expression:
         self._nodes: list[Node] = [Node(None, ())]
         self._piece = _Reader(pattern).read()
         self._start = self._build(self._piece, _END)
-        self._looks = any(isinstance(node.wants, Look) for node in self._nodes)
-        self._idle: _States = frozenset()
+        self._has_assertions = any(isinstance(node.wants, Look) for node in self._nodes)
+        self._restart_states: _States = frozenset()
         """The states that are entered after every character."""
-        self._known: dict[tuple[_States, str, str, bool], tuple[_States, _States]] = {}
+        self._step_cache: dict[tuple[_States, str, str, bool], tuple[_States, _States]] = {}
 
     def takes(self, text: str) -> bool:
         """Return whether the text is short enough for this expression."""
@@ -125,19 +125,19 @@ class Expression:
             reached, behind = self._step(states, before, character, is_last=index == last)
             yield states, reached
             states, before = behind, character
-        yield states, self._reached(states, before, "", final=True)
+        yield states, self._closure(states, before, "", final=True)
 
     def _step(self, states: _States, before: str, character: str, *, is_last: bool) -> tuple[_States, _States]:
         """Return the states that are reached before the character, and those after it."""
-        key = (states, before, character, is_last) if self._looks else (states, "", character, False)
-        known = self._known.get(key)
+        key = (states, before, character, is_last) if self._has_assertions else (states, "", character, False)
+        known = self._step_cache.get(key)
         if known is None:
-            if len(self._known) >= _MAX_KNOWN:
-                self._known.clear()
-            reached = self._reached(states, before, character, final=is_last)
+            if len(self._step_cache) >= _MAX_CACHED:
+                self._step_cache.clear()
+            reached = self._closure(states, before, character, final=is_last)
             taken = frozenset(self._nodes[state].leads[0] for state in reached if self._takes(state, character))
-            behind = taken | self._idle
-            known = self._known[key] = reached, self._idle if behind == self._idle else behind
+            behind = taken | self._restart_states
+            known = self._step_cache[key] = reached, self._restart_states if behind == self._restart_states else behind
         return known
 
     def _takes(self, state: int, character: str) -> bool:
@@ -146,9 +146,9 @@ class Expression:
 
     def _passes(self, state: int, before: str, after: str, *, final: bool) -> bool:
         wants = self._nodes[state].wants
-        return wants is None or (isinstance(wants, Look) and _holds(wants.kind, before, after, final=final))
+        return wants is None or (isinstance(wants, Look) and _assertion_holds(wants.kind, before, after, final=final))
 
-    def _reached(self, states: _States, before: str, after: str, *, final: bool) -> _States:
+    def _closure(self, states: _States, before: str, after: str, *, final: bool) -> _States:
         """Return these states and those reached from them between two characters, without consuming one."""
         reached = set(states)
         waiting = list(reached)
@@ -214,7 +214,7 @@ class Search(Expression):
             raise ConfigurationError(
                 f"the regular expression {pattern[:80]!r} matches the empty text; write what has to be there"
             )
-        self._idle = frozenset({self._start})
+        self._restart_states = frozenset({self._start})
         self._literal = _longest_literal(self._piece)
 
     def spans(self, text: str) -> list[Span]:
@@ -226,34 +226,34 @@ class Search(Expression):
         # alone.
         stretch: list[_States] = []
         begin, is_hit = 0, False
-        for index, (states, reached) in enumerate(self._walk(text, self._idle)):
-            if states is self._idle:
+        for index, (states, reached) in enumerate(self._walk(text, self._restart_states)):
+            if states is self._restart_states:
                 if is_hit:
-                    found += self._covered(text, begin, stretch)
+                    found += self._matched_spans(text, begin, stretch)
                 stretch, begin, is_hit = [], index, False
             stretch.append(reached)
             is_hit = is_hit or _END in reached
-        return found + self._covered(text, begin, stretch) if is_hit else found
+        return found + self._matched_spans(text, begin, stretch) if is_hit else found
 
-    def _covered(self, text: str, begin: int, stretch: list[_States]) -> list[Span]:
+    def _matched_spans(self, text: str, begin: int, stretch: list[_States]) -> list[Span]:
         """Return the ranges of a stretch that belong to a match: one has begun, and its end can still be reached."""
         found: list[Span] = []
         ending: set[int] = set()
         for index in range(begin + len(stretch) - 1, begin - 1, -1):
             reached = stretch[index - begin]
-            going = {
+            continuing = {
                 state
                 for state in reached
                 if index < len(text) and self._takes(state, text[index]) and self._nodes[state].leads[0] in ending
             }
-            if going:
+            if continuing:
                 found.append((index, found.pop()[1] if found and found[-1][0] == index + 1 else index + 1))
-            ending = self._ending(going, reached, text, index)
+            ending = self._states_reaching_end(continuing, reached, text, index)
         return found[::-1]
 
-    def _ending(self, going: set[int], reached: _States, text: str, index: int) -> set[int]:
+    def _states_reaching_end(self, continuing: set[int], reached: _States, text: str, index: int) -> set[int]:
         """Return those of the states from which the end of a match can be reached, here or later."""
-        ending = going | ({_END} & reached)
+        ending = continuing | ({_END} & reached)
         before, after = text[index - 1] if index else "", text[index] if index < len(text) else ""
         final = index == len(text) - 1
         waiting = bool(ending)
@@ -268,7 +268,7 @@ class Search(Expression):
         return ending
 
 
-def _holds(kind: str, before: str, after: str, *, final: bool) -> bool:
+def _assertion_holds(kind: str, before: str, after: str, *, final: bool) -> bool:
     """Return whether the assertion holds at this place; `final` is whether only the last character follows."""
     match kind:
         case "^" | "\\A":
@@ -297,20 +297,20 @@ class _Reader:
         flags = ""
         if found := _GLOBAL.match(self._pattern):
             flags, self._at = found[1], found.end()
-        return self._choice(flags)
+        return self._read_choice(flags)
 
-    def _choice(self, flags: str) -> Piece:
+    def _read_choice(self, flags: str) -> Piece:
         """Read up to the end of the group, or of the expression."""
-        choices = [self._sequence(flags)]
-        while self._next() == "|":
+        choices = [self._read_sequence(flags)]
+        while self._peek() == "|":
             self._at += 1
-            choices.append(self._sequence(flags))
+            choices.append(self._read_sequence(flags))
         return choices[0] if len(choices) == 1 else AnyOf(tuple(choices))
 
-    def _sequence(self, flags: str) -> Piece:
+    def _read_sequence(self, flags: str) -> Piece:
         pieces: list[Piece] = []
-        while self._next() not in {"", "|", ")"}:
-            pieces.append(self._repeated(self._piece(flags)))
+        while self._peek() not in {"", "|", ")"}:
+            pieces.append(self._read_repetition(self._piece(flags)))
         return All(tuple(pieces))
 
     def _piece(self, flags: str) -> Piece:
@@ -319,7 +319,7 @@ class _Reader:
             return Look(look)
         if found := _GROUP.match(self._pattern, self._at):
             self._at = found.end()
-            inner = self._choice("".join(set(flags) - set(found[2] or "")) + (found[1] or ""))
+            inner = self._read_choice("".join(set(flags) - set(found[2] or "")) + (found[1] or ""))
             self._at += 1
             return inner
         if found := _ATOM.match(self._pattern, self._at):
@@ -327,15 +327,15 @@ class _Reader:
             return One(
                 re.compile(found[0], (re.IGNORECASE if "i" in flags else 0) | (re.DOTALL if "s" in flags else 0))
             )
-        raise self._refused()
+        raise self._unsupported_error()
 
-    def _repeated(self, piece: Piece) -> Piece:
+    def _read_repetition(self, piece: Piece) -> Piece:
         found = _REPEAT.match(self._pattern, self._at)
         if found is None:
             return piece
         sign, least, most, exactly, manner = found.groups()
         if manner == "+":
-            raise self._refused()
+            raise self._unsupported_error()
         self._at = found.end()
         if exactly is not None:
             return Repeat(piece, int(exactly), int(exactly))
@@ -343,10 +343,10 @@ class _Reader:
             return Repeat(piece, int(least or 0), int(most) if most else None)
         return Repeat(piece, 1 if sign == "+" else 0, 1 if sign == "?" else None)
 
-    def _next(self) -> str:
+    def _peek(self) -> str:
         return self._pattern[self._at : self._at + 1]
 
-    def _refused(self) -> ConfigurationError:
+    def _unsupported_error(self) -> ConfigurationError:
         return ConfigurationError(
             f"the regular expression {self._pattern[:80]!r} cannot be matched in bounded time, for what stands at "
             f"{self._at}: it may not look ahead or behind, refer back, or repeat possessively, and of the flags it may "

@@ -112,8 +112,8 @@ class Judge:
     """
 
     def __init__(self, policies: Policies) -> None:
-        self._denied = _built_in() if policies.deny is BUILT_IN_DENY_LIST else _DenyList(policies.deny)
-        self._allowed = _items(policies.allow, "policies.allow")
+        self._deny_list = _built_in_deny_list() if policies.deny is BUILT_IN_DENY_LIST else _DenyList(policies.deny)
+        self._allow_list = _compiled_entries(policies.allow, "policies.allow")
         self._tools: dict[str, list[_ToolPolicy]] = {}
         self._patterns: list[tuple[Part, _ToolPolicy]] = []
         for name, policy in policies.tools.items():
@@ -129,10 +129,10 @@ class Judge:
         """Return the verdict on a call."""
         if not _is_object(arguments):
             return Verdict("deny", f"its arguments are not an object but {type(arguments).__name__}")
-        if denied := self._denied.reason(name, arguments, sight):
+        if denied := self._deny_list.reason(name, arguments, sight):
             return Verdict("deny", denied)
         try:
-            call = _Call(name, arguments, asked, sight, self._allowed)
+            call = _Call(name, arguments, asked, sight, self._allow_list)
             verdicts = [policy.verdict(call) for policy in self._policies_of(name)]
         except Exception as error:  # noqa: BLE001 - no error may let a call run
             return Verdict("ask", f"its policy cannot be held against it: {type(error).__name__}: {error!s:.200}")
@@ -154,7 +154,7 @@ class _Call(NamedTuple):
     arguments: Mapping[str, object]
     asked: Collection[str]
     sight: Sight
-    allowed: Sequence[_Item]
+    allowed: Sequence[_CompiledEntry]
 
     def is_allowed(self) -> bool:
         """Return whether the call is on the allow list."""
@@ -168,7 +168,7 @@ class _Call(NamedTuple):
         return call_digest(self.name, self.arguments) in self.asked
 
 
-class _ReadyRule:
+class _CompiledRule:
     """A compiled rule."""
 
     def __init__(self, rule: Rule, number: int, place: str) -> None:
@@ -193,10 +193,10 @@ class _ToolPolicy:
     def __init__(self, policy: Policy, place: str) -> None:
         mode = check_mode(policy.mode, MODES, place)
         listed(policy.rules, f"{place}.rules", "rules")
-        rules = [_ReadyRule(rule, number, f"{place}.rules[{number}]") for number, rule in enumerate(policy.rules)]
+        rules = [_CompiledRule(rule, number, f"{place}.rules[{number}]") for number, rule in enumerate(policy.rules)]
         self._denying = [rule for rule in rules if rule.mode == "deny"]
         self._others = [rule for rule in rules if rule.mode != "deny"]
-        self._otherwise = max(_STRICTNESS[mode], _REQUIRED if rules else _RUN)
+        self._default_strictness = max(_STRICTNESS[mode], _REQUIRED if rules else _RUN)
 
     def verdict(self, call: _Call) -> Verdict:
         """Return the verdict on a call that the deny list does not match."""
@@ -207,9 +207,9 @@ class _ToolPolicy:
                 unsure = unsure or rule.says("may deny it", found)
             elif found.match is not Match.NO:
                 return Verdict("deny", rule.says("denies it", found))
-        return Verdict("ask", unsure) if unsure else self._by_the_others(call)
+        return Verdict("ask", unsure) if unsure else self._verdict_of_other_rules(call)
 
-    def _by_the_others(self, call: _Call) -> Verdict:
+    def _verdict_of_other_rules(self, call: _Call) -> Verdict:
         """Return the verdict of the first certain match, or of a stricter rule before it that matches in part."""
         strictness, reason = _RUN, "its policy lets it run"
         for rule in self._others:
@@ -223,12 +223,12 @@ class _ToolPolicy:
             if found.match is Match.YES:
                 break
         else:
-            if self._otherwise > strictness:
-                strictness, reason = self._otherwise, "its policy asks about it"
-        return _weighed(strictness, reason, call)
+            if self._default_strictness > strictness:
+                strictness, reason = self._default_strictness, "its policy asks about it"
+        return _verdict_of_strictness(strictness, reason, call)
 
 
-def _weighed(strictness: int, reason: str, call: _Call) -> Verdict:
+def _verdict_of_strictness(strictness: int, reason: str, call: _Call) -> Verdict:
     if strictness == _RUN:
         return Verdict("run", reason)
     if strictness < _ALWAYS and call.is_allowed():
@@ -242,11 +242,11 @@ class _DenyList:
     """The compiled deny list, indexed by parameter."""
 
     def __init__(self, entries: Sequence[Entry | str]) -> None:
-        self._items: list[_Item] = []
-        self._by_parameter: dict[str, list[tuple[_Item, Test]]] = {}
-        for item in _items(entries, "policies.deny"):
+        self._other_entries: list[_CompiledEntry] = []
+        self._by_parameter: dict[str, list[tuple[_CompiledEntry, Test]]] = {}
+        for item in _compiled_entries(entries, "policies.deny"):
             if len(item.conditions.tests) != 1:
-                self._items.append(item)
+                self._other_entries.append(item)
                 continue
             names, test = item.conditions.tests[0]
             for parameter in names:
@@ -259,19 +259,19 @@ class _DenyList:
                 found = attempt(test, arguments[parameter], sight)
                 if found.match is not Match.NO and item.denies(found) and item.concerns(name):
                     return item.told(found, f"`{parameter}`")
-        for item in self._items:
+        for item in self._other_entries:
             if item.concerns(name) and item.denies(found := item.conditions.hold(arguments, sight)):
                 return item.told(found, item.conditions.told)
         return ""
 
 
 @cache
-def _built_in() -> _DenyList:
+def _built_in_deny_list() -> _DenyList:
     """Return the compiled built-in list."""
     return _DenyList(BUILT_IN_DENY_LIST)
 
 
-class _Item:
+class _CompiledEntry:
     """A compiled entry of a list."""
 
     def __init__(self, entry: Entry | str, place: str) -> None:
@@ -295,16 +295,16 @@ class _Item:
         return f"{reason}; nobody can tell whether it is meant: {found.why}" if found.match is Match.UNKNOWN else reason
 
 
-def _items(entries: Sequence[Entry | str], place: str) -> list[_Item]:
+def _compiled_entries(entries: Sequence[Entry | str], place: str) -> list[_CompiledEntry]:
     listed(entries, place, "entries")
-    built_in = () if entries is BUILT_IN_DENY_LIST else _built_in_items()
+    built_in = () if entries is BUILT_IN_DENY_LIST else _built_in_entries()
     return [
-        next((item for item in built_in if item.entry == entry), None) or _Item(entry, f"{place}[{index}]")
+        next((item for item in built_in if item.entry == entry), None) or _CompiledEntry(entry, f"{place}[{index}]")
         for index, entry in enumerate(entries)
     ]
 
 
 @cache
-def _built_in_items() -> Sequence[_Item]:
+def _built_in_entries() -> Sequence[_CompiledEntry]:
     """Return the compiled entries of the built-in list, cached because compiling them takes milliseconds."""
-    return _items(BUILT_IN_DENY_LIST, "policies.deny")
+    return _compiled_entries(BUILT_IN_DENY_LIST, "policies.deny")

@@ -60,38 +60,44 @@ _SHELLS = "{sh,ash,bash,dash,fish,ksh,zsh,source,.,eval}"
 _READERS = "{awk,base64,cat,cp,curl,dd,grep,head,install,less,more,mv,nano,rsync,scp,sed,tail,tar,tee,vi,vim,xxd}"
 
 
-def _to_run(matcher: Matcher, reason: str) -> Entry:
+def _deny_command(matcher: Matcher, reason: str) -> Entry:
     return Entry(tool="*", when={_COMMANDS: matcher}, reason=reason, advisory=True)
 
 
-def _to_touch(pattern: str, reason: str, *, tool: str = "*") -> Entry:
+def _deny_path(pattern: str, reason: str, *, tool: str = "*") -> Entry:
     return Entry(tool=tool, when={_PATHS: path(pattern)}, reason=reason, advisory=True)
 
 
 BUILT_IN_DENY_LIST: Final[tuple[Entry, ...]] = (
-    _to_run(command(rf"rm {{-r,-R,--recursive}} {{/,/\*,{_SYSTEM}{{,/\*}}}}"), "it deletes the system"),
-    _to_run(command(rf"rm {{-r,-R,--recursive}} {{/home,/Users,{_HOMES}}}{{,/\*}}"), "it deletes a home directory"),
-    _to_run(command(f"{{chmod,chown,chgrp}} {{-R,--recursive}} {{/,{_SYSTEM}}}"), "it changes who may use the system"),
-    _to_run(
+    _deny_command(command(rf"rm {{-r,-R,--recursive}} {{/,/\*,{_SYSTEM}{{,/\*}}}}"), "it deletes the system"),
+    _deny_command(
+        command(rf"rm {{-r,-R,--recursive}} {{/home,/Users,{_HOMES}}}{{,/\*}}"), "it deletes a home directory"
+    ),
+    _deny_command(
+        command(f"{{chmod,chown,chgrp}} {{-R,--recursive}} {{/,{_SYSTEM}}}"), "it changes who may use the system"
+    ),
+    _deny_command(
         command("{mkfs,mkfs.{bfs,btrfs,exfat,ext2,ext3,ext4,f2fs,fat,minix,ntfs,vfat,xfs},mke2fs,mkswap,wipefs}"),
         "it overwrites a file system",
     ),
-    _to_run(command(f"dd of={_DISKS}"), "it overwrites a disk"),
-    _to_run(command(f"{{>,tee,shred}} {_DISKS}"), "it overwrites a disk"),
-    _to_run(command("{shutdown,reboot,halt,poweroff}"), "it stops the machine"),
-    _to_run(command("systemctl {halt,kexec,poweroff,reboot}"), "it stops the machine"),
-    _to_run(command("{init,telinit} {0,6}"), "it stops the machine"),
-    _to_run(command(f"{_DOWNLOADS} | {_SHELLS}"), "it runs what nobody has read"),
-    _to_run(glob("*:()*{*:*|*:*&*}*"), "it is a fork bomb"),
-    _to_run(command(f"{_READERS} /etc/{{shadow,gshadow}}"), "it reads the passwords of the system"),
-    _to_run(command(f"{{>,tee,truncate,rm,mv}} {_ACCOUNTS}"), "it changes who may use the system"),
-    _to_run(command(f"{{>,tee,truncate,rm,mv}} {_HOMES}/{_STARTING}"), "it changes what runs when somebody logs in"),
-    _to_run(command("{>,tee} **/.git/hooks/**"), "it changes what runs when somebody commits"),
-    _to_touch("/etc/{shadow,gshadow}", "it holds the passwords of the system"),
-    _to_touch(f"{_HOMES}/.ssh/id_{{rsa,dsa,ecdsa,ed25519}}", "it is a private key"),
-    _to_touch(_ACCOUNTS, "it says who may use the system", tool=_WRITING),
-    _to_touch(f"{_HOMES}/{_STARTING}", "it runs when somebody logs in", tool=_WRITING),
-    _to_touch("**/.git/hooks/**", "it runs when somebody commits", tool=_WRITING),
-    _to_touch("/{bin,boot,lib,lib64,sbin,usr/bin,usr/lib,usr/sbin}/**", "it belongs to the system", tool=_WRITING),
+    _deny_command(command(f"dd of={_DISKS}"), "it overwrites a disk"),
+    _deny_command(command(f"{{>,tee,shred}} {_DISKS}"), "it overwrites a disk"),
+    _deny_command(command("{shutdown,reboot,halt,poweroff}"), "it stops the machine"),
+    _deny_command(command("systemctl {halt,kexec,poweroff,reboot}"), "it stops the machine"),
+    _deny_command(command("{init,telinit} {0,6}"), "it stops the machine"),
+    _deny_command(command(f"{_DOWNLOADS} | {_SHELLS}"), "it runs what nobody has read"),
+    _deny_command(glob("*:()*{*:*|*:*&*}*"), "it is a fork bomb"),
+    _deny_command(command(f"{_READERS} /etc/{{shadow,gshadow}}"), "it reads the passwords of the system"),
+    _deny_command(command(f"{{>,tee,truncate,rm,mv}} {_ACCOUNTS}"), "it changes who may use the system"),
+    _deny_command(
+        command(f"{{>,tee,truncate,rm,mv}} {_HOMES}/{_STARTING}"), "it changes what runs when somebody logs in"
+    ),
+    _deny_command(command("{>,tee} **/.git/hooks/**"), "it changes what runs when somebody commits"),
+    _deny_path("/etc/{shadow,gshadow}", "it holds the passwords of the system"),
+    _deny_path(f"{_HOMES}/.ssh/id_{{rsa,dsa,ecdsa,ed25519}}", "it is a private key"),
+    _deny_path(_ACCOUNTS, "it says who may use the system", tool=_WRITING),
+    _deny_path(f"{_HOMES}/{_STARTING}", "it runs when somebody logs in", tool=_WRITING),
+    _deny_path("**/.git/hooks/**", "it runs when somebody commits", tool=_WRITING),
+    _deny_path("/{bin,boot,lib,lib64,sbin,usr/bin,usr/lib,usr/sbin}/**", "it belongs to the system", tool=_WRITING),
 )
 """The default of `Policies.deny`: `(*BUILT_IN_DENY_LIST, …)` extends it, `()` disables it."""

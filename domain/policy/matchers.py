@@ -109,23 +109,23 @@ def ready(wanted: object, *, surely: bool = False) -> Test:
     """
     match wanted:
         case Exact(value):
-            return _equal_to(value)
+            return _equality_test(value)
         case Prefix(text):
             start = _checked("prefix", text)
-            return _given(_text(lambda given: given.startswith(start)))
+            return _if_present(_text_test(lambda given: given.startswith(start)))
         case Glob(pattern):
             wild = [part(one) for one in alternatives(_checked("glob", pattern))]
-            return _given(_text(lambda given: any(is_one(one, given) for one in wild)))
+            return _if_present(_text_test(lambda given: any(is_one(one, given) for one in wild)))
         case Regex(pattern):
             expression = Expression(_checked("regex", pattern))
-            return _given(_text(expression.fullmatch, expression.takes))
+            return _if_present(_text_test(expression.fullmatch, expression.takes))
         case Path(pattern, cwd):
             base = None if cwd is None else _checked("cwd", cwd)
-            return _given(PathPattern(_checked("path", pattern), base, surely=surely).judge)
+            return _if_present(PathPattern(_checked("path", pattern), base, surely=surely).judge)
         case Command(pattern):
-            return _given(CommandPattern(_checked("command", pattern)).judge)
+            return _if_present(CommandPattern(_checked("command", pattern)).judge)
         case _ if wanted is None or isinstance(wanted, str | int | float) or is_sequence(wanted):
-            return _equal_to(wanted)
+            return _equality_test(wanted)
         case _:
             ways = ", ".join(f"{one.__name__.lower()}(…)" for one in MATCHERS)
             raise ConfigurationError(
@@ -154,7 +154,7 @@ def check_json(value: object) -> None:
         raise ConfigurationError(f"{value!r:.80} is not a JSON value: {error}") from None
 
 
-def _equal_to(wanted: object) -> Test:
+def _equality_test(wanted: object) -> Test:
     check_json(wanted)
 
     return lambda value, _: _EQUAL[equality(wanted, value)]
@@ -164,12 +164,12 @@ _EQUAL = {Match.YES: YES, Match.PARTLY: PARTLY, Match.NO: NO}
 _MISSING = Found(Match.MISSING, "the call leaves it out")
 
 
-def _given(test: Test) -> Test:
+def _if_present(test: Test) -> Test:
     """Return the test for values that are present; null counts as missing."""
     return lambda value, sight: _MISSING if value is None or value is ABSENT else test(value, sight)
 
 
-def _text(test: Callable[[str], bool], takes: Callable[[str], bool] = lambda _: True) -> Test:
+def _text_test(test: Callable[[str], bool], takes: Callable[[str], bool] = lambda _: True) -> Test:
     def judge(value: object, _: Sight) -> Found:
         if not isinstance(value, str):
             return unknown("it is not text")

@@ -63,11 +63,11 @@ class PathPattern:
         if cwd is not None and (not is_absolute(cwd) or _CONTROL.search(cwd)):
             raise ConfigurationError(f"cwd {cwd[:80]!r} is not an absolute path")
         self._cwd = cwd
-        self._routes = tuple(_aim(one) for form in in_unicode(_checked(pattern)) for one in alternatives(form))
+        self._patterns = tuple(_parsed(one) for form in in_unicode(_checked(pattern)) for one in alternatives(form))
         self._surely = surely
-        self._by_name: dict[str, list[_Aim]] = {}
-        for route in self._routes:
-            self._by_name.setdefault(route.telling_name, []).append(route)
+        self._by_name: dict[str, list[_ParsedPattern]] = {}
+        for parsed in self._patterns:
+            self._by_name.setdefault(parsed.telling_name, []).append(parsed)
 
     def judge(self, value: object, sight: Sight) -> Found:
         """Return how a path, or a list of paths, matches."""
@@ -83,44 +83,48 @@ class PathPattern:
         if not path.strip() or _CONTROL.search(path) or _ADDRESS.match(path):
             return unknown("it is not a path: it is empty, an address, or has control characters in it")
         likely, unlikely = sight.places(path, self._cwd)
-        aims = [aim for route in self._considered((*likely, *unlikely)) for aim in self._aims(route, sight)]
-        if not aims:
+        resolved = [
+            one
+            for parsed in self._candidate_patterns((*likely, *unlikely))
+            for one in self._resolved_patterns(parsed, sight)
+        ]
+        if not resolved:
             return NO
-        found = [max(aim.reached(place) for aim in aims) for place in likely]
+        found = [max(one.match(place) for one in resolved) for place in likely]
         if all(match is Match.YES for match in found):
             return YES
-        best = max((*found, *(aim.reached(place) for aim in aims for place in unlikely if place.is_known)))
+        best = max((*found, *(one.match(place) for one in resolved for place in unlikely if place.is_known)))
         if best is Match.NO:
             return NO
         if best is Match.UNKNOWN:
             return unknown("nobody can tell where it leads: the working directory, or the home directory, is not known")
         return PARTLY
 
-    def _considered(self, places: Sequence[Place]) -> Iterable[_Aim]:
+    def _candidate_patterns(self, places: Sequence[Place]) -> Iterable[_ParsedPattern]:
         if not self._surely:
-            return self._routes
+            return self._patterns
         names = {name for place in places for name in place.folded}
-        return [route for name in ("", *names) for route in self._by_name.get(name, ())]
+        return [parsed for name in ("", *names) for parsed in self._by_name.get(name, ())]
 
-    def _aims(self, route: _Aim, sight: Sight) -> Iterator[_Aim]:
-        aim = route.begun(sight, self._cwd or sight.cwd)
-        yield aim
+    def _resolved_patterns(self, parsed: _ParsedPattern, sight: Sight) -> Iterator[_ParsedPattern]:
+        resolved = parsed.with_known_base(sight, self._cwd or sight.cwd)
+        yield resolved
         if not self._surely and sight.resolve is not None:
-            yield from aim.followed(sight)
+            yield from resolved.with_links_resolved(sight)
 
 
-class _Aim(NamedTuple):
+class _ParsedPattern(NamedTuple):
     """A pattern as the names that must follow its base; `folded` are the same names casefolded."""
 
     base: str
     wanted: tuple[Part, ...]
     folded: tuple[Part, ...]
 
-    def reached(self, place: Place) -> Match:
+    def match(self, place: Place) -> Match:
         """Return how the place matches the pattern."""
-        found = self._reached(self.wanted, place.base, place.names, is_known=place.is_known)
+        found = self._match_names(self.wanted, place.base, place.names, is_known=place.is_known)
         if found < Match.PARTLY and (place.folded != place.names or self.folded != self.wanted):
-            folded = self._reached(self.folded, place.base, place.folded, is_known=place.is_known)
+            folded = self._match_names(self.folded, place.base, place.folded, is_known=place.is_known)
             return Match.PARTLY if folded is Match.YES else found
         return found
 
@@ -129,15 +133,15 @@ class _Aim(NamedTuple):
         """A casefolded name that every matching path contains, "" if there is none."""
         return next((part for part in reversed(self.folded) if isinstance(part, str)), "")
 
-    def begun(self, sight: Sight, cwd: str | None) -> _Aim:
+    def with_known_base(self, sight: Sight, cwd: str | None) -> _ParsedPattern:
         """Return the same pattern, resolved from the working or home directory if that is known."""
         begins = {HERE: cwd, HOME: sight.home}.get(self.base)
         if begins is None or not is_absolute(begins):
             return self
         begin = read_place(begins)
-        return _Aim(begin.base, begin.names + self.wanted, begin.folded + self.folded)
+        return _ParsedPattern(begin.base, begin.names + self.wanted, begin.folded + self.folded)
 
-    def followed(self, sight: Sight) -> Iterator[_Aim]:
+    def with_links_resolved(self, sight: Sight) -> Iterator[_ParsedPattern]:
         """Yield the pattern with its leading names resolved through links, if that leads elsewhere."""
         known = tuple(
             name for name in takewhile(lambda part: isinstance(part, str), self.wanted) if isinstance(name, str)
@@ -146,9 +150,9 @@ class _Aim(NamedTuple):
             real = sight.resolved(f"{self.base.rstrip('/')}/{'/'.join(known)}")
             if (real.base, real.names) != (self.base, known):
                 rest = len(known)
-                yield _Aim(real.base, real.names + self.wanted[rest:], real.folded + self.folded[rest:])
+                yield _ParsedPattern(real.base, real.names + self.wanted[rest:], real.folded + self.folded[rest:])
 
-    def _reached(self, wanted: tuple[Part, ...], base: str, names: tuple[str, ...], *, is_known: bool) -> Match:
+    def _match_names(self, wanted: tuple[Part, ...], base: str, names: tuple[str, ...], *, is_known: bool) -> Match:
         if self.base in {base, _ANYWHERE} and fits(wanted, names):
             return Match.YES
         if self.base == base:
@@ -158,10 +162,10 @@ class _Aim(NamedTuple):
         return Match.UNKNOWN if may_begin_anywhere or may_go_on else Match.NO
 
 
-def _aim(pattern: str) -> _Aim:
+def _parsed(pattern: str) -> _ParsedPattern:
     """Return one alternative of a pattern in its parsed form."""
     base, names = _split(pattern)
-    return _Aim(base, parts(names), parts(names, fold=True))
+    return _ParsedPattern(base, parts(names), parts(names, fold=True))
 
 
 def _split(pattern: str) -> tuple[str, tuple[str, ...]]:

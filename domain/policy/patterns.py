@@ -176,7 +176,7 @@ def read_places(text: str, cwd: str | None, home: str | None, resolve: Callable[
         if spelling.startswith("~"):
             unlikely.append(read_place(f"./{slashed}", cwd, home))
         if resolve is not None:
-            real = resolve(_from(slashed if on_windows else spelling, cwd, home))
+            real = resolve(_with_directory(slashed if on_windows else spelling, cwd, home))
             likely.extend(read_place(one, cwd, home) for one in in_unicode(real))
     return Places(tuple(dict.fromkeys(likely)), tuple(dict.fromkeys(unlikely)))
 
@@ -210,7 +210,7 @@ def is_drive(path: str) -> bool:
     return DRIVE.match(path) is not None
 
 
-def _from(path: str, cwd: str | None, home: str | None) -> str:
+def _with_directory(path: str, cwd: str | None, home: str | None) -> str:
     """Return the path with `cwd` or `home` put in front, and otherwise unchanged."""
     if home and (path == "~" or path.startswith("~/")):
         return home + path[1:]

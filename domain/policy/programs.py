@@ -116,7 +116,7 @@ _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*(?:\[[^\]]*\])?\+?=")
 _HARMLESS = re.compile(r"[\w@%+:,./-]*", re.ASCII)
 _HAS_COMMANDS = re.compile(r"-\w*c")
 _REPLACING = re.compile(r"-I(.*)|--replace(?:=(.*))?", re.DOTALL)
-_ANYTHING = Word(HOLE, is_open=True, is_wild=True)
+_ANY_WORD = Word(HOLE, is_open=True, is_wild=True)
 
 
 def is_own(word: Word) -> bool:
@@ -140,7 +140,7 @@ def with_starts(words: tuple[Word, ...]) -> tuple[tuple[Word, ...], int]:
         elif word.text in _NAMING:
             starts = _skip_names(marked, starts)
         elif word.name in LAUNCHERS or word.has_open_name:
-            marked = _filled(marked)
+            marked = _with_unknown_words(marked)
             starts = len(marked)
             break
         elif word.text not in OWN_WORDS:
@@ -159,7 +159,7 @@ def _skip_names(words: list[Word], index: int) -> int:
     return min(end, len(words))
 
 
-def _filled(words: list[Word]) -> list[Word]:
+def _with_unknown_words(words: list[Word]) -> list[Word]:
     """Return the words of a launcher, with unknown words where it inserts or appends what it finds."""
     names = {word.name for word in words}
     filled = words
@@ -173,7 +173,7 @@ def _filled(words: list[Word]) -> list[Word]:
             else:
                 filled.append(word)
     if names & _ADDING:
-        filled = [*filled, _ANYTHING._replace(runs=bool(names & (LAUNCHERS | SHELLS) - _ADDING))]
+        filled = [*filled, _ANY_WORD._replace(runs=bool(names & (LAUNCHERS | SHELLS) - _ADDING))]
     return filled
 
 
@@ -238,7 +238,7 @@ def evaluates(words: Sequence[Word], starts: int) -> bool:
     """Return whether a shell may evaluate texts here: names, subscripts, arithmetic, prompts."""
     compares = any(word.text in COMPARING for word in words)
     return any(_EVALUATED.match(word.text) for word in words) or any(
-        (compares and program.name in {"[", "[[", "test"}) or any(_names_for(words, start))
+        (compares and program.name in {"[", "[[", "test"}) or any(_variable_names(words, start))
         for start, program in enumerate(words[:starts])
     )
 
@@ -247,10 +247,10 @@ def is_open_to_all(words: Sequence[Word], starts: int) -> bool:
     """Return whether a shell may evaluate an unknown text, or run a file that a variable names."""
     if any(_RUN_BY_SHELLS.match(word.text) for word in words):
         return True
-    return any(HOLE in name.partition("=")[0] for start in range(starts) for name in _names_for(words, start))
+    return any(HOLE in name.partition("=")[0] for start in range(starts) for name in _variable_names(words, start))
 
 
-def _names_for(words: Sequence[Word], start: int) -> Iterator[str]:
+def _variable_names(words: Sequence[Word], start: int) -> Iterator[str]:
     """Yield the arguments that the program at this index takes for names of variables."""
     name = words[start].name
     if name not in EVALUATING or not words[start].runs:

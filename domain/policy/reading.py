@@ -55,9 +55,9 @@ def policies_of(value: object) -> Policies:
         given = {"tools": given}
     tools = _mapping(given.get("tools", {}), "policies.tools", "a mapping from tools to policies")
     return Policies(
-        tools={_name(name): _policy(policy, f"policies.{name}") for name, policy in tools.items()},
+        tools={_checked_tool_name(name): _policy(policy, f"policies.{name}") for name, policy in tools.items()},
         allow=_entries(listed(given.get("allow", ()), "policies.allow", "entries"), "policies.allow"),
-        deny=_denied(given.get("deny", BUILT_IN_DENY_LIST)),
+        deny=_deny_list(given.get("deny", BUILT_IN_DENY_LIST)),
     )
 
 
@@ -94,7 +94,7 @@ def restricted(policies: Policies, tools: Collection[str], prefixes: Collection[
 def unknown_names(names: Collection[str], tools: Collection[str], prefixes: Collection[str] = ()) -> list[str]:
     """Return the names and wildcards that match none of the tools, nor any name with one of the prefixes."""
     every = [one for name in names for one in alternatives(name)]
-    return [one for one in every if not _is_one_of(one, tools) and not any(_may_begin(one, of) for of in prefixes)]
+    return [one for one in every if not _matches_a_tool(one, tools) and not any(_may_begin(one, of) for of in prefixes)]
 
 
 def nearest(name: str, tools: Collection[str]) -> str:
@@ -124,7 +124,7 @@ def policies_by_image(value: object) -> tuple[Policies | None, dict[str, Policie
     return (policies_of(value["policies"]) if "policies" in value else None), by_image
 
 
-def _name(name: str) -> str:
+def _checked_tool_name(name: str) -> str:
     return _tool(name, f"policies.{name}") if is_pattern(name) else name
 
 
@@ -142,7 +142,7 @@ def _rule(value: object, place: str) -> Rule:
     return made(Rule, when=_when(given["when"], place), mode=check_mode(given["mode"], RULE_MODES, f"{place}.mode"))
 
 
-def _denied(value: object) -> tuple[Entry | str, ...]:
+def _deny_list(value: object) -> tuple[Entry | str, ...]:
     if value is BUILT_IN_DENY_LIST:
         return BUILT_IN_DENY_LIST
     entries: list[object] = []
@@ -175,12 +175,12 @@ def _tool(value: object, place: str) -> str:
 
 def _when(value: object, place: str) -> dict[str, object]:
     given = _mapping(value, f"{place}.when", "a mapping from parameters to matchers")
-    when = {parameter: _wanted(wanted, f"{place}.when.{parameter}") for parameter, wanted in given.items()}
+    when = {parameter: _matcher_or_value(wanted, f"{place}.when.{parameter}") for parameter, wanted in given.items()}
     Conditions(when, place)
     return when
 
 
-def _wanted(value: object, place: str) -> object:
+def _matcher_or_value(value: object, place: str) -> object:
     if is_mapping(value):
         return _matcher(_mapping(value, place, "a matcher"), place)
     return list(value) if is_sequence(value) else value
@@ -226,7 +226,7 @@ def _tool_of(entry: Entry | str) -> str:
     return entry.tool if isinstance(entry, Entry) else entry
 
 
-def _is_one_of(name: str, tools: Collection[str]) -> bool:
+def _matches_a_tool(name: str, tools: Collection[str]) -> bool:
     wanted = part(name)
     return any(is_one(wanted, tool) for tool in tools)
 

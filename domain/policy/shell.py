@@ -55,7 +55,7 @@ _UNEVALUATED = re.compile(r"\$\{#?\w+(?::?[-=+?]|[#%/^,]|\})")
 _HOME = re.compile(r"\$HOME\b|\$\{HOME\}")
 _IN_BACKTICKS = re.compile(r"\\([`\\$])")
 _IN_QUOTED_BACKTICKS = re.compile(r"\\([`\\$\"])")
-_RUNS = {" ", "\t", "\n", "|", "("}
+_RUNS_IN_BRACES = {" ", "\t", "\n", "|", "("}
 _ENDS_WORD = " \t\n\r;&|<>()"
 
 
@@ -158,7 +158,7 @@ class _Commands:
         if self._words > MAX_WORDS or len(self._commands) >= MAX_COMMANDS:
             raise Unreadable("it has too many words")
         shells = [start for start in range(starts) if is_shell(words, start)]
-        starts = max([starts, *(self._read_by(words, start) for start in shells)])
+        starts = max([starts, *(self._record_shell_file(words, start) for start in shells)])
         programs = [word for word in words[:starts] if word.runs]
         names = {program.name for program in programs if not program.has_open_name}
         self._names |= names
@@ -167,7 +167,7 @@ class _Commands:
         for text in texts:
             reads |= self.nest(text, depth + 1)
         self._has_shell = self._has_shell or bool(shells) or bool(names & TAKING_TEXTS)
-        self._note(words, names)
+        self._record_effects(words, names)
         self.evaluates = self.evaluates or evaluates(words, starts)
         is_read = {word.text for word in words[1:]} if "eval" in names else set(texts)
         self._has_latent = self._has_latent or any(has_latent(word.text) for word in words if word.text not in is_read)
@@ -176,7 +176,7 @@ class _Commands:
         self._commands.append(Command(words, starts, reads))
         return frozenset({len(self._commands) - 1})
 
-    def _read_by(self, words: tuple[Word, ...], start: int) -> int:
+    def _record_shell_file(self, words: tuple[Word, ...], start: int) -> int:
         """Return the index after the file that a shell runs, 0 if it runs none; record the file, or a doubt."""
         source, place = source_of(words[start + 1 :])
         if source == "unseen":
@@ -186,7 +186,7 @@ class _Commands:
         self._files.add(words[start + 1 + place].name)
         return start + 2 + place
 
-    def _note(self, words: tuple[Word, ...], names: set[str]) -> None:
+    def _record_effects(self, words: tuple[Word, ...], names: set[str]) -> None:
         """Record what matters for other commands, and doubts about what cannot be seen."""
         if names & TAKING_TEXTS and any(word.is_open for word in words):
             self.doubt = self.doubt or _UNSEEN
@@ -257,7 +257,7 @@ class _Reader:
         self._nesting = depth
         self._at = 0
         self._level = _Level()
-        self._awaited: list[tuple[str, bool, bool]] = []
+        self._open_here_documents: list[tuple[str, bool, bool]] = []
         self.is_plain = True
         """Whether the text so far has nothing but words, blanks and quotes."""
 
@@ -268,7 +268,7 @@ class _Reader:
             Unreadable: it cannot be read; the commands found before are kept.
         """
         self._commands("")
-        if self._awaited:
+        if self._open_here_documents:
             raise Unreadable("a here-document has no end")
         if strange := _STRANGE.search(self._text):
             raise Unreadable(f"it has {strange[0]!r} in it")
@@ -277,13 +277,13 @@ class _Reader:
         """Read commands up to the closing parenthesis, or up to the end; return their indices."""
         outer, self._level = self._level, _Level()
         try:
-            self._side_by_side(self._level, closing)
+            self._read_command_list(self._level, closing)
         finally:
             self._end_command()
             found, self._level = self._level.every, outer
         return found
 
-    def _side_by_side(self, level: _Level, closing: str) -> None:
+    def _read_command_list(self, level: _Level, closing: str) -> None:
         while True:
             self._skip_blanks()
             if self._peek() == "#":
@@ -293,15 +293,15 @@ class _Reader:
                 self._redirect()
             elif found := _SEPARATOR.match(self._text, self._at):
                 self.is_plain = False
-                if found[0] == "(" and self._defines():
+                if found[0] == "(" and self._skip_function_parentheses():
                     continue
                 self._end_command()
                 self._at = found.end()
                 if found[0] == ")" and closing and not level.parentheses:
-                    if self._awaited:
+                    if self._open_here_documents:
                         raise Unreadable("not all shells look for the end of a here-document in the same place")
                     break
-                self._separate(found[0])
+                self._apply_separator(found[0])
             elif self._peek():
                 if level.is_over:
                     raise Unreadable("not all shells take a redirection with '&>' for one")
@@ -319,7 +319,7 @@ class _Reader:
             level.words, level.reads, level.piped = [], frozenset(), frozenset()
         level.is_over = False
 
-    def _separate(self, sign: str) -> None:
+    def _apply_separator(self, sign: str) -> None:
         level = self._level
         if sign in {"|", "|&"}:
             level.piped = level.latest
@@ -330,9 +330,9 @@ class _Reader:
         elif sign == ")":
             level.parentheses = max(0, level.parentheses - 1)  # an unmatched one ends a pattern of `case`
         elif sign in {"\n", "\r"}:
-            self._here_documents()
+            self._skip_here_documents()
 
-    def _defines(self) -> bool:
+    def _skip_function_parentheses(self) -> bool:
         """Return whether this parenthesis belongs to the word before it, which is then not a command, and skip both."""
         words = self._level.words
         touches = self._at > 0 and self._text[self._at - 1] not in _ENDS_WORD
@@ -368,15 +368,15 @@ class _Reader:
             raw = self._text[start : self._at].replace("\\\n", "")
             if target.is_open:
                 raise Unreadable("nobody can tell where a here-document ends")
-            self._awaited.append((target.text, sign[0] == "<<-", raw != target.text))
+            self._open_here_documents.append((target.text, sign[0] == "<<-", raw != target.text))
         elif sign[0] == "<<<":
             self._found.feed(target.text, self._depth)
         elif ">" in sign[0] and not (sign[0] == ">&" and _DESCRIPTOR.fullmatch(target.text)):
             self._found.add((Word(">"), target), frozenset(), self._depth)
 
-    def _here_documents(self) -> None:
+    def _skip_here_documents(self) -> None:
         """Skip the here-documents of the redirections on the line before."""
-        for end, indented, verbatim in self._awaited:
+        for end, indented, verbatim in self._open_here_documents:
             first = self._at
             while True:
                 if self._at >= len(self._text):
@@ -391,9 +391,9 @@ class _Reader:
                 if "\\\n" in body:
                     raise Unreadable("nobody can tell where a here-document ends")
                 inner = _Reader(body, self._found, self._depth)
-                inner._quoted(_Pieces(), "")
+                inner._read_quoted(_Pieces(), "")
                 self._level.reads |= inner._level.reads
-        self._awaited.clear()
+        self._open_here_documents.clear()
 
     def _word(self) -> Word:
         pieces = _Pieces()
@@ -404,13 +404,13 @@ class _Reader:
                 self._at = found.end()
                 pieces.add(found[0])
             elif sign == "$":
-                self._dollar(pieces, quoted=False)
+                self._read_dollar(pieces, quoted=False)
             elif sign == "`":
-                self._backticks(pieces, quoted=False)
+                self._read_backticks(pieces, quoted=False)
             elif sign in "<>":
                 self.is_plain = False
                 self._at += 2
-                self._substitution(pieces, wild=False)
+                self._read_substitution(pieces, wild=False)
             elif sign == "'":
                 end = self._text.find("'", self._at + 1)
                 if end < 0:
@@ -419,12 +419,12 @@ class _Reader:
                 self._at = end + 1
             elif sign == '"':
                 self._at += 1
-                self._quoted(pieces, '"')
+                self._read_quoted(pieces, '"')
             else:
-                self._special(pieces, sign)
+                self._read_special(pieces, sign)
         return pieces.word()
 
-    def _special(self, pieces: _Pieces, sign: str) -> None:
+    def _read_special(self, pieces: _Pieces, sign: str) -> None:
         """Read a character that may have a special meaning outside of quotes."""
         if sign == "\\":
             sign = self._text[self._at : self._at + 2]
@@ -435,16 +435,16 @@ class _Reader:
         if sign != "\\\n":
             pieces.special(sign)
 
-    def _quoted(self, pieces: _Pieces, closing: str) -> None:
+    def _read_quoted(self, pieces: _Pieces, closing: str) -> None:
         """Read the text between double quotes, or up to the end."""
         while (sign := self._peek()) != closing:
             if found := _QUOTED.match(self._text, self._at):
                 self._at = found.end()
                 pieces.add(found[0])
             elif sign == "$":
-                self._dollar(pieces, quoted=True)
+                self._read_dollar(pieces, quoted=True)
             elif sign == "`":
-                self._backticks(pieces, quoted=True)
+                self._read_backticks(pieces, quoted=True)
             elif sign:
                 self.is_plain = False
                 escaped = _ESCAPED.match(self._text, self._at)
@@ -454,7 +454,7 @@ class _Reader:
                 raise Unreadable("a quote is not closed")
         self._at += len(closing)
 
-    def _dollar(self, pieces: _Pieces, *, quoted: bool) -> None:
+    def _read_dollar(self, pieces: _Pieces, *, quoted: bool) -> None:
         self.is_plain = False
         sign = self._text[self._at + 1 : self._at + 2]
         if found := _HOME.match(self._text, self._at) if not pieces.texts else None:
@@ -464,12 +464,12 @@ class _Reader:
             self._at += 2
             if self._peek() == "(":
                 self._found.evaluates = True
-            self._substitution(pieces, wild=not quoted)
+            self._read_substitution(pieces, wild=not quoted)
         elif sign == "{":
             start, self._at = self._at, self._at + 2
-            if self._peek() in _RUNS:
+            if self._peek() in _RUNS_IN_BRACES:
                 raise Unreadable("some shells run what stands in '${ }'")
-            self._braced(quoted=quoted)
+            self._read_braced(quoted=quoted)
             if not _UNEVALUATED.match(self._text, start):
                 self._found.evaluates = True
             pieces.hole(wild=not quoted or any(many in self._text[start : self._at] for many in "@*"))
@@ -492,7 +492,7 @@ class _Reader:
             self._at += 1
             pieces.add("$")
 
-    def _substitution(self, pieces: _Pieces, *, wild: bool) -> None:
+    def _read_substitution(self, pieces: _Pieces, *, wild: bool) -> None:
         self._nesting += 1
         if self._nesting > MAX_DEPTH:
             raise Unreadable("too many commands stand within one another")
@@ -500,7 +500,7 @@ class _Reader:
         self._nesting -= 1
         pieces.hole(wild=wild)
 
-    def _braced(self, *, quoted: bool) -> None:
+    def _read_braced(self, *, quoted: bool) -> None:
         """Read the rest of `${…}`."""
         inner = _Pieces()
         while (sign := self._peek()) != "}":
@@ -508,17 +508,17 @@ class _Reader:
                 self._nesting += 1
                 if self._nesting > MAX_DEPTH:
                     raise Unreadable("too many expansions stand within one another")
-                self._dollar(inner, quoted=True)
+                self._read_dollar(inner, quoted=True)
                 self._nesting -= 1
             elif sign == "`":
-                self._backticks(inner, quoted=quoted)
+                self._read_backticks(inner, quoted=quoted)
             elif sign in {"", "'", '"', "<", ">"}:
                 raise Unreadable("nobody can tell what stands in a '${'")
             else:
                 self._at += 2 if sign == "\\" else 1
         self._at += 1
 
-    def _backticks(self, pieces: _Pieces, *, quoted: bool) -> None:
+    def _read_backticks(self, pieces: _Pieces, *, quoted: bool) -> None:
         self.is_plain = False
         found = _BACKTICKS.match(self._text, self._at)
         if found is None:

@@ -83,7 +83,7 @@ def test_a_text_that_would_take_others_years_takes_no_time() -> None:
 
 
 def test_what_is_known_of_many_texts_stays_small(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("reenact.domain.policy.expressions._MAX_KNOWN", 3)
+    monkeypatch.setattr("reenact.domain.policy.expressions._MAX_CACHED", 3)
 
     assert Search("[a-z]+[0-9]").spans("ab1 cd ef2 x") == [(0, 3), (7, 10)]
 
