@@ -43,8 +43,8 @@ from reenact.domain.tools import History
 
 _LAST_POSITION = (1 << 63) - 1
 Q = TypeVar("Q", bound=Request[object])
-_TEXTS = {"name": "the container's name", "digest": "the digest", "by": "who decides"}
-_NAMED: Final[Mapping[str, Callable[[str], ReenactError]]] = {
+_TEXT_FIELDS = {"name": "the container's name", "digest": "the digest", "by": "who decides"}
+_ID_FIELDS: Final[Mapping[str, Callable[[str], ReenactError]]] = {
     "container_id": ContainerNotFoundError,
     "image_id": ImageNotFoundError,
     "session_id": SessionNotFoundError,
@@ -67,12 +67,12 @@ def checked(request: Q) -> Q | None:
         value = getattr(request, name)
         if value is None and not is_required:
             continue
-        if name in _TEXTS:
-            check_text(_TEXTS[name], value)
+        if name in _TEXT_FIELDS:
+            check_text(_TEXT_FIELDS[name], value)
         elif not is_sayable(value):
             check_id(name, value)
             if request.absent is msgspec.UNSET:
-                raise _NAMED[name](getattr(request, name))
+                raise _ID_FIELDS[name](getattr(request, name))
             return None
     return request
 
@@ -81,7 +81,9 @@ def checked(request: Q) -> Q | None:
 def _common_fields(kind: type[Request[object]]) -> tuple[tuple[str, bool], ...]:
     """Return the fields of a request that are checked by name, and whether each is required."""
     fields = msgspec.structs.fields(kind)
-    return tuple((field.name, field.required) for field in fields if field.name in _NAMED or field.name in _TEXTS)
+    return tuple(
+        (field.name, field.required) for field in fields if field.name in _ID_FIELDS or field.name in _TEXT_FIELDS
+    )
 
 
 def _with_checked_values(request: Q) -> Q:

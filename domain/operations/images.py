@@ -36,7 +36,7 @@ def travelling(image: ImageContent) -> ImageContent:
     if not is_sequence(given):
         raise ConfigurationError(f"tools are a list of tools, not {given!r}")
     who = "the image" if image.id is None else f"image {image.id!r}"
-    tools = tuple(_told(who, tool) for tool in given)
+    tools = tuple(_sendable_tool(who, tool) for tool in given)
     # Only the runtime can check tools that are given by their names.
     known = tuple(tool for tool in given if not isinstance(tool, str))
     content = image_of(msgspec.structs.replace(image, tools=known))
@@ -83,7 +83,7 @@ def check_from_afar(type: str, data: Mapping[str, object], *, allow_programs: bo
             )
 
 
-def _told(who: str, tool: object) -> object:
+def _sendable_tool(who: str, tool: object) -> object:
     if is_mapping(tool):
         return dict(tool)
     if isinstance(tool, ToolSpec | AgentTool):
