@@ -85,7 +85,7 @@ class DocumentBlock(Frozen, tag="document", omit_defaults=True):
         cls, text: str, *, title: str | None = None, context: str | None = None, citations: bool = False
     ) -> Self:
         """Return the block for a plain text."""
-        return cls(TextSource(text), title, context, _cited(citations=citations))
+        return cls(TextSource(text), title, context, _citations(citations=citations))
 
     @classmethod
     def from_bytes(
@@ -99,22 +99,22 @@ class DocumentBlock(Frozen, tag="document", omit_defaults=True):
     ) -> Self:
         """Return the block for a file's content; the API takes PDF files."""
         source = Base64Source(media_type, b64encode(data).decode())
-        return cls(source, title, context, _cited(citations=citations))
+        return cls(source, title, context, _citations(citations=citations))
 
     @classmethod
     def from_url(
         cls, url: str, *, title: str | None = None, context: str | None = None, citations: bool = False
     ) -> Self:
         """Return the block for a PDF file at a public address."""
-        return cls(UrlSource(url), title, context, _cited(citations=citations))
+        return cls(UrlSource(url), title, context, _citations(citations=citations))
 
     @classmethod
     def from_file(
         cls, file_id: str, *, title: str | None = None, context: str | None = None, citations: bool = False
     ) -> Self:
         """Return the block for a file that was uploaded through the Files API."""
-        return cls(FileSource(file_id), title, context, _cited(citations=citations))
+        return cls(FileSource(file_id), title, context, _citations(citations=citations))
 
 
-def _cited(*, citations: bool) -> Citations | None:
+def _citations(*, citations: bool) -> Citations | None:
     return Citations(enabled=True) if citations else None

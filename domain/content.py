@@ -43,7 +43,7 @@ def check_content(content: object) -> tuple[Block, ...]:
     if isinstance(content, str):
         return (TextBlock(check_message(content)),)
     try:
-        return tuple(_typed(block) for block in _blocks("content", content, _IN_MESSAGES))
+        return tuple(_typed_block(block) for block in _blocks("content", content, _IN_MESSAGES))
     except InvalidInputError as wrong:
         raise InvalidMessageError(str(wrong)) from None
 
@@ -103,19 +103,19 @@ def _block(where: str, given: object, kinds: tuple[str, ...]) -> JsonDict:
     if not isinstance(kind, str) or kind not in kinds:
         what = "has no type" if kind is None else f"has the type {kind!r}"
         raise InvalidInputError(f"{where} {what}; here it is one of {', '.join(kinds)}")
-    if kind in _RULES:
-        _RULES[kind](where, fields)
+    if kind in _CHECKS:
+        _CHECKS[kind](where, fields)
     return fields
 
 
-def _typed(fields: JsonDict) -> Block:
+def _typed_block(fields: JsonDict) -> Block:
     kind = _TYPED.get(str(fields["type"]))
     return OpaqueBlock(fields) if kind is None else msgspec.convert(fields, kind)
 
 
 def _check_text(where: str, block: JsonDict) -> None:
     _check_names(where, block, "text")
-    _said(f"{where}.text", block.get("text"))
+    _checked_text(f"{where}.text", block.get("text"))
 
 
 def _check_image(where: str, block: JsonDict) -> None:
@@ -123,7 +123,7 @@ def _check_image(where: str, block: JsonDict) -> None:
     _check_source(
         f"{where}.source",
         block.get("source"),
-        {"base64": partial(_check_bytes, IMAGE_TYPES), "url": _url, "file": _file},
+        {"base64": partial(_check_bytes, IMAGE_TYPES), "url": _check_url, "file": _check_file},
     )
 
 
@@ -131,15 +131,15 @@ def _check_document(where: str, block: JsonDict) -> None:
     _check_names(where, block, "source", "title", "context", "citations")
     kinds: dict[str, _Check] = {
         "base64": partial(_check_bytes, DOCUMENT_TYPES),
-        "url": _url,
-        "file": _file,
-        "text": _plain_text,
-        "content": _pieces,
+        "url": _check_url,
+        "file": _check_file,
+        "text": _check_plain_text,
+        "content": _check_pieces,
     }
     _check_source(f"{where}.source", block.get("source"), kinds)
     for name in ("title", "context"):
         if block.get(name) is not None:
-            _said(f"{where}.{name}", block[name])
+            _checked_text(f"{where}.{name}", block[name])
     citations = block.get("citations")
     if citations is not None and not (is_mapping(citations) and isinstance(citations.get("enabled"), bool)):
         raise InvalidInputError(
@@ -164,7 +164,7 @@ def _check_bytes(media_types: tuple[str, ...], where: str, source: JsonDict) -> 
         raise InvalidInputError(
             f"{where}.media_type is {source.get('media_type')!r}; the API takes {', '.join(media_types)}"
         )
-    data = _said(f"{where}.data", source.get("data"))
+    data = _checked_text(f"{where}.data", source.get("data"))
     try:
         b64decode(data, validate=True)
     except (binascii.Error, ValueError) as wrong:
@@ -173,35 +173,35 @@ def _check_bytes(media_types: tuple[str, ...], where: str, source: JsonDict) -> 
         ) from None
 
 
-def _url(where: str, source: JsonDict) -> None:
+def _check_url(where: str, source: JsonDict) -> None:
     _check_names(where, source, "url")
-    url = _said(f"{where}.url", source.get("url"))
+    url = _checked_text(f"{where}.url", source.get("url"))
     if not url.startswith(("https://", "http://")):
         raise InvalidInputError(f"{where}.url is {url!r:.80}; the API fetches only from https:// and http:// addresses")
 
 
-def _file(where: str, source: JsonDict) -> None:
+def _check_file(where: str, source: JsonDict) -> None:
     _check_names(where, source, "file_id")
-    _said(f"{where}.file_id", source.get("file_id"))
+    _checked_text(f"{where}.file_id", source.get("file_id"))
 
 
-def _plain_text(where: str, source: JsonDict) -> None:
+def _check_plain_text(where: str, source: JsonDict) -> None:
     _check_names(where, source, "media_type", "data")
     if source.setdefault("media_type", "text/plain") != "text/plain":
         raise InvalidInputError(f"{where}.media_type is {source['media_type']!r}; a text source is text/plain")
-    _said(f"{where}.data", source.get("data"))
+    _checked_text(f"{where}.data", source.get("data"))
 
 
-def _pieces(where: str, source: JsonDict) -> None:
+def _check_pieces(where: str, source: JsonDict) -> None:
     _check_names(where, source, "content")
     content = source.get("content")
     if isinstance(content, str):
-        _said(f"{where}.content", content)
+        _checked_text(f"{where}.content", content)
     else:
         _blocks(f"{where}.content", content, _IN_DOCUMENTS)
 
 
-_RULES: Final[dict[str, _Check]] = {
+_CHECKS: Final[dict[str, _Check]] = {
     "text": _check_text,
     "image": _check_image,
     "document": _check_document,
@@ -216,7 +216,7 @@ def _check_names(where: str, fields: JsonDict, *known: str) -> None:
             raise InvalidInputError(f"{where} has no field {name!r}; known are {', '.join(known)}{hint}")
 
 
-def _said(where: str, text: object) -> str:
+def _checked_text(where: str, text: object) -> str:
     """Return the text, or raise `InvalidInputError` if it is missing, not text, or blank."""
     if not isinstance(text, str):
         raise InvalidInputError(

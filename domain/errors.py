@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from math import isfinite
 from typing import ClassVar, TypeGuard
 
-_NEAR = 0.5
+_LEAST_LIKENESS = 0.5
 """The share of letter pairs that two names must have in common for one to be suggested for the other."""
 
 
@@ -574,7 +574,7 @@ class RemoteError(ReenactError):
 
 def details_of(error: ReenactError) -> dict[str, object]:
     """Return the values that the error carries besides its message, as far as they can be sent as JSON."""
-    return {name: value for name, value in vars(error).items() if name[:1] != "_" and _travels(value)}
+    return {name: value for name, value in vars(error).items() if name[:1] != "_" and _is_sendable(value)}
 
 
 def meant(name: object, known: Iterable[str]) -> str:
@@ -582,7 +582,7 @@ def meant(name: object, known: Iterable[str]) -> str:
     pairs = _pairs(str(name))
     likeness = {one: 2 * len(pairs & _pairs(one)) / (len(pairs) + len(_pairs(one)) or 1) for one in known}
     nearest = max(likeness, key=likeness.__getitem__, default="")
-    return f" (did you mean {nearest!r}?)" if likeness.get(nearest, 0) >= _NEAR else ""
+    return f" (did you mean {nearest!r}?)" if likeness.get(nearest, 0) >= _LEAST_LIKENESS else ""
 
 
 def _pairs(text: str) -> set[str]:
@@ -594,7 +594,7 @@ def from_wire(code: str, message: str, details: Mapping[str, object] | None = No
 
     An unknown code gives a `RemoteError`.
     """
-    kind = next((kind for kind in _kinds(ReenactError) if kind.code == code), None)
+    kind = next((kind for kind in _error_classes(ReenactError) if kind.code == code), None)
     if kind is None:
         return RemoteError(code, message)
     error = kind.__new__(kind, message)  # without __init__, whose arguments are those from which the message was made
@@ -612,11 +612,11 @@ def _process(pid: int | None, host: str | None) -> str:
     return f"{process} on {host}" if host else process
 
 
-def _kinds(kind: type[ReenactError]) -> Iterator[type[ReenactError]]:
+def _error_classes(kind: type[ReenactError]) -> Iterator[type[ReenactError]]:
     """Yield the error classes that have a code of their own, each before its subclasses."""
     yield kind
     for special in kind.__subclasses__():
-        for one in _kinds(special):
+        for one in _error_classes(special):
             if one.code != kind.code:
                 yield one
 
@@ -625,9 +625,9 @@ def _is_sequence(value: object) -> TypeGuard[list[object] | tuple[object, ...]]:
     return isinstance(value, list | tuple)
 
 
-def _travels(value: object) -> bool:
+def _is_sendable(value: object) -> bool:
     if _is_sequence(value):
-        return all(map(_travels, value))
+        return all(map(_is_sendable, value))
     if isinstance(value, float):
         return isfinite(value)
     if isinstance(value, str):

@@ -36,7 +36,7 @@ def digest_of(kind: str, request: msgspec.Struct) -> bytes:
     given = given_fields(request)
     given.pop("request_id", None)
     try:
-        plain = msgspec.to_builtins([kind, given], str_keys=True, enc_hook=_by_name)
+        plain = msgspec.to_builtins([kind, given], str_keys=True, enc_hook=_spec_or_name)
         return hashlib.sha256(json.dumps(plain, sort_keys=True).encode()).digest()
     except (TypeError, ValueError, RecursionError) as error:
         raise InvalidInputError(
@@ -56,6 +56,6 @@ def given_fields(struct: msgspec.Struct) -> dict[str, object]:
     return given
 
 
-def _by_name(given: object) -> object:
+def _spec_or_name(given: object) -> object:
     spec = getattr(given, "spec", None)
     return spec if isinstance(spec, msgspec.Struct) else getattr(given, "__qualname__", type(given).__qualname__)

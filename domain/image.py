@@ -154,9 +154,9 @@ def define(image: Image, image_id: str) -> Definition:
     check_model(image.model, image.system_prompt)
     if not is_sequence(image.tools):
         raise ConfigurationError(f"tools of {who} are a tuple of tools, not {image.tools!r}")
-    agents = tuple(_agent(who, tool) for tool in image.tools if _is_agent(tool))
-    tools = tuple(_spec(who, tool) for tool in image.tools if not _is_api_tool(tool) and not _is_agent(tool))
-    api_tools = tuple(_api_tool(who, tool) for tool in image.tools if _is_api_tool(tool))
+    agents = tuple(_checked_agent(who, tool) for tool in image.tools if _is_agent(tool))
+    tools = tuple(_checked_spec(who, tool) for tool in image.tools if not _is_api_tool(tool) and not _is_agent(tool))
+    api_tools = tuple(_checked_api_tool(who, tool) for tool in image.tools if _is_api_tool(tool))
     names = [tool.name for tool in tools] + [agent.name for agent in agents]
     names += [str(tool.get("name", "")) for tool in api_tools]
     twice = sorted({name for name in names if name and names.count(name) > 1})
@@ -171,14 +171,14 @@ def define(image: Image, image_id: str) -> Definition:
         max_tokens=image.max_tokens,
         tools=tools,
         api_tools=api_tools,
-        mcp_servers=_servers(who, image.mcp_servers),
+        mcp_servers=_checked_servers(who, image.mcp_servers),
         policies=None if image.policies is None else policies_of(image.policies),
         max_steps=image.max_steps,
         max_repeats=image.max_repeats,
         cost_limit=as_cost_limit(image.cost_limit),
         compress_at=image.compress_at,
         agents=agents,
-        output=_output(who, image.output),
+        output=_checked_output(who, image.output),
         guards=guards_of(image.guards, who),
     )
 
@@ -274,7 +274,7 @@ def rules_of(definition: Definition, prices: Mapping[str, Price], context_window
     )
 
 
-def _output(who: str, output: object) -> OutputSpec | None:
+def _checked_output(who: str, output: object) -> OutputSpec | None:
     if output is not None and not isinstance(output, OutputSpec):
         raise ConfigurationError(f"output of {who} is a type, a JSON Schema or an OutputSpec; got {output!r:.200}")
     return output and check_output(output)
@@ -295,7 +295,7 @@ def _is_agent(tool: object) -> bool:
     return isinstance(tool, AgentTool) or (is_mapping(tool) and "image_id" in tool and "type" not in tool)
 
 
-def _agent(who: str, tool: object) -> AgentTool:
+def _checked_agent(who: str, tool: object) -> AgentTool:
     try:
         return check_agent(tool if isinstance(tool, AgentTool) else msgspec.convert(tool, AgentTool))
     except msgspec.ValidationError as wrong:
@@ -306,7 +306,7 @@ def _is_json(tool: Mapping[str, object]) -> TypeGuard[JsonObject]:
     return isinstance(tool.get("type"), str) and is_json(tool)
 
 
-def _api_tool(who: str, tool: Mapping[str, object]) -> JsonObject:
+def _checked_api_tool(who: str, tool: Mapping[str, object]) -> JsonObject:
     plain = dict(tool)
     if _is_json(plain):
         return plain
@@ -315,7 +315,7 @@ def _api_tool(who: str, tool: Mapping[str, object]) -> JsonObject:
     )
 
 
-def _spec(who: str, tool: object) -> ToolSpec:
+def _checked_spec(who: str, tool: object) -> ToolSpec:
     if _is_plain_spec(tool):
         return check_spec(_spec_of(who, tool))
     spec = tool if isinstance(tool, ToolSpec) else getattr(tool, "spec", None)
@@ -337,7 +337,7 @@ def _spec_of(who: str, tool: Mapping[str, object]) -> ToolSpec:
         raise ConfigurationError(f"{who}: tool {tool.get('name')!r:.80}: {wrong}") from None
 
 
-def _servers(who: str, servers: object) -> tuple[MCPServer, ...]:
+def _checked_servers(who: str, servers: object) -> tuple[MCPServer, ...]:
     given: list[object] = [*servers] if is_sequence(servers) else [None]
     found = [server for server in given if isinstance(server, MCPServer)]
     if len(found) < len(given):

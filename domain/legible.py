@@ -5,7 +5,7 @@ from __future__ import annotations
 import unicodedata
 from collections.abc import Callable, Iterator
 
-_SHORT = {'"': '\\"', "\\": "\\\\", "\n": "\\n", "\r": "\\r", "\t": "\\t", "\b": "\\b", "\f": "\\f"}
+_SHORT_ESCAPES = {'"': '\\"', "\\": "\\\\", "\n": "\\n", "\r": "\\r", "\t": "\\t", "\b": "\\b", "\f": "\\f"}
 _UNSEEN_CATEGORIES = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp", "Zs"})
 _UNSEEN = frozenset(
     map(chr, (0x034F, 0x115F, 0x1160, 0x17B4, 0x17B5, 0x2800, 0x3164, 0xFFA0, *range(0x180B, 0x1810)))
@@ -46,22 +46,22 @@ def columns(text: str) -> int:
 
 def seen(character: str, before: str) -> str:
     """Return the character itself if it is visible, else its escape; `before` is the letter that a mark belongs to."""
-    if character in _SHORT:
-        return _SHORT[character]
+    if character in _SHORT_ESCAPES:
+        return _SHORT_ESCAPES[character]
     if " " <= character <= "~":
         return character
     category = unicodedata.category(character)
     if category in _UNSEEN_CATEGORIES or character in _UNSEEN:
         return in_ascii(character, before)
-    if category.startswith("M") and not _fits(character, before):
+    if category.startswith("M") and not _can_combine(character, before):
         return in_ascii(character, before)
     return character
 
 
 def in_ascii(character: str, _before: str) -> str:
     """Return the character itself if it is a visible ASCII character, else its escape."""
-    if character in _SHORT:
-        return _SHORT[character]
+    if character in _SHORT_ESCAPES:
+        return _SHORT_ESCAPES[character]
     if " " <= character <= "~":
         return character
     units = character.encode("utf-16-be", "surrogatepass")
@@ -83,7 +83,7 @@ def tokens(text: str, escape: Callable[[str, str], str]) -> Iterator[str]:
         yield token
 
 
-def _fits(mark: str, before: str) -> bool:
+def _can_combine(mark: str, before: str) -> bool:
     """Return whether the mark can be combined with the letter before it, which may have marks already."""
     return (
         mark not in _STRUCK_THROUGH

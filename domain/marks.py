@@ -34,10 +34,10 @@ def is_marked(value: object) -> bool:
 
 def alike(recorded: object, decided: object) -> bool:
     """Return whether two values are equal, where a mark matches anything."""
-    if recorded == decided or _is_taken_out(recorded) or _is_taken_out(decided):
+    if recorded == decided or _is_redacted(recorded) or _is_redacted(decided):
         return True
     if isinstance(recorded, str) and isinstance(decided, str):
-        return _fits(recorded, decided) or _fits(decided, recorded)
+        return _matches_pattern(recorded, decided) or _matches_pattern(decided, recorded)
     one, other = parts_of(recorded), parts_of(decided)
     if one is None or other is None or isinstance(recorded, msgspec.Struct) != isinstance(decided, msgspec.Struct):
         return False
@@ -61,17 +61,17 @@ def parts_of(value: object) -> Mapping[object, object] | None:
         return {name: getattr(value, name) for name in value.__struct_fields__}
     if is_mapping(value):
         return value
-    return dict(enumerate(value)) if _is_several(value) else None
+    return dict(enumerate(value)) if _is_collection(value) else None
 
 
-def _is_taken_out(value: object) -> bool:
+def _is_redacted(value: object) -> bool:
     """Return whether the whole value is a mark."""
     if isinstance(value, str):
         return _MARK.fullmatch(value) is not None
-    return is_mapping(value) and list(value) == [REDACTED] and _is_taken_out(value[REDACTED])
+    return is_mapping(value) and list(value) == [REDACTED] and _is_redacted(value[REDACTED])
 
 
-def _fits(pattern: str, text: str) -> bool:
+def _matches_pattern(pattern: str, text: str) -> bool:
     """Return whether the text matches the pattern, where each mark of the pattern matches any text."""
     first, *rest = _MARK.split(pattern)
     if not rest or not text.startswith(first) or not text.endswith(rest[-1]):
@@ -85,5 +85,5 @@ def _fits(pattern: str, text: str) -> bool:
     return place <= end
 
 
-def _is_several(value: object) -> TypeGuard[Collection[object]]:
+def _is_collection(value: object) -> TypeGuard[Collection[object]]:
     return isinstance(value, Sequence | AbstractSet) and not isinstance(value, str | bytes)

@@ -32,12 +32,12 @@ MAX_SCHEMA_BYTES = 100_000
 MAX_ANSWER = 2_000_000
 """The longest answer that is parsed as JSON, in characters."""
 MAX_WORK = 4_000_000
-"""The work that one check may do, in characters; each part of a value counts as `_PART` characters."""
+"""The work that one check may do, in characters; each part of a value counts as `_WORK_PER_PART` characters."""
 MOST_ERRORS = 10
 INVALID = "output_invalid"
 """The failure type of a turn whose answers did not fit."""
 
-_PART = 20
+_WORK_PER_PART = 20
 _SHOWN = 80
 _NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 _FENCED = re.compile(r"```(?:json)?[ \t]*\n(.*)\n[ \t]*```", re.DOTALL)
@@ -138,11 +138,11 @@ _TYPES: Final[Mapping[str, str]] = {
     "boolean": "true or false",
     "null": "null",
 }
-_ONE: Final = frozenset(
+_SCHEMA_KEYWORDS: Final = frozenset(
     {"items", "additionalProperties", "propertyNames", "contains", "not", "if", "then", "else"},
 )
-_SEVERAL: Final = frozenset({"allOf", "anyOf", "oneOf", "prefixItems"})
-_NAMED: Final = frozenset({"properties", "patternProperties", "$defs", "definitions", "dependentSchemas"})
+_SCHEMA_LIST_KEYWORDS: Final = frozenset({"allOf", "anyOf", "oneOf", "prefixItems"})
+_SCHEMA_MAP_KEYWORDS: Final = frozenset({"properties", "patternProperties", "$defs", "definitions", "dependentSchemas"})
 _COUNTS: Final = frozenset(
     {"minLength", "maxLength", "minItems", "maxItems", "minProperties", "maxProperties", "minContains", "maxContains"}
 )
@@ -165,11 +165,11 @@ def _faults(node: Schema, whole: JsonObject, place: str) -> Iterator[str]:
         at = f"{place}/{keyword}"
         if keyword in _NOT_CHECKED:
             yield f"`{keyword}` at {place:.80} is not supported; use other keywords"
-        elif keyword in _ONE:
+        elif keyword in _SCHEMA_KEYWORDS:
             yield from _faults(given, whole, at)
-        elif keyword in _SEVERAL:
+        elif keyword in _SCHEMA_LIST_KEYWORDS:
             yield from _faults_of_list(given, whole, at)
-        elif keyword in _NAMED:
+        elif keyword in _SCHEMA_MAP_KEYWORDS:
             yield from _faults_of_members(keyword, given, whole, at)
         else:
             yield from (f"{fault} at {place:.80}" for fault in _faults_of_rule(keyword, given, whole))
@@ -212,7 +212,7 @@ def _faults_of_rule(keyword: str, given: Json, whole: JsonObject) -> Iterator[st
         case "uniqueItems":
             wrong = not isinstance(given, bool)
         case "$ref":
-            if _referred(given, whole) is None:
+            if _resolve_reference(given, whole) is None:
                 yield f"`$ref` {given!r:.80} is not in the schema, and nothing is fetched from elsewhere,"
         case _:
             is_count = isinstance(given, int) and not isinstance(given, bool) and given >= 0
@@ -244,7 +244,7 @@ def _is_number(value: object) -> TypeGuard[float]:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
-def _referred(reference: Json, whole: JsonObject) -> Schema:
+def _resolve_reference(reference: Json, whole: JsonObject) -> Schema:
     """Return the schema that a reference points to, None if there is none."""
     if not isinstance(reference, str) or not reference.startswith("#"):
         return None
@@ -293,13 +293,13 @@ class _Check:
     """A check of one value. It yields problems lazily, each beginning with its place in the value."""
 
     def __init__(self, whole: JsonObject) -> None:
-        self._whole = whole
-        self._left = MAX_WORK
+        self._root_schema = whole
+        self._work_left = MAX_WORK
         self._depth = 0
 
     def check(self, node: Schema, value: Json, place: str) -> Iterator[str]:
         """Yield the problems of a part of the value against a schema."""
-        self._spend(_PART)
+        self._spend(_WORK_PER_PART)
         if node is False:
             yield f"{_at(place)} may not be there"
         if not is_plain_object(node):
@@ -309,58 +309,58 @@ class _Check:
             raise _TooMuchError(_TOO_DEEP)
         try:
             if "$ref" in node:
-                yield from self.check(_referred(node["$ref"], self._whole), value, place)
+                yield from self.check(_resolve_reference(node["$ref"], self._root_schema), value, place)
             if wrong := _type_fault(node, value):
                 yield f"{_at(place)} {wrong}"
             else:
-                yield from self._inside(node, value, place)
+                yield from self._check_contents(node, value, place)
         finally:
             self._depth -= 1
 
-    def _inside(self, node: Mapping[str, Json], value: Json, place: str) -> Iterator[str]:
-        yield from self._alternatives(node, value, place)
+    def _check_contents(self, node: Mapping[str, Json], value: Json, place: str) -> Iterator[str]:
+        yield from self._check_alternatives(node, value, place)
         if "enum" in node or "const" in node:
-            yield from self._values(node, value, place)
+            yield from self._check_allowed(node, value, place)
         if isinstance(value, str):
-            yield from self._text(node, value, place)
+            yield from self._check_text(node, value, place)
         elif is_plain_object(value):
-            yield from self._object(node, value, place)
+            yield from self._check_object(node, value, place)
         elif _is_list(value):
-            yield from self._array(node, value, place)
+            yield from self._check_array(node, value, place)
         elif _is_number(value):
             yield from (f"{_at(place)} {problem}" for problem in _faults_of_number(node, value))
 
-    def _values(self, node: Mapping[str, Json], value: Json, place: str) -> Iterator[str]:
+    def _check_allowed(self, node: Mapping[str, Json], value: Json, place: str) -> Iterator[str]:
         allowed = [node["const"]] if "const" in node else _listed(node, "enum")
-        form = self._form(value)
-        if all(self._form(one) != form for one in allowed):
+        form = self._canonical_form(value)
+        if all(self._canonical_form(one) != form for one in allowed):
             told = ", ".join(map(_shown, allowed[:MOST_ERRORS]))
             yield f"{_at(place)} must be {'one of ' if len(allowed) > 1 else ''}{told}; got {_shown(value)}"
 
-    def _alternatives(self, node: Mapping[str, Json], value: Json, place: str) -> Iterator[str]:
+    def _check_alternatives(self, node: Mapping[str, Json], value: Json, place: str) -> Iterator[str]:
         for inner in _listed(node, "allOf"):
             yield from self.check(inner, value, place)
         for keyword in ("anyOf", "oneOf"):
             if keyword not in node:
                 continue
-            tried = [self._first(inner, value, place) for inner in _listed(node, keyword)]
+            tried = [self._first_problem(inner, value, place) for inner in _listed(node, keyword)]
             fitting = tried.count(None)
             if not fitting:
                 yield f"{_at(place)} fits none of the alternatives: {' / '.join(filter(None, tried))}"
             elif keyword == "oneOf" and fitting > 1:
                 yield f"{_at(place)} fits {fitting} of the alternatives, and may fit only one"
-        if "not" in node and self._first(node["not"], value, place) is None:
+        if "not" in node and self._first_problem(node["not"], value, place) is None:
             yield f"{_at(place)} is what it may not be; got {_shown(value)}"
         if "if" in node:
-            then = "then" if self._first(node["if"], value, place) is None else "else"
+            then = "then" if self._first_problem(node["if"], value, place) is None else "else"
             yield from self.check(node.get(then, True), value, place)
 
-    def _first(self, node: Schema, value: Json, place: str) -> str | None:
+    def _first_problem(self, node: Schema, value: Json, place: str) -> str | None:
         """Return the first problem, None if the value fits."""
         return next(self.check(node, value, place), None)
 
-    def _text(self, node: Mapping[str, Json], value: str, place: str) -> Iterator[str]:
-        for limit in _broken(node, "Length", len(value)):
+    def _check_text(self, node: Mapping[str, Json], value: str, place: str) -> Iterator[str]:
+        for limit in _violated_bounds(node, "Length", len(value)):
             yield f"{_at(place)} has {len(value)} characters; it must have {limit}"
         pattern = node.get("pattern")
         if isinstance(pattern, str) and not self._matches(pattern, value):
@@ -374,8 +374,8 @@ class _Check:
             except ValueError:
                 yield f"{_at(place)} must be a valid {kind}; got {_shown(value)}"
 
-    def _object(self, node: Mapping[str, Json], value: dict[str, Json], place: str) -> Iterator[str]:
-        for limit in _broken(node, "Properties", len(value)):
+    def _check_object(self, node: Mapping[str, Json], value: dict[str, Json], place: str) -> Iterator[str]:
+        for limit in _violated_bounds(node, "Properties", len(value)):
             yield f"{_at(place)} has {len(value)} members; it must have {limit}"
         needed = [*_listed(node, "required")]
         for name, names in _members(node, "dependentRequired").items():
@@ -396,17 +396,17 @@ class _Check:
             if "propertyNames" in node:
                 yield from self.check(node["propertyNames"], name, f"{path} (the name)")
 
-    def _array(self, node: Mapping[str, Json], value: list[Json], place: str) -> Iterator[str]:
-        for limit in _broken(node, "Items", len(value)):
+    def _check_array(self, node: Mapping[str, Json], value: list[Json], place: str) -> Iterator[str]:
+        for limit in _violated_bounds(node, "Items", len(value)):
             yield f"{_at(place)} has {len(value)} items; it must have {limit}"
-        if node.get("uniqueItems") is True and len({self._form(one) for one in value}) < len(value):
+        if node.get("uniqueItems") is True and len({self._canonical_form(one) for one in value}) < len(value):
             yield f"{_at(place)} has the same item twice"
         first, rest = _listed(node, "prefixItems"), node.get("items", True)
         for index, one in enumerate(value):
             yield from self.check(first[index] if index < len(first) else rest, one, f"{place}[{index}]")
         if "contains" in node:
-            fitting = sum(self._first(node["contains"], one, place) is None for one in value)
-            for limit in _broken({"minContains": 1, **node}, "Contains", fitting):
+            fitting = sum(self._first_problem(node["contains"], one, place) is None for one in value)
+            for limit in _violated_bounds({"minContains": 1, **node}, "Contains", fitting):
                 yield f"{_at(place)} has {fitting} items of a kind of which it must have {limit}"
 
     def _matches(self, pattern: str, text: str) -> bool:
@@ -417,15 +417,15 @@ class _Check:
         self._spend(expression.work(text))
         return expression.fullmatch(text)
 
-    def _form(self, value: Json) -> bytes:
+    def _canonical_form(self, value: Json) -> bytes:
         """Return an encoding of the value that is the same for values that are equal in JSON."""
-        form = msgspec.json.encode(_whole(value), order="sorted")
+        form = msgspec.json.encode(_with_integers(value), order="sorted")
         self._spend(len(form))
         return form
 
     def _spend(self, work: int) -> None:
-        self._left -= work
-        if self._left < 0:
+        self._work_left -= work
+        if self._work_left < 0:
             raise _TooMuchError(_TOO_MUCH)
 
 
@@ -459,7 +459,7 @@ _WHOLE = 2.0**53
 """From this value on, every float is a whole number."""
 
 
-def _broken(node: Mapping[str, Json], what: str, count: int) -> Iterator[str]:
+def _violated_bounds(node: Mapping[str, Json], what: str, count: int) -> Iterator[str]:
     """Yield the violated bound on the count, if there is one."""
     least, most = node.get(f"min{what}"), node.get(f"max{what}")
     if _is_number(least) and count < least:
@@ -472,13 +472,13 @@ def _type_fault(node: Mapping[str, Json], value: Json) -> str:
     """Return the type error of the value, "" if it has one of the types that the schema allows."""
     given = node.get("type")
     kinds = given if _is_list(given) else [] if given is None else [given]
-    if not kinds or any(_is_of(kind, value) for kind in kinds):
+    if not kinds or any(_has_type(kind, value) for kind in kinds):
         return ""
     wanted = " or ".join(_TYPES.get(str(kind), str(kind)) for kind in kinds)
     return f"must be {wanted}; got {_shown(value)}"
 
 
-def _is_of(kind: object, value: Json) -> bool:
+def _has_type(kind: object, value: Json) -> bool:
     match kind:
         case "null":
             return value is None
@@ -496,13 +496,13 @@ def _is_of(kind: object, value: Json) -> bool:
             return is_object(value)
 
 
-def _whole(value: Json) -> Json:
+def _with_integers(value: Json) -> Json:
     """Return the value with floats such as `5.0` as integers: they are equal in JSON."""
     if isinstance(value, float) and value.is_integer() and abs(value) < _WHOLE:
         return int(value)
     if is_plain_object(value):
-        return {name: _whole(one) for name, one in value.items()}
-    return [_whole(one) for one in value] if _is_list(value) else value
+        return {name: _with_integers(one) for name, one in value.items()}
+    return [_with_integers(one) for one in value] if _is_list(value) else value
 
 
 def _is_list(value: object) -> TypeGuard[list[Json]]:
@@ -566,7 +566,7 @@ def _example(node: Schema, whole: JsonObject, depth: int) -> Json:
     if not is_plain_object(node) or depth > DEEPEST:
         return None
     if "$ref" in node:
-        return _example(_referred(node["$ref"], whole), whole, depth + 1)
+        return _example(_resolve_reference(node["$ref"], whole), whole, depth + 1)
     for keyword in ("const", "default"):
         if keyword in node:
             return node[keyword]

@@ -41,38 +41,38 @@ def summary_request(conversation: Sequence[Said], instructions: str | None = Non
 def transcript(conversation: Sequence[Said]) -> str:
     """Return messages, calls and results as text, without thoughts; images and files are only mentioned."""
     names: dict[str, str] = {}
-    lines = (line for said in conversation for block in said.content for line in _told(said, block, names))
+    lines = (line for said in conversation for block in said.content for line in _lines(said, block, names))
     return "\n\n".join(("<conversation>", *lines, "</conversation>"))
 
 
-def _told(said: Said, block: Block, names: dict[str, str]) -> Iterator[str]:
+def _lines(said: Said, block: Block, names: dict[str, str]) -> Iterator[str]:
     match block:
         case TextBlock(text=text):
             if text.strip():
-                yield f"[{said.role}] {_short(text)}"
+                yield f"[{said.role}] {_shortened(text)}"
         case ThinkingBlock():
             pass
         case ToolUseBlock(id=call_id, name=name, input=arguments):
             names[call_id] = name
-            yield f"[{said.role} calls {name}] {_short(_json(arguments))}"
+            yield f"[{said.role} calls {name}] {_shortened(_json(arguments))}"
         case ToolResultBlock(tool_use_id=call_id, content=content, is_error=is_error):
             verb = "failed" if is_error else "answered"
-            yield f"[{names.get(call_id, 'a tool')} {verb}] {_short(_plain_text(content))}"
+            yield f"[{names.get(call_id, 'a tool')} {verb}] {_shortened(_plain_text(content))}"
         case ImageBlock():
             yield f"[{said.role}] (an image)"
         case DocumentBlock():
             yield f"[{said.role}] {_document(block)}"
         case _:
-            yield from _opaque(said, block.data)
+            yield from _opaque_lines(said, block.data)
 
 
 def _document(block: DocumentBlock) -> str:
     title = f" {block.title!r}" if block.title else ""
     match block.source:
         case TextSource(data=text):
-            return f"(a document{title}) {_short(text)}"
+            return f"(a document{title}) {_shortened(text)}"
         case ContentSource(content=content):
-            return f"(a document{title}) {_short(_plain_text(content))}"
+            return f"(a document{title}) {_shortened(_plain_text(content))}"
         case Base64Source(media_type=media_type):
             return f"(a document{title}, {media_type})"
         case _:
@@ -85,28 +85,28 @@ def _plain_text(content: str | tuple[JsonObject, ...]) -> str:
     return "\n".join(str(piece.get("text") or f"({piece.get('type', 'something')})") for piece in content)
 
 
-def _opaque(said: Said, data: JsonObject) -> Iterator[str]:
+def _opaque_lines(said: Said, data: JsonObject) -> Iterator[str]:
     """Yield the inputs and results of the API's own tools; encrypted parts and other blocks are left out."""
     kind = str(data.get("type"))
     if kind.endswith("_tool_use"):
-        yield f"[{said.role} calls {data.get('name')}] {_short(_json(data.get('input')))}"
+        yield f"[{said.role} calls {data.get('name')}] {_shortened(_json(data.get('input')))}"
     elif kind.endswith("_tool_result") or kind in {"search_result", "compaction"}:
-        yield f"[{kind}] {_short(_json(data.get('content')))}"
+        yield f"[{kind}] {_shortened(_json(data.get('content')))}"
 
 
 def _json(value: object) -> str:
-    return msgspec.json.encode(_unsealed(value)).decode()
+    return msgspec.json.encode(_without_encrypted(value)).decode()
 
 
-def _unsealed(value: object) -> object:
+def _without_encrypted(value: object) -> object:
     if is_array(value):
-        return list(map(_unsealed, value))
+        return list(map(_without_encrypted, value))
     if is_object(value):
-        return {name: _unsealed(one) for name, one in value.items() if not name.startswith("encrypted")}
+        return {name: _without_encrypted(one) for name, one in value.items() if not name.startswith("encrypted")}
     return value
 
 
-def _short(text: str) -> str:
+def _shortened(text: str) -> str:
     if len(text) <= LONGEST:
         return text
     half = LONGEST // 2
