@@ -220,7 +220,7 @@ class Generations:
             ReadModelError: it cannot be opened.
         """
         with self._opened(number) as connection:
-            return self._look(connection)[0]
+            return self._read_progress(connection)[0]
 
     def check(self, number: int) -> TableProgress:
         """Return the progress of the generation; its file is checked if it is small or suspect.
@@ -230,9 +230,9 @@ class Generations:
             ReadModelError: it cannot be opened.
         """
         path = self.file(number)
-        suspicion = _suspicion(path)
+        suspicion = _suspect_marker(path)
         with self._opened(number) as connection:
-            kept, is_suspect = self._look(connection)
+            kept, is_suspect = self._read_progress(connection)
             if is_suspect or path.stat().st_size <= SMALL or suspicion.exists():
                 (faults,) = connection.execute("PRAGMA quick_check(1)").fetchone()
                 if faults != "ok":
@@ -243,7 +243,7 @@ class Generations:
     def suspect(self, number: int) -> None:
         """Have the generation checked when it is opened next, whatever its size."""
         with suppress(OSError):
-            _suspicion(self.file(number)).touch()
+            _suspect_marker(self.file(number)).touch()
 
     def settle(self, number: int) -> None:
         """Do the slow part of making the generation live, while the current one is still live.
@@ -296,7 +296,7 @@ class Generations:
                 raise ReadModelError(f"the projections in {path} cannot be opened: {error}") from error
             raise DamagedError(f"it is damaged: {error}") from error
 
-    def _look(self, connection: sqlite3.Connection) -> tuple[TableProgress, bool]:
+    def _read_progress(self, connection: sqlite3.Connection) -> tuple[TableProgress, bool]:
         found = connection.execute(self._progress).fetchone()
         if found is None:
             raise DamagedError("nobody has finished making it")
@@ -304,7 +304,7 @@ class Generations:
         return table_progress(*kept), bool(is_suspect)
 
 
-def _suspicion(path: Path) -> Path:
+def _suspect_marker(path: Path) -> Path:
     return path.with_name(f"{path.name}{SUSPECT}")
 
 
@@ -368,10 +368,10 @@ def seen(places: Iterable[tuple[str, Place]], *, head: int, is_run: bool) -> Ite
         ReadModelError: tables cannot be read.
     """
     for name, place in places:
-        live = _look_at_live(name, place)
+        live = _progress_of_live(name, place)
         if live is None:
             continue
-        begun = _look_at(place, (place.live() or 0) + 1)
+        begun = _progress_of(place, (place.live() or 0) + 1)
         yield ProjectionStatus(
             name=name,
             version=live.version,
@@ -391,11 +391,11 @@ def _health(live: TableProgress, begun: TableProgress | None, *, is_run: bool) -
     return "running" if begun is None or begun.version == live.version else "rebuilding"
 
 
-def _look_at_live(name: str, place: Place) -> TableProgress | None:
+def _progress_of_live(name: str, place: Place) -> TableProgress | None:
     """Return the progress of the live generation, None if there is none."""
     for _ in range(_TRIES):  # the generation may be deleted after the pointer was read
         number = place.live()
-        found = None if number is None else _look_at(place, number)
+        found = None if number is None else _progress_of(place, number)
         if found is not None or number is None or place.live() not in place.numbers():
             return found
     raise ReadModelError(
@@ -403,7 +403,7 @@ def _look_at_live(name: str, place: Place) -> TableProgress | None:
     )
 
 
-def _look_at(place: Place, number: int) -> TableProgress | None:
+def _progress_of(place: Place, number: int) -> TableProgress | None:
     try:
         return place.progress_of(number)
     except ReadModelError:  # missing or unfinished

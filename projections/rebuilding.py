@@ -71,21 +71,21 @@ class Followed:
         self._runner: Runner | None = None
         self._started = False
         self._closing = threading.Event()
-        self._working = threading.RLock()
-        self._job: threading.Thread | None = None
+        self._rebuild_lock = threading.RLock()
+        self._rebuild_thread: threading.Thread | None = None
         self._finished = 0
         self._is_under_way = False
         self._progress: Progress | None = None  # the progress of a rebuild under way
         self._failure: ReadModelError | None = None  # the error of the last rebuild in the background
-        self._find()
+        self._find_or_create()
 
     def start(self) -> None:
         """Follow the log, and begin or continue a rebuild if one is needed."""
         self._started = True
         if self._runner is not None:
             self._runner.start()
-        if self._former is not None or self._begun():
-            self._rebuild_aside()
+        if self._former is not None or self._unfinished():
+            self._rebuild_in_background()
 
     def notify(self, position: int) -> None:
         """Announce that the log has reached the position, 0 if it is unknown."""
@@ -129,7 +129,7 @@ class Followed:
             RuntimeClosedError: the projections are closed.
         """
         finished, is_under_way = self._finished, self._is_under_way
-        with self._working:
+        with self._rebuild_lock:
             if not is_under_way or self._finished == finished:
                 self._rebuild(report)
                 self._tidy()
@@ -139,7 +139,7 @@ class Followed:
         if self._runner is not None:
             self._runner.retry()
         elif self._health() == "stopped":
-            self._rebuild_aside()
+            self._rebuild_in_background()
 
     def end(self) -> None:
         """Tell the threads to stop, also a rebuild, which can be continued later; return at once. Idempotent."""
@@ -155,10 +155,10 @@ class Followed:
         """
         self.end()
         until = time.monotonic() + GRACE if until is None else until
-        if self._working.acquire(timeout=max(0.0, until - time.monotonic())):
-            self._working.release()
-        if self._job is not None and self._job is not threading.current_thread():
-            self._job.join(max(0.0, until - time.monotonic()))
+        if self._rebuild_lock.acquire(timeout=max(0.0, until - time.monotonic())):
+            self._rebuild_lock.release()
+        if self._rebuild_thread is not None and self._rebuild_thread is not threading.current_thread():
+            self._rebuild_thread.join(max(0.0, until - time.monotonic()))
         if self._runner is not None:
             self._runner.close(until)
             with suppress(ReadModelError):  # otherwise done at the next opening
@@ -172,7 +172,7 @@ class Followed:
         """Return the tables of a generation, opened for writing."""
         raise NotImplementedError
 
-    def _run(self, tables: Moving) -> Runner:
+    def _new_runner(self, tables: Moving) -> Runner:
         """Return a runner for the tables, not started yet."""
         return Runner(self._log, tables, is_keeper=self._is_keeper)
 
@@ -200,7 +200,7 @@ class Followed:
             return "rebuilding"
         return "stopped" if isinstance(self._failure, FOR_GOOD) else "troubled"
 
-    def _find(self) -> None:
+    def _find_or_create(self) -> None:
         live = self._place.live()
         found = None if live is None else self._examine(live)
         if live is None or found is None:
@@ -211,10 +211,10 @@ class Followed:
             except BaseException:
                 new.close(intact=True)
                 raise
-            self._runner = self._run(new)
+            self._runner = self._new_runner(new)
             self._clear_old(by_force=True)
         elif self._is_of_this_version(found):
-            self._runner = self._run(self._open(live))
+            self._runner = self._new_runner(self._open(live))
             self._clear_old()
         else:
             _log.info(
@@ -242,13 +242,13 @@ class Followed:
     def _is_of_this_version(self, found: TableProgress) -> bool:
         return (found.version, found.shape) == (self.version, self._shape)
 
-    def _begun(self) -> list[int]:
+    def _unfinished(self) -> list[int]:
         """Return the generations that were begun to replace the live one."""
         live = self._place.live() or 0
         return [number for number in self._place.numbers() if number > live]
 
-    def _begin(self) -> Moving:
-        for number in reversed(self._begun()):
+    def _begin_or_resume(self) -> Moving:
+        for number in reversed(self._unfinished()):
             found = self._examine(number)
             if found is not None and self._is_of_this_version(found):
                 return self._open(number)
@@ -270,10 +270,10 @@ class Followed:
         self._refuse_if_closing()
         self._is_under_way = True
         try:
-            successor = self._begin()
+            successor = self._begin_or_resume()
             try:
-                self._fill(successor, tell)
-                self._finish(successor)
+                self._approach_end_of_log(successor, tell)
+                self._make_live(successor)
             except ProjectionFailedError:
                 self._discard(successor)
                 raise
@@ -286,7 +286,7 @@ class Followed:
             self._is_under_way = False
             self._progress = None
 
-    def _fill(self, successor: Moving, tell: Callable[[int, int], None]) -> None:
+    def _approach_end_of_log(self, successor: Moving, tell: Callable[[int, int], None]) -> None:
         """Bring the tables near the end of the log."""
         for _ in range(ROUNDS):
             goal = self._head()
@@ -299,7 +299,7 @@ class Followed:
             if self._head() - successor.position <= NEAR:
                 return
 
-    def _finish(self, successor: Moving) -> None:
+    def _make_live(self, successor: Moving) -> None:
         """Bring the tables to the position of the live ones, and make them live."""
         self._place.settle(successor.number)
         if self._runner is not None:
@@ -309,10 +309,10 @@ class Followed:
         while successor.position < reached and successor.advance():
             pass
         self._take_over(successor)
-        self._go_on_with(successor)
+        self._continue_with(successor)
 
-    def _go_on_with(self, tables: Moving) -> None:
-        runner = self._run(tables)
+    def _continue_with(self, tables: Moving) -> None:
+        runner = self._new_runner(tables)
         if self._started:
             runner.start()
         self._former, self._runner = None, runner
@@ -321,19 +321,21 @@ class Followed:
         successor.close(intact=True)
         self._place.drop(successor.number, by_force=True)
 
-    def _rebuild_aside(self) -> None:
+    def _rebuild_in_background(self) -> None:
         """Rebuild on a thread of its own, trying again until it succeeds."""
         self._failure = None
-        self._job = threading.Thread(target=self._insist, name=f"reenact-rebuild-{self.name}", daemon=True)
-        self._job.start()
+        self._rebuild_thread = threading.Thread(
+            target=self._rebuild_until_done, name=f"reenact-rebuild-{self.name}", daemon=True
+        )
+        self._rebuild_thread.start()
 
-    def _insist(self) -> None:
+    def _rebuild_until_done(self) -> None:
         pause, finished = PAUSES[0], self._finished
         while self._finished == finished and not self._closing.is_set():
             try:
                 if self._is_keeper is None or self._is_keeper():
                     self.rebuild()
-                elif self._leaves_it():
+                elif self._follow_other_rebuild():
                     return
                 else:
                     self._closing.wait(LOOK)
@@ -352,14 +354,14 @@ class Followed:
                 self._closing.wait(pause)
                 pause = min(2 * pause, PAUSES[1])
 
-    def _leaves_it(self) -> bool:
+    def _follow_other_rebuild(self) -> bool:
         """Return whether another process has built tables of this version; if so, follow those."""
-        with self._working:
+        with self._rebuild_lock:
             if self._runner is None:
                 live = self._place.live()
                 if live is None or not self._is_of_this_version(self._place.progress_of(live)):
                     return False
-                self._go_on_with(self._open(live))
+                self._continue_with(self._open(live))
             return True
 
     def _wait_for_runner(self, position: int, deadline: float) -> Runner:

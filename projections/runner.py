@@ -179,8 +179,8 @@ class Runner:
         # `_applying` is held by the thread that moves the tables: the runner's thread, or a waiter that helps. Only
         # that thread may use or replace `_projection`. All other fields are written without a lock: `notify` sets
         # `_seen` before it wakes the thread, and the thread clears `_wake` before it reads `_seen` again, so that no
-        # position is missed. `_news` protects no data; waiters sleep on it, and check the position again whenever it is
-        # notified.
+        # position is missed. `_waiters` protects no data; waiters sleep on it, and check the position again whenever it
+        # is notified.
         self._log = log
         self._pace = pace
         self._look_after = look
@@ -192,15 +192,15 @@ class Runner:
         self._failure: ReadModelError | None = None
         self._pause = 0.0
         self._missed = False
-        self._pressed = False  # somebody waits for the thread
+        self._is_waited_for = False  # somebody waits for the thread
         self._closed = False
-        self._is_left = False  # closing has given up waiting for work under way
+        self._is_abandoned = False  # closing has given up waiting for work under way
         self._failures = 0
         self._seen = 0
-        self._due = _NEVER  # the position from which a notification wakes the thread
+        self._wake_position = _NEVER  # the position from which a notification wakes the thread
         self._wake = threading.Event()
-        self._news = threading.Condition()
-        self._expectant = 0  # how many threads wait for a position
+        self._waiters = threading.Condition()
+        self._waiter_count = 0  # how many threads wait for a position
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
 
     def __enter__(self) -> Self:
@@ -252,10 +252,10 @@ class Runner:
             self._missed = True
             self._wake.set()
         self._seen = max(self._seen, position)
-        if position >= self._due:
-            self._due = _NEVER
+        if position >= self._wake_position:
+            self._wake_position = _NEVER
             self._wake.set()
-        self._tell()
+        self._wake_waiters()
 
     def wait_for(self, position: int, timeout: float) -> None:
         """Wait until everything up to the position is projected.
@@ -271,15 +271,15 @@ class Runner:
         while self._projection.position < position:
             is_helping = self._may_help(deadline)
             if is_helping:
-                with self._working(deadline - time.monotonic()) as has_begun:
+                with self._holding_lock(deadline - time.monotonic()) as has_begun:
                     if not has_begun:
                         raise ReadModelBehindError(position, self._projection.position)
-                    if self._projection.position < position and not self._keeps():
-                        self._take_up()
+                    if self._projection.position < position and not self._is_keeper_now():
+                        self._adopt_keeper_position()
                     if self._projection.position >= position or self._advance():
                         continue
             else:
-                self._pressed = True
+                self._is_waited_for = True
                 self._wake.set()
             self._wait(position, deadline, failures, is_helping=is_helping)
 
@@ -287,7 +287,7 @@ class Runner:
         """Project everything that the log holds now; raises as `wait_for` does, without a timeout."""
         moved = True
         while moved:
-            with self._working():
+            with self._holding_lock():
                 moved = self._advance()
 
     def retry(self) -> None:
@@ -302,7 +302,7 @@ class Runner:
             ProjectionReplacedError: they are of another version.
             ReadModelError: they cannot be read or written.
         """
-        with self._working():
+        with self._holding_lock():
             self._refuse_if_closed()
             return self._projection.follow()
 
@@ -315,14 +315,14 @@ class Runner:
             ReadModelError: the successor cannot be moved to that position; the class says why.
             RuntimeClosedError: the runner is closed.
         """
-        with self._working():
+        with self._holding_lock():
             self._refuse_if_closed()
             while successor.position < self._projection.position and successor.advance():
                 self._refuse_if_closed()
             take_over()
             former, self._projection = self._projection, successor
             intact, self._failure = self._failure is None, None
-            self._tell()
+            self._wake_waiters()
         former.close(intact=intact)
         self._wake.set()
 
@@ -330,7 +330,7 @@ class Runner:
         """Tell the thread to stop, and wake all waiters; return at once. Idempotent."""
         self._closed = True
         self._wake.set()
-        self._tell()
+        self._wake_waiters()
 
     def close(self, until: float | None = None) -> None:
         """Let the thread project what is left, then close the tables. Idempotent.
@@ -344,15 +344,15 @@ class Runner:
             self._thread.join(max(0.0, until - time.monotonic()))
         if self._applying.acquire(timeout=max(0.0, until - time.monotonic())):
             self._release()
-            self._let_go()
+            self._close_tables()
             return
         _log.warning("%s is closed without what is under way in it", self._thread.name)
-        self._is_left = True
-        if self._applying.acquire(blocking=False):  # the work has just ended, perhaps without noticing `_is_left`
+        self._is_abandoned = True
+        if self._applying.acquire(blocking=False):  # the work has just ended, perhaps without noticing `_is_abandoned`
             self._release()
 
     @contextmanager
-    def _working(self, seconds: float | None = None) -> Generator[bool]:
+    def _holding_lock(self, seconds: float | None = None) -> Generator[bool]:
         """Hold the lock for work; yields False if it could not be acquired within `seconds`."""
         has_begun = self._applying.acquire(timeout=-1 if seconds is None else max(0.0, seconds))
         try:
@@ -363,10 +363,10 @@ class Runner:
 
     def _release(self) -> None:
         self._applying.release()
-        if self._is_left:
-            self._let_go()
+        if self._is_abandoned:
+            self._close_tables()
 
-    def _let_go(self) -> None:
+    def _close_tables(self) -> None:
         with self._applying:
             self._projection.close(intact=self._failure is None)
 
@@ -377,17 +377,17 @@ class Runner:
 
     def _wait(self, position: int, deadline: float, failures: int, *, is_helping: bool) -> None:
         """Wait until the log has events to help with, or until the thread has reached the position."""
-        with self._news:
-            self._expectant += 1
+        with self._waiters:
+            self._waiter_count += 1
             try:
                 while (self._seen if is_helping else self._projection.position) < position:
                     self._refuse_to_wait(failures)
                     remaining = deadline - time.monotonic()
                     if remaining <= 0:
                         raise ReadModelBehindError(position, self._projection.position)
-                    self._news.wait(remaining)
+                    self._waiters.wait(remaining)
             finally:
-                self._expectant -= 1
+                self._waiter_count -= 1
 
     def _refuse_to_wait(self, failures: int) -> None:
         self._refuse_if_closed()
@@ -400,13 +400,13 @@ class Runner:
     def _fail(self, failure: ReadModelError) -> None:
         self._failure = failure
         self._failures += 1
-        self._tell()
+        self._wake_waiters()
 
-    def _tell(self) -> None:
+    def _wake_waiters(self) -> None:
         """Wake the waiters, so that they check again."""
-        if self._expectant:
-            with self._news:
-                self._news.notify_all()
+        if self._waiter_count:
+            with self._waiters:
+                self._waiters.notify_all()
 
     def _advance(self) -> bool:
         """Apply a batch; the caller holds the lock."""
@@ -421,13 +421,13 @@ class Runner:
             self._fail(error)
             raise
         self._failure = None
-        self._tell()
+        self._wake_waiters()
         return moved
 
-    def _keeps(self) -> bool:
+    def _is_keeper_now(self) -> bool:
         return self._is_keeper is None or self._is_keeper()
 
-    def _take_up(self) -> None:
+    def _adopt_keeper_position(self) -> None:
         """Take over the keeper's position; the caller holds the lock."""
         try:
             self._projection.look()
@@ -435,16 +435,16 @@ class Runner:
             self._fail(error)
             raise
         self._failure = None
-        self._tell()
+        self._wake_waiters()
 
     def _refuse_if_closed(self) -> None:
         if self._closed:
             raise RuntimeClosedError("the runtime is closed; open it again to go on")
 
     def _run(self) -> None:
-        while self._rest():
+        while self._wait_for_work():
             try:
-                self._move()
+                self._project_or_adopt()
             except BaseException as error:  # noqa: BLE001 - a thread must not end without a report
                 if self._closed or isinstance(error, FOR_GOOD):
                     continue
@@ -456,30 +456,30 @@ class Runner:
                 self._pause = min(2 * self._pause, PAUSES[1]) if self._pause else PAUSES[0]
             else:
                 self._pause = 0.0
-        self._project_the_rest()
+        self._project_remaining()
 
-    def _move(self) -> None:
+    def _project_or_adopt(self) -> None:
         """Project what this process must project, and take over the keeper's progress otherwise."""
-        keeps = self._keeps()
+        keeps = self._is_keeper_now()
         if keeps and not self._was_keeper:
             self._missed = True  # the notifications about new events went to the former keeper
         self._was_keeper = keeps
-        is_asked = self._look()
+        is_asked = self._read_end_of_log()
         if keeps or (is_asked and self._is_helped):
-            self._project_what_was_seen()
+            self._project_seen()
         elif self._projection.position < self._seen or self._failure is not None:
-            with self._working():
-                self._take_up()
+            with self._holding_lock():
+                self._adopt_keeper_position()
 
-    def _project_the_rest(self) -> None:
+    def _project_remaining(self) -> None:
         """Project what is left before closing, as long as `close` waits, unless another process is the keeper."""
-        moved = self._keeps()
+        moved = self._is_keeper_now()
         with suppress(Exception):  # an error shows at the next opening of the tables
-            while moved and self._failure is None and not self._is_left and self._projection.position < self._seen:
-                with self._working():
+            while moved and self._failure is None and not self._is_abandoned and self._projection.position < self._seen:
+                with self._holding_lock():
                     moved = self._projection.advance()
 
-    def _rest(self) -> bool:
+    def _wait_for_work(self) -> bool:
         """Wait until there is something to do; return False when the runner is closed."""
         while self.health == "stopped":
             self._wake.clear()
@@ -487,16 +487,16 @@ class Runner:
                 self._wake.wait()
         if self._failure is not None:
             self._wake.clear()
-            if not self._closed and not self._pressed:
+            if not self._closed and not self._is_waited_for:
                 self._wake.wait(self._pause)
-        elif not self._keeps():
+        elif not self._is_keeper_now():
             self._wake.clear()
-            if not (self._closed or self._pressed):
-                self._wake.wait(SOON if self._expectant else LOOK)
+            if not (self._closed or self._is_waited_for):
+                self._wake.wait(SOON if self._waiter_count else LOOK)
             return not self._closed
         elif self._was_keeper and self._seen <= self._projection.position and not self._missed:
             self._sleep(self._projection.position + 1, self._look_after)
-        if not self._expectant:
+        if not self._waiter_count:
             self._await_idleness()
         return not self._closed
 
@@ -511,15 +511,15 @@ class Runner:
 
     def _sleep(self, until: int, seconds: float | None) -> None:
         self._wake.clear()
-        self._due = until
-        # A notification that came before `_due` was set did not wake the thread.
-        if self._seen < until and not (self._closed or self._missed or self._pressed):
+        self._wake_position = until
+        # A notification that came before `_wake_position` was set did not wake the thread.
+        if self._seen < until and not (self._closed or self._missed or self._is_waited_for):
             self._wake.wait(seconds)
-        self._due = _NEVER
+        self._wake_position = _NEVER
 
-    def _look(self) -> bool:
+    def _read_end_of_log(self) -> bool:
         """Read the log's end, if a notification may have been missed; return whether somebody waits for the thread."""
-        pressed, self._pressed = self._pressed, False
+        pressed, self._is_waited_for = self._is_waited_for, False
         if self._missed or pressed or self._look_after is not None:
             self._missed = False
             try:
@@ -531,9 +531,9 @@ class Runner:
                 raise failure from error
         return pressed
 
-    def _project_what_was_seen(self) -> None:
+    def _project_seen(self) -> None:
         seen = self._seen
         while self._projection.position < seen or self._failure is not None:
-            with self._working():
+            with self._holding_lock():
                 if (self._projection.position < seen or self._failure is not None) and not self._advance():
                     return

@@ -21,7 +21,7 @@ Document: TypeAlias = dict[str, object]
 Pair: TypeAlias = tuple[int, int]
 """The indices of an item in the left and in the right list."""
 
-_SIDES = frozenset({"session_id", "origin", "created_at", "last", "events"})
+_NOT_COMPARED = frozenset({"session_id", "origin", "created_at", "last", "events"})
 """Fields that identify a session and a time: they describe the two sides and are not compared."""
 _OF_THE_SIDE = frozenset({"session_id", "agent_id"})
 """The same fields in calls."""
@@ -75,8 +75,8 @@ class Difference(msgspec.Struct, frozen=True, kw_only=True):
         for change in self.changes:
             was = "" if change.was is None else f" (was {change.was})"
             lines.append(shortened(f"@@ {change.path} {change.kind}{was}", _LINE))
-            lines += [f"- {line}" for line in _told(change.before)]
-            lines += [f"+ {line}" for line in _told(change.after)]
+            lines += [f"- {line}" for line in _value_lines(change.before)]
+            lines += [f"+ {line}" for line in _value_lines(change.after)]
         return "\n".join(lines if self.changes else [*lines, "    no difference"])
 
 
@@ -94,7 +94,7 @@ def difference(
     past, present = past_of(log, left, at=at_left), past_of(log, other, at=at_right)
     with reading(f"session {left!r} or {other!r}"):
         before, after = shown_of(left, past), shown_of(other, present)
-        common = _common(past, present)
+        common = _last_common_row(past, present)
         return Difference(
             left=Side(session_id=left, at=at_left, last=before.last, events=before.events),
             right=Side(session_id=other, at=at_right, last=after.last, events=after.events),
@@ -105,7 +105,7 @@ def difference(
 
 def document_of(shown: Shown) -> Document:
     """Return the compared fields of a session: all except those that identify the session and the time."""
-    document = _without(msgspec.json.decode(msgspec.json.encode(shown), type=Document), _SIDES)
+    document = _without(msgspec.json.decode(msgspec.json.encode(shown), type=Document), _NOT_COMPARED)
     for name in ("calls", "pending"):
         document[name] = [_without(item, _OF_THE_SIDE) for item in _items(document[name])]
     document["usage"] = {
@@ -122,17 +122,17 @@ def changes_of(left: Document, right: Document) -> Iterator[Change]:
     """
     for name in {**left, **right}:
         if name in _LISTS:
-            yield from _of_lists(name, _items(left[name]), _items(right[name]))
+            yield from _list_changes(name, _items(left[name]), _items(right[name]))
         else:
-            yield from _of_field(name, name, left.get(name, msgspec.UNSET), right.get(name, msgspec.UNSET))
+            yield from _field_changes(name, name, left.get(name, msgspec.UNSET), right.get(name, msgspec.UNSET))
 
 
-def _of_field(was: str, path: str, left: object, right: object) -> Iterator[Change]:
+def _field_changes(was: str, path: str, left: object, right: object) -> Iterator[Change]:
     if is_object(left) and is_object(right):
         for name in {**left, **right}:
             step = f".{name}" if _PLAIN.fullmatch(name) else f"[{msgspec.json.encode(name).decode()}]"
             before, after = left.get(name, msgspec.UNSET), right.get(name, msgspec.UNSET)
-            yield from _of_field(f"{was}{step}", f"{path}{step}", before, after)
+            yield from _field_changes(f"{was}{step}", f"{path}{step}", before, after)
     elif left is msgspec.UNSET:
         yield Change(path=path, kind="added", after=right)
     elif right is msgspec.UNSET:
@@ -141,7 +141,7 @@ def _of_field(was: str, path: str, left: object, right: object) -> Iterator[Chan
         yield Change(path=path, kind="changed", before=left, after=right, was=None if was == path else was)
 
 
-def _of_lists(name: str, left: Sequence[Document], right: Sequence[Document]) -> Iterator[Change]:
+def _list_changes(name: str, left: Sequence[Document], right: Sequence[Document]) -> Iterator[Change]:
     pairs = aligned([str(item["id"]) for item in left], [str(item["id"]) for item in right])
     stay, came = {here for here, _ in pairs}, {there for _, there in pairs}
     for here in range(len(left) - 1, -1, -1):
@@ -151,7 +151,7 @@ def _of_lists(name: str, left: Sequence[Document], right: Sequence[Document]) ->
         if there not in came:
             yield Change(path=f"{name}[{there}]", kind="added", after=item)
     for here, there in pairs:
-        yield from _of_field(f"{name}[{here}]", f"{name}[{there}]", left[here], right[there])
+        yield from _field_changes(f"{name}[{here}]", f"{name}[{there}]", left[here], right[there])
 
 
 def _same(left: object, right: object) -> bool:
@@ -159,7 +159,7 @@ def _same(left: object, right: object) -> bool:
     return left == right and msgspec.json.encode(left) == msgspec.json.encode(right)
 
 
-def _common(left: Sequence[Row], right: Sequence[Row]) -> Row | None:
+def _last_common_row(left: Sequence[Row], right: Sequence[Row]) -> Row | None:
     common: Row | None = None
     for one, other in zip(left, right, strict=False):
         if one.position != other.position:
@@ -184,7 +184,7 @@ def _side(side: Side) -> str:
     )
 
 
-def _told(value: object) -> list[str]:
+def _value_lines(value: object) -> list[str]:
     if value is msgspec.UNSET:
         return []
     lines = [shortened(line, _LINE) for line in _lines(value)]
@@ -194,12 +194,12 @@ def _told(value: object) -> list[str]:
 
 def _lines(value: object) -> list[str]:
     if is_object(value) and "role" in value and is_array(content := value.get("content")):
-        return [f"{value['role']} {value['id']}", *(line for block in content for line in _of_block(block))]
+        return [f"{value['role']} {value['id']}", *(line for block in content for line in _block_lines(block))]
     formatted = msgspec.json.format(msgspec.json.encode(value), indent=2).decode()
     return formatted.splitlines() if len(formatted) > _LINE else [msgspec.json.encode(value).decode()]
 
 
-def _of_block(block: object) -> list[str]:
+def _block_lines(block: object) -> list[str]:
     match block:
         case {"type": "text", "text": str(text)}:
             return text.splitlines()

@@ -28,7 +28,7 @@ _LIVES = frozenset({"agent-started", "agent-stopped"})
 _SESSION = "session"
 _PAGE = 1000
 """The number of events that are read at a time."""
-_KNOWN = 10_000
+_MAX_CACHED = 10_000
 """The number of streams whose live agents are cached."""
 
 
@@ -104,8 +104,8 @@ def entries_of(log: AuditedLog, wanted: Filter, *, backwards: bool = False) -> I
         LogUnusableError: an event cannot be read.
     """
     agents = _Agents(log)
-    says = _says(wanted.text)
-    for row in _Look(log, wanted, backwards=backwards):
+    says = _contains(wanted.text)
+    for row in _RowSearch(log, wanted, backwards=backwards):
         if says(row.event):
             agent_id = agents.at(row)
             if wanted.agent in (None, agent_id):
@@ -184,7 +184,7 @@ def fields_of(event: object) -> Fields:
     return {name: _plain(getattr(event, name)) for name in names}
 
 
-class _Look:
+class _RowSearch:
     """The rows that may match a filter, judging without decoding, in the order of the log or backwards."""
 
     def __init__(self, log: AuditedLog, wanted: Filter, *, backwards: bool) -> None:
@@ -208,42 +208,42 @@ class _Look:
             return
         is_page = self._until - wanted.after <= _PAGE  # reading a page takes less than finding out where to look
         if wanted.session is None and (wanted.agent is None or is_page):
-            yield from self._of_log(self._find, wanted.after)
+            yield from self._rows_of_log(self._find, wanted.after)
         elif wanted.session is None:
-            yield from self._of_agent(wanted.agent)
+            yield from self._rows_of_agent(wanted.agent)
         elif is_page:
-            rows = list(self._of_log(self._find, wanted.after))
+            rows = list(self._rows_of_log(self._find, wanted.after))
             streams = self._streams(wanted.session) if rows else ()
             yield from (row for row in rows if any(_is_in(row, *one) for one in streams))
         else:
             streams = self._streams(wanted.session)
             for stream, last in reversed(streams) if self._backwards else streams:
-                yield from self._of_stream(stream, 0, last)
+                yield from self._rows_of_stream(stream, 0, last)
 
     def _streams(self, session_id: str) -> Streams:
         """Return the streams that hold the session's events."""
         return lineage_of(self._log, session_id) if self._wanted.lineage else [(stream_of(session_id), None)]
 
-    def _of_log(self, find: Callable[..., Sequence[Row]], after: int) -> Iterator[Row]:
+    def _rows_of_log(self, find: Callable[..., Sequence[Row]], after: int) -> Iterator[Row]:
         for first, last in stretches(self._log, after, self._until, backwards=self._backwards):
             yield from self._pages(lambda low, high: find(after=low, until=high), first, last, lambda row: row.position)
 
-    def _of_stream(self, stream: str, first: int, last: int | None) -> Iterator[Row]:
+    def _rows_of_stream(self, stream: str, first: int, last: int | None) -> Iterator[Row]:
         """Return the stream's rows with versions above `first`, up to and including `last`."""
         find = partial(self._find, after=self._wanted.after, until=self._until, stream=stream)
         return self._pages(
             lambda low, high: find(after_version=low, until_version=high), first, last, lambda row: row.version
         )
 
-    def _of_agent(self, agent_id: str | None) -> Iterator[Row]:
+    def _rows_of_agent(self, agent_id: str | None) -> Iterator[Row]:
         """Yield the rows from the agent's start to its stop."""
         find = partial(self._log.find, names=["agent-started"], backwards=self._backwards, limit=_PAGE)
-        for began in self._of_log(find, 0):
+        for began in self._rows_of_log(find, 0):
             if isinstance(began.event, AgentStarted) and began.event.agent_id == agent_id:
                 ends = self._log.find(
                     stream=began.stream, after_version=began.version, names=["agent-stopped"], limit=1
                 )
-                yield from self._of_stream(began.stream, began.version - 1, ends[0].version if ends else None)
+                yield from self._rows_of_stream(began.stream, began.version - 1, ends[0].version if ends else None)
                 return
 
     def _pages(
@@ -282,7 +282,7 @@ class _Agents:
 
     def __init__(self, log: AuditedLog) -> None:
         self._log = log
-        self._known: dict[str, _Life] = {}
+        self._lives: dict[str, _Life] = {}
 
     def at(self, row: Row) -> str | None:
         """Return the agent that was live; for an agent's own start and stop, that agent."""
@@ -290,15 +290,15 @@ class _Agents:
             return None
         if isinstance(row.event, AgentStarted | AgentStopped):
             return row.event.agent_id
-        life = self._known.pop(row.stream, None)
+        life = self._lives.pop(row.stream, None)
         if life is None or not life.low <= row.version < (row.version + 1 if life.high is None else life.high):
-            life = self._looked_up(row)
-        if len(self._known) >= _KNOWN:
-            del self._known[next(iter(self._known))]
-        self._known[row.stream] = life
+            life = self._read_life(row)
+        if len(self._lives) >= _MAX_CACHED:
+            del self._lives[next(iter(self._lives))]
+        self._lives[row.stream] = life
         return life.agent_id
 
-    def _looked_up(self, row: Row) -> _Life:
+    def _read_life(self, row: Row) -> _Life:
         find = partial(self._log.find, stream=row.stream, names=_LIVES, limit=1)
         last, next_ = find(until_version=row.version, backwards=True), find(after_version=row.version)
         event = last[0].event if last else None
@@ -316,7 +316,7 @@ def _entry(row: Row, agent_id: str | None) -> LogEntry:
         )
 
 
-def _says(text: str | None) -> Callable[[object], bool]:
+def _contains(text: str | None) -> Callable[[object], bool]:
     """Return a function that tells whether a value of an event contains the text."""
     if not text:
         return lambda _event: True
@@ -325,14 +325,16 @@ def _says(text: str | None) -> Callable[[object], bool]:
     folded = text.casefold()
     # A text in a value is also in the event's JSON, which is fast to encode, so that few events need a closer check.
     sought = msgspec.json.encode(folded).decode()[1:-1]
-    return lambda event: sought in msgspec.json.encode(event).decode().casefold() and _holds(fields_of(event), folded)
+    return lambda event: (
+        sought in msgspec.json.encode(event).decode().casefold() and _value_contains(fields_of(event), folded)
+    )
 
 
-def _holds(value: object, folded: str) -> bool:
+def _value_contains(value: object, folded: str) -> bool:
     if is_object(value):
-        return any(_holds(one, folded) for one in value.values())
+        return any(_value_contains(one, folded) for one in value.values())
     if is_sequence(value):
-        return any(_holds(one, folded) for one in value)
+        return any(_value_contains(one, folded) for one in value)
     if isinstance(value, str):
         return folded in value.casefold()
     return value is not None and not isinstance(value, bool) and folded in msgspec.json.encode(value).decode()

@@ -92,7 +92,7 @@ def why(log: AuditedLog, position: int) -> Why:
         )
 
 
-class _Chain:
+class _CausalHistory:
     """A session's history with the causes of each event."""
 
     def __init__(self, history: Sequence[Row]) -> None:
@@ -119,7 +119,7 @@ class _Chain:
                 yield later
 
 
-_Node: TypeAlias = tuple[_Chain, int]
+_Node: TypeAlias = tuple[_CausalHistory, int]
 
 
 class _Histories:
@@ -127,22 +127,22 @@ class _Histories:
 
     def __init__(self, log: AuditedLog) -> None:
         self._log = log
-        self._chains: dict[str, _Chain | None] = {}
+        self._by_session: dict[str, _CausalHistory | None] = {}
 
-    def of(self, session_id: str) -> _Chain | None:
+    def of(self, session_id: str) -> _CausalHistory | None:
         """Return the history of the session, None if it is not in the log."""
-        if session_id not in self._chains:
+        if session_id not in self._by_session:
             try:
-                self._chains[session_id] = _Chain(history_of(self._log, session_id))
+                self._by_session[session_id] = _CausalHistory(history_of(self._log, session_id))
             except SessionNotFoundError:
-                self._chains[session_id] = None
-        return self._chains[session_id]
+                self._by_session[session_id] = None
+        return self._by_session[session_id]
 
     def link(self, node: _Node) -> Link:
         """Return the link of an event."""
         chain, place = node
         row, cause = chain.history[place], chain.causes[place]
-        positions = [before.history[at].position for before, at in self._before(node)]
+        positions = [before.history[at].position for before, at in self._direct_causes(node)]
         if len(positions) > len(cause.places):
             cause = msgspec.structs.replace(cause, outside=None)
         return _link(row, cause, sorted(positions))
@@ -152,7 +152,7 @@ class _Histories:
         found: dict[int, Link] = {}
         ahead = [node]
         while ahead:
-            for before in self._before(ahead.pop()):
+            for before in self._direct_causes(ahead.pop()):
                 chain, place = before
                 position = chain.history[place].position
                 if position not in found:
@@ -170,26 +170,26 @@ class _Histories:
                 row = chain.history[later]
                 if row.position not in found:
                     found[row.position] = self.link((chain, later))
-                    ahead.extend(self._after(row))
+                    ahead.extend(self._effects_elsewhere(row))
         return found
 
-    def _before(self, node: _Node) -> list[_Node]:
+    def _direct_causes(self, node: _Node) -> list[_Node]:
         """Return the direct causes of this event; one of them may be an event of a child or of the parent."""
         chain, place = node
         before = [(chain, one) for one in chain.causes[place].places]
         match chain.history[place].event:
             case SessionCreated(parent=parent) if parent is not None:
-                other = self._at(parent.session_id, parent.version)
+                other = self._node_at(parent.session_id, parent.version)
             case ChildEnded(child_id=child_id, version=version):
-                other = self._at(child_id, version)
+                other = self._node_at(child_id, version)
             case _:
                 return before
         return before if other is None else [*before, other]
 
-    def _after(self, row: Row) -> Iterator[_Node]:
+    def _effects_elsewhere(self, row: Row) -> Iterator[_Node]:
         """Yield the events of other sessions that directly follow from this one."""
         if isinstance(row.event, ChildStarted):
-            begun = self._at(row.event.child_id, 1)
+            begun = self._node_at(row.event.child_id, 1)
             if begun is not None:
                 yield begun
             return
@@ -198,13 +198,13 @@ class _Histories:
         if calling is not None:
             yield from ((calling, place) for place in calling.ends.get((row.stream, row.version), ()))
 
-    def _at(self, session_id: str, version: int) -> _Node | None:
+    def _node_at(self, session_id: str, version: int) -> _Node | None:
         chain = self.of(session_id)
         place = None if chain is None else chain.places.get((stream_of(session_id), version))
         return None if chain is None or place is None else (chain, place)
 
 
-def _parent_of(chain: _Chain | None) -> Parent | None:
+def _parent_of(chain: _CausalHistory | None) -> Parent | None:
     first = None if chain is None else chain.history[0].event
     return first.parent if isinstance(first, SessionCreated) else None
 

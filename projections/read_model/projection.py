@@ -142,20 +142,20 @@ class Readers:
             store, is_asked = self._store, False
             try:
                 with self._turns:
-                    lent = self._take()
+                    lent = self._borrow()
                     try:
                         is_asked = True
                         found = lent[0].execute(question, values)
                         names = [str(column[0]) for column in found.description or ()]
                         rows = found.fetchall()
                     finally:
-                        self._give_back(lent)
+                        self._give_connection_back(lent)
                 return names, list(opened(rows, store.cipher))
             except store.faults as error:
                 if not (left and is_asked and store.is_worth_another_try(error)):
                     self.failed = True
                     raise ReadModelError(f"the projections cannot be read: {error}") from error
-                self._let_go()
+                self._close_free()
                 if store.is_gone(error):
                     self.follow()
             except UnicodeEncodeError:
@@ -166,14 +166,14 @@ class Readers:
         """Read from these tables from now on; queries under way finish on the previous ones."""
         self._store = store
         self.failed = False
-        self._let_go()
+        self._close_free()
 
     def close(self) -> None:
         """Close the connections; queries under way finish first. Idempotent."""
         self._closed = True
-        self._let_go()
+        self._close_free()
 
-    def _take(self) -> _Lent:
+    def _borrow(self) -> _Lent:
         store = self._store
         try:
             while (lent := self._free.pop())[1] is not store:
@@ -182,15 +182,15 @@ class Readers:
             return store.connect(), store
         return lent
 
-    def _give_back(self, lent: _Lent) -> None:
+    def _give_connection_back(self, lent: _Lent) -> None:
         if lent[1] is not self._store:
             lent[0].close()
             return
         self._free.append(lent)
         if self._closed:
-            self._let_go()
+            self._close_free()
 
-    def _let_go(self) -> None:
+    def _close_free(self) -> None:
         with suppress(IndexError):  # the pool is empty
             while True:
                 self._free.popleft()[0].close()
@@ -301,7 +301,7 @@ class Projection(Moving):
     def _apply(self, rows: Sequence[Row]) -> None:
         store = self._store
         try:
-            self.position = self._transact(rows)
+            self.position = self._apply_in_transaction(rows)
         except BaseException as error:
             self._conversations.clear()  # the cached conversations are ahead of the tables now
             store.roll_back(self._connection)
@@ -310,9 +310,9 @@ class Projection(Moving):
             if store.is_of_the_store(error) or isinstance(error, KeyRingError):
                 raise ReadModelError(f"the projections cannot be written: {error}") from error
             raise
-        self._forget()
+        self._evict_conversations()
 
-    def _transact(self, rows: Sequence[Row]) -> int:
+    def _apply_in_transaction(self, rows: Sequence[Row]) -> int:
         """Apply as many of the rows as time allows, at least one; return the position of the last of them.
 
         If another process has moved the tables, nothing is applied, and the position that it has reached is returned.
@@ -328,7 +328,7 @@ class Projection(Moving):
             return self.position if reached == self.position and self.follow() else reached
         until = time.monotonic() + MOMENT
         changes = Changes()
-        self._remember(rows)
+        self._load_conversations(rows)
         before = partial(open_before, self._log, self._conversations)
         for row in rows:
             project(changes, self._conversations, row, before)
@@ -340,7 +340,7 @@ class Projection(Moving):
         self.commit()
         return row.position
 
-    def _remember(self, rows: Sequence[Row]) -> None:
+    def _load_conversations(self, rows: Sequence[Row]) -> None:
         known = self._conversations
         streams = {row.stream: None for row in rows if type(row.event) in OF_CONVERSATION}
         streams |= {stream_of(row.event.origin): None for row in rows if isinstance(row.event, SessionBranched)}
@@ -354,7 +354,7 @@ class Projection(Moving):
         if missing:
             known.update(tables.load(partial(self._store.ask, self._connection), missing))
 
-    def _forget(self) -> None:
+    def _evict_conversations(self) -> None:
         known = self._conversations
         for stream in list(islice(known, max(0, len(known) - KEPT))):
             del known[stream]

@@ -120,18 +120,18 @@ def project(
     """
     event = row.event
     if _is_of_conversation(event):
-        _go_on(changes, conversations[row.stream], row, event)
+        _project_event(changes, conversations[row.stream], row, event)
     elif isinstance(event, SessionCreated):
         _create(changes, conversations, row, event)
     elif isinstance(event, SessionBranched):
-        _branch(changes, conversations, row, event, open_before(row))
+        _begin_branch(changes, conversations, row, event, open_before(row))
     elif isinstance(event, SessionForgotten):
-        _forget(changes, row, event)
+        _forget_session(changes, row, event)
         conversations.pop(row.stream, None)
     elif isinstance(event, ContainerCreated):
         changes.containers.append(ContainerRow(row.position, event.container_id, event.name, row.recorded_at))
     elif isinstance(event, ImageRegistered):
-        _register(changes, row, event)
+        _register_image(changes, row, event)
     elif type(event).__module__.startswith("reenact.domain."):
         raise UnprojectedEventError(f"{type(event).__name__} has no projector")
 
@@ -141,9 +141,9 @@ def _is_of_conversation(event: object) -> TypeGuard[OfConversation]:
 
 
 def _create(changes: Changes, conversations: dict[str, Conversing], row: Row, event: SessionCreated) -> None:
-    session = _begin(row, event)
+    session = _new_conversing(row, event)
     conversations[row.stream] = session
-    line = _session(row, event)
+    line = _session_row(row, event)
     parent = event.parent
     if parent is not None:
         line.parent, line.parent_version, line.parent_call = parent.session_id, parent.version, parent.call_id
@@ -152,7 +152,7 @@ def _create(changes: Changes, conversations: dict[str, Conversing], row: Row, ev
     changes.activity[session.position] = session
 
 
-def _forget(changes: Changes, row: Row, event: SessionForgotten) -> None:
+def _forget_session(changes: Changes, row: Row, event: SessionForgotten) -> None:
     """Keep what the event says of the session: the rows of earlier events are deleted, and cannot be rebuilt."""
     of = event.session_id, event.container_id, event.image_id, event.image_revision, event.created_at
     session = SessionRow(row.position, row.stream, *of, deleted_at=row.recorded_at if event.deleted else None)
@@ -163,7 +163,7 @@ def _forget(changes: Changes, row: Row, event: SessionForgotten) -> None:
     changes.forgotten[event.session_id] = session, activity
 
 
-def _branch(
+def _begin_branch(
     changes: Changes,
     conversations: dict[str, Conversing],
     row: Row,
@@ -172,7 +172,7 @@ def _branch(
 ) -> None:
     """Begin the branch with copies of the open rows, except queued messages: events accept these again, if at all."""
     key, origin, last = row.position, before.session, before.last
-    session = _begin(row, event)
+    session = _new_conversing(row, event)
     session.asked, session.uses, session.spent = origin.asked, origin.uses, {**origin.spent}
     for turn in origin.turns.values():
         if turn.started_at is not None:
@@ -185,16 +185,16 @@ def _branch(
         changes.spent[key, by] = spent
     conversations[row.stream] = session
     shared = origin.position, last.position, last.version, origin.asked
-    changes.sessions.append(_session(row, event, shared))
+    changes.sessions.append(_session_row(row, event, shared))
     changes.activity[key] = session
 
 
-def _begin(row: Row, event: SessionCreated | SessionBranched) -> Conversing:
+def _new_conversing(row: Row, event: SessionCreated | SessionBranched) -> Conversing:
     activity = ActivityRow(row.position, row.position, row.version, row.recorded_at)
     return Conversing(row.position, event.session_id, event.container_id, event.image_id, activity)
 
 
-def _session(
+def _session_row(
     row: Row, event: SessionCreated | SessionBranched, shared: tuple[int, int, int, int] | None = None
 ) -> SessionRow:
     of = event.session_id, event.container_id, event.image_id, event.image_revision
@@ -204,41 +204,41 @@ def _session(
     return line
 
 
-def _register(changes: Changes, row: Row, event: ImageRegistered) -> None:
+def _register_image(changes: Changes, row: Row, event: ImageRegistered) -> None:
     image_id, revision = event.image_id, event.revision
     changes.images.append(ImageRow(row.position, image_id, revision, row.recorded_at))
     changes.revisions.append(RevisionRow(row.position, image_id, revision, encode(event.definition)))
 
 
-def _go_on(changes: Changes, session: Conversing, row: Row, event: OfConversation) -> None:
+def _project_event(changes: Changes, session: Conversing, row: Row, event: OfConversation) -> None:
     activity = session.activity
     activity.position, activity.events, activity.last_at = row.position, row.version, row.recorded_at
     changes.activity[session.position] = session
     match event:
         case MessageAccepted():
-            _accept(changes, session, row, event)
+            _accept_message(changes, session, row, event)
         case TurnStarted():
-            _take_up(changes, session, event)
+            _start_turn(changes, session, event)
         case AnswerRecorded():
-            _answer(changes, session, row, event)
+            _add_answer(changes, session, row, event)
         case TurnCompleted():
-            _put_down(changes, session, row, event)
+            _complete_turn(changes, session, row, event)
         case ToolsRequested() | ToolStarted() | ToolResult() | ResultsRecorded():
             _move_calls(changes, session, row, event)
         case StepStarted():
-            _step(changes, session, event)
+            _start_step(changes, session, event)
         case SessionDeleted():
             activity.state = "deleted"
             session.waiting = 0
             changes.deleted.append((row.recorded_at, session.position))
         case AgentStarted() | AgentStopped() | ImageChanged():
-            _run(changes, session, row, event)
+            _project_agent(changes, session, row, event)
         case TurnContinued():
-            _continue(changes, session, row, event)
+            _continue_turn(changes, session, row, event)
         case ContextCompressed():
             use_model_in(changes, session, session.turns[event.turn_id], row, event)
         case MessageScheduled() | ScheduleCancelled() | ScheduleFired():
-            _schedule(changes, session, row, event)
+            _project_schedule(changes, session, row, event)
         case TurnInterrupted() | TurnFailed() | LimitWarning() | RulesRecorded() | GuardChecked() | HandoverRequested():
             pass  # the next event of the step shows the effect
         case OutputAccepted() | OutputRejected():
@@ -249,7 +249,9 @@ def _go_on(changes: Changes, session: Conversing, row: Row, event: OfConversatio
         changes.agents[session.agent.position] = session.agent, session
 
 
-def _run(changes: Changes, session: Conversing, row: Row, event: AgentStarted | AgentStopped | ImageChanged) -> None:
+def _project_agent(
+    changes: Changes, session: Conversing, row: Row, event: AgentStarted | AgentStopped | ImageChanged
+) -> None:
     agent = session.agent
     match event:
         case AgentStarted():
@@ -268,7 +270,7 @@ def _run(changes: Changes, session: Conversing, row: Row, event: AgentStarted | 
             pass
 
 
-def _schedule(
+def _project_schedule(
     changes: Changes, session: Conversing, row: Row, event: MessageScheduled | ScheduleCancelled | ScheduleFired
 ) -> None:
     if isinstance(event, MessageScheduled):
@@ -279,16 +281,16 @@ def _schedule(
         changes.rescheduled.append((then, session.position, event.schedule_id))
 
 
-def _accept(changes: Changes, session: Conversing, row: Row, event: MessageAccepted) -> None:
+def _accept_message(changes: Changes, session: Conversing, row: Row, event: MessageAccepted) -> None:
     position = row.position
     turn = session.turns[event.turn_id] = TurnRow(position, session.position, event.turn_id, position, event.at)
     changes.put_turn(turn)
     session.waiting += 1
     session.activity.asked = position
-    _say(changes, session, row, event, position)
+    _add_message(changes, session, row, event, position)
 
 
-def _say(
+def _add_message(
     changes: Changes,
     session: Conversing,
     row: Row,
@@ -305,7 +307,7 @@ def _say(
     return message
 
 
-def _take_up(changes: Changes, session: Conversing, event: TurnStarted) -> None:
+def _start_turn(changes: Changes, session: Conversing, event: TurnStarted) -> None:
     turn = session.turns[event.turn_id]
     turn.started_at = event.at
     turn.steps = 1
@@ -318,7 +320,7 @@ def _take_up(changes: Changes, session: Conversing, event: TurnStarted) -> None:
         session.agent.failed = False
 
 
-def _continue(changes: Changes, session: Conversing, row: Row, event: TurnContinued) -> None:
+def _continue_turn(changes: Changes, session: Conversing, row: Row, event: TurnContinued) -> None:
     asked = next(call.asked for call in session.calls.values())
     turn = TurnRow(row.position, session.position, event.turn_id, asked, event.at, event.at)
     session.turns[event.turn_id] = turn
@@ -328,26 +330,26 @@ def _continue(changes: Changes, session: Conversing, row: Row, event: TurnContin
         session.agent.turn_id = event.turn_id
 
 
-def _step(changes: Changes, session: Conversing, event: StepStarted) -> None:
+def _start_step(changes: Changes, session: Conversing, event: StepStarted) -> None:
     turn = session.turns[event.turn_id]
     turn.steps = event.step
     changes.put_turn(turn)
     turn_to(session, "thinking")
 
 
-def _answer(changes: Changes, session: Conversing, row: Row, event: AnswerRecorded) -> None:
+def _add_answer(changes: Changes, session: Conversing, row: Row, event: AnswerRecorded) -> None:
     turn = session.turns[event.turn_id]
     turn.model = event.model
     turn.answer = row.position
     use_model_in(changes, session, turn, row, event)
     session.uses = asked_for(event.content)
-    message = _say(changes, session, row, event, turn.asked, role="assistant")
+    message = _add_message(changes, session, row, event, turn.asked, role="assistant")
     message.stop_reason, message.partial = event.stop_reason, event.partial
     message.stop_sequence, message.stop_details = packed(event.stop_sequence), packed(event.stop_details)
     message.usage = packed(event.usage or None)
 
 
-def _put_down(changes: Changes, session: Conversing, row: Row, event: TurnCompleted) -> None:
+def _complete_turn(changes: Changes, session: Conversing, row: Row, event: TurnCompleted) -> None:
     turn = session.turns.pop(event.turn_id)
     turn.ended_at, turn.ended = row.recorded_at, row.position
     turn.outcome = event.outcome
@@ -390,45 +392,45 @@ def _move_calls(
 ) -> None:
     match event:
         case ToolStarted():
-            call = _call(changes, session, event.id)
+            call = _changed_call(changes, session, event.id)
             call.stage, call.attempts = "running", event.attempt
             call.started_at, call.started = row.recorded_at, row.position
             turn_to(session, "tool_executing")
         case ToolResult():
-            _end(changes, session, row, event)
+            _end_call(changes, session, row, event)
         case ResultsRecorded():
-            _give_back(changes, session, row, event)
+            _record_results(changes, session, row, event)
         case ToolsRequested():
-            _request(changes, session, event)
+            _add_calls(changes, session, event)
         case ChildStarted() | ChildrenInterrupted():
             pass  # a child's activity and usage are in its own rows
         case HumanApproveRequired():
             for asked in event.calls:
-                call = _call(changes, session, asked.id)
+                call = _changed_call(changes, session, asked.id)
                 call.kind, call.digest, call.reason = "approval", encode(asked.digest), encode(asked.reason)
         case HumanPromptRequired() | HumanSelectRequired():
-            _ask(changes, session, event)
+            _add_question(changes, session, event)
         case ToolPending():
             for id_ in event.ids:
-                call = _call(changes, session, id_)
+                call = _changed_call(changes, session, id_)
                 call.stage, call.asked_at = "waiting", row.recorded_at
         case ChildEnded():
             if event.outcome == "waiting" and event.call_id in session.calls:
-                call = _call(changes, session, event.call_id)
+                call = _changed_call(changes, session, event.call_id)
                 call.stage, call.kind, call.asked_at = "waiting", "child", row.recorded_at
         case ToolApproved() | ToolEdited() | ToolRejected() | HumanResponded():
-            _decide(changes, session, row, event)
+            _record_decision(changes, session, row, event)
         case _:
             assert_never(event)
 
 
-def _call(changes: Changes, session: Conversing, id_: str) -> CallRow:
+def _changed_call(changes: Changes, session: Conversing, id_: str) -> CallRow:
     call = session.calls[id_]
     changes.put_call(call)
     return call
 
 
-def _request(changes: Changes, session: Conversing, event: ToolsRequested) -> None:
+def _add_calls(changes: Changes, session: Conversing, event: ToolsRequested) -> None:
     turn = session.turns[event.turn_id]
     assert turn.answer is not None  # the turn has an answer, which requests the tools
     turn_to(session, event.from_state)
@@ -439,8 +441,8 @@ def _request(changes: Changes, session: Conversing, event: ToolsRequested) -> No
         changes.put_call(call)
 
 
-def _end(changes: Changes, session: Conversing, row: Row, event: ToolResult) -> None:
-    call = _call(changes, session, event.id)
+def _end_call(changes: Changes, session: Conversing, row: Row, event: ToolResult) -> None:
+    call = _changed_call(changes, session, event.id)
     call.stage, call.ended_at = "answered", row.recorded_at
     call.result, call.is_error, call.ran = encode(event.result), event.is_error, event.ran
     call.cost = known(event.cost) if event.ran else None
@@ -458,26 +460,26 @@ def _end(changes: Changes, session: Conversing, row: Row, event: ToolResult) -> 
         changes.put_turn(turn)
 
 
-def _give_back(changes: Changes, session: Conversing, row: Row, event: ResultsRecorded) -> None:
+def _record_results(changes: Changes, session: Conversing, row: Row, event: ResultsRecorded) -> None:
     asked = [call.asked for call in session.calls.values()]
-    _say(changes, session, row, event, asked[0])
+    _add_message(changes, session, row, event, asked[0])
     for id_ in session.calls:
-        _call(changes, session, id_).results = row.position
+        _changed_call(changes, session, id_).results = row.position
     session.calls = {}
 
 
-def _ask(changes: Changes, session: Conversing, event: HumanPromptRequired | HumanSelectRequired) -> None:
-    call = _call(changes, session, event.id or "")
+def _add_question(changes: Changes, session: Conversing, event: HumanPromptRequired | HumanSelectRequired) -> None:
+    call = _changed_call(changes, session, event.id or "")
     if isinstance(event, HumanPromptRequired):
         call.kind, call.question = "prompt", encode(Question(event.prompt))
     else:
         call.kind, call.question = "select", encode(Question(event.prompt, event.options, event.multi))
 
 
-def _decide(
+def _record_decision(
     changes: Changes, session: Conversing, row: Row, event: ToolApproved | ToolEdited | ToolRejected | HumanResponded
 ) -> None:
-    call = _call(changes, session, event.id or "")
+    call = _changed_call(changes, session, event.id or "")
     is_known = isinstance(event, ToolApproved) and call.decision == "edited" and call.decided == row.position - 1
     call.decided_by, call.decided_at, call.decided = event.by, row.recorded_at, row.position
     decision: Decision

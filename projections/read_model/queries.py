@@ -419,8 +419,8 @@ class KeptReadModel(Followed):
 
     def start(self) -> None:
         """Continue a rebuild that was cut short by the end of a process."""
-        if self._begun():
-            self._rebuild_aside()
+        if self._unfinished():
+            self._rebuild_in_background()
 
     def close(self, until: float | None = None) -> None:
         """Stop the threads, and close the tables. Idempotent."""

@@ -116,7 +116,9 @@ class Export:
         self._redacting = redacting
         self._progress = progress
         self._cipher = cipher
-        self._streams = None if sessions is None or forms is None else _needed(log, forms, sessions, family, cipher)
+        self._streams = (
+            None if sessions is None or forms is None else _streams_to_export(log, forms, sessions, family, cipher)
+        )
         self._feeds = feeds
         self._redacted = 0
         # Forgotten content cannot be exported decrypted: the export must say that its key was destroyed.
@@ -151,7 +153,7 @@ class Export:
             RedactionError: the policy cannot be applied.
         """
         digest = blake2b(digest_size=DIGEST_SIZE)
-        for line in self._before_the_end():
+        for line in self._lines_before_end():
             text = encoded(line)
             if len(text) > MOST_BYTES:
                 raise UnstorableError(
@@ -163,7 +165,7 @@ class Export:
         counts = {name: getattr(header, name) for name in ("events", "rows", "timers", "keys")}
         yield encoded(End(**counts, digest=digest.hexdigest()))
 
-    def _before_the_end(self) -> Iterator[Line]:
+    def _lines_before_end(self) -> Iterator[Line]:
         yield self.header
         for key in self._keys:
             wrapped = None if key.wrapped is None else b64encode(key.wrapped).decode()
@@ -245,7 +247,7 @@ class Ends:
         return None
 
 
-def _needed(
+def _streams_to_export(
     log: RawLog,
     forms: Forms,
     sessions: Sequence[str],
@@ -266,7 +268,7 @@ def _needed(
         if stream in needed:
             continue
         with closing(log.rows([stream])) as rows:
-            stored = [one for row in rows for one in _legible(row, cipher)]
+            stored = [one for row in rows for one in _legible_events(row, cipher)]
         if not stored:
             if session_id in kin:
                 continue
@@ -281,17 +283,17 @@ def _needed(
             if isinstance(event, SessionBranched):
                 waiting.append(event.origin)
         if family:
-            found = list(_kin(log, forms, stream, cipher))
+            found = list(_linked_sessions(log, forms, stream, cipher))
             kin.update(found)
             waiting += found
     return list(needed)
 
 
-def _kin(log: RawLog, forms: Forms, stream: str, cipher: Cipher | None) -> Iterator[str]:
+def _linked_sessions(log: RawLog, forms: Forms, stream: str, cipher: Cipher | None) -> Iterator[str]:
     """Yield the sessions to which the stream is linked."""
     with closing(log.rows([stream])) as rows:
         for row in rows:
-            for topic, state in _legible(row, cipher):
+            for topic, state in _legible_events(row, cipher):
                 if topic.partition(":")[0] in _LINKS:
                     match forms.decode(topic, state)[1]:
                         case SessionCreated(parent=parent) if parent is not None:
@@ -302,7 +304,7 @@ def _kin(log: RawLog, forms: Forms, stream: str, cipher: Cipher | None) -> Itera
                             pass
 
 
-def _legible(row: Row, cipher: Cipher | None) -> Iterator[tuple[str, bytes]]:
+def _legible_events(row: Row, cipher: Cipher | None) -> Iterator[tuple[str, bytes]]:
     """Yield the events of the row that were not forgotten."""
     for topic, state in events_of(row):
         legible = state if cipher is None else cipher.opened(state)

@@ -42,7 +42,7 @@ from reenact.projections.transfer.lines import (
 File: TypeAlias = BinaryIO | BufferedIOBase
 Item: TypeAlias = DataKey | Row | Timer
 _NO_EXPORT = "the file is not an export; name one that `reenact export` has written"
-_ANOTHER = "the event there is another one"
+_OTHER_EVENT = "the event there is another one"
 _CUT = "the file is cut off here; export again, or copy it again"
 
 
@@ -68,7 +68,7 @@ class ExportReader:
         self._digest = blake2b(digest_size=DIGEST_SIZE)
         self._line = 0
         self._here: RowLine | None = None
-        self._todays: dict[str, bool] = {}
+        self._current_forms: dict[str, bool] = {}
         self._counts = [0, 0, 0]
         self._keys = 0
         self._position = 0
@@ -103,7 +103,7 @@ class ExportReader:
                     yield Timer(line.stream, line.due)
                 case _:
                     self._refuse("a line of this kind cannot stand here; export again")
-            self._tell()
+            self._report_progress()
         self._check_end(line)
 
     def _read(self) -> Line:
@@ -152,10 +152,10 @@ class ExportReader:
         except (ValueError, RecursionError) as error:
             self._refuse(f"the row says what no feed does ({error}); export again")
         for event, (topic, state) in zip(line.events, events_of(row), strict=True):
-            self._check_said(event, topic, state)
+            self._check_event(event, topic, state)
         return row
 
-    def _check_said(self, part: EventPart, topic: str, state: bytes) -> None:
+    def _check_event(self, part: EventPart, topic: str, state: bytes) -> None:
         """Refuse an unknown event, and one whose fields in the line differ from its bytes."""
         if self._forms is None:
             return
@@ -168,13 +168,13 @@ class ExportReader:
         except LogUnusableError as error:
             self._refuse(str(error))
         # The fields of an event in an older form were written in the form of the exporting version, which may differ.
-        if part.fields is not UNSET and self._is_todays(topic, event) and not agree(part.fields, named(event)):
+        if part.fields is not UNSET and self._is_current_form(topic, event) and not agree(part.fields, named(event)):
             self._refuse("its fields are not what its bytes say; export again")
 
-    def _is_todays(self, topic: str, event: object) -> bool:
-        known = self._todays.get(topic)
+    def _is_current_form(self, topic: str, event: object) -> bool:
+        known = self._current_forms.get(topic)
         if known is None and self._forms is not None:
-            known = self._todays[topic] = self._forms.encode(event, 0)[0] == topic
+            known = self._current_forms[topic] = self._forms.encode(event, 0)[0] == topic
         return known is True
 
     def _check_end(self, end: End) -> None:
@@ -186,7 +186,7 @@ class ExportReader:
         if self._file.read(1):
             self._refuse("something stands behind the end of the export; remove it, or export again")
 
-    def _tell(self) -> None:
+    def _report_progress(self) -> None:
         header, done = self.header, sum(self._counts[1:])
         total = header.rows + header.timers
         if self._progress is not None and (done % TOLD_EVERY == 0 or done == total):
@@ -237,7 +237,7 @@ class Lacking(msgspec.Struct):
         return number > self.rows.get(row.stream, 0)
 
 
-class _Stream(msgspec.Struct):
+class _StreamComparison(msgspec.Struct):
     """A stream of an export compared with that in the log, which ends at `end`."""
 
     end: tuple[int, int, bytes] | None
@@ -259,12 +259,12 @@ def look_at(reader: ExportReader, standing: Standing | None) -> Lacking:
         HistoryDiffersError: the log has a different history of a stream.
         StorageError: the log cannot be read.
     """
-    streams: dict[str, _Stream] = {}
+    streams: dict[str, _StreamComparison] = {}
     ahead: set[str] = set()
     for row in reader.items():
         if standing is not None and isinstance(row, Row):
             if row.stream not in streams:
-                streams[row.stream] = _Stream(standing.stream_end(row.stream))
+                streams[row.stream] = _StreamComparison(standing.stream_end(row.stream))
             _compare(standing, streams[row.stream], row)
     for name, stream in streams.items():
         if standing is not None and stream.end is not None and not stream.is_met:
@@ -273,7 +273,7 @@ def look_at(reader: ExportReader, standing: Standing | None) -> Lacking:
     return Lacking(rows={name: stream.there for name, stream in streams.items()}, ahead=ahead)
 
 
-def _compare(standing: Standing, stream: _Stream, row: Row) -> None:
+def _compare(standing: Standing, stream: _StreamComparison, row: Row) -> None:
     """Refuse a row at whose place the log has a different one."""
     if stream.end is None or stream.is_met:
         return
@@ -282,7 +282,7 @@ def _compare(standing: Standing, stream: _Stream, row: Row) -> None:
     stream.version, stream.cursor, _ = row.end((stream.version, stream.cursor, digest))
     if not stream.is_met and (stream.version > version or stream.cursor > cursor):
         if row.count and row.version <= version:
-            raise HistoryDiffersError(standing.name, row.stream, row.version, _ANOTHER)
+            raise HistoryDiffersError(standing.name, row.stream, row.version, _OTHER_EVENT)
         problem = f"what subscribers saw was packed otherwise around cursor {cursor}"
         raise HistoryDiffersError(standing.name, row.stream, cursor, problem)
     stream.there += 1
@@ -290,11 +290,11 @@ def _compare(standing: Standing, stream: _Stream, row: Row) -> None:
     stream.last_event = row if row.count else stream.last_event
 
 
-def _check_ahead(standing: Standing, stream: _Stream) -> None:
+def _check_ahead(standing: Standing, stream: _StreamComparison) -> None:
     """Refuse the export if the log, which has more of the stream, does not have the export's last row."""
     event, last = stream.last_event, stream.last
     if event is not None and standing.digest_at(event.stream, stream.version) != event.digest:
-        raise HistoryDiffersError(standing.name, event.stream, event.version, _ANOTHER)
+        raise HistoryDiffersError(standing.name, event.stream, event.version, _OTHER_EVENT)
     # If rows were repacked, none may end at this cursor any more.
     if (
         last is not None

@@ -120,7 +120,7 @@ class Calls:
         """Return the redacted event without digests of changed calls."""
         match before, left:
             case loop.HumanApproveRequired(calls=were), loop.HumanApproveRequired(calls=calls) if left is not before:
-                return replace(left, calls=tuple(map(self._asked, were, calls)))
+                return replace(left, calls=tuple(map(self._without_digest_if_changed, were, calls)))
             case loop.ToolEdited(edited=was), loop.ToolEdited(edited=edited, id=id_) if edited is not was:
                 self._changed.setdefault(self._stream, set()).add(id_)
             case _, loop.ToolApproved(id=id_) if id_ in self._changed.get(self._stream, ()):
@@ -135,7 +135,7 @@ class Calls:
             return replace(command, digest=_NO_DIGEST)
         return command
 
-    def _asked(self, before: loop.AskedCall, left: loop.AskedCall) -> loop.AskedCall:
+    def _without_digest_if_changed(self, before: loop.AskedCall, left: loop.AskedCall) -> loop.AskedCall:
         if left.arguments is before.arguments:
             return left
         self._changed.setdefault(self._stream, set()).add(left.id)
@@ -166,7 +166,7 @@ class Redactor:
             self._paths.setdefault(name, []).append(tuple(path))
         self._of_commands = _OF_COMMANDS if policy.tools else ()
         self._found_in = lru_cache(maxsize=10_000)(self._texts.found_in)
-        self._answered: list[str] = []
+        self._answered_calls: list[str] = []
 
     def check_name(self, name: str) -> None:
         """Raise `RedactionError` if the policy finds something in a name that must be kept."""
@@ -187,38 +187,38 @@ class Redactor:
             LogUnusableError: the row cannot be read.
         """
         self._calls.enter(row.stream)
-        events = [self._event(row, index, *pair) for index, pair in enumerate(events_of(row))]
+        events = [self._redacted_event(row, index, *pair) for index, pair in enumerate(events_of(row))]
         encoded = _encode(events) if events else None
-        cause = None if row.cause is None else self._cause(row, row.cause)
-        feed = None if row.feed is None else self._feed(row, row.feed, encoded)
-        self._calls.forget(self._answered)
-        self._answered.clear()
+        cause = None if row.cause is None else self._redacted_command(row, row.cause)
+        feed = None if row.feed is None else self._redacted_feed(row, row.feed, encoded)
+        self._calls.forget(self._answered_calls)
+        self._answered_calls.clear()
         if (encoded, feed, cause) == (row.events, row.feed, row.cause):
             return row
         return row.replaced(previous, cause=cause, events=encoded, feed=feed, cursor=row.cursor, heard=row.heard)
 
-    def _event(self, row: Row, index: int, topic: str, state: bytes) -> tuple[str, bytes]:
+    def _redacted_event(self, row: Row, index: int, topic: str, state: bytes) -> tuple[str, bytes]:
         recorded_at, event = self._forms.decode(topic, state)
         assert isinstance(event, msgspec.Struct)  # so are all stored forms in a log of sessions
         name = topic.rpartition(":")[0]
         if isinstance(event, SessionBranched):
             self._calls.branch(stream_of(event.origin))
-        with _naming(f"event {row.version + index} of {row.stream!r}"):
+        with _errors_name(f"event {row.version + index} of {row.stream!r}"):
             left = self._calls.without_digests(event, self._taking.struct(event, self._paths.get(name, ()), name))
             if isinstance(event, ResultsRecorded):
-                self._answered += (block.tool_use_id for block in event.content)
+                self._answered_calls += (block.tool_use_id for block in event.content)
             return (topic, state) if left is event else self._forms.encode(left, recorded_at)
 
-    def _cause(self, row: Row, stored: bytes) -> bytes:
+    def _redacted_command(self, row: Row, stored: bytes) -> bytes:
         """Return the redacted command of a step; its fields in events are redacted there."""
-        with _naming(f"the command behind event {row.version} of {row.stream!r}"):
+        with _errors_name(f"the command behind event {row.version} of {row.stream!r}"):
             command = read_cause(stored)
             paths = [*self._paths.get(command.name, ()), *self._of_commands]
             there = [path for path in paths if getattr(command.fields, path[0], UNSET) is not UNSET]
             left = self._calls.without_digest(self._taking.struct(command.fields, there, command.name))
             return stored if left is command.fields else replace(command, fields=left).stored()
 
-    def _feed(self, row: Row, feed: bytes, events: bytes | None) -> bytes:
+    def _redacted_feed(self, row: Row, feed: bytes, events: bytes | None) -> bytes:
         what = f"row {row.cursor} of the feed of {row.stream!r}"
         try:
             part = unpack_feed(feed, row.stream, row.events)
@@ -226,21 +226,21 @@ class Redactor:
             message = f"{what} cannot be decoded ({error})"
             raise LogUnusableError(f"{message}; verify the log, and restore a copy of it") from error
         cursor, changed = row.cursor, False
-        with _naming(what):
+        with _errors_name(what):
             left: list[tuple[dict[str, str], list[Entry]]] = []
             for segment in part.segments:
                 for name in segment.context.values():
                     self.check_name(name)
-                entries, cursor, has_changed = self._clean(segment.entries, cursor)
+                entries, cursor, has_changed = self._redacted_entries(segment.entries, cursor)
                 left.append((segment.context, entries))
                 changed = changed or has_changed
-            needs = self._needs(part, what)
+            needs = self._redacted_needs(part, what)
             if not changed and needs is part.needs and events == row.events:
                 return feed
             beside = (events or b"") + bytes(needs)
             return pack_feed(pack_segments(left, row.stream, beside), part.version, needs)
 
-    def _needs(self, part: FeedPart, what: str) -> bytes | msgspec.Raw:
+    def _redacted_needs(self, part: FeedPart, what: str) -> bytes | msgspec.Raw:
         """Return the redacted `needs` of a row's announcements."""
         if not part.version:
             return part.needs
@@ -248,7 +248,7 @@ class Redactor:
         left = self._taking.struct(needs, self._paths.get(NEEDS, ()), NEEDS)
         return part.needs if left is needs else left.stored()
 
-    def _clean(self, entries: Sequence[Entry], cursor: int) -> tuple[list[Entry], int, bool]:
+    def _redacted_entries(self, entries: Sequence[Entry], cursor: int) -> tuple[list[Entry], int, bool]:
         """Return the redacted entries from the cursor on, the cursor after them, and whether any has changed."""
         left: list[Entry] = []
         changed = False
@@ -262,13 +262,13 @@ class Redactor:
             else:
                 if entry.type == COMPACTED:
                     cursor = msgspec.convert(entry.data, heard.DeltasCompacted).last_cursor
-                data = self._said(entry)
+                data = self._redacted_data(entry)
                 changed = changed or data is not entry.data
                 left.append(Entry(entry.type, entry.at, data))
             cursor += 1
         return left, cursor, changed
 
-    def _said(self, entry: Entry) -> object:
+    def _redacted_data(self, entry: Entry) -> object:
         kind = _HEARD.get(entry.type)
         try:
             said = None if kind is None else msgspec.convert(entry.data, kind)
@@ -281,7 +281,7 @@ class Redactor:
 
 
 @contextmanager
-def _naming(what: str) -> Generator[None]:
+def _errors_name(what: str) -> Generator[None]:
     """Add the record to the messages of errors."""
     try:
         yield

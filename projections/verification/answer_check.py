@@ -73,9 +73,9 @@ class StreamedAnswer:
         self._calls: list[ToolCall] = []
         for kind, run in groupby(entries, itemgetter(0)):
             if kind == _TEXT:
-                self._texts.append(_joined(run))
+                self._texts.append(_joined_text(run))
             elif kind == _THOUGHT:
-                self._thoughts.append(_joined(run))
+                self._thoughts.append(_joined_text(run))
             elif kind != _JSON:
                 for _, data in run:
                     self._take(kind, data)
@@ -102,9 +102,9 @@ class StreamedAnswer:
             wrong.append("what was used")
         if not answer.partial and not is_cut and (stop is None or not _is_end(stop, answer, equal)):
             wrong.append("why it has ended")
-        if not is_redacted and not _is_told(self._texts, answer.content, TextBlock):
+        if not is_redacted and not _matches_blocks(self._texts, answer.content, TextBlock):
             wrong.append("the text")
-        if not is_redacted and not _is_told(self._thoughts, answer.content, ThinkingBlock):
+        if not is_redacted and not _matches_blocks(self._thoughts, answer.content, ThinkingBlock):
             wrong.append("the thoughts")
         signatures = {block.signature for block in answer.content if isinstance(block, ThinkingBlock)}
         if not is_redacted and not signatures.issuperset(self._signatures):
@@ -192,12 +192,14 @@ def _is_end(
     )
 
 
-def _joined(deltas: Iterable[Entry]) -> str:
+def _joined_text(deltas: Iterable[Entry]) -> str:
     """Return the text of consecutive deltas, which are decoded together because there are many."""
     return "".join([delta.text for delta in msgspec.convert([data for _, data in deltas], list[TextDelta])])
 
 
-def _is_told(pieces: Sequence[str | None], content: Sequence[Block], of: type[TextBlock | ThinkingBlock]) -> bool:
+def _matches_blocks(
+    pieces: Sequence[str | None], content: Sequence[Block], of: type[TextBlock | ThinkingBlock]
+) -> bool:
     """Return whether the pieces are the text, or the thoughts, of the content."""
     blocks = [
         block.text if isinstance(block, TextBlock) else block.thinking
@@ -206,11 +208,11 @@ def _is_told(pieces: Sequence[str | None], content: Sequence[Block], of: type[Te
     ]
     if any(isinstance(block, OpaqueBlock) and isinstance(block.data.get("content"), str) for block in content):
         # The deltas of a block that is not interpreted are inside of it, after its beginning.
-        return None in pieces or _stand_in("".join(piece or "" for piece in pieces), blocks)
-    return _fits(pieces, "".join(blocks))
+        return None in pieces or _occur_in_order("".join(piece or "" for piece in pieces), blocks)
+    return _matches_with_gaps(pieces, "".join(blocks))
 
 
-def _stand_in(text: str, parts: Iterable[str]) -> bool:
+def _occur_in_order(text: str, parts: Iterable[str]) -> bool:
     """Return whether the parts occur in the text, one after the other."""
     at = 0
     for part in parts:
@@ -221,7 +223,7 @@ def _stand_in(text: str, parts: Iterable[str]) -> bool:
     return True
 
 
-def _fits(pieces: Sequence[str | None], text: str) -> bool:
+def _matches_with_gaps(pieces: Sequence[str | None], text: str) -> bool:
     """Return whether the text consists of these pieces, with any text in place of the gaps."""
     runs = [""]
     for piece in pieces:
@@ -234,7 +236,7 @@ def _fits(pieces: Sequence[str | None], text: str) -> bool:
         return text == first
     *middle, last = rest
     end = len(text) - len(last)
-    return len(first) <= end and text.endswith(last) and _stand_in(text[len(first) : end], middle)
+    return len(first) <= end and text.endswith(last) and _occur_in_order(text[len(first) : end], middle)
 
 
 def _object(value: object) -> object:

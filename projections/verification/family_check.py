@@ -43,15 +43,15 @@ class Links:
         """Return what is wrong with the event's links, None if nothing is, given the states before and after it."""
         match row.event:
             case SessionCreated(parent=parent) if parent is not None:
-                return self._unlike_parent(row, row.event, parent)
+                return self._problem_with_parent(row, row.event, parent)
             case ChildStarted():
-                return self._unlike_child(row, row.event, before)
+                return self._problem_with_child(row, row.event, before)
             case ChildEnded(version=version) if version:
-                return self._unlike_end(row.event, after)
+                return self._problem_with_end(row.event, after)
             case _:
                 return None
 
-    def _unlike_parent(self, row: Row, created: SessionCreated, parent: Parent) -> str | None:
+    def _problem_with_parent(self, row: Row, created: SessionCreated, parent: Parent) -> str | None:
         stream = stream_of(parent.session_id)
         if self._is_missing(stream):
             return None
@@ -77,7 +77,7 @@ class Links:
         )
         return None if says == others and calling.position < row.position else f"{stream!r} has called another session"
 
-    def _unlike_child(self, row: Row, started: ChildStarted, calling: Session) -> str | None:
+    def _problem_with_child(self, row: Row, started: ChildStarted, calling: Session) -> str | None:
         first = next(self._records.records(stream_of(started.child_id)), None)
         if first is None:  # the child has not begun yet, if the process ended in between
             return None
@@ -89,7 +89,7 @@ class Links:
             return f"the child session {started.child_id!r} does not begin with this call"
         return None
 
-    def _unlike_end(self, ended: ChildEnded, calling: Session) -> str | None:
+    def _problem_with_end(self, ended: ChildEnded, calling: Session) -> str | None:
         stream = stream_of(ended.child_id)
         if self._is_missing(stream):
             return None

@@ -138,7 +138,7 @@ class IncomingAnswers:
     def must_be_answered(self, state: Session, row: Row, answer: AnswerRecorded) -> None:
         """Compare the recorded answer with the streamed one, if all of that is here."""
         if self._said or (self._said is not None and self._is_there):
-            self._ended = streamed = self._streamed(row)
+            self._ended = streamed = self._streamed_answer(row)
             problem = streamed.unlike(answer, state.known_calls, is_redacted=self.is_redacted, is_cut=self.is_cut)
             if problem is not None:
                 raise in_feed(self._begun_at, problem, row)
@@ -147,7 +147,7 @@ class IncomingAnswers:
     def must_be_completed(self, row: Row, completed: TurnCompleted) -> None:
         """Compare the end of the turn with the streamed events."""
         is_answered = self._said is None
-        streamed = self._ended if is_answered else self._streamed(row)
+        streamed = self._ended if is_answered else self._streamed_answer(row)
         self._said = self._ended = None
         if streamed is not None:
             problem = streamed.unlike_end(completed, is_redacted=self.is_redacted, is_answered=is_answered)
@@ -162,7 +162,7 @@ class IncomingAnswers:
                 self._begun_at = self.cursor
             said.append((kind, data))
 
-    def _streamed(self, row: Row) -> StreamedAnswer:
+    def _streamed_answer(self, row: Row) -> StreamedAnswer:
         try:
             return StreamedAnswer(self._said or ())
         except (ValueError, RecursionError) as error:
@@ -185,10 +185,10 @@ _KINDS = {
 }
 """The types of events in streams, by the first part of the stream's name."""
 
-_BEGIN = (TurnStarted, StepStarted)
+_BEGIN_ANSWER = (TurnStarted, StepStarted)
 _SCHEDULING = (MessageScheduled, ScheduleCancelled, ScheduleFired)
 _CHECKING = (RulesRecorded, GuardChecked, LimitWarning)
-_GO_ON = (MessageAccepted, ChildEnded, ContextCompressed, *_CHECKING, HandoverRequested, *_SCHEDULING)
+_CONTINUE_ANSWER = (MessageAccepted, ChildEnded, ContextCompressed, *_CHECKING, HandoverRequested, *_SCHEDULING)
 """Events after which an answer begins to arrive, and those during which it continues; any other ends it."""
 
 
@@ -288,15 +288,17 @@ class Conversations:
                     raise in_stream(row, f"a stream of this name holds no {type(row.event).__name__}")
             step = [row for row in passed.events if is_of_session(row.event)]
             if step and step[0].version == 1:
-                state = self._beginning(step[0], stream.partition("/")[2])
+                state = self._state_before(step[0], stream.partition("/")[2])
             states = list(accumulate(step, _evolved, initial=state))
-            begins_later = _is_unheard(stream, state, step, passed, answers) or begins_later
+            begins_later = _is_unannounced(stream, state, step, passed, answers) or begins_later
             for row, before, after in zip(step, states, states[1:], strict=False):
-                self._hold(answers, before, row)
+                self._compare_answer(answers, before, row)
                 problem = links.problem_of(row, before, after)
                 if problem is not None:
                     raise in_stream(row, problem)
-                answers.is_open = isinstance(row.event, _BEGIN) or (answers.is_open and isinstance(row.event, _GO_ON))
+                answers.is_open = isinstance(row.event, _BEGIN_ANSWER) or (
+                    answers.is_open and isinstance(row.event, _CONTINUE_ANSWER)
+                )
                 if row.version in snapshots:
                     problem = _problem_of(snapshots[row.version], after)
                     if problem is not None:
@@ -306,7 +308,7 @@ class Conversations:
         self.kin_missing += links.missing
         return state
 
-    def _hold(self, answers: IncomingAnswers, state: Session, row: Row) -> None:
+    def _compare_answer(self, answers: IncomingAnswers, state: Session, row: Row) -> None:
         """Compare the stream events with the recorded event; `state` is that before the event."""
         match row.event:
             case TurnStarted() | StepStarted():
@@ -320,7 +322,7 @@ class Conversations:
             case _:
                 pass
 
-    def _beginning(self, row: Row, name: str) -> Session:
+    def _state_before(self, row: Row, name: str) -> Session:
         """Return the state before the first event; for a branch, the state after the events that it shares."""
         event = row.event
         if getattr(event, "session_id", None) != name:
@@ -355,7 +357,7 @@ def _evolved(session: Session, row: InspectedRow) -> Session:
         raise in_stream(row, f"it does not follow from what precedes it: {error!r:.200}") from error
 
 
-def _is_unheard(
+def _is_unannounced(
     stream: str,
     state: Session,
     step: Sequence[InspectedRow],

@@ -44,7 +44,7 @@ class LiveTables:
     def __init__(self, connection: sqlite3.Connection, anew: Path) -> None:
         """Take a connection to the live tables, in a transaction, with `anew` attached for the rebuilt ones."""
         self._connection = connection
-        self._anew = anew
+        self._rebuilt_path = anew
         self.position = 0
         self.unlike: str | None = None
         self._mark: str | None = None
@@ -87,15 +87,15 @@ class LiveTables:
             return
         if cipher is not None:
             self._connection.create_function("opened", 1, partial(_decrypted, cipher))
-        self._make_anew(log, moved)
-        yield from self._misshapen()
+        self._rebuild(log, moved)
+        yield from self._schema_differences()
         for table in METADATA.sorted_tables:
             try:
                 yield from self._compare(table, is_encrypted=cipher is not None)
             except sqlite3.DatabaseError as error:
                 yield str(table.name), 0, f"the table cannot be read: {error}"
 
-    def _misshapen(self) -> Iterator[Difference]:
+    def _schema_differences(self) -> Iterator[Difference]:
         """Yield the tables and indices that are superfluous, missing, or defined differently."""
         live, anew = self._parts("main"), self._parts("anew")
         for kind, name in sorted(live.keys() | anew.keys()):
@@ -111,8 +111,8 @@ class LiveTables:
         rows = [tuple(map(_plain, row)) for row in self._connection.execute(query)]
         return {(kind, name): "".join(sql.split()) for kind, name, sql in rows if not name.startswith("sqlite_")}
 
-    def _make_anew(self, log: Log, moved: Moved | None) -> None:
-        projection = Projection(_Beginning(log, self.position), _Passing(self._anew))
+    def _rebuild(self, log: Log, moved: Moved | None) -> None:
+        projection = Projection(_LogUpTo(log, self.position), _TemporaryStore(self._rebuilt_path))
         try:
             while projection.advance():
                 if moved is not None:
@@ -168,7 +168,7 @@ def live_tables(place: str) -> Generator[LiveTables | None]:
     """
     with tempfile.TemporaryDirectory(prefix="reenact-") as directory:
         anew = Path(directory) / "anew.db"
-        connection = _opened(_tables_of(place, Path(directory)), anew)
+        connection = _open_snapshot(_tables_of(place, Path(directory)), anew)
         if connection is None:
             yield None
             return
@@ -192,7 +192,7 @@ def _tables_of(place: str, directory: Path) -> Path:
     return copy
 
 
-def _opened(path: Path, anew: Path) -> sqlite3.Connection | None:
+def _open_snapshot(path: Path, anew: Path) -> sqlite3.Connection | None:
     """Return a connection to a snapshot of the live file, with another file attached; None if there is no live one."""
     for attempt in range(_ATTEMPTS):
         file = Generations(path).current()
@@ -218,7 +218,7 @@ def _opened(path: Path, anew: Path) -> sqlite3.Connection | None:
     raise ReadModelError(f"the projections in {path} are replaced again and again; try later")
 
 
-class _Beginning:
+class _LogUpTo:
     """A log up to a position."""
 
     def __init__(self, log: Log, end: int) -> None:
@@ -238,7 +238,7 @@ class _Beginning:
         return self._end
 
 
-class _Passing(SqliteStore):
+class _TemporaryStore(SqliteStore):
     """Temporary tables, without durability."""
 
     def connect(self) -> sqlite3.Connection:

@@ -120,16 +120,16 @@ def histories(
         SessionNotFoundError: there is no such session in the log.
         StorageError: the log cannot be read.
     """
-    look = _Look(log, begin, progress)
+    replays = _LogReplay(log, begin, progress)
     if session_id is None:
-        yield from look.all()
+        yield from replays.all()
     elif not log.find(stream=stream_of(session_id), limit=1):
         raise SessionNotFoundError(session_id)
     else:
-        yield look.of(stream_of(session_id))
+        yield replays.of(stream_of(session_id))
 
 
-class _Plain(Follower):
+class _PlainFollower(Follower):
     """A container or an image."""
 
     def __init__(self, kind: str) -> None:
@@ -170,7 +170,7 @@ class _Plain(Follower):
                 raise LogUnusableError(f"{type(command).__name__} is not a command of a stream {self._kind!r}")
 
 
-class _OfSession(Follower):
+class _SessionFollower(Follower):
     """A session; a branch begins with the rows that it shares."""
 
     def __init__(self, shared: Sequence[Row]) -> None:
@@ -188,7 +188,7 @@ class _OfSession(Follower):
 
 
 def _follower(kind: str, shared: Sequence[Row]) -> Follower:
-    return _OfSession(shared) if kind == "session" else _Plain(kind)
+    return _SessionFollower(shared) if kind == "session" else _PlainFollower(kind)
 
 
 class HistoryReplay:
@@ -202,11 +202,11 @@ class HistoryReplay:
         self._log = log
         self._begin = begin
         self._kind = stream.partition("/")[0]
-        self._followed = begin(self._kind, ())
+        self._history_follower = begin(self._kind, ())
         self._events = self._last = 0
-        self._parting: Parting | None = None
+        self._divergence: Parting | None = None
         self._is_forgotten = False
-        self._unread: LogUnusableError | None = None
+        self._read_error: LogUnusableError | None = None
 
     def go_on(self, until: int, page: int = _PAGE) -> Iterator[int]:
         """Replay up to the position, in whole steps; yields the number of events after each step.
@@ -215,35 +215,35 @@ class HistoryReplay:
             StorageError: the log cannot be read. An event that cannot be read counts as a divergence.
         """
         try:
-            for rows in () if self._parting is not None else steps_of(self._rows(until, page)):
+            for rows in () if self._divergence is not None else steps_of(self._rows(until, page)):
                 if isinstance(rows[0].event, SessionForgotten):
                     self._is_forgotten = True
                     return
                 if self._events == 0 and isinstance(rows[0].event, SessionBranched):
-                    self._followed = self._branch(rows[0].event.session_id)
-                divergence = self._followed.follow(rows)
-                if divergence is not None and self._unread is None:
+                    self._history_follower = self._branch(rows[0].event.session_id)
+                divergence = self._history_follower.follow(rows)
+                if divergence is not None and self._read_error is None:
                     self._events += divergence.place
-                    self._parting = _parting(rows, divergence)
+                    self._divergence = _parting_of(rows, divergence)
                     break
                 self._events, self._last, self.position = self._events + len(rows), rows[-1].version, rows[-1].position
                 yield self._events
         except LogUnusableError as error:  # the shared history of a branch is missing, or cannot be read
-            self._unread = error
-        if self._parting is None and self._unread is not None:
-            self._parting = _unreadable(None, self._last + 1, self._unread)
+            self._read_error = error
+        if self._divergence is None and self._read_error is not None:
+            self._divergence = _unreadable(None, self._last + 1, self._read_error)
 
     def result(self) -> Retraced:
         """Return the result so far."""
         return Retraced(
             stream=self.stream,
             session_id=session_of(self.stream),
-            steps=self._followed.steps,
+            steps=self._history_follower.steps,
             events=self._events,
-            divergence=self._parting,
-            undecided=self._followed.undecided,
-            decisions=self._followed.decisions,
-            otherwise=tuple(self._followed.otherwise),
+            divergence=self._divergence,
+            undecided=self._history_follower.undecided,
+            decisions=self._history_follower.decisions,
+            otherwise=tuple(self._history_follower.otherwise),
             forgotten=self._is_forgotten,
         )
 
@@ -255,7 +255,7 @@ class HistoryReplay:
                 found = self._log.find(stream=self.stream, after_version=version, until=until, limit=limit)
             except LogUnusableError as error:
                 if limit == 1:
-                    self._unread = error
+                    self._read_error = error
                     return
                 limit = 1
                 continue
@@ -275,7 +275,7 @@ class HistoryReplay:
             raise LogUnusableError(message) from error
 
 
-class _Look:
+class _LogReplay:
     """One pass over a log, up to its end at the start of the pass."""
 
     def __init__(self, log: AuditedLog, begin: Begin, progress: OnProgress | None) -> None:
@@ -288,7 +288,7 @@ class _Look:
     def all(self) -> Iterator[Retraced]:
         """Yield the result of every history, in the order of their first events."""
         for begins, ends in stretches(self._log, 0, self._head):
-            for first in self._firsts(begins, ends):
+            for first in self._streams_begun(begins, ends):
                 yield first if isinstance(first, Retraced) else self.of(first)
 
     def of(self, stream: str) -> Retraced:
@@ -296,12 +296,12 @@ class _Look:
         replay, told = HistoryReplay(self._log, stream, self._begin), 0
         for events in replay.go_on(self._head):
             if events - told >= _PAGE:
-                self._tell(events - told)
+                self._report_progress(events - told)
                 told = events
-        self._tell(replay.result().events - told)
+        self._report_progress(replay.result().events - told)
         return replay.result()
 
-    def _firsts(self, after: int, until: int) -> Iterator[str | Retraced]:
+    def _streams_begun(self, after: int, until: int) -> Iterator[str | Retraced]:
         """Yield the streams that begin at these positions, and a divergence for each event that cannot be read."""
         try:
             rows = [
@@ -311,27 +311,27 @@ class _Look:
         except LogUnusableError as error:
             if until - after > 1:
                 middle = (after + until) // 2
-                yield from self._firsts(after, middle)
-                yield from self._firsts(middle, until)
+                yield from self._streams_begun(after, middle)
+                yield from self._streams_begun(middle, until)
                 return
             yield Retraced(stream="", session_id=None, steps=0, events=0, divergence=_unreadable(until, 1, error))
             return
         yield from dict.fromkeys(row.stream for row in rows)
 
-    def _tell(self, events: int) -> None:
+    def _report_progress(self, events: int) -> None:
         self._done += events
         if self._progress is not None and events:
             self._progress(Progress(_PHASE, self._done, self._head))
 
 
-def _parting(rows: Sequence[Row], divergence: Divergence) -> Parting:
+def _parting_of(rows: Sequence[Row], divergence: Divergence) -> Parting:
     at = divergence.place
     row = rows[at] if at < len(rows) else None
     return Parting(
         position=None if row is None else row.position,
         version=rows[-1].version + 1 if row is None else row.version,
-        recorded=_told(divergence.recorded),
-        decided=_told(divergence.decided),
+        recorded=_as_told(divergence.recorded),
+        decided=_as_told(divergence.decided),
         field=divergence.field,
         command=None if divergence.command is None else type(divergence.command).__name__,
         problem=divergence.problem,
@@ -344,5 +344,5 @@ def _unreadable(position: int | None, version: int, error: Exception) -> Parting
     )
 
 
-def _told(event: object) -> Told | None:
+def _as_told(event: object) -> Told | None:
     return None if event is None else Told(type=name_of(event), data=fields_of(event))

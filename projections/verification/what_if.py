@@ -89,7 +89,7 @@ def what_if(
         StorageError: the log cannot be read. An event that cannot be read counts as a divergence.
     """
     images = _Images(log, supposed)
-    for retraced in histories(log, session_id, lambda kind, shared: _Judged(kind, images, shared), progress):
+    for retraced in histories(log, session_id, lambda kind, shared: _JudgingFollower(kind, images, shared), progress):
         if retraced.session_id is not None or retraced.divergence is not None:
             yield retraced
 
@@ -118,18 +118,18 @@ class _Images:
             return instead.by(definition if own else msgspec.structs.replace(definition, policies=policies))
         if policies is None:
             return instead
-        recorded = self._recorded(image_id, revision)
+        recorded = self._recorded_definition(image_id, revision)
         return msgspec.structs.replace(
             instead, policies=policies if recorded is None else policies.with_own(own_policies(recorded))
         )
 
-    def _recorded(self, image_id: str, revision: int) -> Definition | None:
+    def _recorded_definition(self, image_id: str, revision: int) -> Definition | None:
         rows = self._log.find(stream=f"image/{image_id}", after_version=revision - 1, until_version=revision, limit=1)
         events = [row.event for row in rows]
         return next((event.definition for event in events if isinstance(event, ImageRegistered)), None)
 
 
-class _Judged(Follower):
+class _JudgingFollower(Follower):
     """A session whose decisions are made again one by one; other histories are skipped."""
 
     def __init__(self, kind: str, images: _Images, shared: Sequence[Row]) -> None:
@@ -146,7 +146,7 @@ class _Judged(Follower):
         try:
             events = [event_of(row) for row in rows]
             with reading(f"the step of {rows[0].stream!r} that begins with event {rows[0].version}"):
-                history = self._history = self._history or self._begun(events[0])
+                history = self._history = self._history or self._new_analysis(events[0])
                 self.otherwise += history.follow(rows[0].cause, rows[0].position, events)
                 for event in events:
                     if isinstance(event, ImageChanged):
@@ -157,7 +157,7 @@ class _Judged(Follower):
         self.decisions, self.undecided = history.decisions, history.undecided
         return None
 
-    def _begun(self, first: SessionEvent) -> WhatIf:
+    def _new_analysis(self, first: SessionEvent) -> WhatIf:
         """Return the analysis of the session, in the state that it shares; shared events are not judged."""
         if not isinstance(first, SessionCreated | SessionBranched):
             raise LogUnusableError("the history of a session does not begin with it; verify the log")

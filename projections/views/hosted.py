@@ -212,7 +212,7 @@ class Hosted(Followed):
     def _open(self, number: int) -> Generation:
         return Generation(self._projection, self._place, self._log, number, self._closing.is_set)
 
-    def _run(self, tables: Moving) -> Runner:
+    def _new_runner(self, tables: Moving) -> Runner:
         name = f"reenact-projection-{self.name}"
         # A user's function may never return, so waiters must not run it.
         return Runner(self._log, tables, look=self._look_after, name=name, is_helped=False, is_keeper=self._is_keeper)

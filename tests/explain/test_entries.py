@@ -25,7 +25,7 @@ from tests.projections.audited import NAMES, AuditedList, played
 from tests.projections.histories import START, Recorded, Step, lineage, steps
 
 ANY = Filter()
-SIZES = ((entries, "_PAGE"), (api, "STRETCH"), (entries, "_KNOWN"))
+SIZES = ((entries, "_PAGE"), (api, "STRETCH"), (entries, "_MAX_CACHED"))
 filters = st.builds(
     Filter,
     session=st.sampled_from([None, None, "a", "b", "nobody"]),

@@ -212,7 +212,7 @@ def test_a_question_that_is_being_answered_keeps_its_tables(
     opened = Opened(str(path.with_suffix("")), world)
     monkeypatch.setattr("reenact.projections.read_model.queries._PATIENCE", 0.0)
     readers = opened.model._readers
-    lent = readers._take()
+    lent = readers._borrow()
     cursor = lent[0].execute("SELECT count(*) FROM messages UNION ALL SELECT count(*) FROM sessions")
     assert cursor.fetchone() == (30,)
 
@@ -220,7 +220,7 @@ def test_a_question_that_is_being_answered_keeps_its_tables(
 
     assert Generations(path).numbers() == [1, 2]
     assert cursor.fetchone() == (1,)
-    readers._give_back(lent)
+    readers._give_connection_back(lent)
     assert Generations(path).drop(1)
     assert Generations(path).numbers() == [2]
     opened.close()

@@ -280,7 +280,7 @@ def test_who_waits_while_it_closes_is_told(opened: tuple[ReadModel, Runner]) -> 
 
     with ThreadPoolExecutor(1) as threads:
         waiting = threads.submit(runner.wait_for, 1000, 20)
-        assert eventually(lambda: runner._expectant == 1)
+        assert eventually(lambda: runner._waiter_count == 1)
         runner.close()
 
         with pytest.raises(RuntimeClosedError):

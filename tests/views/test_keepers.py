@@ -171,9 +171,9 @@ def test_new_tables_that_were_begun_are_left_to_the_keeper(opened: Open, log: Wa
     other = CalledWords("other")
 
     there = opened(other)
-    job = there._hosted["words"]._job
+    job = there._hosted["words"]._rebuild_thread
     assert job is not None
     job.join(timeout=60)
 
-    assert there._hosted["words"]._begun() == [2]
+    assert there._hosted["words"]._unfinished() == [2]
     assert other.called == []

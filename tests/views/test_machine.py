@@ -116,7 +116,7 @@ class ProjectionMachine(RuleBasedStateMachine):
     @rule()
     def begin_to_rebuild(self) -> None:
         with contextlib.suppress(StorageError):
-            self.successor = self.hosted._begin()
+            self.successor = self.hosted._begin_or_resume()
 
     @precondition(lambda self: self.successor is not None)
     @rule(limit=st.integers(1, 5))
@@ -136,7 +136,7 @@ class ProjectionMachine(RuleBasedStateMachine):
         successor, self.successor = self.successor, None
         assert successor is not None
         try:
-            self.hosted._finish(successor)
+            self.hosted._make_live(successor)
         except ProjectionFailedError:
             self.hosted._discard(successor)
         except ReadModelError:

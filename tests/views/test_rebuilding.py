@@ -471,7 +471,7 @@ def test_tables_of_a_new_version_are_not_read_before_they_have_come_as_far_as_th
     place = Files(tmp_path)
     hosted = Hosted(DoubleWords(), place.of("words"), log)
 
-    hosted._finish(hosted._begin())
+    hosted._make_live(hosted._begin_or_resume())
 
     with hosted.read() as connection:
         assert transactions.read_progress(connection).position == 8
