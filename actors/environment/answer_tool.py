@@ -23,7 +23,7 @@ from reenact.domain.stream.answer import Complete
 from reenact.domain.stream.events import InputJsonDelta, MessageStart, MessageStop, StreamData, TextDelta, ToolCall
 
 _NAME = "final_answer"
-_TOLD = "Give the final answer by calling this tool, once; nothing else counts as the answer."
+_DESCRIPTION = "Give the final answer by calling this tool, once; nothing else counts as the answer."
 _TOOL_USE = "tool_use"
 _END = "end_turn"
 
@@ -43,12 +43,12 @@ class AnswerTool:
         self.name = next(name for name in names if name not in taken)
         self.offered: Mapping[str, object] = {
             "name": self.name,
-            "description": _TOLD,
+            "description": _DESCRIPTION,
             "input_schema": output.schema,
         }
         self._on_event = on_event
         self._pieces: list[str] | None = None
-        self._speaks = self._calls = self._has_answered = False
+        self._has_text = self._has_calls = self._has_answered = False
 
     def hear(self, reported: Reported) -> None:
         """Pass on an event of the driver; a call of the answer tool is passed on as text.
@@ -57,38 +57,42 @@ class AnswerTool:
         """
         event = incoming(reported)
         if self._pieces is not None and not isinstance(event, InputJsonDelta):
-            self._say("".join(self._pieces))
+            self._report_text("".join(self._pieces))
             self._pieces = None
         match event:
             case ToolCall(name=self.name, input=None):
                 self._pieces = []
             case ToolCall(name=self.name):
-                self._say(_written(event.input))
+                self._report_text(_as_json_text(event.input))
             case InputJsonDelta() if self._pieces is not None:
                 self._pieces.append(event.partial_json)
             case MessageStop():
-                self._on_event(self._ended(event))
+                self._on_event(self._converted_stop(event))
             case _:
                 if isinstance(event, MessageStart):
-                    self._speaks = self._calls = self._has_answered = False
-                self._speaks = self._speaks or (isinstance(event, TextDelta) and bool(event.text))
-                self._calls = self._calls or isinstance(event, ToolCall)
+                    self._has_text = self._has_calls = self._has_answered = False
+                self._has_text = self._has_text or (isinstance(event, TextDelta) and bool(event.text))
+                self._has_calls = self._has_calls or isinstance(event, ToolCall)
                 self._on_event(event)
 
-    def _say(self, text: str) -> None:
-        self._on_event(TextDelta(text=f"\n{text}" if self._speaks else text))
-        self._speaks = self._has_answered = True
+    def _report_text(self, text: str) -> None:
+        self._on_event(TextDelta(text=f"\n{text}" if self._has_text else text))
+        self._has_text = self._has_answered = True
 
-    def _ended(self, stop: MessageStop) -> MessageStop:
-        is_over = stop.stop_reason == _TOOL_USE and self._has_answered and not self._calls
+    def _converted_stop(self, stop: MessageStop) -> MessageStop:
+        is_over = stop.stop_reason == _TOOL_USE and self._has_answered and not self._has_calls
         stop = msgspec.structs.replace(stop, stop_reason=_END) if is_over else stop
-        return msgspec.structs.replace(stop, content=tuple(self._told(stop))) if isinstance(stop, Complete) else stop
+        return (
+            msgspec.structs.replace(stop, content=tuple(self._converted_blocks(stop)))
+            if isinstance(stop, Complete)
+            else stop
+        )
 
-    def _told(self, whole: Complete) -> Iterable[Block]:
+    def _converted_blocks(self, whole: Complete) -> Iterable[Block]:
         speaks = False
         for block in whole.content:
             if isinstance(block, ToolUseBlock) and block.name == self.name:
-                text = _written(block.input)
+                text = _as_json_text(block.input)
                 yield TextBlock(f"\n{text}" if speaks else text)
                 speaks = True
             else:
@@ -96,7 +100,7 @@ class AnswerTool:
                 yield block
 
 
-def _written(value: Json) -> str:
+def _as_json_text(value: Json) -> str:
     if is_mapping(value) and is_unreadable(value):
         return str(value[UNREADABLE])
     return msgspec.json.encode(value).decode()

@@ -48,7 +48,7 @@ class Reports:
     has reported that its message is complete, or has failed.
     """
 
-    __slots__ = ("_has_told", "_outside", "_pending", "_receive", "_tells", "ended", "turn_id")
+    __slots__ = ("_is_notifying", "_outside", "_pending", "_receive", "_was_notified", "ended", "turn_id")
 
     def __init__(self, turn_id: str, receive: Callable[[Reports], object], outside: EventLoopThread) -> None:
         self.turn_id = turn_id
@@ -56,25 +56,25 @@ class Reports:
         self._pending: list[Reported] = []
         self.ended = False
         self._receive = receive
-        self._tells = False
-        self._has_told = False
+        self._is_notifying = False
+        self._was_notified = False
 
     def __call__(self, event: Reported) -> None:
         """Add an event that the driver reports; may be called from any thread."""
         self._pending.append(event)
         if type(event) not in DELTAS and _is_end(event):  # subscribers wait for the end: send it at once
-            self.ended = self._tells = True
-            if not self._has_told:
-                self._tell()
-        elif not self._tells:
-            self._tells = True
+            self.ended = self._is_notifying = True
+            if not self._was_notified:
+                self._notify_receptor()
+        elif not self._is_notifying:
+            self._is_notifying = True
             try:  # noqa: SIM105 - runs for each delta, and a context manager costs more than the call
-                self._outside.call_between_commits(self._tell)
+                self._outside.call_between_commits(self._notify_receptor)
             except RuntimeClosedError:
                 pass  # the runtime was closed: no one receives the events
 
-    def _tell(self) -> None:
-        self._has_told = True
+    def _notify_receptor(self) -> None:
+        self._was_notified = True
         try:  # noqa: SIM105 - runs for each of many events, and a context manager costs more than the call
             self._receive(self)
         except pykka.ActorDeadError:
@@ -82,7 +82,7 @@ class Reports:
 
     def take(self) -> list[Reported]:
         """Return the pending events; the receptor is notified again of events that are reported from now on."""
-        self._tells = self._has_told = False
+        self._is_notifying = self._was_notified = False
         pending = self._pending
         taken = pending.copy()
         del pending[: len(taken)]  # other threads may append meanwhile
@@ -118,10 +118,10 @@ class Driving:
         task = self._tasks[reports.turn_id] = _current()
         try:
             if before:
-                await _finish(before)
-            driver = self._driver or await self._provided()
+                await _wait_for_earlier_turns(before)
+            driver = self._driver or await self._new_driver()
             if too_long:
-                messages = await self._compressed(driver, messages, reports)
+                messages = await self._compressed_conversation(driver, messages, reports)
             await self._send(driver, messages, reports, output)
         except asyncio.CancelledError:
             if _current().cancelling():
@@ -154,14 +154,14 @@ class Driving:
         except asyncio.CancelledError:
             if _current().cancelling():
                 raise
-            reports(_failed(call, "it cancelled itself"))
+            reports(_failed_call(call, "it cancelled itself"))
         except (Exception, SystemExit) as error:  # noqa: BLE001 - whatever it is, the model must get a result
             _log.exception("a tool could not be run")
-            reports(_failed(call, repr(error)))
+            reports(_failed_call(call, repr(error)))
         else:
             reports(ToolResult(id=call.id, name=call.name, result=outcome.result, is_error=outcome.is_error))
         finally:
-            self._forget(reports.turn_id, task)
+            self._remove_call(reports.turn_id, task)
 
     async def _run(self, call: ToolStarted, context: ToolContext) -> ToolOutcome:
         if self._config.tools is None:
@@ -187,7 +187,7 @@ class Driving:
             # Not at once: a task that is cancelled before its first step never runs its clean-up.
             asyncio.get_running_loop().call_soon(self._keeper.cancel)
 
-    async def _offered(self) -> tuple[Mapping[str, object], ...]:
+    async def _offered_tools(self) -> tuple[Mapping[str, object], ...]:
         """Return the tools' definitions as the Messages API takes them."""
         toolbox = self._config.tools
         if toolbox is None:
@@ -199,7 +199,7 @@ class Driving:
         )
         return (*own, *self._config.api_tools)
 
-    def _forget(self, turn_id: str, task: asyncio.Task[None]) -> None:
+    def _remove_call(self, turn_id: str, task: asyncio.Task[None]) -> None:
         of_turn = self._calls.get(turn_id, set())
         of_turn.discard(task)
         if not of_turn:
@@ -212,14 +212,16 @@ class Driving:
             except Exception:  # noqa: BLE001 - it is logged, and the task is cancelled anyway
                 _log.exception("the driver could not be interrupted")
 
-    async def _provided(self) -> LLMDriver:
+    async def _new_driver(self) -> LLMDriver:
         provided = self._provide()
         self._driver = await provided if inspect.isawaitable(provided) else provided
         self._is_async = inspect.iscoroutinefunction(self._driver.send_message)
-        self._keeper = asyncio.create_task(_keep(self._driver))
+        self._keeper = asyncio.create_task(_close_when_cancelled(self._driver))
         return self._driver
 
-    async def _compressed(self, driver: LLMDriver, messages: Sequence[Said], reports: Reports) -> Sequence[Said]:
+    async def _compressed_conversation(
+        self, driver: LLMDriver, messages: Sequence[Said], reports: Reports
+    ) -> Sequence[Said]:
         """Replace the older part of the conversation by a summary, report that, and return the new conversation.
 
         If it cannot be summarised, the conversation is returned unchanged.
@@ -233,7 +235,7 @@ class Driving:
             answer.accept(incoming(event))
 
         try:
-            await self._ask(driver.send_message, summary_request(messages[:cut]), (), on_event)
+            await self._call_driver(driver.send_message, summary_request(messages[:cut]), (), on_event)
         except Exception as error:  # noqa: BLE001 - the conversation goes on without a summary
             on_event(failure_of(error))
         summary = text_of(answer.blocks)
@@ -247,20 +249,20 @@ class Driving:
     async def _send(
         self, driver: LLMDriver, messages: Sequence[Said], reports: Reports, output: OutputSpec | None
     ) -> None:
-        tools = await self._offered()
+        tools = await self._offered_tools()
         if output is None:
-            await self._ask(driver.send_message, messages, tools, reports)
+            await self._call_driver(driver.send_message, messages, tools, reports)
         elif isinstance(driver, OutputDriver) and driver.takes_output(output, self._model):
-            await self._ask(partial(driver.send_message, output=output), messages, tools, reports)
+            await self._call_driver(partial(driver.send_message, output=output), messages, tools, reports)
         else:
             tool = AnswerTool(output, tools, reports)
-            await self._ask(driver.send_message, messages, (*tools, tool.offered), tool.hear)
+            await self._call_driver(driver.send_message, messages, (*tools, tool.offered), tool.hear)
 
     @property
     def _model(self) -> str | None:
         return self._config.model or self._config.llm.model
 
-    async def _ask(
+    async def _call_driver(
         self,
         send_message: Callable[..., Awaitable[None] | None],
         messages: Sequence[Said],
@@ -282,7 +284,7 @@ class Driving:
             await sending
 
 
-def _failed(call: ToolStarted, why: str) -> ToolResult:
+def _failed_call(call: ToolStarted, why: str) -> ToolResult:
     return ToolResult(id=call.id, name=call.name, result=f"{call.name} could not be run: {why}", is_error=True)
 
 
@@ -305,7 +307,7 @@ def _log_mistake(error: BaseException) -> None:
     _log.log(level, "the driver has failed", exc_info=error)
 
 
-async def _finish(tasks: set[asyncio.Task[None]]) -> None:
+async def _wait_for_earlier_turns(tasks: set[asyncio.Task[None]]) -> None:
     """Wait a moment for earlier turns to clean up, because a driver answers one turn at a time; then cancel them."""
     _, lingering = await asyncio.wait(tasks, timeout=_LINGER_SECONDS)
     for task in lingering:
@@ -314,7 +316,7 @@ async def _finish(tasks: set[asyncio.Task[None]]) -> None:
         await asyncio.wait(lingering, timeout=_LINGER_SECONDS)
 
 
-async def _keep(driver: LLMDriver) -> None:
+async def _close_when_cancelled(driver: LLMDriver) -> None:
     """Keep the driver until this task is cancelled, then close it if it has a close method."""
     try:
         await asyncio.get_running_loop().create_future()

@@ -54,7 +54,7 @@ class Guard:
         thread goes on, and its result is dropped.
         """
         try:
-            said = await within(self.timeout, self._said(about))
+            said = await within(self.timeout, self._call_function(about))
         except ExpiredError:
             return f"it has not answered within {self.timeout:g} s"
         except Exception as error:  # noqa: BLE001 - it is logged, and recorded
@@ -67,7 +67,7 @@ class Guard:
             return _recordable(said) or "it gives no reason"
         return f"it returned a value of type {type(said).__name__}; a guard returns None, or why it refuses"
 
-    async def _said(self, about: GuardInput) -> object:
+    async def _call_function(self, about: GuardInput) -> object:
         call = partial(self.function, about)
         said: object = call() if self._is_async else await in_thread(call, f"reenact-guard-{self.name}")
         return await awaited(said) if inspect.isawaitable(said) else said
@@ -89,15 +89,15 @@ def guard(
         ConfigurationError: it is not a function, or the name or the timeout is not valid.
     """
     if function is None:
-        return lambda function: _made(function, name, timeout)
-    return _made(function, name, timeout)
+        return lambda function: _new_guard(function, name, timeout)
+    return _new_guard(function, name, timeout)
 
 
 def as_guard(one: object) -> Guard:
     """Return the guard, or make the function one; raise `ConfigurationError` if it is neither."""
     if isinstance(one, Guard):
         return one
-    return _made(one, None, TIMEOUT)
+    return _new_guard(one, None, TIMEOUT)
 
 
 class GuardRegistry:
@@ -129,7 +129,7 @@ class GuardRegistry:
         return await known.refusal(question.about)
 
 
-def _made(function: object, name: str | None, timeout: float) -> Guard:
+def _new_guard(function: object, name: str | None, timeout: float) -> Guard:
     if not _is_function(function):
         raise ConfigurationError(f"a guard is a function, not {function!r:.100}")
     called = check_text("the name of a guard", getattr(function, "__name__", "") if name is None else name)

@@ -35,7 +35,7 @@ def incoming(reported: object) -> StreamData:
     try:
         return checked(reported)
     except InvalidInputError as broken:
-        return failure("driver_error", f"the driver reported {_shown(reported)}: {broken}")
+        return failure("driver_error", f"the driver reported {_described(reported)}: {broken}")
 
 
 def checked(reported: object) -> StreamData:
@@ -112,7 +112,7 @@ def _check_encodable(event: StreamData) -> None:
     msgspec.msgpack.encode(event)
 
 
-def _shown(reported: object) -> str:
+def _described(reported: object) -> str:
     if isinstance(reported, StreamData):
         kind: object = reported.event_type
     else:

@@ -95,13 +95,13 @@ class EffectorActor(EventLoopActor):
         """Ask the model, run a tool, or end a turn."""
         try:
             if isinstance(message, _End):
-                self._finish(message.turn_id)
+                self._end_turn(message.turn_id)
             elif isinstance(message, _Ask):
                 self._turn_id = message.turn_id
-                self._ask(message)
+                self._ask_model(message)
             else:
                 self._turn_id = message.turn_id
-                self._run(message)
+                self._run_tool(message)
         except RuntimeClosedError:
             pass  # everything that was running has been cancelled
 
@@ -111,7 +111,7 @@ class EffectorActor(EventLoopActor):
             with contextlib.suppress(RuntimeClosedError):  # the loop has ended, and has ended its tasks
                 self._outside.run(self._driving.close())
 
-    def _ask(self, asked: _Ask) -> None:
+    def _ask_model(self, asked: _Ask) -> None:
         self._reports = reports = Reports(asked.turn_id, self._receptor.tell, self._outside)
         try:
             messages, too_long = asked.consumer.conversation(), asked.consumer.must_compress()
@@ -127,12 +127,12 @@ class EffectorActor(EventLoopActor):
         except Exception as error:  # noqa: BLE001 - no descriptors, no threads: whatever it is, the turn has to end
             reports(failure_of(error))
 
-    def _run(self, run: _Run) -> None:
+    def _run_tool(self, run: _Run) -> None:
         reports = Reports(run.turn_id, self._receptor.tell, self._outside)
         under_way = [call for call in self._calls if not call.done()]
         self._calls = [*under_way, self._outside.run(self._driving.call(run.call, reports))]
 
-    def _finish(self, turn_id: str) -> None:
+    def _end_turn(self, turn_id: str) -> None:
         if turn_id != self._turn_id:
             return
         answers = self._answer is not None and not self._answer.done()

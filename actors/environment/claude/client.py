@@ -68,7 +68,7 @@ class ClaudeClient(ApiClient["AsyncAnthropic"]):
             raise Fault("api_error", f"the API answered with {answer!r:.200}, not with a number of tokens", again=True)
         return count
 
-    def _made(self) -> AsyncAnthropic:
+    def _new_client(self) -> AsyncAnthropic:
         import anthropic  # noqa: PLC0415 - half a second, spent only where Claude is used
 
         return anthropic.AsyncAnthropic(
@@ -80,9 +80,7 @@ class ClaudeClient(ApiClient["AsyncAnthropic"]):
         )
 
     @asynccontextmanager
-    async def _posted(
-        self, client: AsyncAnthropic, path: str, request: Mapping[str, object]
-    ) -> AsyncGenerator[Response]:
+    async def _post(self, client: AsyncAnthropic, path: str, request: Mapping[str, object]) -> AsyncGenerator[Response]:
         import anthropic  # noqa: PLC0415 - loaded with the client
 
         stream = await client.post(
@@ -103,7 +101,7 @@ class ClaudeClient(ApiClient["AsyncAnthropic"]):
             return None
         return Fault(
             type_of_refusal(_type_of(error_in(error.body)), error.status_code),
-            self._told(words_of(error.body), error.response),
+            self._refusal_text(words_of(error.body), error.response),
             again=may_be_sent_again(error.status_code, error.response.headers),
             wait=wait_asked_for(error.response.headers),
         )

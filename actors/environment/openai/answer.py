@@ -58,18 +58,18 @@ class Telling:
     def say(self, text: object) -> None:
         """Add text to the answer."""
         if isinstance(text, str) and text:
-            self._go_on("text", {"type": "text"})
+            self._open_block("text", {"type": "text"})
             self._take(WireEvent("content_block_delta", index=self._blocks, delta=Delta(text=text)))
 
     def think(self, text: object, origin: str | None = None) -> None:
         """Add text to a thought; `origin` says how it is sent back to the API, if that is known already."""
         if isinstance(text, str) and text:
-            self._go_on("thinking", _thought(origin))
+            self._open_block("thinking", _thinking_fields(origin))
             self._take(WireEvent("content_block_delta", index=self._blocks, delta=Delta(thinking=text)))
 
     def end_thought(self, origin: str) -> None:
         """End a thought, even one whose text was not sent, and note how it is sent back to the API."""
-        self._go_on("thinking", _thought(None))
+        self._open_block("thinking", _thinking_fields(None))
         self._take(WireEvent("content_block_delta", index=self._blocks, delta=Delta(signature=f"{FOREIGN}{origin}")))
         self.end_block()
 
@@ -127,7 +127,7 @@ class Telling:
         self._take(WireEvent("message_delta", delta=ending, usage=dict(usage)))
         self._take(WireEvent("message_stop"))
 
-    def _go_on(self, kind: str, fields: JsonDict) -> None:
+    def _open_block(self, kind: str, fields: JsonDict) -> None:
         if self._open != kind:
             self.end_block()
             self._open = kind
@@ -138,7 +138,7 @@ class Telling:
         self._message.take(event)
 
 
-def _thought(origin: str | None) -> JsonDict:
+def _thinking_fields(origin: str | None) -> JsonDict:
     return {"type": "thinking"} if origin is None else {"type": "thinking", "signature": f"{FOREIGN}{origin}"}
 
 

@@ -160,24 +160,24 @@ class ChatReader:
             if not choice.get("index"):  # only one answer was requested
                 self._has_answered = True
                 whole, piece = object_in(choice, "message"), object_in(choice, "delta")
-                self._go_on(whole or piece if self._is_whole else piece or whole)
+                self._report_delta(whole or piece if self._is_whole else piece or whole)
                 reason = choice.get("finish_reason")
                 self._reason = reason if isinstance(reason, str) and reason else self._reason
 
-    def _go_on(self, delta: JsonDict) -> None:
+    def _report_delta(self, delta: JsonDict) -> None:
         field = next((name for name in THOUGHTS if delta.get(name)), None)
         if field is not None:
             self._telling.think(delta[field], f"chat:{field}")
-        self._say(delta.get("content"))
+        self._report_content(delta.get("content"))
         if delta.get("refusal"):
             self._telling.is_refused = True
             self._telling.say(delta["refusal"])
         for detail in objects_in(delta, DETAILS):
-            self._detail(detail)
+            self._add_detail(detail)
         for entry in objects_in(delta, "tool_calls"):
-            self._call(entry)
+            self._add_call_piece(entry)
 
-    def _say(self, content: Json) -> None:
+    def _report_content(self, content: Json) -> None:
         """Report the text of the content, which some servers split into parts; Mistral also sends thoughts as parts."""
         for part in content if isinstance(content, list) else (content,):
             if not is_json_object(part):
@@ -190,7 +190,7 @@ class ChatReader:
             else:
                 self._telling.say(part.get("text"))
 
-    def _detail(self, detail: JsonDict) -> None:
+    def _add_detail(self, detail: JsonDict) -> None:
         """Keep OpenRouter's details of a thought: text comes in pieces, signature data with the last one or alone."""
         last = self._details[-1] if self._details else {}
         if SEAL in detail or any(last.get(name) != detail.get(name) for name in ("type", "index")):
@@ -203,13 +203,13 @@ class ChatReader:
             elif value is not None:
                 last[name] = value
 
-    def _call(self, entry: JsonDict) -> None:
+    def _add_call_piece(self, entry: JsonDict) -> None:
         function = object_in(entry, "function")
         name, piece = function.get("name"), written(function.get("arguments"))
         index, given = entry.get("index"), entry.get("id")
         begun = () if self._is_whole else reversed(self._calls)
         call = next((one for one in begun if one.index == index), None)
-        if call is None or (name and _is_another(call, name, given, piece)):
+        if call is None or (name and _begins_another_call(call, name, given, piece)):
             call = _Call(index, given, self._telling.call_id(given))
             self._calls.append(call)
         if isinstance(name, str):
@@ -220,7 +220,7 @@ class ChatReader:
         self._telling.write(call.id, piece)
 
 
-def _is_another(call: _Call, name: Json, given: Json, written: str) -> bool:
+def _begins_another_call(call: _Call, name: Json, given: Json, written: str) -> bool:
     """Return whether a named piece under a call's index begins another call; in some dialects every piece has the name.
 
     A different id means another call, and so does a different name after arguments. Complete arguments are not
@@ -243,10 +243,10 @@ def chat_messages(question: Question, *, thoughts: bool) -> list[dict[str, objec
     messages = messages_for("chat", question.messages, thoughts=thoughts)
     for number, message in enumerate(messages, 1):
         if message["role"] == "assistant":
-            answer = _answer(message["content"])
+            answer = _assistant_message(message["content"])
             told += [answer] if answer["content"] or "tool_calls" in answer else []
         else:
-            told += _asked(message["content"], is_last=number == len(messages))
+            told += _user_messages(message["content"], is_last=number == len(messages))
     return told
 
 
@@ -256,7 +256,7 @@ def chat_tool(tool: Mapping[str, object]) -> dict[str, object]:
     return {"type": "function", "function": {**function, "parameters": tool.get("input_schema")}}
 
 
-def _answer(blocks: Sequence[ApiBlock]) -> dict[str, object]:
+def _assistant_message(blocks: Sequence[ApiBlock]) -> dict[str, object]:
     """Return a message of the model; its thoughts are sent back in the field in which they came."""
     message: dict[str, object] = {"role": "assistant", "content": text_in(blocks) or None}
     for block in blocks:
@@ -284,7 +284,7 @@ def _list_at(block: ApiBlock, name: str) -> Sequence[object]:
     return value if is_sequence(value) else ()
 
 
-def _asked(blocks: Sequence[ApiBlock], *, is_last: bool) -> Iterator[dict[str, object]]:
+def _user_messages(blocks: Sequence[ApiBlock], *, is_last: bool) -> Iterator[dict[str, object]]:
     """Yield tool results, which must be text, and then the user's message, with the images that tools returned."""
     shown: list[Part] = []
     for block in blocks:

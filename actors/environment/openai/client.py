@@ -66,7 +66,7 @@ class OpenAIClient(ApiClient["AsyncOpenAI"]):
         host = urlsplit(self._url).hostname or ""
         return host.endswith((".openai.com", ".azure.com"))
 
-    def _made(self) -> AsyncOpenAI:
+    def _new_client(self) -> AsyncOpenAI:
         import openai  # noqa: PLC0415 - half a second, spent only where it is used
 
         return openai.AsyncOpenAI(
@@ -78,7 +78,7 @@ class OpenAIClient(ApiClient["AsyncOpenAI"]):
         )
 
     @asynccontextmanager
-    async def _posted(self, client: AsyncOpenAI, path: str, request: Mapping[str, object]) -> AsyncGenerator[Response]:
+    async def _post(self, client: AsyncOpenAI, path: str, request: Mapping[str, object]) -> AsyncGenerator[Response]:
         import openai  # noqa: PLC0415 - loaded with the client
 
         stream = await client.post(
@@ -108,7 +108,7 @@ class OpenAIClient(ApiClient["AsyncOpenAI"]):
         is_final = named in {"billing_error", FILTERED}
         return Fault(
             named if is_final else type_of_refusal(None, error.status_code),
-            self._told(words_of(error.body), error.response),
+            self._refusal_text(words_of(error.body), error.response),
             again=may_be_sent_again(error.status_code, error.response.headers) and not is_final,
             wait=wait_asked_for(error.response.headers),
         )

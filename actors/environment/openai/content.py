@@ -41,15 +41,15 @@ def messages_for(dialect: Dialect, conversation: Sequence[Said], *, thoughts: bo
     The thoughts in it are those of this API; their signatures say how they are sent back. Other blocks that only this
     API understands are sent back with them.
     """
-    return api_messages([_own(said, dialect, thoughts=thoughts) for said in conversation], limits=LIMITS)
+    return api_messages([_for_dialect(said, dialect, thoughts=thoughts) for said in conversation], limits=LIMITS)
 
 
-def _own(said: Said, dialect: Dialect, *, thoughts: bool) -> Said:
-    blocks = (_own_block(block, f"{FOREIGN}{dialect}", thoughts=thoughts) for block in said.content)
+def _for_dialect(said: Said, dialect: Dialect, *, thoughts: bool) -> Said:
+    blocks = (_block_for_dialect(block, f"{FOREIGN}{dialect}", thoughts=thoughts) for block in said.content)
     return Said(said.role, tuple(block for block in blocks if block is not None), refused=said.refused)
 
 
-def _own_block(block: Block, origin: str, *, thoughts: bool) -> Block | None:
+def _block_for_dialect(block: Block, origin: str, *, thoughts: bool) -> Block | None:
     match block:
         case TextBlock(text=text):
             return TextBlock(text)
@@ -94,7 +94,7 @@ def question_parts(dialect: Dialect, blocks: Sequence[ApiBlock], *, is_last: boo
     for part in said:
         if part.wrong and is_last:
             raise Fault("invalid_request_error", part.wrong, again=False)
-    return [_named(part) for part in said]
+    return [_named_if_wrong(part) for part in said]
 
 
 def result_parts(dialect: Dialect, result: ApiBlock) -> list[Part]:
@@ -102,7 +102,9 @@ def result_parts(dialect: Dialect, result: ApiBlock) -> list[Part]:
     content = result.get("content")
     parts = [Part("text", content)] if isinstance(content, str) else []
     if is_sequence(content):
-        parts = [_named(part) for block in content if is_mapping(block) for part in _parts(dialect, _plain(block))]
+        parts = [
+            _named_if_wrong(part) for block in content if is_mapping(block) for part in _parts(dialect, _plain(block))
+        ]
     if result.get("is_error") is True:
         return [Part("text", "Error:"), *parts]
     return parts or [Part("text", "")]
@@ -117,7 +119,7 @@ def _plain(block: Mapping[object, object]) -> ApiBlock:
     return {str(name): value for name, value in block.items()}
 
 
-def _named(part: Part) -> Part:
+def _named_if_wrong(part: Part) -> Part:
     return Part("text", f"[{part.kind} that cannot be shown here]") if part.wrong else part
 
 

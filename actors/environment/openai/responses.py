@@ -49,7 +49,7 @@ class ResponsesReader:
     def __init__(self, message: MessageDecoder, conversation: Iterable[Said]) -> None:
         self._telling = Telling(message, conversation)
         self._calls: dict[_Place, str] = {}
-        self._told: set[_Place] = set()
+        self._reported: set[_Place] = set()
         """The items of which pieces have arrived."""
         self._done: set[_Place] = set()
         self._phased: set[_Place] = set()
@@ -58,12 +58,12 @@ class ResponsesReader:
         self._table: dict[str, Callable[[JsonDict], None]] = {
             "response.created": lambda event: self._telling.begin(object_in(event, "response").get("model")),
             "response.output_item.added": self._begin_item,
-            "response.output_text.delta": self._say,
-            "response.refusal.delta": self._refuse,
+            "response.output_text.delta": self._report_text,
+            "response.refusal.delta": self._report_refusal,
             "response.reasoning_summary_part.added": self._begin_part,
-            "response.reasoning_summary_text.delta": self._think,
-            "response.reasoning_text.delta": self._think,
-            "response.function_call_arguments.delta": self._write,
+            "response.reasoning_summary_text.delta": self._report_thought,
+            "response.reasoning_text.delta": self._report_thought,
+            "response.function_call_arguments.delta": self._report_arguments,
             "response.output_item.done": lambda event: self._end_item(_place(event), object_in(event, "item")),
             "response.completed": self._end,
             "response.incomplete": self._end,
@@ -115,26 +115,26 @@ class ResponsesReader:
         elif item.get("type") == "message":
             self._begin_message(_place(event), item)
 
-    def _say(self, event: JsonDict) -> None:
-        self._told.add(_place(event))
+    def _report_text(self, event: JsonDict) -> None:
+        self._reported.add(_place(event))
         self._telling.say(event.get("delta"))
 
-    def _refuse(self, event: JsonDict) -> None:
+    def _report_refusal(self, event: JsonDict) -> None:
         self._telling.is_refused = True
-        self._say(event)
+        self._report_text(event)
 
     def _begin_part(self, event: JsonDict) -> None:
-        if _place(event) in self._told:
+        if _place(event) in self._reported:
             self._telling.think(_PARAGRAPH)
 
-    def _think(self, event: JsonDict) -> None:
-        self._told.add(_place(event))
+    def _report_thought(self, event: JsonDict) -> None:
+        self._reported.add(_place(event))
         self._telling.think(event.get("delta"))
 
-    def _write(self, event: JsonDict) -> None:
+    def _report_arguments(self, event: JsonDict) -> None:
         call_id = self._calls.get(_place(event))
         if call_id is not None:
-            self._told.add(_place(event))
+            self._reported.add(_place(event))
             self._telling.write(call_id, written(event.get("delta")))
 
     def _end_item(self, place: _Place, item: JsonDict) -> None:
@@ -159,18 +159,18 @@ class ResponsesReader:
             self._telling.keep(f"responses:{PHASE}", {PHASE: phase})
 
     def _end_message(self, place: _Place, item: JsonDict) -> None:
-        if place not in self._told:
+        if place not in self._reported:
             self._begin_message(place, item)
         for part in objects_in(item, "content"):
             if part.get("type") == "refusal":
                 self._telling.is_refused = True
-            if place not in self._told:
+            if place not in self._reported:
                 self._telling.say(part.get("text") or part.get("refusal"))
         self._telling.end_block()
 
     def _end_thought(self, place: _Place, item: JsonDict) -> None:
         parts = objects_in(item, "summary") or objects_in(item, "content")
-        if place not in self._told:
+        if place not in self._reported:
             self._telling.think(_PARAGRAPH.join(str(part.get("text", "")) for part in parts))
         sealed = item.get("encrypted_content")
         if isinstance(sealed, str) and sealed:
@@ -189,7 +189,7 @@ class ResponsesReader:
         self._telling.begin(response.get("model"))
         for place, item in enumerate(objects_in(response, "output")):
             places = {place, str(item.get("id")), None}
-            is_told = self._told & places and item.get("type") != "function_call"
+            is_told = self._reported & places and item.get("type") != "function_call"
             if not is_told and not self._done & places:  # some servers never end the items that they send
                 self._end_item(place, item)
         self.is_complete = True
@@ -221,9 +221,9 @@ def input_items(question: Question, *, thoughts: bool) -> list[dict[str, object]
     items: list[dict[str, object]] = []
     for number, message in enumerate(messages, 1):
         if message["role"] == "assistant":
-            items += _answered(message["content"])
+            items += _answer_items(message["content"])
         else:
-            items += _asked(message["content"], is_last=number == len(messages))
+            items += _question_items(message["content"], is_last=number == len(messages))
     return items
 
 
@@ -233,7 +233,7 @@ def function_tool(tool: Mapping[str, object]) -> dict[str, object]:
     return {"type": "function", **told, "parameters": tool.get("input_schema")}
 
 
-def _answered(blocks: Sequence[ApiBlock]) -> Iterator[dict[str, object]]:
+def _answer_items(blocks: Sequence[ApiBlock]) -> Iterator[dict[str, object]]:
     phase: dict[str, object] = {}
     for block in blocks:
         match block.get("type"):
@@ -252,7 +252,7 @@ def _answered(blocks: Sequence[ApiBlock]) -> Iterator[dict[str, object]]:
                 phase = {}
 
 
-def _asked(blocks: Sequence[ApiBlock], *, is_last: bool) -> Iterator[dict[str, object]]:
+def _question_items(blocks: Sequence[ApiBlock], *, is_last: bool) -> Iterator[dict[str, object]]:
     for block in blocks:
         if block.get("type") == "tool_result":
             parts = result_parts("responses", block)

@@ -79,14 +79,14 @@ def entries_in(path: str, data: bytes) -> tuple[Entry, ...]:
     try:
         head = msgspec.json.decode(data, type=_Head)
     except _UNREADABLE:
-        entries = _torn(path, data)
+        entries = _entries_before_cut(path, data)
     else:
         _check(path, head)
         try:
             entries = msgspec.json.decode(data, type=_Whole).entries
         except _UNREADABLE as broken:
             raise RecordingError(f"the recording {path} is damaged: {broken}") from None
-    for damage in _damages(entries):
+    for damage in _damage_in(entries):
         raise RecordingError(f"the recording {path} is damaged: {damage}")
     return entries
 
@@ -98,7 +98,7 @@ def _check(path: str, head: _Head) -> None:
         raise RecordingError(f"the recording {path} is of version {head.version}; this Reenact reads version {VERSION}")
 
 
-def _torn(path: str, data: bytes) -> tuple[Entry, ...]:
+def _entries_before_cut(path: str, data: bytes) -> tuple[Entry, ...]:
     """Return the entries before the place where the file is cut off."""
     first, *lines = data.split(b"\n")
     try:
@@ -118,7 +118,7 @@ def _torn(path: str, data: bytes) -> tuple[Entry, ...]:
     return tuple(entries)
 
 
-def _damages(entries: Iterable[Entry]) -> Iterator[str]:
+def _damage_in(entries: Iterable[Entry]) -> Iterator[str]:
     """Yield the errors in the entries: references to missing entries, malformed events, answers without an end."""
     seen: dict[int, Exchange | ToolRun] = {}
     endless: set[int] = set()
@@ -224,12 +224,12 @@ class RecordingFile:
         if not self._unwritten:
             return
         if not self._end:
-            self._begin([*map(self._line, self._first), *self._unwritten])
+            self._write_new_file([*map(self._line, self._first), *self._unwritten])
         else:
-            self._append(self._unwritten)
+            self._append_lines(self._unwritten)
         self._unwritten = []
 
-    def _begin(self, lines: Sequence[bytes]) -> None:
+    def _write_new_file(self, lines: Sequence[bytes]) -> None:
         """Write a new file, and rename it to the path, so that it appears there in one step."""
         body = _HEAD + b"\n" + b",\n".join(lines)
         file, temporary = tempfile.mkstemp(dir=self._directory, prefix=".recording-")
@@ -249,7 +249,7 @@ class RecordingFile:
                 os.close(opened)
         self._file, self._end, self._first = file, len(body), []
 
-    def _append(self, lines: Sequence[bytes]) -> None:
+    def _append_lines(self, lines: Sequence[bytes]) -> None:
         """Overwrite the end of the JSON object with the lines and a new end."""
         if self._file is None:
             self._file = os.open(self.path, os.O_WRONLY)

@@ -22,9 +22,9 @@ _encode = msgspec.json.Encoder(order="deterministic").encode
 
 def normal(said: Said, before: Said | None) -> Said:
     """Return the message with the ids of its calls, and of the calls that it answers, replaced by their positions."""
-    own = _places(said)
-    asked = {} if before is None else _places(before)
-    return msgspec.structs.replace(said, content=tuple(_normal(block, own, asked) for block in said.content))
+    own = _call_names(said)
+    asked = {} if before is None else _call_names(before)
+    return msgspec.structs.replace(said, content=tuple(_normal_block(block, own, asked) for block in said.content))
 
 
 def digests_after(digest: bytes, messages: Sequence[Said], before: Said | None) -> list[bytes]:
@@ -85,7 +85,7 @@ def common(these: Iterable[Said], those: Iterable[Said]) -> int:
 
 def alike(these: Sequence[Said], those: Sequence[Said]) -> int:
     """Return how many messages, from the first on, are equal in both conversations, ignoring ids."""
-    return common(_normals(these), _normals(those))
+    return common(_normalised(these), _normalised(those))
 
 
 def difference(asked: Sequence[Said], setting: Setting, recorded: Sequence[Said], recorded_setting: Setting) -> str:
@@ -101,7 +101,7 @@ def difference(asked: Sequence[Said], setting: Setting, recorded: Sequence[Said]
         return f"message {place + 1}: not asked, recorded {told(recorded[place])}"
     if place == len(recorded):
         return f"message {place + 1}: asked {told(asked[place])}, recorded is none"
-    one_, other_ = (tuple(_normals(messages[: place + 1]))[place] for messages in (asked, recorded))
+    one_, other_ = (tuple(_normalised(messages[: place + 1]))[place] for messages in (asked, recorded))
     return f"message {place + 1}: {_different_block(one_, other_)}"
 
 
@@ -143,19 +143,19 @@ def _kind(block: Block) -> str:
     return f"{block.name} is called" if isinstance(block, ToolUseBlock) else type(block).__name__.removesuffix("Block")
 
 
-def _normals(messages: Sequence[Said]) -> Iterator[Said]:
+def _normalised(messages: Sequence[Said]) -> Iterator[Said]:
     before: Said | None = None
     for said in messages:
         yield normal(said, before)
         before = said
 
 
-def _places(said: Said) -> dict[str, str]:
+def _call_names(said: Said) -> dict[str, str]:
     calls = (block.id for block in said.content if isinstance(block, ToolUseBlock))
     return {id_: f"call {number}" for number, id_ in enumerate(calls, 1)}
 
 
-def _normal(block: Block, own: dict[str, str], asked: dict[str, str]) -> Block:
+def _normal_block(block: Block, own: dict[str, str], asked: dict[str, str]) -> Block:
     if isinstance(block, ToolUseBlock):
         return msgspec.structs.replace(block, id=own[block.id])
     if isinstance(block, ToolResultBlock):

@@ -148,7 +148,7 @@ class _RecordedProducer:
     def __init__(self, producer: SystemBusProducer, recorder: Recorder) -> None:
         self._producer = producer
         self._recorder = recorder
-        self._one_by_one = threading.RLock()
+        self._emit_lock = threading.RLock()
 
     def emit(self, event: StreamData | Mapping[str, object], *, turn_id: str | None = None) -> bool | None:
         return self.emit_all((event,), turn_id=turn_id)
@@ -157,7 +157,7 @@ class _RecordedProducer:
         self, events: Iterable[StreamData | Mapping[str, object]], *, turn_id: str | None = None
     ) -> bool | None:
         said = [checked(event) for event in events]
-        with self._one_by_one:
+        with self._emit_lock:
             recorded = self._recorder.say(said, turn_id)
             heard = self._producer.emit_all(said, turn_id=turn_id)
             if heard is False:
@@ -188,7 +188,7 @@ class _RecordedConsumer(ConsumerProxy):
     """Records the events of the effector before it receives them."""
 
     def __init__(self, consumer: SystemBusConsumer, recorder: Recorder) -> None:
-        super().__init__(consumer, self._recording)
+        super().__init__(consumer, self._recording_handler)
         self._recorder = recorder
 
     def record(self, envelope: Envelope) -> None:
@@ -206,27 +206,27 @@ class _RecordedConsumer(ConsumerProxy):
             case _:
                 pass
 
-    def _recording(self, handler: Handler) -> Handler:
+    def _recording_handler(self, handler: Handler) -> Handler:
         def hear(envelope: Envelope) -> object:
             if envelope.type in _OF_LOOP:
                 self.record(envelope)
             try:
                 work = handler(envelope)
             except Exception as error:
-                self._failed(envelope, error)
+                self._record_failure(envelope, error)
                 raise
-            return self._watched(envelope, work) if inspect.iscoroutine(work) else work
+            return self._recording_failure(envelope, work) if inspect.iscoroutine(work) else work
 
         return hear
 
-    async def _watched(self, envelope: Envelope, work: Coroutine[object, object, object]) -> object:
+    async def _recording_failure(self, envelope: Envelope, work: Coroutine[object, object, object]) -> object:
         try:
             return await work
         except Exception as error:
-            self._failed(envelope, error)
+            self._record_failure(envelope, error)
             raise
 
-    def _failed(self, envelope: Envelope, error: Exception) -> None:
+    def _record_failure(self, envelope: Envelope, error: Exception) -> None:
         """Record the event that the runtime is going to emit for an effector that raised."""
         self._recorder.say((failure_on(envelope, error),), envelope.context.turn_id)
 
@@ -277,7 +277,7 @@ class Recorder:
             last = None if self._exchange is None else self._exchange.entry
             if last is not None and (last.turn, last.step) == (turn_id, step):
                 return
-            self._end(complete=False)
+            self._write_exchange(complete=False)
             before = len(self._asked)
             goes_on = last is not None and common(messages, self._asked) == before
             entry = Exchange(
@@ -303,17 +303,17 @@ class Recorder:
     def say(self, events: Sequence[StreamData], turn_id: str | None) -> Recorded:
         """Record emitted events; an exchange or a call that they end is on disk when this returns."""
         with self._lock:
-            exchange, runs = self._open_in(turn_id), list[int]()
+            exchange, runs = self._open_exchange(turn_id), list[int]()
             start = 0 if exchange is None else len(exchange.events)
             for event in events:
-                run = self._answered(event, turn_id)
+                run = self._answered_run(event, turn_id)
                 if run is not None and isinstance(event, ToolResult):
                     runs.append(run.entry.number)
                     self._write_run(run, event)
                 elif exchange is not None and not exchange.written:
                     exchange.events.append(spoken(event, time.perf_counter() - exchange.began))
                     if isinstance(event, MessageStop | StreamError):
-                        self._end(complete=True)
+                        self._write_exchange(complete=True)
             return Recorded(exchange, start, tuple(runs))
 
     def take_back(self, recorded: Recorded) -> None:
@@ -332,23 +332,23 @@ class Recorder:
         """Record that the turn, or all turns, are over: unfinished exchanges and calls are written as incomplete."""
         with self._lock:
             if self._exchange is not None and turn_id in (None, self._exchange.entry.turn):
-                self._end(complete=False)
+                self._write_exchange(complete=False)
             for run in [run for run in self._runs.values() if turn_id in (None, run.turn_id)]:
                 self._write_run(run, None)
 
-    def _open_in(self, turn_id: str | None) -> _OpenExchange | None:
+    def _open_exchange(self, turn_id: str | None) -> _OpenExchange | None:
         exchange = self._exchange
         if exchange is None or exchange.written or turn_id not in (None, exchange.entry.turn):
             return None
         return exchange
 
-    def _answered(self, event: StreamData, turn_id: str | None) -> _OpenRun | None:
+    def _answered_run(self, event: StreamData, turn_id: str | None) -> _OpenRun | None:
         if not isinstance(event, ToolResult) or event.id is None:
             return None
         run = self._runs.get(event.id)
         return run if run is not None and turn_id in (None, run.turn_id) else None
 
-    def _end(self, *, complete: bool) -> None:
+    def _write_exchange(self, *, complete: bool) -> None:
         exchange = self._exchange
         if exchange is None or exchange.written:
             return

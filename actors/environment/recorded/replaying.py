@@ -42,15 +42,15 @@ class RecordedAnswer:
     def __init__(self, exchange: Exchange | None, runs: Iterable[ToolRun]) -> None:
         self.exchange = exchange
         self._runs = tuple(runs)
-        self._left = list(self._runs)
+        self._unused_runs = list(self._runs)
         self._started: dict[int, asyncio.Event] = defaultdict(asyncio.Event)
         self._ended: dict[int, asyncio.Event] = defaultdict(asyncio.Event)
 
     def take(self, call_id: str, name: str, arguments: Mapping[str, object]) -> ToolRun | None:
         """Return the run of a call that is now being made; each run is returned once."""
-        run = _run_of(self._left, call_id, name, arguments)
+        run = _run_of(self._unused_runs, call_id, name, arguments)
         if run is not None:
-            self._left.remove(run)
+            self._unused_runs.remove(run)
             self._started[run.number].set()
         return run
 
@@ -81,7 +81,7 @@ class RecordingIndex:
         self.path = path
         self._repeat = repeat
         self._lock = threading.Lock()
-        self._exchanges, self._runs = _as_heard(entries)
+        self._exchanges, self._runs = _exchanges_and_runs(entries)
         self._redactor = Redactor(digest for exchange in self._exchanges.values() for digest in exchange.hidden)
         self._used: set[int] = set()
         self._without_exchange = [run for run in self._runs if run.exchange is None]
@@ -110,7 +110,7 @@ class RecordingIndex:
             RecordingError: no request matches; the message describes the nearest one, and where it differs.
         """
         with self._lock:
-            digest = self._ask(request, messages)
+            digest = self._add_to_request(request, messages)
             asked, setting = request.messages, request.setting
             found = [
                 one
@@ -133,7 +133,7 @@ class RecordingIndex:
         """Return the exchange whose answer ends this conversation, as after a restart; if there is none, all calls."""
         if conversation:
             with self._lock:
-                self._ask(request, conversation)
+                self._add_to_request(request, conversation)
                 *asked, answer = request.messages
                 before = asked[-1] if asked else None
                 for one in self._by_conversation.get(request.digests[-2], ()):
@@ -149,7 +149,7 @@ class RecordingIndex:
                 self._without_exchange.remove(found)
             return found
 
-    def _ask(self, request: Request, messages: Sequence[Said]) -> bytes:
+    def _add_to_request(self, request: Request, messages: Sequence[Said]) -> bytes:
         digest = request.ask(messages, self._redactor)
         if self._secrets is not self._redactor.secrets:
             self._build()
@@ -224,7 +224,7 @@ def _described(asked: Sequence[Said]) -> str:
     return f"{count}, the last from {told(asked[-1])}" if asked else "no messages"
 
 
-def _as_heard(entries: Sequence[Entry]) -> tuple[dict[int, Exchange], tuple[ToolRun, ...]]:
+def _exchanges_and_runs(entries: Sequence[Entry]) -> tuple[dict[int, Exchange], tuple[ToolRun, ...]]:
     """Return the exchanges in the order of the requests, and the calls in the order in which they ended."""
     exchanges: dict[int, Exchange] = {}
     runs: dict[int, ToolRun] = {}
@@ -304,12 +304,12 @@ class ReplayEnvironment(ModelEnvironment):
     def __init__(self, config: EnvironmentConfig, player: Player, *, run_tools: bool) -> None:
         replayed = config if run_tools else msgspec.structs.replace(config, tools=player)
         super().__init__("recorded", replayed, lambda: player)
-        self._replaying = ReplayEffector(self._effector_actor, player)
+        self._replay_effector = ReplayEffector(self._effector_actor, player)
 
     @property
     def effector(self) -> ReplayEffector:
         """The effector, which plays from a file."""
-        return self._replaying
+        return self._replay_effector
 
 
 class ReplayEffector(ModelEffector):
@@ -349,7 +349,7 @@ class Player(Toolbox):
             return
         if answer.exchange is not None:
             self._session = answer.exchange.session
-            await self._say(answer.exchange, on_event, began)
+            await self._replay_events(answer.exchange, on_event, began)
 
     def interrupt(self) -> None:
         """Do nothing: the cancellation of the task stops the replay."""
@@ -375,11 +375,11 @@ class Player(Toolbox):
         await asyncio.sleep(run.seconds * self._factor)
         await answer.wait_for_earlier(run, _GRACE)
         if not run.complete:
-            await _for_ever()
+            await _wait_for_cancellation()
         answer.end(run)
         return ToolOutcome(result=run.result, is_error=run.is_error)
 
-    async def _say(self, exchange: Exchange, on_event: OnEvent, began: float) -> None:
+    async def _replay_events(self, exchange: Exchange, on_event: OnEvent, began: float) -> None:
         loop = asyncio.get_running_loop()
         for spoken in exchange.events:
             due = began + spoken.at * self._factor
@@ -387,13 +387,13 @@ class Player(Toolbox):
                 await asyncio.sleep(due - loop.time())
             on_event(spoken.event)
         if not exchange.complete:
-            await _for_ever()
+            await _wait_for_cancellation()
 
 
 def _is_factor(value: object) -> bool:
     return isinstance(value, int | float) and math.isfinite(value) and value >= 0
 
 
-async def _for_ever() -> None:
+async def _wait_for_cancellation() -> None:
     """Wait until this task is cancelled: work that was cut short in the recorded run is cut short here too."""
     await asyncio.get_running_loop().create_future()

@@ -117,7 +117,7 @@ def parameters_of(tool: str, function: AnyFunction, docs: Mapping[str, str], nam
     defaults: dict[str, object] = {}
     context = ""
     for parameter in _signature(tool, function):
-        hint = _checked(tool, function, parameter, names)
+        hint = _parameter_type(tool, function, parameter, names)
         if hint is ToolContext or (get_origin(hint) in (Annotated, *_UNIONS) and ToolContext in get_args(hint)):
             context = parameter.name
             continue
@@ -173,10 +173,10 @@ def model_argument(kind: object, value: object) -> object:
         errors: Callable[[], list[_Complaint]] | None = getattr(error, "errors", None)
         if errors is None:
             raise
-        raise ValueError("; ".join(map(_told, errors()))) from None
+        raise ValueError("; ".join(map(_complaint_text, errors()))) from None
 
 
-def _told(error: _Complaint) -> str:
+def _complaint_text(error: _Complaint) -> str:
     where = ".".join(map(str, error["loc"]))
     return f"{where}: {error['msg']}" if where else error["msg"]
 
@@ -203,19 +203,21 @@ def _signature(tool: str, function: AnyFunction) -> Iterator[inspect.Parameter]:
     return (parameter for parameter in parameters if parameter.name not in bound)
 
 
-def _checked(tool: str, function: AnyFunction, parameter: inspect.Parameter, names: Mapping[str, object]) -> object:
+def _parameter_type(
+    tool: str, function: AnyFunction, parameter: inspect.Parameter, names: Mapping[str, object]
+) -> object:
     """Return the type of a parameter, checked to be one that a model can give or that is the `ToolContext`."""
     name = parameter.name
     if parameter.kind in _NOT_BY_NAME:
-        raise _refused(tool, name, _NOT_BY_NAME[parameter.kind])
+        raise _parameter_error(tool, name, _NOT_BY_NAME[parameter.kind])
     if parameter.annotation is inspect.Parameter.empty:
-        raise _refused(tool, name, f"has no type: write `{name}: str`, or `{name}: Any` for any JSON value")
+        raise _parameter_error(tool, name, f"has no type: write `{name}: str`, or `{name}: Any` for any JSON value")
     if not is_property_name(name):
-        raise _refused(tool, name, "has a name that the Messages API refuses: use at most 64 ASCII letters")
+        raise _parameter_error(tool, name, "has a name that the Messages API refuses: use at most 64 ASCII letters")
     try:
         return _resolved(function, parameter, names)
     except (NameError, SyntaxError, TypeError, AttributeError) as error:
-        raise _refused(tool, name, f"has a type that cannot be resolved: {error}") from error
+        raise _parameter_error(tool, name, f"has a type that cannot be resolved: {error}") from error
 
 
 def _resolved(function: AnyFunction, parameter: inspect.Parameter, names: Mapping[str, object]) -> object:
@@ -264,11 +266,11 @@ def _unsupported(tool: str, types: Mapping[str, object], error: Exception) -> Co
             schema_of(_struct({name: hint}, frozenset({name})), {}, {}, _model_schema)
         except (TypeError, NameError) as found:
             why = str(found).rpartition("\n")[2]
-            return _refused(tool, name, f"has a type that JSON does not have ({why}): {_TYPES}")
+            return _parameter_error(tool, name, f"has a type that JSON does not have ({why}): {_TYPES}")
     return ConfigurationError(f"tool {tool}: its arguments have no JSON Schema: {error}")
 
 
-def _refused(tool: str, parameter: str, why: str) -> ConfigurationError:
+def _parameter_error(tool: str, parameter: str, why: str) -> ConfigurationError:
     return ConfigurationError(f"tool {tool}: parameter `{parameter}` {why}")
 
 

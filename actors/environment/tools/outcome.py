@@ -115,22 +115,24 @@ def _as_json(result: object) -> Json:
 
 def _dumped(result: object) -> str:
     try:
-        return _strictly(result)
+        return _encode_strictly(result)
     except TypeError:  # keys that are not text, such as dates, of which msgspec knows more
-        return _strictly(msgspec.to_builtins(result, builtin_types=_BYTES, str_keys=True, enc_hook=_inside))
+        return _encode_strictly(
+            msgspec.to_builtins(result, builtin_types=_BYTES, str_keys=True, enc_hook=_replacement_for_msgspec)
+        )
 
 
-def _plain(value: object) -> object:
+def _replacement_for_json(value: object) -> object:
     """Return the replacement for a value that `json` does not know."""
-    replaced = _replaced(value)
+    replaced = _replacement(value)
     if replaced is not value:
         return replaced
-    return msgspec.to_builtins(value, builtin_types=_BYTES, str_keys=True, enc_hook=_inside)
+    return msgspec.to_builtins(value, builtin_types=_BYTES, str_keys=True, enc_hook=_replacement_for_msgspec)
 
 
-def _inside(value: object) -> object:
+def _replacement_for_msgspec(value: object) -> object:
     """Return the replacement for a value that msgspec does not know."""
-    replaced = _replaced(value)
+    replaced = _replacement(value)
     if replaced is value:
         raise _UnfitError(
             f"it holds a value of type {type(value).__name__}; return text, numbers, lists, dicts, dataclasses, …"
@@ -138,7 +140,7 @@ def _inside(value: object) -> object:
     return replaced
 
 
-def _replaced(value: object) -> object:
+def _replacement(value: object) -> object:
     if isinstance(value, _BYTES):
         raise _UnfitError("it holds bytes; return text, or a content block with base64 in it")
     if is_dataclass(value) and not isinstance(value, type):
@@ -214,4 +216,4 @@ def _cut(text: str, limit: int) -> str:
     return f"{kept}\n[cut here: {len(encoded) - limit:,} of {len(encoded):,} bytes are left out]"
 
 
-_strictly = json.JSONEncoder(allow_nan=False, ensure_ascii=False, default=_plain).encode
+_encode_strictly = json.JSONEncoder(allow_nan=False, ensure_ascii=False, default=_replacement_for_json).encode

@@ -59,7 +59,7 @@ async def in_thread(call: Callable[[], T], name: str) -> T:
 
     def run() -> None:
         try:
-            settle = partial(_settle, done, context.run(call))
+            settle = partial(_set_result, done, context.run(call))
         except Exception as error:  # noqa: BLE001 - raised again where it is awaited
             escaped = isinstance(error, StopIteration)  # a future does not accept that one
             settle = partial(_fail, done, EscapedError(error) if escaped else error)
@@ -69,18 +69,18 @@ async def in_thread(call: Callable[[], T], name: str) -> T:
             loop.call_soon_threadsafe(settle)
 
     try:
-        caller = _resting.pop()
+        caller = _idle_callers.pop()
     except IndexError:
-        caller = _Caller()
+        caller = _CallerThread()
     caller.make(run, name)
     return await done
 
 
-class _Caller:
+class _CallerThread:
     """A thread that makes one call after the other, and ends when there is no other for a while."""
 
-    # `make` is called by the thread that wants a call made; `_make_all` runs on the worker thread. An idle caller is in
-    # `_resting`, and its worker thread waits for `_gate`, which is released once `_run` is set.
+    # `make` is called by the thread that wants a call made; `_work` runs on the worker thread. An idle caller is in
+    # `_idle_callers`, and its worker thread waits for `_gate`, which is released once `_run` is set.
 
     def __init__(self) -> None:
         self._run: Callable[[], None] | None = None
@@ -92,30 +92,30 @@ class _Caller:
         """Make the call; no one else may use this caller until it is idle again."""
         self._run = run
         if self._thread is None:
-            self._thread = threading.Thread(target=self._make_all, name=name, daemon=True)
+            self._thread = threading.Thread(target=self._work, name=name, daemon=True)
             self._thread.start()
         else:
             self._thread.name = name
             self._gate.release()
 
-    def _make_all(self) -> None:
+    def _work(self) -> None:
         while self._run is not None:
             self._run()
             self._run = None
-            _resting.append(self)
+            _idle_callers.append(self)
             if not self._gate.acquire(timeout=REST):
                 try:
-                    _resting.remove(self)
+                    _idle_callers.remove(self)
                 except ValueError:  # another thread has taken this caller just now
                     self._gate.acquire()
 
 
-_resting: Final[list[_Caller]] = []
+_idle_callers: Final[list[_CallerThread]] = []
 """The idle threads. A thread that pops one owns it: popping is atomic."""
-os.register_at_fork(after_in_child=_resting.clear)
+os.register_at_fork(after_in_child=_idle_callers.clear)
 
 
-def _settle(done: asyncio.Future[T], result: T) -> None:
+def _set_result(done: asyncio.Future[T], result: T) -> None:
     if not done.done():
         done.set_result(result)
     elif inspect.iscoroutine(result):
@@ -140,10 +140,10 @@ async def within(seconds: float | None, work: Coroutine[object, object, T]) -> T
     try:
         await asyncio.wait((task,), timeout=seconds)
     except asyncio.CancelledError:
-        await _given_up(task)
+        await _cancel_and_wait(task)
         raise
     if not task.done():
-        await _given_up(task)
+        await _cancel_and_wait(task)
         raise ExpiredError
     if task.cancelled():
         raise EscapedError(asyncio.CancelledError("it cancelled itself"))
@@ -152,7 +152,7 @@ async def within(seconds: float | None, work: Coroutine[object, object, T]) -> T
     return task.result()
 
 
-async def _given_up(task: asyncio.Task[object]) -> None:
+async def _cancel_and_wait(task: asyncio.Task[object]) -> None:
     """Cancel the task and give it a moment for its clean-up."""
     task.cancel()
     try:
@@ -161,12 +161,12 @@ async def _given_up(task: asyncio.Task[object]) -> None:
         if not task.done():
             _log.warning("%s goes on after its cancellation, and is left alone", task.get_name())
             _abandoned.add(task)  # the loop keeps only a weak reference
-            task.add_done_callback(_forgotten)
+            task.add_done_callback(_on_abandoned_end)
         elif not task.cancelled():
             task.exception()  # mark it as retrieved
 
 
-def _forgotten(task: asyncio.Task[object]) -> None:
+def _on_abandoned_end(task: asyncio.Task[object]) -> None:
     _abandoned.discard(task)
     if not task.cancelled() and task.exception() is not None:
         _log.debug("%s has failed after it was given up", task.get_name(), exc_info=task.exception())

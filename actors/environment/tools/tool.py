@@ -42,7 +42,7 @@ class Tool(Generic[P, R_co]):
         self.function = function
         self._parameters = parameters
         self._bound = bound
-        self._is_async = inspect.iscoroutinefunction(_written(function))
+        self._is_async = inspect.iscoroutinefunction(_written_function(function))
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R_co:
         return self.function(*args, **kwargs)
@@ -140,24 +140,24 @@ def tool(  # pyright: ignore[reportInconsistentOverload] - the returned tool kee
     rules: _Rules = {"idempotent": idempotent, "timeout": timeout, "intervention": intervention, "cost": cost}
 
     def made(function: AnyFunction) -> AnyTool:
-        return _made(function, name, description, rules, _names_around(inspect.currentframe()))
+        return _new_tool(function, name, description, rules, _names_around(inspect.currentframe()))
 
     if function is None:
         return made
-    return _made(function, name, description, rules, _names_around(inspect.currentframe()))
+    return _new_tool(function, name, description, rules, _names_around(inspect.currentframe()))
 
 
-def _made(
+def _new_tool(
     function: AnyFunction,
     name: str | None,
     description: str | None,
     rules: _Rules,
     names: Mapping[str, object],
 ) -> AnyTool:
-    function = _inner(function)
+    function = _unwrapped(function)
     _check_kind(function)
     called = name if name is not None else _name_of(function)
-    text, docs = read_docstring(inspect.getdoc(_written(function)))
+    text, docs = read_docstring(inspect.getdoc(_written_function(function)))
     is_method = _is_method(function)
     parameters = parameters_of(called, functools.partial(function, None) if is_method else function, docs, names)
     spec = ToolSpec(
@@ -175,7 +175,7 @@ def _names_around(frame: FrameType | None) -> Mapping[str, object]:
     return {} if caller is None else dict(caller.f_locals)
 
 
-def _inner(function: AnyFunction) -> AnyFunction:
+def _unwrapped(function: AnyFunction) -> AnyFunction:
     """Return the function of a tool that is made a tool again."""
     return function.function if isinstance(function, Tool) else function
 
@@ -187,11 +187,13 @@ def _check_kind(function: object) -> None:
         )
     if isinstance(function, type) or not callable(function):
         raise ConfigurationError(f"a tool is a function, not {function!r}")
-    if inspect.isgeneratorfunction(_written(function)) or inspect.isasyncgenfunction(_written(function)):
+    if inspect.isgeneratorfunction(_written_function(function)) or inspect.isasyncgenfunction(
+        _written_function(function)
+    ):
         raise ConfigurationError(f"tool {_name_of(function)} yields: let it return a list of all, or their text")
 
 
-def _written(function: AnyFunction) -> AnyFunction:
+def _written_function(function: AnyFunction) -> AnyFunction:
     """Return the function as it was written: that of a partial, or the `__call__` of an object."""
     inner: AnyFunction = function.func if isinstance(function, functools.partial) else function
     called: AnyFunction = type(inner).__call__

@@ -55,12 +55,12 @@ class Toolbox:
         self._local: dict[str, Runnable] = {}
         self._remote: dict[str, Runnable] = {}
         self._connections: dict[str, MCPConnection] = {}
-        self._own: list[MCPConnection] = []
+        self._own_connections: list[MCPConnection] = []
         self._told: dict[str, str] = {}
         self._policies = policies or Policies()
-        self._unheld: dict[str, str] = {}
+        self._refused: dict[str, str] = {}
         for one in tools:
-            self._take(one)
+            self._add_offered(one)
 
     def specs(self) -> tuple[ToolSpec, ...]:
         """Return the specs for the model, always in the same order: as given, then each server's tools by name.
@@ -76,7 +76,7 @@ class Toolbox:
     def check_tool(self, name: str) -> None:
         """Raise `ToolUnavailableError` if only the spec of the tool is known, and its function is missing."""
         found = self.get(name)
-        if isinstance(found, _Absent) and found.spec.handover is None:
+        if isinstance(found, _UnavailableTool) and found.spec.handover is None:
             raise ToolUnavailableError(name)
 
     async def connect(self) -> dict[str, ReenactError]:
@@ -107,7 +107,7 @@ class Toolbox:
                 _log.warning("the tools of MCP server %r are not all there: %s", name, problem)
         self._told = {name: str(problem) for name, problem in problems.items()}
         self._remote = remote
-        self._unheld = self._not_held()
+        self._refused = self._refused_tools()
         return problems
 
     async def call(
@@ -124,12 +124,12 @@ class Toolbox:
         thread goes on, and its result is dropped.
         """
         started = time.perf_counter()
-        outcome = await self._outcome(name, arguments, context, timeout)
+        outcome = await self._run(name, arguments, context, timeout)
         return msgspec.structs.replace(outcome, duration=time.perf_counter() - started)
 
     async def aclose(self) -> None:
         """Close the connections that were opened for given servers, which ends those that are programs. Idempotent."""
-        await asyncio.gather(*(connection.aclose() for connection in self._own))
+        await asyncio.gather(*(connection.aclose() for connection in self._own_connections))
 
     async def __aenter__(self) -> Self:
         await self.connect()
@@ -138,7 +138,7 @@ class Toolbox:
     async def __aexit__(self, *exc: object) -> None:
         await self.aclose()
 
-    def _not_held(self) -> dict[str, str]:
+    def _refused_tools(self) -> dict[str, str]:
         """Return, by name, why tools of servers may not run."""
         unheld: dict[str, str] = {}
         for connection in self._connections.values():
@@ -151,35 +151,35 @@ class Toolbox:
                 unheld |= {name: why for name in names if not self._policies.has_policy(name)}
         return unheld
 
-    def _take(self, one: Offered) -> None:
+    def _add_offered(self, one: Offered) -> None:
         match one:
             case MCPServer():
-                self._own.append(connection := MCPConnection(one))
-                self._take_connection(connection)
+                self._own_connections.append(connection := MCPConnection(one))
+                self._add_connection(connection)
             case MCPConnection():
-                self._take_connection(one)
+                self._add_connection(one)
             case ToolSpec():
-                _add(self._local, _Absent(one))
+                _add(self._local, _UnavailableTool(one))
             case _:
                 _add(self._local, as_tool(one))
 
-    def _take_connection(self, connection: MCPConnection) -> None:
+    def _add_connection(self, connection: MCPConnection) -> None:
         if self._connections.setdefault(connection.server.name, connection) is not connection:
             raise ConfigurationError(
                 f"two MCP servers are named {connection.server.name!r}; give one of them another name"
             )
 
-    async def _outcome(
+    async def _run(
         self, name: str, arguments: Mapping[str, object], context: ToolContext | None, at_most: float | None
     ) -> ToolOutcome:
         seconds = at_most
         try:
-            found = await self._found(name)
+            found = await self._find_tool(name)
             if found is None:
                 names = ", ".join((*self._local, *self._remote)) or "none"
                 return failure(f"Tool not found: {name}; there are: {names}", limit=self._max_output)
-            if name in self._unheld:
-                return failure(f"{name} cannot be run: {self._unheld[name]}", limit=self._max_output)
+            if name in self._refused:
+                return failure(f"{name} cannot be run: {self._refused[name]}", limit=self._max_output)
             seconds = min((one for one in (at_most, found.spec.timeout) if one is not None), default=None)
             result = await within(seconds, found.run(arguments, context))
             return outcome_of(result, tool=name, limit=self._max_output)
@@ -192,13 +192,13 @@ class Toolbox:
             _log.warning("tool %s has failed", name, exc_info=raised, extra={"tool": name})
             return failure(told(raised), limit=self._max_output)
 
-    async def _found(self, name: str) -> Runnable | None:
+    async def _find_tool(self, name: str) -> Runnable | None:
         if self.get(name) is None and any(not connection.was_asked for connection in self._connections.values()):
             await self.connect()
         return self.get(name)
 
 
-class _Absent:
+class _UnavailableTool:
     """A tool of which only the spec is known: its function was not given."""
 
     def __init__(self, spec: ToolSpec) -> None:
@@ -208,7 +208,7 @@ class _Absent:
         return failure(f"{self.spec.name} cannot be run: the function behind it is not there")
 
 
-Runnable: TypeAlias = AnyTool | RemoteTool | _Absent
+Runnable: TypeAlias = AnyTool | RemoteTool | _UnavailableTool
 """An entry of a toolbox: an object with a spec and a `run` method."""
 
 

@@ -88,7 +88,7 @@ class ApiClient(ABC, Generic[Sdk]):
         """
         client = self._connected()
         with self._faults():
-            async with self._posted(client, path, request) as response:
+            async with self._post(client, path, request) as response:
                 if response.headers.get("content-type", "").startswith("text/html"):
                     told = f"what answers at {shown(self._url)} is not {self._kind}: it sends a page for a browser"
                     raise Fault("api_error", told, again=True)
@@ -101,17 +101,17 @@ class ApiClient(ABC, Generic[Sdk]):
     def _connected(self) -> Sdk:
         loop = asyncio.get_running_loop()
         if loop not in self._live:
-            client = self._made()
-            self._live[loop] = client, asyncio.create_task(_keep(client))
+            client = self._new_client()
+            self._live[loop] = client, asyncio.create_task(_close_when_cancelled(client))
             return client
         return self._live[loop][0]
 
     @abstractmethod
-    def _made(self) -> Sdk:
+    def _new_client(self) -> Sdk:
         """Return a new SDK client; the SDK is imported here, because that takes half a second."""
 
     @abstractmethod
-    def _posted(self, client: Sdk, path: str, request: Mapping[str, object]) -> AbstractAsyncContextManager[Response]:
+    def _post(self, client: Sdk, path: str, request: Mapping[str, object]) -> AbstractAsyncContextManager[Response]:
         """Send the request, and yield the response; redirects are not followed, because they would forward the key."""
 
     @abstractmethod
@@ -138,7 +138,7 @@ class ApiClient(ABC, Generic[Sdk]):
             told = silence(self._url, self._timeout, error) if is_silent else disconnection(self._url, error)
             raise Fault(error_type, told, again=True) from error
 
-    def _told(self, said: str, response: Response) -> str:
+    def _refusal_text(self, said: str, response: Response) -> str:
         """Return the text of a refusal, or its status if it has none; with the target of a redirect, if it is one."""
         told = said or f"{shown(self._url)} answered with status {response.status_code}"
         if response.has_redirect_location:
@@ -154,7 +154,7 @@ def check_installed(module: str, what: str, extra: str) -> None:
 
 async def _read(chunks: AsyncIterator[bytes], reader: Reader) -> None:
     decoder = SseDecoder()
-    with _little_left(reader):
+    with _ignoring_lost_usage(reader):
         async with asyncio.timeout(None) as limit:
             async for chunk in chunks:
                 for name, data in decoder.feed(chunk):
@@ -175,7 +175,7 @@ async def _read(chunks: AsyncIterator[bytes], reader: Reader) -> None:
 
 
 @contextlib.contextmanager
-def _little_left(reader: Reader) -> Generator[None]:
+def _ignoring_lost_usage(reader: Reader) -> Generator[None]:
     """Ignore an error that occurs when the answer has arrived, and only its usage is missing."""
     try:
         yield
@@ -184,7 +184,7 @@ def _little_left(reader: Reader) -> Generator[None]:
             raise
 
 
-async def _keep(client: AbstractAsyncContextManager[object]) -> None:
+async def _close_when_cancelled(client: AbstractAsyncContextManager[object]) -> None:
     """Keep the client until this task is cancelled, then close it."""
     async with client:
         await asyncio.get_running_loop().create_future()

@@ -142,7 +142,7 @@ class MessageDecoder:
         self._table: dict[str, Callable[[WireEvent], None]] = {
             "message_start": self._start,
             "content_block_start": self._begin_block,
-            "content_block_delta": self._go_on,
+            "content_block_delta": self._add_delta,
             "content_block_stop": self._end_block,
             "message_delta": self._near_end,
             "message_stop": self._stop,
@@ -197,7 +197,7 @@ class MessageDecoder:
     def break_off(self) -> None:
         """Report the usage of a message that will not be complete, if any of it was reported."""
         if self.published:
-            self._say_usage()
+            self._report_usage()
 
     def end(self, stop_reason: str) -> None:
         """Report that the message is complete."""
@@ -222,7 +222,7 @@ class MessageDecoder:
             return  # the same message, started twice
         self._started = event.message
         self._usage = _merged({}, event.message.usage)
-        self._note_end(event.message)
+        self._store_stop_reason(event.message)
         for index, fields in enumerate(event.message.content or ()):
             if index:
                 self._end()
@@ -238,7 +238,7 @@ class MessageDecoder:
         if before is not None and before.is_call:
             raise MalformedEventError(f"a block begins before the call at index {before.index} has ended")
         self._end()
-        self._say_call()
+        self._report_call()
         block = _OpenBlock(index, fields)
         if block.type not in _TOLD:
             _check_kept(index, fields)
@@ -249,11 +249,11 @@ class MessageDecoder:
             self._add_words(block, block.type, _optional_text(fields.get(block.type)) or "")
         return block
 
-    def _go_on(self, event: WireEvent) -> None:
+    def _add_delta(self, event: WireEvent) -> None:
         delta = event.delta or Delta()
         block = self._open_at(event.index)
         if delta.type and delta.type not in DELTAS:
-            self._leave_out(block, delta.type)
+            self._ignore_delta(block, delta.type)
             return
         if block is None and delta.text is not None:
             block = self._open(event.index, {"type": "text"})
@@ -276,7 +276,7 @@ class MessageDecoder:
         if delta.encrypted_content is not None:
             block.fields["encrypted_content"] = delta.encrypted_content
 
-    def _leave_out(self, block: _OpenBlock | None, delta: str) -> None:
+    def _ignore_delta(self, block: _OpenBlock | None, delta: str) -> None:
         """Ignore a delta of an unknown type, as the API asks clients to, and unknown blocks that have deltas."""
         what = f"a delta of type {delta!r}"
         if block is not None and not block.is_known:
@@ -288,7 +288,7 @@ class MessageDecoder:
 
     def _add_words(self, block: _OpenBlock, kind: str, text: str) -> None:
         if block.type != kind and not block.is_known:
-            self._leave_out(block, kind)
+            self._ignore_delta(block, kind)
         elif block.type != kind:
             raise _mismatch(block, kind)
         elif text:
@@ -322,14 +322,14 @@ class MessageDecoder:
             return
         block.ended = True
         if block.type == "thinking":
-            self.say(ThinkingEnd(signature=block.signature if self._is_told_before_last else None))
+            self.say(ThinkingEnd(signature=block.signature if self._is_reported_before_last else None))
         elif block.type == "tool_use":
             self._unsaid_call = block
             if (block.json or block.fields.get("input")) and not is_unreadable(block.input):
-                self._say_call()
+                self._report_call()
 
     @property
-    def _is_told_before_last(self) -> bool:
+    def _is_reported_before_last(self) -> bool:
         """Whether all blocks before the last one have been reported.
 
         A thought's signature is valid only after exactly the same content. If the message is cut short and rebuilt from
@@ -338,7 +338,7 @@ class MessageDecoder:
         opaque = any(isinstance(one, OpaqueBlock) for one in self._before)
         return not opaque and all(block.is_told for block in self._blocks[:-1])
 
-    def _say_call(self) -> None:
+    def _report_call(self) -> None:
         """Report the call that has ended; if its input is not readable, only once it is certain that it is complete."""
         block, self._unsaid_call = self._unsaid_call, None
         call = block.finished() if block is not None else None
@@ -347,32 +347,32 @@ class MessageDecoder:
 
     def _near_end(self, event: WireEvent) -> None:
         if event.delta is not None:
-            self._note_end(event.delta)
+            self._store_stop_reason(event.delta)
             if event.delta.stop_reason is not None:
-                self._settle()
+                self._close_unfinished()
         self._usage = _merged(self._usage, event.usage)
         if self.published or self.stop_reason is not None:
-            self._say_usage()
+            self._report_usage()
 
-    def _note_end(self, told: Ending) -> None:
+    def _store_stop_reason(self, told: Ending) -> None:
         """Store the reason for the end of the message, as far as this event holds it."""
         self.container = told.container or self.container
         self.stop_reason = told.stop_reason or self.stop_reason
         self._stop_sequence = told.stop_sequence or self._stop_sequence
         self._stop_details = told.stop_details or self._stop_details
 
-    def _say_usage(self) -> None:
+    def _report_usage(self) -> None:
         usage = self.usage
         if usage and usage != self._usage_said:
             self._usage_said = usage
             self.say(MessageDelta(usage=usage))
 
-    def _settle(self) -> None:
+    def _close_unfinished(self) -> None:
         """End a block that the API left open when it stopped; drop a call left open, or cut off before its input."""
         if self.stop_reason in CUT and self._unsaid_call is not None:
             self._unsaid_call.ended = False
             self._unsaid_call = None
-        self._say_call()
+        self._report_call()
         block = self._open_block
         if block is not None and block.type == "thinking":
             self._end()
@@ -381,8 +381,8 @@ class MessageDecoder:
         if self.stop_reason is None:
             return
         self.complete = True
-        self._settle()
-        self._say_usage()
+        self._close_unfinished()
+        self._report_usage()
         if self.stop_reason != PAUSED:
             self.end(self.stop_reason)
 

@@ -89,7 +89,7 @@ def api_messages(
     With `prefill`, an answer at the end stays there for the model to continue. Code that calls tools, and whose
     container is gone (not `resumable`), is left out with its calls. Without `thoughts`, all thoughts are left out.
     """
-    spoken = (_turn(said, thoughts=thoughts) for said in _not_refused(conversation))
+    spoken = (_sendable_turn(said, thoughts=thoughts) for said in _without_refused_turns(conversation))
     turns = repaired_turns(spoken, resumable=resumable, limits=limits)
     messages: list[ApiMessage] = [{"role": role, "content": blocks} for role, blocks in turns]
     if messages and messages[-1]["role"] == "assistant" and not is_open(messages[-1]["content"]):
@@ -99,7 +99,7 @@ def api_messages(
 
 def api_blocks(blocks: Iterable[Block]) -> list[ApiBlock]:
     """Return the blocks as the API has them, without those that it refuses anywhere."""
-    return [block for block in map(_api_block, blocks) if not _is_void(block)]
+    return [block for block in map(_api_block, blocks) if not _is_unsendable(block)]
 
 
 def container_of(conversation: Sequence[Said]) -> ApiBlock | None:
@@ -111,7 +111,7 @@ def container_of(conversation: Sequence[Said]) -> ApiBlock | None:
     return None
 
 
-def _not_refused(conversation: Sequence[Said]) -> Iterable[Said]:
+def _without_refused_turns(conversation: Sequence[Said]) -> Iterable[Said]:
     """Leave out each turn that the API refused, beginning with its question; it would be refused again each time."""
     if not any(said.refused for said in conversation):
         return conversation
@@ -129,7 +129,7 @@ def _asks(said: Said) -> bool:
     return said.role == "user" and not all(isinstance(block, ToolResultBlock) for block in said.content)
 
 
-def _turn(said: Said, *, thoughts: bool) -> Turn:
+def _sendable_turn(said: Said, *, thoughts: bool) -> Turn:
     """Return the message with those blocks that its role may send."""
     blocks = api_blocks(said.content)
     kinds = (block.get("type") for block in blocks)
@@ -167,7 +167,9 @@ def _result(content: str | tuple[ApiBlock, ...], *, is_error: bool) -> str | lis
     """Return a result's content; a failure has only text, and never none."""
     if isinstance(content, str):
         return FAILED if is_error and not content.strip() else content
-    blocks = [block for block in content if not _is_void(block) and not (is_error and block.get("type") != "text")]
+    blocks = [
+        block for block in content if not _is_unsendable(block) and not (is_error and block.get("type") != "text")
+    ]
     return blocks or (FAILED if is_error else "")
 
 
@@ -175,7 +177,7 @@ def _citation(citation: ApiBlock) -> ApiBlock:
     return {name: value for name, value in citation.items() if name != _NOT_ACCEPTED_BACK}
 
 
-def _is_void(block: ApiBlock) -> bool:
+def _is_unsendable(block: ApiBlock) -> bool:
     """Return whether the API refuses the block everywhere: it is empty, not signed for this API, or not a block."""
     match block.get("type"):
         case "text":
@@ -225,7 +227,7 @@ def repaired_turns(spoken: Iterable[Turn], *, resumable: bool = True, limits: Li
         lambda turns: _with_server_results(turns, resumable=resumable),
         _without_last_thoughts,
     )
-    turns = _merged(_with_answers(list(_identified(_joined(spoken), limits))))
+    turns = _merged(_with_answers(list(_with_unique_ids(_joined(spoken), limits))))
     done = 0
     while done < len(rules):
         repaired = _merged(rules[done](turns))
@@ -253,7 +255,7 @@ def _from_first_question(turns: list[Turn]) -> list[Turn]:
     return turns[1:] if turns and turns[0][0] == "assistant" else turns
 
 
-def _identified(turns: Iterable[Turn], limits: Limits) -> Iterator[Turn]:
+def _with_unique_ids(turns: Iterable[Turn], limits: Limits) -> Iterator[Turn]:
     """Give each call a unique id, and an id and a name of characters that the API accepts; change its answer likewise.
 
     The answers to a call are those of the next message. The first of them stays; any other is left out, and so is an
@@ -366,11 +368,11 @@ def _with_server_results(turns: list[Turn], *, resumable: bool) -> Iterator[Turn
     for exchange in _exchanges(turns):
         spoken = [blocks for role, blocks in exchange if role == "assistant"]
         goes_on = exchange[-1] is turns[-1] and not _is_over(exchange[-1])
-        finished, unfinished = _work(spoken)
+        finished, unfinished = _server_calls_of(spoken)
         stays = finished | (unfinished if resumable else unfinished - _calling(spoken)) if goes_on else finished
         running: set[str] = set()
         for role, blocks in exchange:
-            yield role, [block for block in blocks if role == "user" or _belongs(block, stays, running, begun)]
+            yield role, [block for block in blocks if role == "user" or _may_stay(block, stays, running, begun)]
 
 
 def _concerns_the_server(block: ApiBlock) -> bool:
@@ -404,7 +406,7 @@ def _is_question(turn: Turn) -> bool:
     return turn[0] == "user" and any(block.get("type") != "tool_result" for block in turn[1])
 
 
-def _work(messages: list[list[ApiBlock]]) -> tuple[set[str], set[str]]:
+def _server_calls_of(messages: list[list[ApiBlock]]) -> tuple[set[str], set[str]]:
     """Return the ids of the server's calls that are answered, and of those that still may be.
 
     A call is answered in its own message, or in the next one; unless code that it runs makes calls in that message, and
@@ -431,7 +433,7 @@ def _calling(messages: list[list[ApiBlock]]) -> set[str | None]:
     return {_caller(block) for block in chain.from_iterable(messages)}
 
 
-def _belongs(block: ApiBlock, stays: set[str], running: set[str], begun: set[str]) -> bool:
+def _may_stay(block: ApiBlock, stays: set[str], running: set[str], begun: set[str]) -> bool:
     """Return whether the block may stay, and record which server calls have begun and which have finished."""
     caller, answered = _caller(block), _answered(block)
     if caller is not None and caller not in running:

@@ -85,7 +85,7 @@ def test_many_servers_read_the_trusted_certificates_once_and_not_on_the_loop(mon
             assert len(await box.connect()) == 5
 
     monkeypatch.setattr(httpx2, "create_ssl_context", reading)
-    session._trusted.cache_clear()
+    session._cached_ssl_context.cache_clear()
     asyncio.run(connect())
 
     assert len(readers) == 1

@@ -38,8 +38,8 @@ def rests_long(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setattr(running, "REST", PATIENCE)
     yield
     monkeypatch.setattr(running, "REST", 0.0)
-    while running._resting:
-        running._resting.pop().make(lambda: None, "over")
+    while running._idle_callers:
+        running._idle_callers.pop().make(lambda: None, "over")
 
 
 @pytest.mark.usefixtures("rests_long")
@@ -48,7 +48,7 @@ def test_a_call_that_follows_another_soon_is_made_on_the_same_thread_under_its_o
         made: list[tuple[threading.Thread, str]] = []
         for name in ("first", "second"):
             made.append(await in_thread(whose, name))
-            wait_until(lambda: running._resting)
+            wait_until(lambda: running._idle_callers)
         return made
 
     (first, was), (second, became) = run(go)
@@ -80,7 +80,7 @@ def test_a_thread_ends_when_nothing_is_to_be_called_for_a_while() -> None:
     thread.join(PATIENCE)
 
     assert not thread.is_alive()
-    assert running._resting == []
+    assert running._idle_callers == []
 
 
 @pytest.mark.usefixtures("rests_long")
@@ -93,7 +93,7 @@ def test_a_call_sees_its_callers_context_and_nothing_of_the_call_before() -> Non
                 context.run(said.set, word)
             task = asyncio.get_running_loop().create_task(in_thread(lambda: said.get(None), "look"), context=context)
             seen.append(await task)
-            wait_until(lambda: running._resting)
+            wait_until(lambda: running._idle_callers)
         return seen
 
     assert run(go) == ["a", None]
@@ -116,7 +116,7 @@ def test_a_call_that_comes_just_when_a_thread_is_about_to_end_is_made(monkeypatc
                 caller.make(take, "late")
             super().remove(caller)
 
-    monkeypatch.setattr(running, "_resting", Taken())
+    monkeypatch.setattr(running, "_idle_callers", Taken())
 
     async def go() -> threading.Thread:
         thread, _ = await in_thread(whose, "early")

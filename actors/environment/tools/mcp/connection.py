@@ -173,16 +173,16 @@ class _Link:
     def __init__(self, server: MCPServer) -> None:
         self.outdated = True
         self._loop = asyncio.get_running_loop()
-        self._over = asyncio.Event()
+        self._end_requested = asyncio.Event()
         self._report = Reporter(server)
-        self._why = ""
+        self._failure_reason = ""
         self._ready: asyncio.Future[Session] = self._loop.create_future()
-        self._task = asyncio.create_task(self._live(), name=f"mcp {server.name}")
-        self._task.add_done_callback(self._ended)
+        self._task = asyncio.create_task(self._run_connection(), name=f"mcp {server.name}")
+        self._task.add_done_callback(self._report_end)
 
     @property
     def is_over(self) -> bool:
-        return self._over.is_set() or self._loop.is_closed()
+        return self._end_requested.is_set() or self._loop.is_closed()
 
     @property
     def session(self) -> Session:
@@ -209,7 +209,7 @@ class _Link:
             raise self._report.unreachable(cause_of(error)) from error
 
     def end(self) -> None:
-        self._over.set()
+        self._end_requested.set()
 
     async def close(self) -> None:
         """Close the connection and wait until its task has ended."""
@@ -227,36 +227,36 @@ class _Link:
     async def failure(self) -> MCPServerError:
         """Return the error that says why the connection was lost, after its task has ended."""
         await asyncio.wait((self._task,), timeout=_CLOSING)
-        return self._report.lost(self._why)
+        return self._report.lost(self._failure_reason)
 
-    async def _live(self) -> None:
+    async def _run_connection(self) -> None:
         try:
-            opened = await in_thread(_imported, "reenact-mcp")
+            opened = await in_thread(_import_opener, "reenact-mcp")
             self._report.server = self._report.server.resolved(os.environ)
-            async with opened(lost=self.end, changed=self._changed, report=self._report) as session:
+            async with opened(lost=self.end, changed=self._mark_outdated, report=self._report) as session:
                 self._ready.set_result(session)
-                await self._over.wait()
+                await self._end_requested.wait()
         except (MCPServerError, ConfigurationError) as error:
-            self._fail(error)
+            self._fail_waiters(error)
         except Exception as error:  # noqa: BLE001 - reported to the callers
-            self._why = cause_of(error)
+            self._failure_reason = cause_of(error)
             _log.debug("the connection to MCP server %r has failed", self._report.server.name, exc_info=True)
 
-    def _ended(self, _: asyncio.Task[None]) -> None:
+    def _report_end(self, _: asyncio.Task[None]) -> None:
         """Report the end to waiting callers, even if the task was cancelled before its first step."""
-        self._over.set()
-        self._fail(self._report.unreachable(self._why or "the connection was closed"))
+        self._end_requested.set()
+        self._fail_waiters(self._report.unreachable(self._failure_reason or "the connection was closed"))
 
-    def _changed(self) -> None:
+    def _mark_outdated(self) -> None:
         self.outdated = True
 
-    def _fail(self, error: MCPServerError | ConfigurationError) -> None:
+    def _fail_waiters(self, error: MCPServerError | ConfigurationError) -> None:
         if not self._ready.done():
             self._ready.set_exception(error)
             self._ready.exception()  # mark it as retrieved, in case no one waits for it
 
 
-def _imported() -> Callable[..., AbstractAsyncContextManager[Session]]:
+def _import_opener() -> Callable[..., AbstractAsyncContextManager[Session]]:
     """Return the function that opens a session; its import takes a second, which only users of MCP should pay."""
     from reenact.actors.environment.tools.mcp.session import opened  # noqa: PLC0415
 

@@ -140,7 +140,7 @@ async def _transport(stack: AsyncExitStack, lost: Callable[[], None], report: Re
 
     http = httpx2.AsyncClient(
         headers=server.headers,
-        verify=await asyncio.to_thread(_trust),
+        verify=await asyncio.to_thread(_ssl_context),
         timeout=httpx2.Timeout(server.connect_timeout, read=None),  # the caller limits the time of an answer
         event_hooks={"response": [noted]},
     )
@@ -148,13 +148,13 @@ async def _transport(stack: AsyncExitStack, lost: Callable[[], None], report: Re
     return streamable_http_client(server.url, http_client=http, max_sse_event_size=MAX_LINE)
 
 
-def _trust() -> ssl.SSLContext:
+def _ssl_context() -> ssl.SSLContext:
     with _trusting:
-        return _trusted()
+        return _cached_ssl_context()
 
 
 @cache
-def _trusted() -> ssl.SSLContext:
+def _cached_ssl_context() -> ssl.SSLContext:
     """Return an SSL context with trusted certificates; reading them takes 50 ms, too long for the event loop."""
     return httpx2.create_ssl_context()
 

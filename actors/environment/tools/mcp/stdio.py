@@ -28,7 +28,7 @@ MAX_LINE = 64 * 1024 * 1024
 
 _GRACE = 0.8
 """Seconds that a server has to end after its input was closed, and again after SIGTERM."""
-_LOOK_AGAIN = 0.01
+_POLL_INTERVAL = 0.01
 _KEPT_LINES = 5
 _LONGEST_LINE = 500
 _UNREAPED = 1.0
@@ -45,42 +45,42 @@ class StdioTransport:
     def __init__(self, server: MCPServer, lost: Callable[[], None]) -> None:
         self._server = server
         self._lost = lost
-        self._said: deque[str] = deque(maxlen=_KEPT_LINES)
+        self._stderr_lines: deque[str] = deque(maxlen=_KEPT_LINES)
         self._to_session, self._incoming = anyio.create_memory_object_stream[SessionMessage | Exception](0)
         self._outgoing, self._from_session = anyio.create_memory_object_stream[SessionMessage](0)
         self._process: subprocess.Popen[bytes] | None = None
-        self._forced = False
+        self._was_terminated = False
         self._stdin: asyncio.WriteTransport | None = None
         self._outputs: list[asyncio.BaseTransport] = []
         self._tasks: list[asyncio.Task[None]] = []
 
     async def __aenter__(self) -> tuple[Incoming, Outgoing]:
         try:
-            self._process = process = self._started()
+            self._process = process = self._start_program()
             flow = _Flow(self._lost)
             self._stdin, _ = await asyncio.get_running_loop().connect_write_pipe(lambda: flow, process.stdin)
-            stdout, stderr = await self._readable(process.stdout), await self._readable(process.stderr)
-            self._go(self._write(self._stdin, flow))
-            self._go(self._read(stdout))
-            self._go(self._listen(stderr))
+            stdout, stderr = await self._open_reader(process.stdout), await self._open_reader(process.stderr)
+            self._start_task(self._write(self._stdin, flow))
+            self._start_task(self._read(stdout))
+            self._start_task(self._read_stderr(stderr))
         except BaseException:
-            await self._end()
+            await self._end_program()
             raise
         return self._incoming, self._outgoing
 
     async def __aexit__(self, *exc: object) -> None:
-        await self._end()
+        await self._end_program()
 
     def status(self) -> str:
         """Return the program's exit status as text; empty if it has not ended, or not by itself."""
-        status = None if self._process is None or self._forced else self._process.poll()
+        status = None if self._process is None or self._was_terminated else self._process.poll()
         return "" if status is None else f"it ended with status {status}"
 
     def said(self) -> str:
         """Return the last lines that the program wrote to its standard error."""
-        return " / ".join(self._said)
+        return " / ".join(self._stderr_lines)
 
-    def _started(self) -> subprocess.Popen[bytes]:
+    def _start_program(self) -> subprocess.Popen[bytes]:
         assert self._server.command is not None  # checked when the server was defined
         return subprocess.Popen(  # noqa: S603 - the user's own program
             [self._server.command, *self._server.args],
@@ -93,14 +93,14 @@ class StdioTransport:
             start_new_session=True,
         )
 
-    async def _readable(self, pipe: object) -> asyncio.StreamReader:
+    async def _open_reader(self, pipe: object) -> asyncio.StreamReader:
         reader = asyncio.StreamReader(limit=MAX_LINE)
         loop = asyncio.get_running_loop()
         transport, _ = await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), pipe)
         self._outputs.append(transport)
         return reader
 
-    def _go(self, work: Coroutine[object, object, None]) -> None:
+    def _start_task(self, work: Coroutine[object, object, None]) -> None:
         self._tasks.append(asyncio.create_task(work, name=f"mcp {self._server.name}"))
 
     async def _write(self, stdin: asyncio.WriteTransport, flow: _Flow) -> None:
@@ -112,17 +112,17 @@ class StdioTransport:
         """Pass on the server's messages; when there is no reader any more, read on, so that the program can end."""
         try:
             while line := await stdout.readline():
-                message = self._parsed(line)
+                message = self._parse_message(line)
                 if message is not None:
                     with contextlib.suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):
                         await self._to_session.send(message)
         except ValueError:
-            self._said.append(f"(a message of more than {MAX_LINE:,} bytes)")
+            self._stderr_lines.append(f"(a message of more than {MAX_LINE:,} bytes)")
         finally:
             self._to_session.close()
             self._lost()
 
-    def _parsed(self, line: bytes) -> SessionMessage | None:
+    def _parse_message(self, line: bytes) -> SessionMessage | None:
         try:
             return SessionMessage(jsonrpc_message_adapter.validate_json(line, by_name=False))
         except ValueError:
@@ -130,25 +130,25 @@ class StdioTransport:
                 _log.debug("MCP server %r sent what is not a message: %.200r", self._server.name, line)
             return None
 
-    async def _listen(self, stderr: asyncio.StreamReader) -> None:
+    async def _read_stderr(self, stderr: asyncio.StreamReader) -> None:
         """Keep the last lines of the server's standard error, for error messages."""
         with contextlib.suppress(ValueError):
             while line := await stderr.readline():
                 told = self._server.without_secrets(line.decode(errors="replace").strip())[:_LONGEST_LINE]
                 _log.debug("MCP server %r says: %s", self._server.name, told)
                 if told:
-                    self._said.append(told)
+                    self._stderr_lines.append(told)
 
-    async def _end(self) -> None:
+    async def _end_program(self) -> None:
         """End the program by closing its input, then with SIGTERM, then with SIGKILL, and release all resources."""
         process = self._process
         try:
             if process is not None and self._stdin is not None:
                 self._stdin.close()
-                if not await _ended(process):
-                    self._forced = True
+                if not await _has_ended(process):
+                    self._was_terminated = True
                     _signal(process, signal.SIGTERM)
-                    await _ended(process)
+                    await _has_ended(process)
         finally:
             self._release()
             if process is not None:
@@ -188,14 +188,14 @@ class _Flow(asyncio.BaseProtocol):
         self._lost()
 
 
-async def _ended(process: subprocess.Popen[bytes]) -> bool:
+async def _has_ended(process: subprocess.Popen[bytes]) -> bool:
     """Wait a moment for the program to end, and return whether it has ended."""
     loop = asyncio.get_running_loop()
     deadline = loop.time() + _GRACE
     while process.poll() is None:
         if loop.time() > deadline:
             return False
-        await asyncio.sleep(_LOOK_AGAIN)
+        await asyncio.sleep(_POLL_INTERVAL)
     return True
 
 
