@@ -273,18 +273,18 @@ class MockEnvironment(_Scripted, ModelEnvironment):
         ModelEnvironment.__init__(
             self, "mock", config, lambda: MockClaudeDriver(scenarios=self._scenarios, delays=delays)
         )
-        self._way_in = MockReceptor(self._receptor_actor)
-        self._way_out = MockEffector(self._effector_actor, self._scenarios)
+        self._mock_receptor = MockReceptor(self._receptor_actor)
+        self._mock_effector = MockEffector(self._effector_actor, self._scenarios)
 
     @property
     def receptor(self) -> MockReceptor:
         """The receptor, which emits the mock's events."""
-        return self._way_in
+        return self._mock_receptor
 
     @property
     def effector(self) -> MockEffector:
         """The effector, which receives the agent's turns."""
-        return self._way_out
+        return self._mock_effector
 
 
 class MockEnvironmentFactory(_Scripted):

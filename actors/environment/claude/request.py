@@ -38,7 +38,7 @@ def message_request(
     container = _live_container(question.messages, now) if question.tools else None
     messages = api_messages(
         question.messages,
-        prefill=takes_prefill(model) and not _thinks(config),
+        prefill=takes_prefill(model) and not _is_thinking_configured(config),
         resumable=container is not None or (bool(question.tools) and "container" in config.extra),
         thoughts=thoughts,
     )
@@ -59,7 +59,7 @@ def message_request(
         request["tool_choice"] = {"type": "none"}
     system: list[ApiBlock] = [{"type": "text", "text": question.system}] if (question.system or "").strip() else []
     if config.cache != "off":
-        _mark(config.cache, request, messages, system, tools)
+        _mark_for_cache(config.cache, request, messages, system, tools)
     if system:
         request["system"] = system if _MARK in system[0] else question.system
     if tools:
@@ -109,7 +109,7 @@ def _live_container(conversation: Sequence[Said], now: datetime) -> str | None:
     return str(container["id"]) if lives and "id" in container else None
 
 
-def _thinks(config: LLMConfig) -> bool:
+def _is_thinking_configured(config: LLMConfig) -> bool:
     return config.thinking_budget is not None or config.thinking == "adaptive"
 
 
@@ -150,7 +150,7 @@ def _tools_in(messages: list[ApiMessage]) -> list[ApiBlock]:
     return [{"name": name, "input_schema": {"type": "object"}} for name in names]
 
 
-def _mark(
+def _mark_for_cache(
     life: Literal["5m", "1h"],
     request: dict[str, object],
     messages: list[ApiMessage],

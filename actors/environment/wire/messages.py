@@ -93,7 +93,7 @@ def api_messages(
     turns = repaired_turns(spoken, resumable=resumable, limits=limits)
     messages: list[ApiMessage] = [{"role": role, "content": blocks} for role, blocks in turns]
     if messages and messages[-1]["role"] == "assistant" and not is_open(messages[-1]["content"]):
-        _end(messages, prefill=prefill)
+        _end_for_model(messages, prefill=prefill)
     return messages
 
 
@@ -118,14 +118,14 @@ def _without_refused_turns(conversation: Sequence[Said]) -> Iterable[Said]:
     kept: list[Said] = []
     for said in conversation:
         if said.refused:
-            while kept and not _asks(kept.pop()):
+            while kept and not _is_users_question(kept.pop()):
                 pass
         else:
             kept.append(said)
     return kept
 
 
-def _asks(said: Said) -> bool:
+def _is_users_question(said: Said) -> bool:
     return said.role == "user" and not all(isinstance(block, ToolResultBlock) for block in said.content)
 
 
@@ -196,7 +196,7 @@ def _text(block: ApiBlock, field: str) -> str:
     return value if isinstance(value, str) else ""
 
 
-def _end(messages: list[ApiMessage], *, prefill: bool) -> None:
+def _end_for_model(messages: list[ApiMessage], *, prefill: bool) -> None:
     """Add a user message at the end, or strip trailing white space from the answer that the model is to continue."""
     if not prefill:
         messages.append({"role": "user", "content": [{"type": "text", "text": GO_ON}]})
@@ -227,16 +227,16 @@ def repaired_turns(spoken: Iterable[Turn], *, resumable: bool = True, limits: Li
         lambda turns: _with_server_results(turns, resumable=resumable),
         _without_last_thoughts,
     )
-    turns = _merged(_with_answers(list(_with_unique_ids(_joined(spoken), limits))))
+    turns = _joined_nonempty(_with_answers(list(_with_unique_ids(_joined(spoken), limits))))
     done = 0
     while done < len(rules):
-        repaired = _merged(rules[done](turns))
+        repaired = _joined_nonempty(rules[done](turns))
         done = done + 1 if repaired == turns else 0
         turns = repaired
     return turns
 
 
-def _merged(turns: Iterable[Turn]) -> list[Turn]:
+def _joined_nonempty(turns: Iterable[Turn]) -> list[Turn]:
     """Join consecutive messages of one side; leave out empty messages."""
     return _joined(turn for turn in turns if turn[1])
 
@@ -369,7 +369,7 @@ def _with_server_results(turns: list[Turn], *, resumable: bool) -> Iterator[Turn
         spoken = [blocks for role, blocks in exchange if role == "assistant"]
         goes_on = exchange[-1] is turns[-1] and not _is_over(exchange[-1])
         finished, unfinished = _server_calls_of(spoken)
-        stays = finished | (unfinished if resumable else unfinished - _calling(spoken)) if goes_on else finished
+        stays = finished | (unfinished if resumable else unfinished - _calls_that_call(spoken)) if goes_on else finished
         running: set[str] = set()
         for role, blocks in exchange:
             yield role, [block for block in blocks if role == "user" or _may_stay(block, stays, running, begun)]
@@ -428,7 +428,7 @@ def _server_calls_of(messages: list[list[ApiBlock]]) -> tuple[set[str], set[str]
     return finished, running
 
 
-def _calling(messages: list[list[ApiBlock]]) -> set[str | None]:
+def _calls_that_call(messages: list[list[ApiBlock]]) -> set[str | None]:
     """Return the ids of the server's calls whose code has made calls."""
     return {_caller(block) for block in chain.from_iterable(messages)}
 
