@@ -174,7 +174,7 @@ class ReaderTables:
         directory = Path(undo.enter_context(tempfile.TemporaryDirectory(prefix="reenact-")))
         path = directory / "tables.db"
         store = SqliteStore(path, cipher=self._cipher)
-        if not (self._live.copy(path) and self._is_begun(path)):
+        if not (self._live.copy(path) and self._is_usable_copy(path)):
             remove(path)
             store.make()
         projection = Projection(self._log, store)
@@ -182,7 +182,7 @@ class ReaderTables:
         self._private = projection
         return SqliteReaderStore(path, store.number, self._seconds, self._cipher)
 
-    def _is_begun(self, path: Path) -> bool:
+    def _is_usable_copy(self, path: Path) -> bool:
         try:
             copied = Generations(path).check(1)
         except DamagedError:

@@ -167,7 +167,7 @@ def page(
     """Return a page of sessions, newest first: the newest before a key, or the oldest after the other key."""
     condition, values = filters.condition()
     order = "DESC" if after is None else "ASC"
-    found = _lines(
+    found = _session_lines(
         tables,
         f"{condition} AND s.position < :before AND s.position > :after ORDER BY s.position {order} LIMIT :limit",
         {**values, "before": before or BEHIND_ALL, "after": after or BEFORE_ALL, "limit": limit},
@@ -177,7 +177,7 @@ def page(
 
 def lines_of(tables: ReaderTables, keys: Collection[int]) -> list[SessionLine]:
     """Return the sessions with these keys, newest first."""
-    return _lines(tables, f"s.position IN ({_listed(keys)}) ORDER BY s.position DESC", {}) if keys else []
+    return _session_lines(tables, f"s.position IN ({_joined(keys)}) ORDER BY s.position DESC", {}) if keys else []
 
 
 def images(tables: ReaderTables, chosen: str | None) -> list[str]:
@@ -213,7 +213,7 @@ def questions_at(tables: ReaderTables, keys: Collection[int]) -> dict[int, str]:
     if not keys:
         return {}
     rows = tables.query(
-        f"SELECT position, {beginning('content', BEGINNING)} FROM messages WHERE position IN ({_listed(keys)})",  # noqa: S608 - numbers
+        f"SELECT position, {beginning('content', BEGINNING)} FROM messages WHERE position IN ({_joined(keys)})",  # noqa: S608 - numbers
         encrypted=ENCRYPTED,
     )
     return {key: _text(content) for key, content in rows if isinstance(key, int) and isinstance(content, bytes)}
@@ -239,7 +239,7 @@ def search(
             **values,
             before=result.until or BEHIND_ALL,
         )
-        said = _Said(tables, [key for key, _ in sessions if isinstance(key, int)])
+        said = _MessageSearch(tables, [key for key, _ in sessions if isinstance(key, int)])
         for key, id_ in sessions:
             assert isinstance(key, int)
             if result.looked_at and (time.monotonic() >= until or len(result.found) == limit):
@@ -257,7 +257,7 @@ def search(
             return result
 
 
-class _Said:
+class _MessageSearch:
     """The messages of some sessions, read in the order in which they are searched."""
 
     def __init__(self, tables: ReaderTables, keys: Sequence[int]) -> None:
@@ -278,7 +278,7 @@ class _Said:
             if number > MESSAGES:
                 self._skip(key)
                 return False, True
-            if _says(row, needle):
+            if _contains_text(row, needle):
                 self._skip(key)
                 return True, False
 
@@ -325,7 +325,7 @@ class _Said:
         return self._at is not None
 
 
-def _lines(tables: ReaderTables, condition: str, values: Mapping[str, Value]) -> list[SessionLine]:
+def _session_lines(tables: ReaderTables, condition: str, values: Mapping[str, Value]) -> list[SessionLine]:
     rows = tables.query(f"SELECT {_COLUMNS} {_FROM} WHERE {condition}", **values)
     found = [made(SessionLine, *cells) for cells in rows]
     by_key = {line.key: line for line in found}
@@ -333,7 +333,7 @@ def _lines(tables: ReaderTables, condition: str, values: Mapping[str, Value]) ->
     for line in found:
         line.question = questions.get(line.asked or 0, "")
     _add_failures(tables, [line for line in found if line.state == "failed"])
-    for key, name, asked_at in _waiting(tables, [line.key for line in found if line.state == "waits"]):
+    for key, name, asked_at in _waiting_calls(tables, [line.key for line in found if line.state == "waits"]):
         line = by_key[key]
         line.waits_for = (*line.waits_for, name)
         line.waits_since = asked_at if line.waits_since is None else min(asked_at, line.waits_since)
@@ -342,7 +342,7 @@ def _lines(tables: ReaderTables, condition: str, values: Mapping[str, Value]) ->
 
 def _add_failures(tables: ReaderTables, failed: Sequence[SessionLine]) -> None:
     if failed:
-        turns = _listed([line.turn for line in failed if line.turn is not None]) or "0"
+        turns = _joined([line.turn for line in failed if line.turn is not None]) or "0"
         rows = tables.query(f"SELECT session, failure FROM turns WHERE position IN ({turns})")  # noqa: S608 - numbers
         by_key = {line.key: line for line in failed}
         for key, told in rows:
@@ -350,19 +350,19 @@ def _add_failures(tables: ReaderTables, failed: Sequence[SessionLine]) -> None:
                 by_key[key].failure = _failure(told)
 
 
-def _waiting(tables: ReaderTables, keys: Collection[int]) -> Iterator[tuple[int, str, int]]:
+def _waiting_calls(tables: ReaderTables, keys: Collection[int]) -> Iterator[tuple[int, str, int]]:
     if keys:
         for key, name, asked_at in tables.query(
             f"""
             SELECT session, name, asked_at FROM calls
-            WHERE session IN ({_listed(keys)}) AND results IS NULL AND stage = 'waiting' ORDER BY position, number
+            WHERE session IN ({_joined(keys)}) AND results IS NULL AND stage = 'waiting' ORDER BY position, number
             """  # noqa: S608 - numbers
         ):
             assert isinstance(key, int) and isinstance(asked_at, int)  # noqa: PT018 - keys
             yield key, str(name), asked_at
 
 
-def _listed(keys: Collection[int]) -> str:
+def _joined(keys: Collection[int]) -> str:
     return ", ".join(map(str, keys))
 
 
@@ -379,26 +379,26 @@ def _text(content: bytes) -> str:
     return "\n".join(block.text for block in blocks if isinstance(block, TextBlock))
 
 
-def _says(content: bytes, needle: str) -> bool:
+def _contains_text(content: bytes, needle: str) -> bool:
     """Return whether the text occurs in a message, ignoring the names of its fields."""
     if needle not in content.decode(errors="replace").casefold():
         return False
     try:
-        return _has(_any(content), needle)
+        return _value_contains(_any(content), needle)
     except msgspec.DecodeError:  # only the beginning was read
         return True
 
 
-_OURS: Final = frozenset({"type", "tool_use_id", "signature", "media_type"})
+_FIELDS_NOT_SEARCHED: Final = frozenset({"type", "tool_use_id", "signature", "media_type"})
 
 
-def _has(value: object, needle: str) -> bool:
+def _value_contains(value: object, needle: str) -> bool:
     match value:
         case str():
             return needle in value.casefold()
         case _ if is_array(value):
-            return any(_has(one, needle) for one in value)
+            return any(_value_contains(one, needle) for one in value)
         case _ if is_object(value):
-            return any(_has(one, needle) for name, one in value.items() if name not in _OURS)
+            return any(_value_contains(one, needle) for name, one in value.items() if name not in _FIELDS_NOT_SEARCHED)
         case _:
             return needle == str(value).casefold()

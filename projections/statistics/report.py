@@ -56,20 +56,26 @@ def _known_cost(figures: Figures) -> float | None:
 
 def _lines(total: Figures) -> Iterator[str]:
     turns, answers = total.turns or TurnFigures(), total.answers or Spending()
-    yield _line("turns", f"{turns.count:,}", _counts(turns.outcomes), _took(turns.duration))
+    yield _line("turns", f"{turns.count:,}", _counts(turns.outcomes), _duration_text(turns.duration))
     if turns.errors:
         yield _line("errors", _counts(turns.errors))
-    yield _line("answers", f"{answers.count:,}", _took(total.first_delta or Percentiles(), "first delta after"))
+    yield _line(
+        "answers", f"{answers.count:,}", _duration_text(total.first_delta or Percentiles(), "first delta after")
+    )
     yield _line("tokens", f"{answers.tokens_in:,} in", f"{answers.tokens_cached:,} of them cached")
     yield _line("", f"{answers.tokens_out:,} out")
     unpriced = f"that of {answers.unpriced:,} answers is unknown" if answers.unpriced else ""
     yield _line("cost", _money(_known_cost(total)), unpriced)
     calls, approvals = total.calls, total.approvals
     yield _line(
-        "calls", f"{calls.count:,}", f"{calls.failed:,} failed", f"{calls.denied:,} denied", _took(calls.duration)
+        "calls",
+        f"{calls.count:,}",
+        f"{calls.failed:,} failed",
+        f"{calls.denied:,} denied",
+        _duration_text(calls.duration),
     )
     waiting = f"{approvals.waiting:,} still waiting" if approvals.waiting else ""
-    decisions, waited = _counts(approvals.decisions), _took(approvals.waited, "waited")
+    decisions, waited = _counts(approvals.decisions), _duration_text(approvals.waited, "waited")
     yield _line("approvals", f"{approvals.count:,}", decisions, waited, waiting)
 
 
@@ -81,7 +87,7 @@ def _counts(counts: Mapping[str, int]) -> str:
     return ", ".join(f"{count:,} {harmless(name)}" for name, count in counts.items())
 
 
-def _took(times: Percentiles, how: str = "took") -> str:
+def _duration_text(times: Percentiles, how: str = "took") -> str:
     if not times.count:
         return ""
     return f"{how} {_time(times.p50)} s (p50), {_time(times.p90)} s (p90), {_time(times.p99)} s (p99)"

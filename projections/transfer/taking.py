@@ -231,7 +231,7 @@ class Taking:
     def free(self, value: object, paths: Paths, name: str) -> object:
         """Do the same for plain data of any type."""
         if () in paths:
-            return self._texts.mark(FIELD, _written(value))
+            return self._texts.mark(FIELD, _as_text(value))
         match value:
             case str():
                 return self._texts.cleaned(value)
@@ -267,7 +267,7 @@ class Taking:
 
     def _field(self, owner: msgspec.Struct, field: str, value: object, paths: Paths, name: str) -> object:
         if () in paths and not stays(type(owner), field):
-            return self._taken(type(owner), field, value, paths, name)
+            return self._replacement(type(owner), field, value, paths, name)
         paths = [path for path in paths if path and not stays(type(owner), field)]
         if isinstance(value, str):
             return self._cleaned(owner, field, value, name)
@@ -276,7 +276,7 @@ class Taking:
         try:
             return self.free(value, paths, name)
         except RecursionError:  # a value too deep to be searched may hold anything, so all of it is removed
-            return self._taken(type(owner), field, value, paths, name)
+            return self._replacement(type(owner), field, value, paths, name)
 
     def _cleaned(self, owner: msgspec.Struct, field: str, value: str, name: str) -> str:
         if not may_be(type(owner), field, "text"):
@@ -291,16 +291,18 @@ class Taking:
             f"{message}; export without that session, or let the policy say more exactly what it means"
         )
 
-    def _taken(self, owner: type, field: str, value: object, paths: Paths, name: str) -> object:
+    def _replacement(self, owner: type, field: str, value: object, paths: Paths, name: str) -> object:
         """Return the replacement for a field's value."""
         if isinstance(value, msgspec.Struct):
-            return self._emptied(value, paths, name)
+            return self._with_content_marked(value, paths, name)
         if is_sequence(value) and value and all(isinstance(one, msgspec.Struct) for one in value):
-            items = tuple(self._emptied(one, paths, name) for one in value if isinstance(one, msgspec.Struct))
+            items = tuple(
+                self._with_content_marked(one, paths, name) for one in value if isinstance(one, msgspec.Struct)
+            )
             return items if isinstance(value, tuple) else list(items)
         if value is None or (field in _EMPTIED and may_be(owner, field, "nothing")):
             return None
-        told = self._texts.mark(FIELD, _written(value))
+        told = self._texts.mark(FIELD, _as_text(value))
         if may_be(owner, field, "text"):
             return told
         if is_mapping(value) and may_be(owner, field, "mapping"):
@@ -309,10 +311,10 @@ class Taking:
             return ()
         return value
 
-    def _emptied(self, value: _Struct, paths: Paths, name: str) -> _Struct:
+    def _with_content_marked(self, value: _Struct, paths: Paths, name: str) -> _Struct:
         """Return the struct with its content replaced by marks; the fields in `_NAMES` only if a path leads to them."""
         if isinstance(value, OpaqueBlock):  # others need its type in order to skip it
-            told = self._texts.mark(FIELD, _written(value.data))
+            told = self._texts.mark(FIELD, _as_text(value.data))
             return msgspec.structs.replace(value, data={"type": value.data.get("type", "text"), REDACTED: told})
         emptied = [(field,) for field in value.__struct_fields__ if field not in _NAMES]
         return self.struct(value, [*emptied, *(path for path in paths if path)], name)
@@ -334,7 +336,7 @@ def may_be(owner: type, field: str, form: str) -> bool:
     return True
 
 
-def _written(value: object) -> str:
+def _as_text(value: object) -> str:
     """Return the value as text, which is equal for equal values."""
     if isinstance(value, str):
         return value

@@ -128,7 +128,7 @@ class ProjectionFiles(Generations):
         finally:
             with self._gate:
                 self._reading[number] -= 1
-            if self._let_go(number) and number != (self._live or 1):
+            if self._close_readers(number) and number != (self._live or 1):
                 super().drop(number)
 
     def point_to(self, number: int) -> None:
@@ -138,7 +138,7 @@ class ProjectionFiles(Generations):
 
     def drop(self, number: int, *, by_force: bool = False) -> bool:
         """Delete the generation unless it still has readers; return whether it is gone."""
-        return self._let_go(number) and super().drop(number, by_force=by_force)
+        return self._close_readers(number) and super().drop(number, by_force=by_force)
 
     def close(self) -> None:
         """Close the files once they have no readers. Idempotent."""
@@ -146,9 +146,9 @@ class ProjectionFiles(Generations):
             self._closed = True
             numbers = list(self._readers)
         for number in numbers:
-            self._let_go(number)
+            self._close_readers(number)
 
-    def _let_go(self, number: int) -> bool:
+    def _close_readers(self, number: int) -> bool:
         """Close readers' connections to a generation that is no longer read; return whether it has no readers."""
         with self._gate:
             if self._reading[number]:

@@ -58,7 +58,7 @@ class Schemas:
         Raises:
             ConfigurationError: the URL is not valid, or names no usable schema.
         """
-        address, schema = _taken_apart(url)
+        address, schema = _split_url(url)
         named = DEFAULT_SCHEMA if schema is None else schema
         if not _SCHEMA.fullmatch(named) or len(named) > _LONGEST:
             raise ConfigurationError(
@@ -314,7 +314,7 @@ def _engine(connect: Callable[[], psycopg.Connection[TupleRow]]) -> Engine:
     return engine
 
 
-def _taken_apart(url: str) -> tuple[str, str | None]:
+def _split_url(url: str) -> tuple[str, str | None]:
     """Return the URL for libpq, and the named schema; a '?' in a password does not begin the parameters."""
     user = _USER.match(url)
     begin = user.end() if user else 0
