@@ -40,6 +40,8 @@ _ENDING = re.compile(
 )
 _IDLE = 0
 """libpq's status of a connection outside of a transaction."""
+_ABORTED = 3
+"""libpq's status of a connection whose transaction can only be rolled back."""
 
 
 class EndedError(RuntimeError):
@@ -92,12 +94,18 @@ def check_open(connection: Connection) -> None:
 
     Raises:
         CommittedError: it was ended by an SQL statement.
-        EndedError: it was rolled back.
+        EndedError: it was rolled back, or PostgreSQL has aborted it after an error that a function has caught.
     """
     if not connection.in_transaction():
         raise EndedError("a function has ended the transaction that it writes in, which is not its to end")
-    if not _is_open(connection.connection.driver_connection):
+    status = _status(connection.connection.driver_connection)
+    if status == _IDLE:
         raise CommittedError("a function has ended the transaction that it writes in; mend it, and rebuild the tables")
+    if status == _ABORTED:
+        raise EndedError(
+            "a function has caught an error of PostgreSQL, which then refuses the whole transaction; put what may fail "
+            "into `with write.begin_nested():`"
+        )
 
 
 @contextmanager
@@ -128,13 +136,12 @@ def _refuse_statement(
         _refuse(connection)
 
 
-def _is_open(driver: object) -> bool:
-    """Return whether the driver is in a transaction."""
+def _status(driver: object) -> object:
+    """Return libpq's status of the driver's transaction."""
     is_in: object = getattr(driver, "in_transaction", None)  # sqlite3
     if is_in is None:
-        status: object = getattr(getattr(driver, "info", None), "transaction_status", None)
-        return status != _IDLE
-    return is_in is True
+        return getattr(getattr(driver, "info", None), "transaction_status", None)
+    return None if is_in is True else _IDLE
 
 
 class Replaced(Exception):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -226,11 +226,33 @@ def test_a_function_that_ends_the_transaction_behind_our_back_is_found_out(
         assert found(projections, Ending) == (2, {"a": 1, "end": 1})
 
 
+def catch_within_the_transaction(write: Connection) -> None:
+    with suppress(DatabaseError):
+        write.execute(text("SELECT * FROM nowhere"))
+
+
+def test_a_function_that_catches_an_error_of_postgresql_is_told_what_to_do(
+    server: Server, log: WatchedLog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Ending, "how", catch_within_the_transaction)
+    say(log, "a", "end")
+    with Projections.open(server.new_log(), log, [Ending()]) as projections:
+        with pytest.raises(ProjectionFailedError, match=r"at position 2 .* write.begin_nested\(\)"):
+            projections.wait_for(timeout=60)
+
+        assert found(projections, Ending) == (1, {"a": 1})
+
+
+def catch_within_a_part(write: Connection) -> None:
+    with suppress(DatabaseError), write.begin_nested():
+        write.execute(text("SELECT * FROM nowhere"))
+
+
 def begin_and_take_back(write: Connection) -> None:
     write.begin_nested().rollback()
 
 
-@pytest.mark.parametrize("how", [Connection.begin_nested, begin_and_take_back])
+@pytest.mark.parametrize("how", [Connection.begin_nested, begin_and_take_back, catch_within_a_part])
 def test_a_function_may_take_back_what_it_has_written_itself(
     how: Callable[[Connection], object], url: str, log: WatchedLog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
