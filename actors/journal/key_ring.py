@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 from abc import ABC, abstractmethod
 from base64 import b64decode, b64encode
 from binascii import Error as Base64Error
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager, suppress
 from hashlib import blake2b
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias, TypeGuard
@@ -145,14 +146,16 @@ class FileKeyRing(_Keys):
         Raises:
             ConfigurationError: the file cannot be written.
         """
-        keys = [*_read_keys(self.path), os.urandom(KEY_SIZE)]
-        # Keep the old file until the new one is complete and on disk: without its keys the log is lost.
-        beside = self.path.with_name(f"{self.path.name}.new")
-        beside.unlink(missing_ok=True)
-        _write(beside, keys, os.O_EXCL)
-        beside.replace(self.path)
-        _sync_directory(self.path.parent)
-        self._read()
+        path = self.path.resolve()  # a link stays one
+        with _alone_in(path.parent):
+            keys = [*_read_keys(path), os.urandom(KEY_SIZE)]
+            # Keep the old file until the new one is complete and on disk: without its keys the log is lost.
+            beside = path.with_name(f"{path.name}.new")
+            beside.unlink(missing_ok=True)
+            _write(beside, keys, os.O_EXCL)
+            beside.replace(path)
+            _sync_directory(path.parent)
+            self._read()
 
     def _read(self) -> None:
         super().__init__(str(self.path), _read_keys(self.path))
@@ -227,6 +230,20 @@ def _write(path: Path, keys: Sequence[bytes], flags: int) -> None:
         _sync_directory(path.parent)
     except OSError as error:
         raise ConfigurationError(f"the key ring {path} cannot be written: {error.strerror}") from error
+
+
+@contextmanager
+def _alone_in(directory: Path) -> Generator[None]:
+    """Hold the lock of the directory, so that nobody else rotates a key ring there meanwhile."""
+    try:
+        descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    except OSError as error:
+        raise ConfigurationError(f"the directory {directory} cannot be read: {error.strerror}") from error
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
 
 
 def _sync_directory(path: Path) -> None:

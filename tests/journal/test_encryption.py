@@ -8,6 +8,7 @@ import sqlite3
 import subprocess
 import sys
 from collections.abc import Callable, Generator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
 from pathlib import Path
 
@@ -441,6 +442,31 @@ def test_a_ring_wraps_with_its_newest_key_and_unwraps_with_all(tmp_path: Path) -
     assert first[:8] != second[:8]
     assert again.unwrap(first) == again.unwrap(second) == key
     assert (tmp_path / "ring").stat().st_mode & 0o777 == 0o600
+
+
+def test_rotating_a_ring_behind_a_link_leaves_the_link(tmp_path: Path) -> None:
+    KeyRing.generate(tmp_path / "ring")
+    link = tmp_path / "link"
+    link.symlink_to("ring")
+    ring = KeyRing.file(link)
+    ring.rotate()
+    assert link.is_symlink()
+    assert KeyRing.file(tmp_path / "ring").unwrap(ring.wrap(bytes(32))) == bytes(32)
+
+
+def test_a_ring_that_several_rotate_at_once_keeps_the_key_of_each(tmp_path: Path) -> None:
+    KeyRing.generate(tmp_path / "ring")
+
+    def rotate(_number: int) -> bytes:
+        ring = KeyRing.file(tmp_path / "ring")
+        ring.rotate()
+        return ring.wrap(bytes(32))
+
+    with ThreadPoolExecutor(8) as pool:
+        wrapped = list(pool.map(rotate, range(80)))
+    ring = KeyRing.file(tmp_path / "ring")
+    assert {ring.unwrap(key) for key in wrapped} == {bytes(32)}
+    assert len((tmp_path / "ring").read_text().split()) == 81
 
 
 def test_a_log_is_read_with_a_ring_that_was_rotated(log: Log, tmp_path: Path) -> None:
