@@ -74,8 +74,12 @@ def statistics_of(tables: Tables, by: By | None = None, selection: Selection = A
     """Return the figures of the selected rows.
 
     Raises:
+        InvalidInputError: figures cannot be grouped by that.
         ReadModelError: the tables cannot be read.
     """
+    if by is not None and by not in _KEYS:
+        *known, last = _KEYS
+        raise InvalidInputError(f"`by` is {', '.join(known)} or {last}, not {by!r}")
     position = tables.position()
     counting = _Counting(tables, by, selection)
     counting.count()

@@ -228,7 +228,7 @@ class Audit:
             progress: receives progress reports while tables are made.
 
         Raises:
-            InvalidInputError: a time has no zone.
+            InvalidInputError: a time has no zone, or `by` is something else.
             ProjectionFailedError: the log holds an event that cannot be projected.
             StorageError: the log, or its tables, cannot be read.
         """

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from datetime import timedelta
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from reenact.domain.errors import InvalidInputError
 from reenact.domain.messages import EPOCH, instant
 from reenact.projections.statistics.counting import ALL, Selection, statistics_of
 from reenact.projections.statistics.figures import (
@@ -146,6 +148,13 @@ def test_parts_of_a_log_can_be_counted(
     assert total.turns is not None
     assert total.answers is not None
     assert (total.turns.count, total.answers.count, total.approvals.waiting) == (turns, answers, waiting)
+
+
+def test_what_figures_cannot_be_told_apart_by_is_refused() -> None:
+    by: Any = "week"
+
+    with pytest.raises(InvalidInputError, match="`by` is day, model, tool, image or session, not 'week'"):
+        counted(by)
 
 
 @given(st.lists(st.floats(0, 1e6), max_size=250))
