@@ -8,6 +8,7 @@ from collections.abc import Callable, Generator, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Self, TypeAlias
 
+from reenact.domain.plain import LONGEST, check_position, seconds_of
 from reenact.projections.errors import ProjectionNotFoundError
 from reenact.projections.generations import NAME, ProjectionStatus
 from reenact.projections.log import Log, OnProgress
@@ -95,23 +96,28 @@ class Projections:
         """Close them."""
         self.close()
 
-    def wait_for(self, position: int | None = None, timeout: float = TIMEOUT, *, of: Which | None = None) -> None:
+    def wait_for(
+        self, position: int | None = None, timeout: float | None = TIMEOUT, *, of: Which | None = None
+    ) -> None:
         """Wait until everything up to a position of the log can be read, in tables of the given versions.
 
         Args:
             position: the position; None is the present end of the log.
-            timeout: in seconds.
+            timeout: in seconds; None is no limit.
             of: the projection; None is all of them.
 
         Raises:
+            InvalidInputError: that is no position, or no time.
             ProjectionFailedError: an event before it cannot be projected.
             ProjectionNotFoundError: there is no such projection here.
             ReadModelBehindError: it takes longer.
             ReadModelError: the log cannot be read, or the tables cannot be written.
             RuntimeClosedError: the projections are closed.
         """
-        deadline = time.monotonic() + timeout
+        seconds = seconds_of(timeout)
+        deadline = time.monotonic() + (LONGEST if seconds is None else seconds)
         goal = self._log.head() if position is None else position
+        check_position("position", goal)
         for one in self._all.values() if of is None else (self._find(of),):
             one.wait_for(goal, max(0.0, deadline - time.monotonic()))
 

@@ -6,6 +6,7 @@ import sqlite3
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, suppress
+from math import inf, nan
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -15,6 +16,7 @@ from sqlalchemy.exc import DatabaseError
 
 from reenact import (
     ConfigurationError,
+    InvalidInputError,
     ProjectionFailedError,
     ProjectionNotFoundError,
     Projections,
@@ -334,6 +336,26 @@ def test_a_name_that_is_nobody_s_is_told(url: str, log: WatchedLog) -> None:
 def test_waiting_for_what_never_comes_ends_with_the_time(url: str, log: WatchedLog) -> None:
     with Projections.open(url, log, [Words()]) as projections, pytest.raises(ReadModelBehindError):
         projections.wait_for(5, timeout=0.01)
+
+
+@pytest.mark.parametrize("timeout", [None, inf, 1e12])
+def test_one_can_wait_as_long_as_it_takes(timeout: float | None, url: str, log: WatchedLog) -> None:
+    with Projections.open(url, log, [Words()]) as projections, ThreadPoolExecutor(1) as pool:
+        waiting = pool.submit(projections.wait_for, 1, timeout)
+        wait_until(lambda: waiting.running() or waiting.done())
+        say(log, "a")
+
+        waiting.result(60)
+        assert found(projections, Words) == (1, {"a": 1})
+
+
+@pytest.mark.parametrize(("position", "timeout"), [("1", 1), (1.5, 1), (1, "1"), (1, nan), (1, True)])
+def test_waiting_for_what_is_no_position_or_no_time_is_refused(position: Any, timeout: Any, tmp_path: Path) -> None:
+    with (
+        Projections.open(tmp_path / "views", WatchedLog(), [Words()]) as projections,
+        pytest.raises(InvalidInputError, match=r"`position` is a position|a timeout is a number"),
+    ):
+        projections.wait_for(position, timeout)
 
 
 def test_closed_projections_say_so(url: str, log: WatchedLog) -> None:
