@@ -10,11 +10,14 @@ from reenact.actors.api.reading import ReadModel
 from reenact.actors.envelopes import segments_of
 from reenact.actors.idempotency import Askable, Attempt
 from reenact.actors.journal.api import Append, Derived, Remembered
+from reenact.actors.journal.codec import Recorded
 from reenact.actors.session.actor import SessionActor
+from reenact.domain.children import ChildStarted
 from reenact.domain.errors import SessionInUseError, SessionNotEncryptedError, SessionNotFoundError
 from reenact.domain.messages import EPOCH, instant
 from reenact.domain.operations.table import SessionForgetRequest
 from reenact.domain.session import announce as announcing
+from reenact.domain.session.child_turns import WAKE
 from reenact.domain.session.commands import Delete
 from reenact.domain.session.state import Forgotten, KnownSession, Session, SessionForgotten, SessionInfo
 
@@ -26,6 +29,10 @@ class ForgettingJournal(Protocol):
 
     def is_encrypted(self, stream: str) -> bool:
         """Return whether all rows of the stream are encrypted, so that it can be forgotten."""
+        ...
+
+    def read(self, stream: str) -> Sequence[Recorded]:
+        """Return the events of the stream."""
         ...
 
     def forget(self, steps: Sequence[Append], remembered: Remembered | None = None) -> int:
@@ -64,6 +71,9 @@ def forget(
         if known.deleted_at is None:
             # Without the request's id: the request as a whole is carried out once, and a repeated deletion is harmless.
             sessions.actor_of(id_).ask(Delete(session_id=id_, at=sessions.now()), attempt.timeout)
+        for child_id in _children_of(journal, id_) - found.keys():
+            # It may be about to begin: when it answers, it has.
+            sessions.actor_of(child_id).ask(WAKE, attempt.timeout)
     if found.keys() != dict(_sessions_to_forget(sessions.read(), request.session_id, family=request.family)).keys():
         return forget(sessions, journal, request, attempt)  # another session was added meanwhile
     at = sessions.now()
@@ -89,6 +99,12 @@ def _sessions_to_forget(model: ReadModel, session_id: str, *, family: bool) -> I
             raise SessionInUseError(id_, kin)
         ids += (one for one in kin if one not in ids)
         yield id_, known
+
+
+def _children_of(journal: ForgettingJournal, session_id: str) -> set[str]:
+    """Return the child sessions that the session has called."""
+    rows = journal.read(SessionActor.stream(session_id))
+    return {row.event.child_id for row in rows if isinstance(row.event, ChildStarted)}
 
 
 def _forgotten_info(session_id: str, known: KnownSession, request: SessionForgetRequest, at: int) -> SessionInfo:

@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from datetime import timedelta
 from pathlib import Path
+from threading import Event
 from typing import Any
 
 import pytest
@@ -16,6 +18,7 @@ from reenact import (
     AsyncRuntime,
     Audit,
     ConfigurationError,
+    EnvironmentConfig,
     Image,
     KeyRing,
     KeyRingError,
@@ -28,12 +31,14 @@ from reenact import (
     SessionNotFoundError,
     WrongKeyError,
 )
+from reenact.actors.environment.model import ModelEnvironment
 from reenact.audit import Redaction, export_log, import_log, open_export, verify_log
 from reenact.testing import ManualClock, MockEnvironmentFactory, wait_until
 from tests.journal.test_encryption import Service
 from tests.logs import execute, log_at, stands_in
 from tests.runtime.families import Plan, factory
 from tests.runtime.families import furnish as furnish_family
+from tests.runtime.gated import GatedFactory
 
 SECRET = "pineapple"  # noqa: S105 - of a story
 Open = Callable[..., Runtime]
@@ -258,6 +263,40 @@ def test_a_family_is_forgotten_while_its_members_are_at_work_and_wait(keyed: Ope
     assert len(forgotten) == 2
     assert runtime.agents.pending() == []
     assert runtime.agents.list() == []
+
+
+@pytest.mark.parametrize("family", [True, False])
+def test_a_child_that_begins_while_its_parent_is_forgotten_is_not_left_over(family: bool, keyed: Open) -> None:  # noqa: FBT001 - a parameter
+    mock, begins, may_begin = factory(), Event(), Event()
+
+    class Slow(GatedFactory):
+        """Makes the environment of the child only when it may."""
+
+        def create(self, config: EnvironmentConfig) -> ModelEnvironment:
+            if config.session_id != "root":
+                begins.set()
+                assert may_begin.wait(60)
+            return mock.create(config)
+
+    def left() -> list[str]:
+        return [one.id for one in runtime.sessions.list() if one.forgotten is None]
+
+    runtime = keyed(environment=Slow())
+    furnish_family(runtime)
+    runtime.agents.receive(runtime.sessions.run("root"), json.dumps([[("agent", [f"the {SECRET}"])], "done"]))
+    assert begins.wait(60)
+    with ThreadPoolExecutor(1) as pool:
+        forgetting = pool.submit(runtime.sessions.forget, "root", by="ada", family=family)
+        wait_until(lambda: left() == [], what="the parent is deleted")
+        may_begin.set()
+
+        if family:
+            assert len(forgetting.result(60)) == 2
+        else:
+            with pytest.raises(SessionInUseError):
+                forgetting.result(60)
+            runtime.sessions.forget("root", by="ada", family=True)
+    assert left() == []
 
 
 def test_a_schedule_of_a_session_that_is_forgotten_fires_no_more(keyed: Open) -> None:
