@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+import threading
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import contextmanager
 from datetime import timedelta
 from typing import Protocol
 
@@ -22,6 +24,33 @@ from reenact.domain.session.commands import Delete
 from reenact.domain.session.state import Forgotten, KnownSession, Session, SessionForgotten, SessionInfo
 
 _BLANK = Session()
+
+
+class Branching:
+    """Keeps branching and forgetting apart: a branch may not lose the history that it has just taken up. Thread-safe."""
+
+    def __init__(self) -> None:
+        self._ended = threading.Condition()
+        self._count = 0
+
+    @contextmanager
+    def branching(self) -> Generator[None]:
+        """Hold off forgetting; several may branch at once."""
+        with self._ended:
+            self._count += 1
+        try:
+            yield
+        finally:
+            with self._ended:
+                self._count -= 1
+                self._ended.notify_all()
+
+    @contextmanager
+    def paused(self) -> Generator[None]:
+        """Wait until nobody is branching, and let nobody begin until the end of the block."""
+        with self._ended:
+            self._ended.wait_for(lambda: not self._count)
+            yield
 
 
 class ForgettingJournal(Protocol):
@@ -44,6 +73,7 @@ class Sessions(Protocol):
     """The part of the runtime's operations that is needed here."""
 
     now: Callable[[], int]
+    branching: Branching
 
     def read(self) -> ReadModel:
         """Return the read model, once it has caught up with the log."""
@@ -74,15 +104,16 @@ def forget(
         for child_id in _children_of(journal, id_) - found.keys():
             # It may be about to begin: when it answers, it has.
             sessions.actor_of(child_id).ask(WAKE, attempt.timeout)
-    if found.keys() != dict(_sessions_to_forget(sessions.read(), request.session_id, family=request.family)).keys():
-        return forget(sessions, journal, request, attempt)  # another session was added meanwhile
-    at = sessions.now()
-    infos = [_forgotten_info(id_, known, request, at) for id_, known in found.items()]
-    if found:
-        steps = [_last_step(id_, known, request, at) for id_, known in found.items()]
-        journal.forget(steps, attempt.remembered(infos, at))
-        sessions.read()  # afterwards the read model has dropped their content
-    return infos
+    with sessions.branching.paused():
+        if found.keys() == dict(_sessions_to_forget(sessions.read(), request.session_id, family=request.family)).keys():
+            at = sessions.now()
+            infos = [_forgotten_info(id_, known, request, at) for id_, known in found.items()]
+            if found:
+                steps = [_last_step(id_, known, request, at) for id_, known in found.items()]
+                journal.forget(steps, attempt.remembered(infos, at))
+                sessions.read()  # afterwards the read model has dropped their content
+            return infos
+    return forget(sessions, journal, request, attempt)  # another session was added meanwhile
 
 
 def _sessions_to_forget(model: ReadModel, session_id: str, *, family: bool) -> Iterator[tuple[str, KnownSession]]:

@@ -12,7 +12,7 @@ from typing import Any, Protocol, TypeAlias, TypeVar
 import msgspec
 
 from reenact.actors.api.branching import begun, derived_id, image_at, point_at, point_before_last_message
-from reenact.actors.api.forgetting import ForgettingJournal, forget
+from reenact.actors.api.forgetting import Branching, ForgettingJournal, forget
 from reenact.actors.api.reading import Follower, ReadModel
 from reenact.actors.container import ContainerActor, ImageActor
 from reenact.actors.environment.tools.toolbox import ToolRegistry
@@ -152,6 +152,7 @@ class RuntimeOperations:
         self._nodes = nodes
         self._registry = registry
         self._journal = journal
+        self.branching = Branching()
         self._model = model
         self._follower = follower
         self._live = live
@@ -242,6 +243,10 @@ class RuntimeOperations:
 
     def session_branch(self, request: commands.SessionBranchRequest, attempt: Attempt) -> SessionInfo:
         """See `Sessions.branch`."""
+        with self.branching.branching():
+            return self._branch(request, attempt)
+
+    def _branch(self, request: commands.SessionBranchRequest, attempt: Attempt) -> SessionInfo:
         id_ = request.new_session_id or self._new_session_id()
         session = begun(self._journal, request.session_id)
         point = point_at(self._journal, request.session_id, request.at)

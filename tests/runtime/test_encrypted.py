@@ -19,10 +19,12 @@ from reenact import (
     Audit,
     ConfigurationError,
     EnvironmentConfig,
+    Guards,
     Image,
     KeyRing,
     KeyRingError,
     LogEncryptedError,
+    Message,
     Retention,
     Runtime,
     SessionForgottenError,
@@ -30,6 +32,7 @@ from reenact import (
     SessionInUseError,
     SessionNotFoundError,
     WrongKeyError,
+    guard,
 )
 from reenact.actors.environment.model import ModelEnvironment
 from reenact.audit import Redaction, export_log, import_log, open_export, verify_log
@@ -297,6 +300,33 @@ def test_a_child_that_begins_while_its_parent_is_forgotten_is_not_left_over(fami
                 forgetting.result(60)
             runtime.sessions.forget("root", by="ada", family=True)
     assert left() == []
+
+
+def test_a_session_of_which_a_branch_is_being_made_is_not_forgotten_without_it(keyed: Open) -> None:
+    asked, may_go_on = Event(), Event()
+
+    def slow(message: Message) -> None:
+        if message.text == "Again":
+            asked.set()
+            assert may_go_on.wait(60)
+
+    runtime = keyed(guards=[guard(slow)])
+    runtime.containers.create(container_id="c")
+    runtime.images.register(Image(id="i", guards=Guards(message=("slow",))))
+    runtime.sessions.create("c", "i", session_id="s")
+    runtime.ask(f"the {SECRET}", session="s")
+    with ThreadPoolExecutor(2) as pool:
+        branching = pool.submit(runtime.sessions.branch, "s", edit="Again", new_session_id="b")
+        assert asked.wait(60)
+        forgetting = pool.submit(runtime.sessions.forget, "s", by="ada")
+        wait_until(lambda: [one for one in runtime.sessions.list() if one.forgotten is None] == [], what="it is deleted")
+        may_go_on.set()
+
+        assert branching.result(60).id == "b"
+        with pytest.raises(SessionInUseError, match="b would miss it"):
+            forgetting.result(60)
+    assert runtime.sessions.get("b").id == "b"
+    assert len(runtime.sessions.forget("s", by="ada", family=True)) == 2
 
 
 def test_a_schedule_of_a_session_that_is_forgotten_fires_no_more(keyed: Open) -> None:
