@@ -11,8 +11,7 @@ from typing import Protocol
 from reenact.actors.api.reading import ReadModel
 from reenact.actors.envelopes import segments_of
 from reenact.actors.idempotency import Askable, Attempt
-from reenact.actors.journal.api import Append, Derived, Remembered
-from reenact.actors.journal.codec import Recorded
+from reenact.actors.journal.api import Append, Derived, Recorded, Remembered
 from reenact.actors.session.actor import SessionActor
 from reenact.domain.children import ChildStarted
 from reenact.domain.errors import SessionInUseError, SessionNotEncryptedError, SessionNotFoundError
@@ -27,7 +26,7 @@ _BLANK = Session()
 
 
 class Branching:
-    """Keeps branching and forgetting apart: a branch may not lose the history that it has just taken up. Thread-safe."""
+    """Keeps forgetting from the history that a branch is just taking up. Thread-safe."""
 
     def __init__(self) -> None:
         self._ended = threading.Condition()

@@ -350,7 +350,11 @@ def test_one_can_wait_as_long_as_it_takes(timeout: float | None, url: str, log: 
 
 
 @pytest.mark.parametrize(("position", "timeout"), [("1", 1), (1.5, 1), (1, "1"), (1, nan), (1, True)])
-def test_waiting_for_what_is_no_position_or_no_time_is_refused(position: Any, timeout: Any, tmp_path: Path) -> None:
+def test_waiting_for_what_is_no_position_or_no_time_is_refused(
+    position: Any,  # noqa: ANN401 - may be wrong
+    timeout: Any,  # noqa: ANN401 - likewise
+    tmp_path: Path,
+) -> None:
     with (
         Projections.open(tmp_path / "views", WatchedLog(), [Words()]) as projections,
         pytest.raises(InvalidInputError, match=r"`position` is a position|a timeout is a number"),
