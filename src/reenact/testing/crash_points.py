@@ -11,23 +11,22 @@ OUTCOME = "tool-result"
 
 _NOTHING = "nothing of the command"
 _UNSENT = (
-    "It is as if the command had never been sent: whoever sent it had no reply, and may send it again. What was "
-    "durable before is untouched, and an unfinished turn is ended or resumed, as the runtime is configured."
+    "It is as if the command had never been sent: its sender got no reply, and can send it again. Earlier durable data "
+    "is unchanged, and an unfinished turn is ended or resumed, as the runtime is configured."
 )
 _UNKNOWN = (
-    "Nobody knows what the effect was. A resumed turn runs an idempotent tool once more, with the same key; of any "
-    "other the model is told that its outcome is not known, and it is not run again. `close` tells the model so of "
-    "both."
+    "The outcome is unknown. A resumed turn runs an idempotent tool once more, with the same key. Any other tool is "
+    "not run again, and the model is told that the outcome is unknown; with `close`, so are idempotent ones."
 )
 _COUNTS = (
-    "The command counts, although whoever sent it had no reply: a request that is sent again under its id is answered, "
-    "and not carried out again. Subscribers hear what was not published, under the cursors it has."
+    "The command counts, although its sender got no reply: a request that is sent again under its id is answered, but "
+    "not carried out again. Subscribers get what was not published, under its cursors."
 )
 _KEPT = (
-    "What was acknowledged is there: messages that were accepted wait or are answered; what was created, deleted, "
-    "decided or acknowledged stays so."
+    "What was acknowledged is durable: accepted messages wait or are answered; creations, deletions, decisions and "
+    "acknowledgements stay."
 )
-_BEHIND = "The next opening takes in what is missing, before it returns: the tables are what the log says."
+_BEHIND = "The next opening applies the missing events before it returns, so that the tables agree with the log."
 
 
 class CrashPoint(Enum):
@@ -38,69 +37,69 @@ class CrashPoint(Enum):
     """
 
     BEFORE_APPEND = (
-        "between command and append: what follows from a command is decided, and about to be handed to the journal",
+        "between command and append: the events of a command are decided, and about to be handed to the journal",
         _NOTHING,
         _UNSENT,
     )
     BEFORE_COMMIT = (
-        "between append and commit: the journal's writer has begun a transaction, and written nothing yet",
+        "between append and commit: the journal's writer has begun a transaction, but written nothing yet",
         _NOTHING,
         _UNSENT,
     )
     IN_COMMIT = (
-        "in the commit: every row is written, and the transaction is about to be ended",
+        "in the commit: every row is written, and the transaction is about to be committed",
         _NOTHING,
         _UNSENT,
     )
     AFTER_COMMIT = (
-        "between commit and publish: the transaction is durable, and nobody has heard of it",
-        "all of the transaction: events, feed, snapshots, timers, remembered requests",
+        "between commit and publish: the transaction is durable, but not published",
+        "the whole transaction: events, feed, snapshots, timers, answers to requests",
         _COUNTS,
     )
     AFTER_PUBLISH = (
-        "between publish and reply: subscribers may have heard of it, and whoever sent the command has no reply yet",
-        "all of the transaction",
-        "As above; what a subscriber has heard is in the log, under the same cursor, and says the same.",
+        "between publish and reply: subscribers may have the events, but the sender of the command has no reply yet",
+        "the whole transaction",
+        "As above; every event that a subscriber has received is in the log, unchanged, under the same cursor.",
     )
     AFTER_REPLY = (
-        "behind the reply: the program was promised something, and has passed that on (`Reporter.say`)",
+        "after the reply: the program was promised something, and has reported it (`Reporter.say`)",
         "all that was promised",
         _KEPT,
     )
     BEFORE_EFFECT = (
-        "before the effect: that the tool is started is recorded, and it is about to run",
+        "before the effect: the start of the tool is recorded, and it is about to run",
         "the intent (`tool-started`)",
         _UNKNOWN,
     )
     AFTER_EFFECT = (
-        "behind the effect: the tool has run, and nobody was told what came of it",
-        "the intent; the effect, out in the world",
+        "after the effect: the tool has run, but its outcome was not reported",
+        "the intent; the effect itself, outside",
         _UNKNOWN,
     )
     BEFORE_OUTCOME = (
-        "before the append of the outcome: what came of the tool is about to be handed to the journal",
-        "the intent; the effect, out in the world",
+        "before the append of the outcome: the tool's outcome is about to be handed to the journal",
+        "the intent; the effect itself, outside",
         _UNKNOWN,
     )
     AFTER_OUTCOME = (
-        "behind the commit of the outcome: what came of the tool is durable, and nobody has heard of it",
+        "after the commit of the outcome: the tool's outcome is durable, but not published",
         "the intent and the outcome (`tool-result`)",
         "The tool is not run again. The model is told the outcome, by the resumed turn or when it is asked next.",
     )
     BEFORE_PROJECTION = (
-        "before the projection: the read model has begun a transaction to take events in",
-        "the events; nothing of them in the tables",
+        "before the projection: the read model has begun a transaction to apply events",
+        "the events, without their rows in the tables",
         _BEHIND,
     )
     IN_PROJECTION = (
-        "in the projection: rows and position are written, and the transaction is about to be ended",
-        "the events; nothing of them in the tables",
+        "in the projection: rows and position are written, and the transaction is about to be committed",
+        "the events, without their rows in the tables",
         _BEHIND,
     )
     AFTER_PROJECTION = (
-        "behind the projection: the tables have the events, and nobody has read them",
+        "after the projection: the tables have the events, but nobody has read them",
         "the events, and their rows together with the position",
-        "No event is taken in twice.",
+        "No event is applied twice.",
     )
 
     def __init__(self, ends: str, durable: str, promised: str) -> None:
