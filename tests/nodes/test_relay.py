@@ -460,20 +460,20 @@ def test_the_connection_of_the_receiver_is_lost_while_it_replies(nodes: Nodes, m
 def test_an_exchange_whose_answer_is_lost_is_done_once(
     nodes: Nodes, monkeypatch: pytest.MonkeyPatch, lost: str
 ) -> None:
-    waiting = Waiting()
-    a = nodes.start("a")
-    b = nodes.start("b", waiting)
-    execute = b._execute
+    execute = Relay._execute
     failures: list[str] = []
 
-    def execute_and_lose(connection: ImpatientConnection, batch: list[Message], after: int) -> Exchanged:
-        exchanged = execute(connection, batch, after)
-        if not failures and (exchanged[1] if lost == "the request" else batch):
+    def execute_and_lose(relay: Relay, connection: ImpatientConnection, batch: list[Message], after: int) -> Exchanged:
+        exchanged = execute(relay, connection, batch, after)
+        if relay._id == "b" and not failures and (exchanged[1] if lost == "the request" else batch):
             failures.append(lost)
             raise psycopg.OperationalError("lost")
         return exchanged
 
-    monkeypatch.setattr(b, "_execute", execute_and_lose)
+    monkeypatch.setattr(Relay, "_execute", execute_and_lose)  # before any thread of a relay begins an exchange
+    waiting = Waiting()
+    a = nodes.start("a")
+    nodes.start("b", waiting)
     outcome = ask(a, "b")
     _, reply = waiting.next()
     reply(b"answer")
