@@ -51,7 +51,7 @@ def check_content(content: object) -> tuple[Block, ...]:
 def plain_content(content: object) -> object:
     """Return content with its blocks as plain mappings, as they are sent; anything else is returned unchecked."""
     if isinstance(content, str):
-        return str.__str__(content)  # also where a template engine has a type of its own for text
+        return str.__str__(content)  # template engines, for example, return subclasses of str
     if not is_sequence(content):
         return content
     return [

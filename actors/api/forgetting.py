@@ -26,7 +26,7 @@ _BLANK = Session()
 
 
 class Branching:
-    """Keeps forgetting from the history that a branch is just taking up. Thread-safe."""
+    """Holds off forgetting while branches are being created in this process. Thread-safe."""
 
     def __init__(self) -> None:
         self._ended = threading.Condition()
@@ -34,7 +34,7 @@ class Branching:
 
     @contextmanager
     def branching(self) -> Generator[None]:
-        """Hold off forgetting; several may branch at once."""
+        """Hold off forgetting until the end of the block; several branches may be created at once."""
         with self._ended:
             self._count += 1
         try:
@@ -46,7 +46,7 @@ class Branching:
 
     @contextmanager
     def paused(self) -> Generator[None]:
-        """Wait until nobody is branching, and let nobody begin until the end of the block."""
+        """Wait until no branch is being created, and let none begin until the end of the block."""
         with self._ended:
             self._ended.wait_for(lambda: not self._count)
             yield
@@ -101,7 +101,7 @@ def forget(
             # Without the request's id: the request as a whole is carried out once, and a repeated deletion is harmless.
             sessions.actor_of(id_).ask(Delete(session_id=id_, at=sessions.now()), attempt.timeout)
         for child_id in _children_of(journal, id_) - found.keys():
-            # It may be about to begin: when it answers, it has.
+            # The child may be about to begin; once it has replied, it has begun.
             sessions.actor_of(child_id).ask(WAKE, attempt.timeout)
     with sessions.branching.paused():
         if found.keys() == dict(_sessions_to_forget(sessions.read(), request.session_id, family=request.family)).keys():

@@ -444,7 +444,7 @@ class ActorContext:
         if isinstance(error, ShardMovedError):
             _log.info("%s, a message to %s, came too late: %s", name, self.stream, error)
         else:
-            trace = None if isinstance(error, StorageError) else error  # no code is to blame if the log fails
+            trace = None if isinstance(error, StorageError) else error  # a failure of the log needs no traceback
             told = "%s, a message to %s, has failed: %s"
             _log.error(told, name, self.stream, shown(error), exc_info=trace, extra={"failure": error})
         self.dead_letter(envelope.message, error)

@@ -35,7 +35,7 @@ class Nodes(Protocol):
         ...
 
     def let_in(self, stream: str) -> Callable[[], None]:
-        """Let the session come, also while its shard is being left; call what is returned once it has been told."""
+        """Admit the session even while its shard is being left; call the result once the session has its message."""
         ...
 
 

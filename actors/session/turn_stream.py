@@ -364,7 +364,7 @@ class Channel:
     def _call(self, handler: Handler, envelope: Envelope) -> None:
         try:
             work = handler(envelope)
-        except KeyboardInterrupt:  # of whoever asks: this may be their thread
+        except KeyboardInterrupt:  # may be meant for the caller, whose thread this may be
             raise
         except BaseException as error:  # noqa: BLE001 - the turn must end, whatever it is
             self._report_failure(envelope, error)

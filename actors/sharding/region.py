@@ -21,7 +21,7 @@ _logger = logging.getLogger("reenact.nodes")
 
 @dataclass
 class _LeavingShard:
-    """A shard that is being left: what to call then, for how much it waits, and which actors have been let in."""
+    """A shard that is being handed off: its callback, the number of pending hand-offs, and the admitted streams."""
 
     shard: int
     left: Callable[[int], None]
@@ -69,14 +69,14 @@ class ShardRegion:
         return self._node is not None and self._node.takes_commands(self.shard_of(stream))
 
     def may_come(self, stream: str) -> bool:
-        """Return the same, or whether the actor has been let in."""
+        """Return whether the actor may be started, or was admitted by `let_in` while its shard is being left."""
         leaving = self._leaving.get(self.shard_of(stream))
         return self.may_start(stream) or (leaving is not None and stream in leaving.let_in and self._joined.is_trusted)
 
     def let_in(self, stream: str) -> Callable[[], None]:
-        """Let the actor come although its shard is being left: one of its family cannot leave without it.
+        """Admit an actor although its shard is being left, since an actor of its family cannot leave before it has run.
 
-        Call what is returned once it has been told what it is to be told: from then on it is to leave, too.
+        Call the returned function once the actor has received its message; then it is handed off, too.
         """
         with self._lock:
             leaving = self._leaving.get(self.shard_of(stream))
@@ -217,4 +217,4 @@ class ShardRegion:
 
 
 def _do_nothing() -> None:
-    """Whoever comes to a shard that is not left stays."""
+    """Do nothing: the actor's shard is not being left."""

@@ -101,7 +101,7 @@ def _as_json(result: object) -> Json:
     try:
         if isinstance(result, str):
             result.encode()
-            return str.__str__(result)  # what finds text in pages, say, has types of its own for it
+            return str.__str__(result)  # libraries that parse pages, for example, return subclasses of str
         copy: Json = msgspec.json.decode(_dumped(result))
         check_depth("it", copy)
     except UnicodeEncodeError as error:

@@ -28,7 +28,7 @@ class _Head(msgspec.Struct):
 
 _HEADS = msgspec.json.Decoder(_Head)
 _HALF: Final = re.compile(r"\\u[dD][89a-fA-F][0-9a-fA-F]{2}")
-"""Half a character, as languages whose texts are UTF-16 write it when they have cut one in two; also of a whole one."""
+"""An escaped UTF-16 surrogate, alone or one of a pair; languages with UTF-16 texts write a lone one after a cut."""
 
 
 class NotAccepted(Exception):

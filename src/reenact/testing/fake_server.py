@@ -137,7 +137,7 @@ class FakeServer(ABC, Generic[Reply]):
         self._script.extend([self._checked(reply) for reply in replies])
 
     def _checked(self, reply: object) -> Reply | FakeError:
-        """Return the reply, or refuse it: a mistake that shows only while it is sent looks like a broken connection."""
+        """Return the reply if it is valid; a mistake found only while sending would look like a broken connection."""
         if not isinstance(reply, (self._made_of, FakeError)):
             raise TypeError(f"a script is made of {self._made_of.__name__} and FakeError, not of {reply!r:.100}")
         try:
@@ -237,7 +237,7 @@ class FakeServer(ABC, Generic[Reply]):
             self._changed.notify_all()
         try:
             answer = self._reply_to(received, headers)
-        except Exception as error:  # noqa: BLE001 - a mistake in the test: who asked is told, and does not ask again
+        except Exception as error:  # noqa: BLE001 - a mistake in the test: the client gets an error that it does not retry
             _log.exception("the fake API has no answer to %s", path)
             answer = FakeError(400, message=f"the fake API has no answer: {error!r}")
         if isinstance(answer, Streamed):

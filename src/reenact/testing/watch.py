@@ -146,7 +146,7 @@ def _outcome(call: Callable[[], tuple[object, ...]]) -> tuple[object, ...] | Exc
 
 
 def _identity(value: object) -> str:
-    """Return what is another text for another object, and for a collection whose members are others."""
+    """Return a text that differs for different objects, and for a collection when its members change."""
     if not _is_collection(value):
         return f"<{id(value):x}>"
     members = [*value, *(value.values() if is_mapping(value) else ())]
@@ -158,7 +158,7 @@ def _is_collection(value: object) -> TypeGuard[Collection[object]]:
 
 
 _DECISIONS = 6
-"""How many decisions are made again by the next incarnation."""
+"""How many recent decisions are repeated with the next incarnation."""
 
 _ONLY_EVOLVE = "only evolve makes states, so that the log can make them again"
 
@@ -233,7 +233,7 @@ class Watch:
             self._replied[stream] = after, until
 
     def decided(self, stream: str) -> deque[tuple[object, object, Portrait]]:
-        """Return what was decided lately: the state, the command, and what came of it; whoever decides adds to it."""
+        """Return the recent decisions of the stream: state, command and outcome; callers append to it."""
         with self._lock:
             return self._decided.setdefault(stream, deque(maxlen=_DECISIONS))
 
@@ -284,7 +284,7 @@ class _Watched:
         return outcome
 
     def on_recovered(self) -> object:
-        """Recover, and see whether the last one in its place would have decided the same."""
+        """Recover, and check that this incarnation repeats the recent decisions of the previous one."""
         recovered = self._on_recovered()
         for state, command, looks in self._decided:
             again = portrait(_outcome(partial(self._decided_by, state, command)), "it")
