@@ -28,11 +28,11 @@ class _EntityActor(EventSourcedActor[State, Command, Event]):
         self, command: Command, before: State, events: tuple[Event, ...], after: State, recorded_at: int
     ) -> Announcement:
         """Return the published event; it belongs to no session, so no feed stores it."""
-        told = self.told(after)
+        told = self.published(after)
         segment = Segment({f"{self.category}_id": self.context.id}, (Entry(told.event_type, recorded_at, told),))
         return (), (segment,) * len(events)
 
-    def told(self, after: State) -> heard.EventData:
+    def published(self, after: State) -> heard.EventData:
         """Return the data of the published event for the newest recorded one."""
         raise NotImplementedError
 
@@ -45,7 +45,7 @@ class ContainerActor(_EntityActor[containers.Container, containers.CreateContain
     decide = staticmethod(containers.decide)
     evolve = staticmethod(containers.evolve)
 
-    def told(self, after: containers.Container) -> heard.ContainerCreated:
+    def published(self, after: containers.Container) -> heard.ContainerCreated:
         return heard.ContainerCreated(container_id=self.context.id, name=after.name)
 
     def remember(
@@ -71,7 +71,7 @@ class ImageActor(_EntityActor[images.Images, images.RegisterImage, images.ImageE
     decide = staticmethod(images.decide)
     evolve = staticmethod(images.evolve)
 
-    def told(self, after: images.Images) -> heard.ImageRegistered:
+    def published(self, after: images.Images) -> heard.ImageRegistered:
         return heard.ImageRegistered(image_id=self.context.id, revision=len(after.revisions))
 
     def remember(
@@ -93,7 +93,7 @@ CATEGORIES = (ContainerActor.category, ImageActor.category)
 """The categories of these actors' streams."""
 
 
-def heard_of(recorded: Recorded) -> Segment:
+def published_form(recorded: Recorded) -> Segment:
     """Return the published form of an event of a container or an image, as the actor that recorded it publishes it.
 
     Raises:

@@ -152,7 +152,7 @@ class _Ports:
             passivate_after=IDLE,
             max_live=MOST_LIVE,
             event_loop=self.outside,
-            may_start=None if node is None else node.region.may_come,
+            may_start=None if node is None else node.region.may_be_here,
             # A chat beside other processes must work for its own user, not on whatever waits in other sessions.
             wakes=locks is None and settings.environment is not None,
         )
@@ -179,7 +179,11 @@ class _Ports:
             cwd=self._base_path,
             mcp_servers=image.mcp_servers,
             tools=Toolbox(
-                (*self.registry.find(session.image_id, image), *(one.told() for one in agents), *image.mcp_servers),
+                (
+                    *self.registry.find(session.image_id, image),
+                    *(one.spec_for_model() for one in agents),
+                    *image.mcp_servers,
+                ),
                 policies=image.policies or self._policies,
             ),
             api_tools=image.api_tools,
@@ -247,7 +251,7 @@ class _Ports:
 
         end_let_in = None
         if self.nodes is not None and isinstance(command, BeginChild):  # its parent cannot leave without it
-            end_let_in = self.nodes.let_in(SessionActor.stream(session_id))
+            end_let_in = self.nodes.admit(SessionActor.stream(session_id))
         with contextlib.suppress(RuntimeClosedError):
             future = self.system.actor(SessionActor, session_id).ask_future(command)
             future.add_done_callback(handle_reply)

@@ -13,7 +13,7 @@ import msgspec
 
 from reenact.domain.errors import ConfigurationError
 from reenact.domain.messages import Usage
-from reenact.domain.plain import JsonObject, Spelled
+from reenact.domain.plain import JsonObject, SuggestsFields
 from reenact.domain.shards import child_key
 from reenact.domain.structs import Fact, Frozen, FrozenByName
 from reenact.domain.tools import ToolSpec, check_spec, is_amount
@@ -29,7 +29,7 @@ ChildOutcome: TypeAlias = Literal["completed", "failed", "interrupted", "limit",
 """How a child ended. `limit`: a limit or budget ended it; `waiting`: it waits for a person."""
 
 
-class Budget(msgspec.Struct, metaclass=Spelled, frozen=True, gc=False, omit_defaults=True):
+class Budget(msgspec.Struct, metaclass=SuggestsFields, frozen=True, gc=False, omit_defaults=True):
     """What a child session and its own children may use; None is no limit of its own.
 
     `steps` is how often models may be asked, `tokens` the sum of all token counts, `cost` is in the currency of the
@@ -72,7 +72,7 @@ class AgentTool(FrozenByName, omit_defaults=True):
     detached: bool = False
     budget: Budget | None = None
 
-    def told(self) -> ToolSpec:
+    def spec_for_model(self) -> ToolSpec:
         """Return the spec of the tool as the model sees it."""
         return ToolSpec(name=self.name, description=self.description, input_schema=_PROMPT)
 
@@ -124,7 +124,7 @@ def agent_tool(
 
 def check_agent(agent: AgentTool) -> AgentTool:
     """Return the tool, or raise `ConfigurationError` if the Messages API would refuse it or its image id is blank."""
-    check_spec(agent.told())
+    check_spec(agent.spec_for_model())
     if not agent.image_id.strip():
         raise ConfigurationError(f"tool {agent.name!r} names no image")
     if agent.budget is not None and not isinstance(agent.budget, Budget):  # pyright: ignore[reportUnnecessaryIsInstance]  # a user's own
@@ -213,5 +213,5 @@ class Child(Frozen):
 
 def child_id(parent_id: str, call_id: str, attempt: int, *, root: str) -> str:
     """Return the id of the child session of a call: deterministic, and in the shard of the `root`."""
-    told = f"{len(parent_id)} {parent_id} {len(call_id)} {call_id} {attempt}"
-    return f"ses_{hashlib.blake2b(told.encode(), digest_size=_DIGEST).hexdigest()}_{child_key(root)}"
+    key = f"{len(parent_id)} {parent_id} {len(call_id)} {call_id} {attempt}"
+    return f"ses_{hashlib.blake2b(key.encode(), digest_size=_DIGEST).hexdigest()}_{child_key(root)}"

@@ -130,12 +130,12 @@ LEAST = 2
 _INTRODUCTION = "This is a summary of the conversation so far, which had become too long to be kept whole:\n\n"
 
 
-def introduced(summary: str) -> Said:
+def summary_message(summary: str) -> Said:
     """Return the summary as a message to the model, which begins the shortened conversation."""
     return Said("user", (TextBlock(_INTRODUCTION + summary),))
 
 
-def cut_of(messages: Sequence[Said]) -> int:
+def replaceable_count(messages: Sequence[Said]) -> int:
     """Return how many messages, from the first on, a summary may replace; 0 if it would not be worth it.
 
     The question being answered is kept, unless the messages after it make up the larger part of the conversation: then

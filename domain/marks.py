@@ -32,7 +32,7 @@ def is_marked(value: object) -> bool:
     return parts is not None and any(is_marked(name) or is_marked(one) for name, one in parts.items())
 
 
-def alike(recorded: object, decided: object) -> bool:
+def equal_except_marks(recorded: object, decided: object) -> bool:
     """Return whether two values are equal, where a mark matches anything."""
     if recorded == decided or _is_redacted(recorded) or _is_redacted(decided):
         return True
@@ -43,7 +43,7 @@ def alike(recorded: object, decided: object) -> bool:
         return False
     if isinstance(recorded, msgspec.Struct):
         return type(recorded) is type(decided) and all(
-            alike(one[name], other[name])
+            equal_except_marks(one[name], other[name])
             or (name in _WITHOUT_MARK and one[name] is None and any(map(is_marked, one.values())))
             for name in one
         )
@@ -51,7 +51,7 @@ def alike(recorded: object, decided: object) -> bool:
     return (
         len(one) == len(other)
         and (unmarked[0] == unmarked[1] or len(unmarked[0]) != len(one) or len(unmarked[1]) != len(other))
-        and all(alike(one[name], other[name]) for name in unmarked[0] & unmarked[1])
+        and all(equal_except_marks(one[name], other[name]) for name in unmarked[0] & unmarked[1])
     )
 
 

@@ -126,7 +126,7 @@ def check_unicode(where: str, text: str, error: type[InvalidInputError] = Invali
         raise error(f"{where} is not valid Unicode: a lone surrogate stands at index {broken.start}") from None
 
 
-def is_sayable(id_: object) -> bool:
+def can_be_id(id_: object) -> bool:
     """Return whether a value can be an id: non-empty text that is valid Unicode."""
     try:
         return isinstance(id_, str) and bool(id_.encode())
@@ -157,7 +157,7 @@ def check_position(name: str, position: object) -> None:
         raise InvalidInputError(f"`{name}` is a position of the log, a whole number from 1 on, not {position!r:.100}")
 
 
-class Spelled(msgspec.StructMeta):
+class SuggestsFields(msgspec.StructMeta):
     """Metaclass of structs that users create: the error for an unknown keyword suggests the nearest field."""
 
     if not TYPE_CHECKING:  # a type checker knows the fields
@@ -180,7 +180,7 @@ def is_sequence(value: object) -> TypeGuard[Sequence[object]]:
 
 
 def _key(where: str, name: object) -> str:
-    if isinstance(name, str) and (not name or is_sayable(name)):
+    if isinstance(name, str) and (not name or can_be_id(name)):
         return str.__str__(name)
     raise InvalidInputError(f"{where} has the key {name!r}, which is not text")
 

@@ -12,7 +12,7 @@ from typing import Literal, Self, TypeAlias, TypeGuard, TypeVar, get_args
 import msgspec
 
 from reenact.domain.errors import ConfigurationError, InvalidInputError, ReenactError
-from reenact.domain.plain import JsonObject, is_sayable
+from reenact.domain.plain import JsonObject, can_be_id
 from reenact.domain.structs import FrozenByName
 
 MAX_NAME = 64
@@ -135,7 +135,7 @@ def _faults_of_spec(spec: ToolSpec) -> Iterator[str]:
         yield f"`timeout` is a number of seconds above 0, or None, not {spec.timeout!r}"
     if spec.cost is not None and not is_amount(spec.cost):
         yield f"`cost` is an amount of 0 or more, or None, not {spec.cost!r}"
-    if spec.handover is not None and not is_sayable(spec.handover.image):
+    if spec.handover is not None and not can_be_id(spec.handover.image):
         yield f"`handover` names an image by its id, not {spec.handover.image!r}"
     yield from faults_of_schema("`input_schema`", spec.input_schema)
 
@@ -195,7 +195,7 @@ def is_array(value: object) -> TypeGuard[list[object]]:
 
 
 def _is_text(text: object) -> bool:
-    return text == "" or is_sayable(text)
+    return text == "" or can_be_id(text)
 
 
 class MCPServer(FrozenByName, omit_defaults=True):

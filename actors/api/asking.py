@@ -66,7 +66,7 @@ class Streams(Protocol):
 
 
 class Waiting:
-    """How an asker waits. This one blocks its thread, so its coroutines never suspend and can be `driven`."""
+    """How an asker waits. This one blocks its thread, so its coroutines never suspend and can be `run_blocking`."""
 
     def __init__(self, agents: Agents, events: Streams) -> None:
         self._agents = agents
@@ -97,7 +97,7 @@ class Waiting:
         return await work
 
 
-def driven(work: Coroutine[object, object, R]) -> R:
+def run_blocking(work: Coroutine[object, object, R]) -> R:
     """Run a coroutine that never suspends, because it waits by blocking, and return its result."""
     try:
         work.send(None)
@@ -305,7 +305,7 @@ class LocalAsker(Asker):
     ) -> tuple[AwaitedTurn, Following | None]:
         live = self._operations.live_agent(session_id)
         agent_id = await waiting.call(self._runtime.sessions.run, session_id) if live is None else live
-        events = self._feed.news(session_id)
+        events = self._feed.subscribe_from_now(session_id)
         try:
             turn_id = await waiting.receive(agent_id, content, output)
         except BaseException:
@@ -337,7 +337,7 @@ class Turns:
             RuntimeClosedError: the runtime is closed.
             StorageError: the log cannot be read.
         """
-        return driven(self._asker.wait(self._waiting, turn_id, timeout))
+        return run_blocking(self._asker.wait(self._waiting, turn_id, timeout))
 
 
 class Asking:
@@ -444,7 +444,7 @@ class Asking:
         """
         if on_event is not None:
             check_handler(on_event)
-        return driven(
+        return run_blocking(
             self.asker.ask(
                 self._waiting,
                 content,

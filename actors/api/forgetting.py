@@ -124,10 +124,10 @@ def _sessions_to_forget(model: ReadModel, session_id: str, *, family: bool) -> I
             raise SessionNotFoundError(id_)
         if known.forgotten_at is not None:
             continue
-        kin = model.kin(id_)
-        if kin and not family:
-            raise SessionInUseError(id_, kin)
-        ids += (one for one in kin if one not in ids)
+        dependent_sessions = model.dependent_sessions(id_)
+        if dependent_sessions and not family:
+            raise SessionInUseError(id_, dependent_sessions)
+        ids += (one for one in dependent_sessions if one not in ids)
         yield id_, known
 
 

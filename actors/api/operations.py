@@ -40,7 +40,7 @@ from reenact.domain.messages import Message, check_text
 from reenact.domain.operations import table as commands
 from reenact.domain.operations.images import image_of
 from reenact.domain.operations.table import Sent
-from reenact.domain.plain import is_sayable
+from reenact.domain.plain import can_be_id
 from reenact.domain.session.agent import AgentInfo
 from reenact.domain.session.child_turns import WAKE
 from reenact.domain.session.commands import (
@@ -514,7 +514,7 @@ class RuntimeOperations:
 
     def live_agent(self, session_id: str) -> str | None:
         """Return the live agent of the session, or None."""
-        return self._live.agent_of(session_id) if is_sayable(session_id) else None
+        return self._live.agent_of(session_id) if can_be_id(session_id) else None
 
     def session_of(self, agent_id: str) -> str:
         """Return the session that a live agent runs, or raise `AgentNotFoundError`."""

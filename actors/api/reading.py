@@ -66,7 +66,7 @@ class ReadModel(Protocol):
         """Return the basic data of a session, even if it is deleted or forgotten; None if it never existed."""
         ...
 
-    def kin(self, session_id: str) -> list[str]:
+    def dependent_sessions(self, session_id: str) -> list[str]:
         """Return the sessions that depend on this one and were not forgotten themselves.
 
         They are its branches, its children, and the session that has called it.

@@ -16,7 +16,7 @@ from reenact.domain.errors import ConfigurationError
 from reenact.domain.messages import Said
 from reenact.domain.operations.table import Response
 from reenact.domain.output import OutputSpec
-from reenact.domain.plain import Spelled, is_sequence
+from reenact.domain.plain import SuggestsFields, is_sequence
 from reenact.domain.stream.events import Envelope, StreamData
 from reenact.domain.tools import MCPServer
 
@@ -137,7 +137,7 @@ Effort: TypeAlias = Literal["low", "medium", "high", "xhigh", "max"]
 Thinking: TypeAlias = Literal["adaptive", "disabled"]
 
 
-class LLMConfig(msgspec.Struct, metaclass=Spelled, frozen=True, kw_only=True):
+class LLMConfig(msgspec.Struct, metaclass=SuggestsFields, frozen=True, kw_only=True):
     """How to reach the model, and how it is to answer. Times are in seconds. The key is never logged and never stored.
 
     `thinking_budget` is how many of the `max_tokens` the model may use to think before it answers; models that decide

@@ -20,7 +20,7 @@ from reenact.actors.environment.tools.outcome import ToolOutcome
 from reenact.actors.environment.tools.outcome import failure as failed_outcome
 from reenact.actors.environment.tools.running import EscapedError, in_thread
 from reenact.actors.kernel.event_loop import EventLoopThread
-from reenact.domain.conversation import cut_of, introduced
+from reenact.domain.conversation import replaceable_count, summary_message
 from reenact.domain.errors import RuntimeClosedError
 from reenact.domain.messages import Said, text_of
 from reenact.domain.output import OutputSpec
@@ -226,7 +226,7 @@ class Driving:
 
         If it cannot be summarised, the conversation is returned unchanged.
         """
-        cut = cut_of(messages)
+        cut = replaceable_count(messages)
         if not cut:
             return messages
         answer = Answer(lambda: "")
@@ -244,7 +244,7 @@ class Driving:
             return messages
         kept = messages[cut:]
         reports(ContextCompressed(summary=summary, kept=len(kept), usage=answer.usage, model=answer.model))
-        return (introduced(summary), *kept)
+        return (summary_message(summary), *kept)
 
     async def _send(
         self, driver: LLMDriver, messages: Sequence[Said], reports: Reports, output: OutputSpec | None

@@ -40,7 +40,7 @@ class Feed(Awaited):
     @property
     def topics(self) -> tuple[Topic, ...]:
         """The followed topics."""
-        self.clear_away()
+        self.remove_abandoned()
         with self.lock:
             return tuple(self._topics.values())
 
@@ -51,7 +51,7 @@ class Feed(Awaited):
         Publications without a topic, such as requests and responses, may come between them, on any thread.
         """
         if self._abandoned:
-            self.clear_away()
+            self.remove_abandoned()
         topics, log = self._topics, self.publications
         woken: list[tuple[Waker, Collection[Waiter]]] = []
         for publication in publications:
@@ -69,11 +69,11 @@ class Feed(Awaited):
                 woken += log.append(chunk)
         wake(woken)
 
-    def reaches(self, name: str, first: int, end: int) -> None:
+    def advance_to(self, name: str, first: int, end: int) -> None:
         """Make the followers of the topic read these cursors from the log, since they cannot be published."""
         topic = self._topics.get(name)
         if topic is not None:
-            wake(topic.reaches(first, end))
+            wake(topic.advance_to(first, end))
 
     @property
     def is_followed(self) -> bool:
@@ -82,7 +82,7 @@ class Feed(Awaited):
         A later one needs nothing that is durable by now: it reads the end of the log, or gets only later publications.
         """
         if self._abandoned:
-            self.clear_away()
+            self.remove_abandoned()
         return bool(self._topics) or self.publications.is_followed
 
     def followed(self, most: int) -> Collection[str] | None:
@@ -113,7 +113,7 @@ class Feed(Awaited):
         """
         return Subscription(self.follow(topic, client_id, after), self.loops, auto_ack=auto_ack)
 
-    def news(self, session_id: str) -> Subscription:
+    def subscribe_from_now(self, session_id: str) -> Subscription:
         """Return the events of a session published from now on. Does not read the log: the session must exist.
 
         Raises:
@@ -127,7 +127,7 @@ class Feed(Awaited):
     def follow(self, session_id: str, client_id: str | None, after: int | None) -> FollowerPosition:
         """Return the position of a new follower, as for `subscribe`; the caller must `leave` it. Reads the log."""
         name = stream_of(session_id)
-        self.clear_away()  # the same client may have abandoned an earlier subscription
+        self.remove_abandoned()  # the same client may have abandoned an earlier subscription
         if client_id is not None:
             check_text("the client id", client_id)
         if after is not None:
@@ -165,7 +165,7 @@ class Feed(Awaited):
         with self.lock:
             self._await(waker, waiter)
 
-    def clear_away(self) -> None:
+    def remove_abandoned(self) -> None:
         """Remove the followers whose owners were garbage-collected; what those have handled is acknowledged."""
         while self._abandoned:
             try:

@@ -14,13 +14,13 @@ from reenact.actors.feed.compaction import Compaction
 from reenact.actors.feed.hub import Feed
 from reenact.actors.kernel.timetable import Entry, Timetable
 from reenact.domain.errors import ConfigurationError, RuntimeClosedError
-from reenact.domain.plain import Spelled
+from reenact.domain.plain import SuggestsFields
 
 _logger = logging.getLogger("reenact.feed")
 _MICROSECOND = timedelta(microseconds=1)
 
 
-class Retention(msgspec.Struct, metaclass=Spelled, frozen=True, kw_only=True):
+class Retention(msgspec.Struct, metaclass=SuggestsFields, frozen=True, kw_only=True):
     """How long a runtime keeps data that is rarely needed later. None: for ever.
 
     `deltas`: the pieces of text, thoughts and tool inputs, of finished turns; the complete messages are kept for ever.
@@ -106,7 +106,7 @@ class Sweeper:
             RuntimeClosedError: the log is closed.
         """
         retention, feed = self._retention, self._feed
-        feed.clear_away()
+        feed.remove_abandoned()
         with self._sweeping:
             deltas = consumers = requests = 0
             if retention.deltas is not None:

@@ -17,7 +17,7 @@ from collections import deque
 from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Protocol
 
-from reenact.actors.container import CATEGORIES, heard_of
+from reenact.actors.container import CATEGORIES, published_form
 from reenact.actors.envelopes import enveloped, id_in_feed
 from reenact.actors.feed.hub import Feed
 from reenact.actors.feed.replay import end_of, numbered
@@ -262,7 +262,7 @@ class Tail:
             if publications:
                 self._feed.publish(publications)
             elif row.heard:
-                self._feed.reaches(row.stream, row.first_cursor, row.first_cursor + row.heard - 1)
+                self._feed.advance_to(row.stream, row.first_cursor, row.first_cursor + row.heard - 1)
             self._move_position(row.number)
 
     def _log_damage(self, row: WrittenRow, error: LogUnusableError) -> None:
@@ -282,7 +282,7 @@ def _publications_of(row: WrittenRow) -> Iterator[Publication]:
     if row.error is not None:
         raise row.error
     for recorded in row.events:
-        yield Publication(None, None, heard_of(recorded))
+        yield Publication(None, None, published_form(recorded))
     if row.feed is None:
         return
     end_of_row = row.first_cursor + row.heard - 1

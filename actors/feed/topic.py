@@ -201,7 +201,7 @@ class Topic(Awaited):
             self.end = max(self.end, end)
             self.known = True
 
-    def reaches(self, first: int, end: int) -> Woken:
+    def advance_to(self, first: int, end: int) -> Woken:
         """Record that these cursors can only be read from the log; return the waiters to wake."""
         with self.lock:
             if self.begun is None:

@@ -20,7 +20,6 @@ from reenact.actors.journal.api import (
     Segment,
     Snapshot,
 )
-from reenact.actors.journal.aside import Aside
 from reenact.actors.journal.codec import EventCodec
 from reenact.actors.journal.fence import Epochs
 from reenact.actors.journal.heads import Heads, refusal_of
@@ -31,7 +30,6 @@ from reenact.actors.journal.requests import (
     Encoded,
     Foreign,
     Forgetting,
-    Intake,
     MarkDeletion,
     Marking,
     Other,
@@ -40,8 +38,10 @@ from reenact.actors.journal.requests import (
     Replacement,
     Request,
     RequestDeletion,
+    RowImport,
     Step,
 )
+from reenact.actors.journal.side_table_changes import SideTableChanges
 from reenact.actors.journal.store import Changes, Store, Values
 from reenact.actors.journal.vault import LOG, Key
 from reenact.domain.chain import Row, header_of, part_digest, row_digest
@@ -104,10 +104,10 @@ class Batch:
         self._timers_due: dict[str, int | None] = {}
         self._purges = False
         self._requests: Sequence[Request] = ()
-        self._side_tables: Aside | None = None
+        self._side_tables: SideTableChanges | None = None
         self._epochs = epochs
 
-    def take_in(self, requests: Sequence[Request]) -> None:
+    def process(self, requests: Sequence[Request]) -> None:
         """Process requests, or refuse them; an exception here leaves the batch and the heads unusable."""
         self._requests = requests
         report, add_step = self.outcomes.append, self._add_step
@@ -163,22 +163,22 @@ class Batch:
             for outcome in self.outcomes
         ]
 
-    def _side_table_changes(self) -> Aside:
+    def _side_table_changes(self) -> SideTableChanges:
         # Created on demand: most transactions have no such changes.
         if self._side_tables is None:
-            self._side_tables = Aside(self._store, self._requests)
+            self._side_tables = SideTableChanges(self._store, self._requests)
         return self._side_tables
 
     def _add_other(self, request: Other) -> Outcome:
         match request:
             case Foreign():
                 return self._add_foreign(request)
-            case Intake():
+            case RowImport():
                 return self._add_intake(request)
             case Forgetting():
                 return self._add_forgetting(request)
             case Recovery(stream=stream):
-                if isinstance(self.refused, Distrust):
+                if isinstance(self.refused, UnrecoveredStreams):
                     self.refused.trust(stream)
                 self.refused.pop(stream, None)
                 if self._epochs is not None:
@@ -385,7 +385,7 @@ class Batch:
             self._tracking[name] = seen
         return Committed(version, self.position)
 
-    def _add_intake(self, intake: Intake) -> Outcome:
+    def _add_intake(self, intake: RowImport) -> Outcome:
         for stream in {row.stream for row in intake.rows} & self._unwritten.keys():
             self._write_packed(stream)
         streams = {*(row.stream for row in intake.rows), *(timer.stream for timer in intake.timers)}
@@ -456,7 +456,7 @@ def refused_again(error: StorageError) -> StorageError:
     return type(error)(f"not recorded, because an earlier step of its stream was not: {error}")
 
 
-class Distrust(dict[str, StorageError]):
+class UnrecoveredStreams(dict[str, StorageError]):
     """Refuses steps of all streams that have not been recovered since another process may have written them."""
 
     def __init__(self, error: StorageError, recovered: frozenset[str] = frozenset()) -> None:
@@ -481,9 +481,9 @@ class Distrust(dict[str, StorageError]):
         """Accept steps of the stream again."""
         self._recovered.add(stream)
 
-    def copy(self) -> Distrust:
+    def copy(self) -> UnrecoveredStreams:
         """Return a copy."""
-        copied = Distrust(self._error, frozenset(self._recovered))
+        copied = UnrecoveredStreams(self._error, frozenset(self._recovered))
         copied.update(self)
         return copied
 

@@ -81,7 +81,7 @@ class ChainPass:
                 yield row
 
         seen = None if self._epoch_order is None else self._epoch_order.add
-        finding = StreamWalk(stream, with_pauses(), text=evidence.text, seen=seen, behind=behind).pass_by()
+        finding = StreamWalk(stream, with_pauses(), text=evidence.text, seen=seen, behind=behind).check_rest()
         if finding is not None:
             self._add_finding(finding)
 

@@ -198,7 +198,7 @@ class Examination:
             for kind, at, problem, position in deviations:
                 if stream.finding is None:  # otherwise the damage explains it
                     found.append(Finding(kind, shown, at, problem, position))
-        finding = stream.pass_by()
+        finding = stream.check_rest()
         if finding is not None:
             yield finding
         yield from aside.findings(stream, found, is_foreign=inspection is not None and not is_known)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from reenact.actors.journal.requests import Intake, Request, streams_of
+from reenact.actors.journal.requests import Request, RowImport, streams_of
 from reenact.actors.journal.store import Store
 from reenact.domain.chain import BEGINNING, End
 from reenact.domain.errors import ConflictError, LogUnusableError, StorageError
@@ -76,7 +76,7 @@ class CheckedHeads(Heads):
         self.told = {}
 
 
-def refusal_of(intake: Intake, heads: Heads) -> StorageError | None:
+def refusal_of(intake: RowImport, heads: Heads) -> StorageError | None:
     """Return why the rows cannot be imported, or None; all rows are checked before any is imported."""
     ends: dict[str, End] = {}
     for row in intake.rows:

@@ -130,7 +130,7 @@ UNDER_WAY = "reenact: an import"
 """The reader name under which the first row of an import in several parts is tracked; 0 once it is complete."""
 
 
-class Intake(msgspec.Struct, frozen=True):
+class RowImport(msgspec.Struct, frozen=True):
     """Imports rows of another log unchanged, all together, each after the row that it follows.
 
     They get new row numbers, and their events new positions, in the given order. The outcome is a ConflictError if a
@@ -147,7 +147,7 @@ class Intake(msgspec.Struct, frozen=True):
 
 
 Other: TypeAlias = (
-    Intake | Foreign | Forgetting | Recovery | Purge | Marking | MarkDeletion | RequestDeletion | Replacement
+    RowImport | Foreign | Forgetting | Recovery | Purge | Marking | MarkDeletion | RequestDeletion | Replacement
 )
 """Any request that is not a step."""
 
@@ -168,7 +168,7 @@ def streams_of(requests: Iterable[Request]) -> Iterator[str]:
             case Foreign(events=events):
                 for event in events:
                     yield event.stream
-            case Intake(rows=rows):
+            case RowImport(rows=rows):
                 for row in rows:
                     yield row.stream
             case Purge() | Marking() | MarkDeletion() | RequestDeletion() | Replacement():

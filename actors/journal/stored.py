@@ -10,10 +10,10 @@ from typing import Self
 
 from reenact.actors.journal.api import Append, Done, Link, Recorded, Remembered, Snapshot
 from reenact.actors.journal.codec import EventCodec
-from reenact.actors.journal.requests import UNDER_WAY, Forgetting, Intake, Purge, Recovery, Step
+from reenact.actors.journal.requests import UNDER_WAY, Forgetting, Purge, Recovery, RowImport, Step
 from reenact.actors.journal.seeking import HEARD_AT, MOST, NUMBER_AT, PAGE, Cells, cells_of, heard_at, seek, unpack
 from reenact.actors.journal.store import LAST, NEWEST_FIRST, Reader
-from reenact.actors.journal.stored_feeds import StoredFeeds, must
+from reenact.actors.journal.stored_feeds import StoredFeeds, raise_if_error
 from reenact.actors.journal.writer import Writer
 from reenact.domain.chain import DataKey, End, Row, Timer
 from reenact.domain.errors import LogUnusableError, StorageError
@@ -122,10 +122,10 @@ class StoredJournal(StoredFeeds):
 
     def recover(self, stream: str, *, after: int = -1) -> list[Recorded]:
         """Wait for pending steps, accept steps of the stream again, and return its events above version `after`."""
-        if self.writer.owes_nothing(stream):
+        if self.writer.is_settled(stream):
             self.writer.trust(stream)
         else:
-            must(self.writer.wait(lambda done: Recovery(stream, done)))
+            raise_if_error(self.writer.wait(lambda done: Recovery(stream, done)))
         return self.read(stream, after=after)
 
     def read(self, stream: str, *, after: int = 0) -> list[Recorded]:
@@ -220,9 +220,9 @@ class StoredJournal(StoredFeeds):
             RuntimeClosedError: the journal is closed.
             StorageError: the log cannot be written, or was opened for reading only.
         """
-        must(self.writer.wait(Purge))
+        raise_if_error(self.writer.wait(Purge))
 
-    def take_in(
+    def import_rows(
         self,
         *,
         rows: Sequence[Row] = (),
@@ -241,7 +241,7 @@ class StoredJournal(StoredFeeds):
             LogUnusableError: a row has been changed.
             StorageError: the log cannot be written, or was opened for reading only.
         """
-        outcome = self.writer.wait(lambda done: Intake(done, tuple(rows), tuple(timers), tuple(keys), more))
+        outcome = self.writer.wait(lambda done: RowImport(done, tuple(rows), tuple(timers), tuple(keys), more))
         if isinstance(outcome, Exception):
             raise outcome
         return outcome.position

@@ -165,7 +165,7 @@ class StoredFeeds:
             encoded = pack_segments([(segment.context, segment.entries) for segment in segments], topic)
         except Exception as error:
             raise UnstorableError(f"{self.name}: this cannot be stored: {error}") from error
-        must(self.writer.wait(partial(Replacement, topic, first_cursor, last_cursor, encoded)))
+        raise_if_error(self.writer.wait(partial(Replacement, topic, first_cursor, last_cursor, encoded)))
 
     def stale_feeds(self, *, after: int, limit: int = 1000) -> list[tuple[int, str, int]]:
         """Return up to `limit` unsealed feed rows after a row number, as described in `api.FeedJournal`."""
@@ -204,12 +204,12 @@ class StoredFeeds:
         return LogUnusableError(f"{self.name}: {what} is damaged ({error}); restore a copy of the log")
 
 
-def must(outcome: Outcome) -> None:
+def raise_if_error(outcome: Outcome) -> None:
     """Raise the outcome if it is an error."""
     if isinstance(outcome, Exception):
         raise outcome
 
 
 def _deleted_count(outcome: Outcome) -> int:
-    must(outcome)
+    raise_if_error(outcome)
     return outcome.count if isinstance(outcome, Deleted) else 0

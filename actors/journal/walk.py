@@ -102,7 +102,7 @@ class StreamWalk:
         """Compare the stream with an earlier end of it; feed rows may have been replaced since."""
         self._known = end
 
-    def pass_by(self) -> Finding | None:
+    def check_rest(self) -> Finding | None:
         """Check the rest of the stream, and return what is wrong with it, or None."""
         while self._check_next() is not None:
             pass

@@ -10,7 +10,7 @@ from itertools import islice
 from queue import SimpleQueue
 
 from reenact.actors.journal.api import Done, Listener, Outcome, Publication, Publisher
-from reenact.actors.journal.batch import Batch, Distrust, refused_again
+from reenact.actors.journal.batch import Batch, UnrecoveredStreams, refused_again
 from reenact.actors.journal.codec import EventCodec
 from reenact.actors.journal.fence import Claims, Epochs, Fence
 from reenact.actors.journal.heads import CheckedHeads, Heads
@@ -133,7 +133,7 @@ class Writer:
         self.submit(make(outcomes.put))
         return outcomes.get()
 
-    def owes_nothing(self, stream: str) -> bool:
+    def is_settled(self, stream: str) -> bool:
         """Return whether all requests for the stream are settled, and none of them is refused."""
         with self._lock:
             if stream in self._refused:
@@ -231,7 +231,7 @@ class Writer:
         except Exception as error:  # noqa: BLE001 - an exception of a store must not end the thread
             failure = self._store.fault(error)
             if self._store.was_taken_over():
-                self._refused = Distrust(failure)
+                self._refused = UnrecoveredStreams(failure)
                 self._heads.forget()
                 self._settle(requests, lost_shards)
             else:
@@ -273,7 +273,7 @@ class Writer:
             refused=self._refused,
             epochs=epochs,
         )
-        batch.take_in(requests)
+        batch.process(requests)
         changes = batch.changes()
         self._store.commit(changes, self._report_outcomes)
         if changes.position != batch.position:

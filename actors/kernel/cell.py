@@ -8,7 +8,7 @@ from __future__ import annotations
 import msgspec
 import pykka
 
-from reenact.actors.kernel.context import ActorContext, Key, Surroundings
+from reenact.actors.kernel.context import ActorContext, ActorHost, Key
 from reenact.actors.kernel.mailbox import SIGNALS, Due, Envelope, Mailbox
 from reenact.actors.kernel.pool import WorkerPool
 from reenact.actors.kernel.profile import AnyProfile
@@ -17,7 +17,7 @@ from reenact.actors.kernel.timetable import Entry
 from reenact.domain.errors import ReenactError, ShardMovedError
 
 
-class Care(msgspec.Struct):
+class RestartState(msgspec.Struct):
     """The restart state of a supervised actor."""
 
     within: float
@@ -41,7 +41,7 @@ class Cell:
     def __init__(
         self,
         key: Key,
-        directory: Surroundings,
+        directory: ActorHost,
         profile: AnyProfile,
         supervision: Supervision | None,
         pool: WorkerPool,
@@ -53,15 +53,17 @@ class Cell:
         self._pool = pool
         self._has_quit = False
         self._care = (
-            None if supervision is None else Care(supervision.within, Restarts(supervision, self.context.stream))
+            None
+            if supervision is None
+            else RestartState(supervision.within, Restarts(supervision, self.context.stream))
         )
         self.mailbox.open(pool, self)
         self.mailbox.let_go()
 
-    def hurry(self) -> None:
+    def restart_now(self) -> None:
         """Cut the backoff short if the actor is waiting to be restarted."""
         if self._care is not None:
-            self._care.restarts.hurry()
+            self._care.restarts.restart_now()
 
     def _turn(self, envelope: Envelope | None) -> None:
         if envelope is not None:
@@ -134,7 +136,7 @@ class Cell:
         error.__cause__ = reason
         return error
 
-    def _schedule_restart(self, care: Care, failure: Exception) -> bool:
+    def _schedule_restart(self, care: RestartState, failure: Exception) -> bool:
         """Apply the supervision strategy; return True if the mailbox stays held until the next start."""
         directory, context = self._directory, self.context
         end = care.restarts.again(
@@ -158,7 +160,7 @@ class Cell:
             self._care.restarting = True
         self.mailbox.again()
 
-    def _is_kept(self, care: Care) -> bool:
+    def _is_kept(self, care: RestartState) -> bool:
         """Return whether to keep the cell, with no incarnation live, because the actor has failed too often recently.
 
         Otherwise the next message would find a cell without a failure history, and go through all the backoffs again.

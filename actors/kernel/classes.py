@@ -34,6 +34,8 @@ class ActorClasses:
         self._codec = codec
         self._factories: dict[type, Callable[[ActorContext], object]] = {}
         self._categories: dict[str, type] = {}
+        self.have_timers = False
+        """Whether a registered class has timers."""
 
     def register(self, actor_class: type, factory: Callable[[ActorContext], object] | None) -> bool:
         """Register a class and return whether it is new; see `ActorSystem.register`."""
@@ -61,12 +63,8 @@ class ActorClasses:
                 self._codec.register(form)
         self._categories[profile.category] = actor_class
         self.profiles[actor_class] = profile
+        self.have_timers = self.have_timers or profile.timers is not None
         return True
-
-    @property
-    def have_timers(self) -> bool:
-        """Whether a registered class has timers."""
-        return any(profile.timers is not None for profile in self.profiles.values())
 
     def of_stream(self, stream: str) -> type | None:
         """Return the class of the actor whose stream this is, if it is registered."""

@@ -136,7 +136,7 @@ class Family:
                 self._parents.pop(child, None)
 
 
-class Surroundings(Protocol):
+class ActorHost(Protocol):
     """The system's interface for its actors, references and cells, whose modules the system imports."""
 
     journal: Journal
@@ -206,7 +206,7 @@ class Reference(Generic[Command_contra, Reply_co]):
             """Accept one type argument or two."""
             return cls
 
-    def __init__(self, system: Surroundings, key: Key) -> None:
+    def __init__(self, system: ActorHost, key: Key) -> None:
         self._system = system
         self._key = key
 
@@ -338,7 +338,7 @@ def _context_of(mailbox: object) -> ActorContext | None:
     return context if isinstance(context, ActorContext) else None
 
 
-class Home(Protocol):
+class IncarnationOwner(Protocol):
     """Owns the successive incarnations of an actor."""
 
     def ended(self, failure: Exception | None, never_began: bool) -> None:  # noqa: FBT001 - a fact, not a switch
@@ -353,10 +353,10 @@ class ActorContext:
     def __init__(
         self,
         key: Key,
-        system: Surroundings,
+        system: ActorHost,
         profile: AnyProfile,
         mailbox: Mailbox,
-        home: Home,
+        home: IncarnationOwner,
         *,
         is_supervised: bool,
     ) -> None:

@@ -377,9 +377,9 @@ class EventSourcedActor(Declared[State, Command, Event]):
     def _queue_due_timers(self, envelope: Envelope) -> bool:
         """Queue the commands of the due timers; if none is due, the log is out of date or the clock was set back."""
         waiting = self._waiting
-        ripe = None if waiting is None else waiting.ripe(self.state)
-        if ripe:
-            self._own_envelopes = deque(Own(timer.command, None, timer) for timer in ripe)
+        due_timers = None if waiting is None else waiting.due_timers(self.state)
+        if due_timers:
+            self._own_envelopes = deque(Own(timer.command, None, timer) for timer in due_timers)
             return False
         return self._record_next_due(envelope, waiting)
 

@@ -18,7 +18,7 @@ from typing import Any, ClassVar, Self, TypeVar
 import pykka
 from pykka.messages import ProxyCall, ProxyGetAttr, ProxySetAttr
 
-from reenact.actors.kernel.context import Surroundings
+from reenact.actors.kernel.context import ActorHost
 from reenact.actors.kernel.future import PooledFuture
 from reenact.actors.kernel.letters import DeadLetters
 from reenact.actors.kernel.mailbox import STOP, Envelope, Mailbox
@@ -32,7 +32,7 @@ SLICE = 64
 PYKKAS_OWN = frozenset({type(STOP), ProxyCall, ProxyGetAttr, ProxySetAttr})
 
 _KERNEL = "reenact.actors.kernel."
-_RESERVED = frozenset({"ask_to_leave", "begin", "go", "hurry", "touched"})
+_RESERVED = frozenset({"ask_to_leave", "begin", "go", "restart_now", "touched"})
 """Names of an actor that other modules of the kernel call or read."""
 _OWN_STATE = ("_begun", "_supervised_failure", "_departed", "_keeper", "_letters", "_over")
 """Attributes that an actor gets when it starts to run; its constructor must not have set them."""
@@ -155,7 +155,7 @@ class PooledRef(pykka.ActorRef[A]):
         stopped = super().stop(block=False)
         actor = self._actor_weakref()
         if actor is not None:
-            actor.hurry()
+            actor.restart_now()
         return stopped.get(timeout=timeout) if block else stopped
 
 
@@ -291,10 +291,10 @@ class PooledActor(pykka.Actor):
         self._mailbox.open(pool, self)
         self._start_actor_loop()
 
-    def hurry(self) -> None:
+    def restart_now(self) -> None:
         """Cut the backoff short if the actor is waiting to be restarted."""
         if self._keeper is not None:
-            self._keeper.hurry()
+            self._keeper.restart_now()
 
     def _take_over_mailbox(self, predecessor: PooledActor) -> None:
         # The reference is shared by all its holders, and now leads to the new actor.
@@ -435,7 +435,7 @@ class PooledActor(pykka.Actor):
 
     def _restart_or_refuse_rest(self) -> None:
         if self._keeper is not None and self._supervised_failure is not None:
-            self._keeper.take_care(self._supervised_failure)
+            self._keeper.restart_or_end(self._supervised_failure)
         else:
             self._refuse_rest()
 
@@ -460,20 +460,20 @@ class Keeper:
     """Supervises one actor: restarts it with its original arguments, behind the same reference."""
 
     # The failed actor is kept, with its mailbox held, until another has taken its place or it ends for good. So the
-    # thread that calls `take_care` or `_turn` holds the mailbox, and they run one at a time.
+    # thread that calls `restart_or_end` or `_turn` holds the mailbox, and they run one at a time.
 
-    def __init__(self, surroundings: Surroundings, actor: PooledActor, make: Callable[[], pykka.Actor]) -> None:
+    def __init__(self, surroundings: ActorHost, actor: PooledActor, make: Callable[[], pykka.Actor]) -> None:
         """Supervise the actor as its class declares; `make` creates another one like it."""
         self.actor = actor
         self._surroundings = surroundings
         self._make = make
         self._restarts = Restarts(actor.supervision or Supervision(), type(actor).__qualname__)
 
-    def hurry(self) -> None:
+    def restart_now(self) -> None:
         """Cut the backoff short if the actor is waiting to be restarted."""
-        self._restarts.hurry()
+        self._restarts.restart_now()
 
-    def take_care(self, failure: Exception) -> None:
+    def restart_or_end(self, failure: Exception) -> None:
         """Restart the failed actor after a backoff, or let it end."""
         failed, surroundings, mailbox = self.actor, self._surroundings, self.actor._mailbox
         end = self._restarts.again(
@@ -505,7 +505,7 @@ class Keeper:
             else:
                 failure = pykka.ActorDeadError(f"{failed} stops before it takes its first message")
                 failure.__cause__ = error
-            self.take_care(failure)
+            self.restart_or_end(failure)
             return
         self.actor = actor
         actor._take_over_mailbox(failed)

@@ -99,8 +99,8 @@ class Verdict(msgspec.Struct, frozen=True):
 class Restarts:
     """Counts the failures of one actor and schedules its restarts."""
 
-    # The holder of the actor's mailbox calls these, except for `hurry`, which any thread may call: an `Entry` runs
-    # once, whichever thread is first.
+    # The holder of the actor's mailbox calls these, except for `restart_now`, which any thread may call: an `Entry`
+    # runs once, whichever thread is first.
 
     __slots__ = ("_failures", "_next_start", "_scheduled_start", "_spread", "_supervision")
 
@@ -152,10 +152,10 @@ class Restarts:
         self._scheduled_start = timetable.after(delay, next_start.run)
         # The system may have begun to close, or the actor may have been asked to stop, in between.
         if not rests() or awaits_stop():
-            self.hurry()
+            self.restart_now()
         return None
 
-    def hurry(self) -> None:
+    def restart_now(self) -> None:
         """Start now if a restart is scheduled."""
         next_start, scheduled_start = self._next_start, self._scheduled_start
         if scheduled_start is not None:

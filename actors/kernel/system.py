@@ -346,7 +346,7 @@ class ActorSystem:
             future: PooledFuture[None] = PooledFuture()
             if cell.mailbox.offer(Envelope(HAND_OFF, future)):
                 pending[part_of(cell.context.stream)].wait_for(future)
-                cell.hurry()
+                cell.restart_now()
         for countdown in pending.values():
             countdown.begin()
 
@@ -366,7 +366,7 @@ class ActorSystem:
         for cell in self._cells_of(is_gone):
             if cell.mailbox.offer(Envelope(DROP)):
                 contexts.add(cell.context)
-                cell.hurry()
+                cell.restart_now()
         for actor in living:
             if actor.context in contexts:
                 actor._stop_handling_messages()
@@ -499,7 +499,7 @@ class ActorSystem:
         if cell is None or not cell.mailbox.offer(Envelope(STOP, future)):
             future.set(None)
         else:
-            cell.hurry()
+            cell.restart_now()
         return future
 
     # Called by actors.
@@ -616,7 +616,7 @@ class ActorSystem:
         sourced = self._stop_sourced()
         for actor in self.pool.live():
             if isinstance(actor, PooledActor):
-                actor.hurry()
+                actor.restart_now()
         for _ in range(ROUNDS):
             # The plain actors' current work may wake event-sourced actors again, which may need the plain ones.
             for ref in self._live_plain_actors():

@@ -83,7 +83,7 @@ class Waiting(Generic[State, Command]):
         self.check(timers)
         return [timer for timer in timers if timer not in self.fired]
 
-    def ripe(self, state: State) -> list[Timer[Command]]:
+    def due_timers(self, state: State) -> list[Timer[Command]]:
         """Return the due timers, in order of time."""
         now = self._context.clock()
         return sorted((timer for timer in self.left(state) if timer.at <= now), key=lambda timer: timer.at)
@@ -115,9 +115,9 @@ class Waiting(Generic[State, Command]):
 
         The log has no due time for a new actor.
         """
-        ripe = self.ripe(state)
-        if ripe:
-            return [First(timer.command, None, timer) for timer in ripe]
+        due_timers = self.due_timers(state)
+        if due_timers:
+            return [First(timer.command, None, timer) for timer in due_timers]
         due = earliest(self.left(state))
         if due is None:
             self.due = None if is_new else msgspec.UNSET

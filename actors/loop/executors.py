@@ -55,7 +55,7 @@ from reenact.domain.loop.ledger import cost_of, price_of, prices_of
 from reenact.domain.loop.people import in_order, plan
 from reenact.domain.loop.rules import Rules
 from reenact.domain.loop.state import AgentState
-from reenact.domain.loop.values import Frozen, frozen, is_iterable, portrayed, thawed
+from reenact.domain.loop.values import Frozen, frozen, frozen_or_named, is_iterable, mutable_copy
 
 T = TypeVar("T")
 
@@ -169,7 +169,7 @@ async def _call_with_timeout(tool: Tool, call: ToolCall) -> object:
 
 
 async def _call_function(tool: Tool, call: ToolCall) -> object:
-    arguments = {name: thawed(value) for name, value in call.input.items()}
+    arguments = {name: mutable_copy(value) for name, value in call.input.items()}
     function = function_of(tool)
     if inspect.iscoroutinefunction(function):
         return await function(arguments)
@@ -257,7 +257,7 @@ async def run_approved(hands: Hands, call: ToolCall) -> Happened:
 
 
 async def _call_llm(hands: Hands, instruction: CallLLM) -> Happened:
-    started = LLMStart(payload=portrayed(instruction.payload), timestamp=hands.now())
+    started = LLMStart(payload=frozen_or_named(instruction.payload), timestamp=hands.now())
     happened: Happened = [started]
     result, used = await _ask_model(hands, instruction.payload, happened)
     appended = hands.config.append_assistant_message

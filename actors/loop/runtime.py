@@ -19,7 +19,7 @@ from reenact.domain.loop import people
 from reenact.domain.loop.calls import call_of
 from reenact.domain.loop.events import Done, Failed, LoopEvent, StepCompleted, Warning  # noqa: A004 - the word of the specification
 from reenact.domain.loop.faults import ExecutorNotFoundError, InvalidInstructionError, InvalidStateError, info_of
-from reenact.domain.loop.folding import adopted, after, recorded, stamped, with_final_state
+from reenact.domain.loop.folding import after, events_of_result, recorded, with_final_state, with_step_and_time
 from reenact.domain.loop.instructions import (
     ASKING,
     KINDS,
@@ -30,7 +30,7 @@ from reenact.domain.loop.instructions import (
     type_of,
 )
 from reenact.domain.loop.ledger import CostLimit
-from reenact.domain.loop.people import Approval, Consult, meaning_of
+from reenact.domain.loop.people import Approval, AskRunner, meaning_of
 from reenact.domain.loop.rounds import Stage, given_up
 from reenact.domain.loop.rules import Rules
 from reenact.domain.loop.state import (
@@ -86,7 +86,7 @@ class Step:
 
     def adopt(self, returned: object) -> None:
         """Apply what a custom executor has returned, or raise `InvalidOutcomeError`."""
-        self._apply(adopted(self.state, returned, self.number, self.now(), shown=self._shown))
+        self._apply(events_of_result(self.state, returned, self.number, self.now(), shown=self._shown))
 
     def put_first(self, events: Sequence[LoopEvent]) -> None:
         """Apply the events before all others of the step."""
@@ -114,7 +114,7 @@ class Step:
         return StepResult(FrozenList(events), state, next_context(state))
 
     def _stamp(self, event: LoopEvent) -> LoopEvent:
-        return stamped(event, self.number, self.now())
+        return with_step_and_time(event, self.number, self.now())
 
     def _apply_anew(self, events: list[LoopEvent]) -> None:
         self.events, self.state = [], self.before
@@ -289,7 +289,7 @@ class AgentRuntime:
             return
         _check_cost(step)
 
-    async def _call_runner(self, step: Step, hands: Hands, meaning: Consult) -> None:
+    async def _call_runner(self, step: Step, hands: Hands, meaning: AskRunner) -> None:
         step.take(meaning.events)
         state = step.shown() if meaning.events else step.before
         runner = hands.agent.runner

@@ -68,7 +68,7 @@ from reenact.domain.session.state import (
     evolve,
     kept,
     reading,
-    taken_from,
+    session_from_snapshot,
 )
 from reenact.domain.session.turns import TOOL_USE, Decided
 from reenact.domain.stream import events as heard_events
@@ -118,7 +118,7 @@ class SessionActor(EventSourcedActor[Session, SessionCommand, SessionEvent]):
     snapshot_version = SNAPSHOT_VERSION
     snapshot_type = msgspec.Raw
     to_snapshot = staticmethod(kept)
-    from_snapshot = staticmethod(taken_from)
+    from_snapshot = staticmethod(session_from_snapshot)
     cause = staticmethod(cause_of)  # pyright: ignore[reportAssignmentType]  # it does not use the actor
 
     def __init__(self, context: ActorContext, ports: Ports) -> None:
@@ -345,7 +345,7 @@ class SessionActor(EventSourcedActor[Session, SessionCommand, SessionEvent]):
     def _tell_family(self, command: SessionCommand, events: tuple[SessionEvent, ...]) -> None:
         """Send children and parent the commands that follow from the events."""
         before, new_id, at = self.version - len(events), self._ports.new_id, self._ports.now()
-        for letter in family.letters(self.state, events, before, new_id=new_id, mark=self._mark, at=at):
+        for letter in family.family_commands(self.state, events, before, new_id=new_id, mark=self._mark, at=at):
             self._ports.tell_kin(*letter)
         if isinstance(command, Run | FireSchedule):
             self._ask_family()

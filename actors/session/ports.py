@@ -34,7 +34,7 @@ class Nodes(Protocol):
         """Return whether a crash left the session unfinished before this node started."""
         ...
 
-    def let_in(self, stream: str) -> Callable[[], None]:
+    def admit(self, stream: str) -> Callable[[], None]:
         """Admit the session even while its shard is being left; call the result once the session has its message."""
         ...
 

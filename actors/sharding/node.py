@@ -66,7 +66,7 @@ class Node:
         )
         self._relay = Relay(self._url, self._ownership.node.id, actors.serve, self._vault)
         actors.join(self._relay)
-        self.region.join(self._ownership, system, recover=recover, changed=actors.look_again)
+        self.region.join(self._ownership, system, recover=recover, changed=actors.resend_waiting)
 
     @property
     def has_joined(self) -> bool:

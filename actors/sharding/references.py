@@ -108,7 +108,7 @@ class ShardedActors:
         except ReenactError as error:  # such as a full mailbox
             delivery.future.fail(error)
 
-    def look_again(self) -> None:
+    def resend_waiting(self) -> None:
         """Resend waiting deliveries, and those sent to a node that is no longer the owner. Reads the log."""
         with self._lock:
             waiting, self._waiting = self._waiting, []

@@ -26,7 +26,7 @@ class _LeavingShard:
     shard: int
     left: Callable[[int], None]
     waits_for: int = 1
-    let_in: set[str] = field(default_factory=set[str])
+    admit: set[str] = field(default_factory=set[str])
 
 
 class ShardRegion:
@@ -68,12 +68,12 @@ class ShardRegion:
         """Return whether the actor of the stream may be started on this node."""
         return self._node is not None and self._node.takes_commands(self.shard_of(stream))
 
-    def may_come(self, stream: str) -> bool:
-        """Return whether the actor may be started, or was admitted by `let_in` while its shard is being left."""
+    def may_be_here(self, stream: str) -> bool:
+        """Return whether the actor may be started, or was admitted by `admit` while its shard is being left."""
         leaving = self._leaving.get(self.shard_of(stream))
-        return self.may_start(stream) or (leaving is not None and stream in leaving.let_in and self._joined.is_trusted)
+        return self.may_start(stream) or (leaving is not None and stream in leaving.admit and self._joined.is_trusted)
 
-    def let_in(self, stream: str) -> Callable[[], None]:
+    def admit(self, stream: str) -> Callable[[], None]:
         """Admit an actor although its shard is being left, since an actor of its family cannot leave before it has run.
 
         Call the returned function once the actor has received its message; then it is handed off, too.
@@ -82,7 +82,7 @@ class ShardRegion:
             leaving = self._leaving.get(self.shard_of(stream))
             if leaving is None:
                 return _do_nothing
-            leaving.let_in.add(stream)
+            leaving.admit.add(stream)
             leaving.waits_for += 1
         return partial(self._end_let_in, stream, leaving)
 

@@ -20,7 +20,7 @@ from reenact.domain.history.stored import STORED
 from reenact.domain.image import RegisterImage
 from reenact.domain.loop.events import HumanResponded, ToolEdited, ToolRejected, ToolResult
 from reenact.domain.loop.rules import Rules, rules_held
-from reenact.domain.marks import alike, is_marked, parts_of
+from reenact.domain.marks import equal_except_marks, is_marked, parts_of
 from reenact.domain.messages import ToolResultBlock, ToolUseBlock
 from reenact.domain.policy.rules import call_digest
 from reenact.domain.session import decide as deciding
@@ -106,7 +106,7 @@ class DecisionReplay:
             return failed(events, command, error), None
         if session is self.session and self._evolve is states.evolve and decided == tuple(events):
             return None, decided.after if isinstance(decided, Decided) else None
-        return parting(events, command, decided), None
+        return first_difference(events, command, decided), None
 
     def _rules(self, session: Session, first: SessionEvent) -> Rules:
         recorded = first if isinstance(first, RulesRecorded) else session.rules or _DEFAULT_RULES
@@ -141,10 +141,10 @@ def of_session(command: AnyCommand) -> SessionCommand:
             return command
 
 
-def parting(events: Sequence[object], command: AnyCommand, decided: Sequence[object]) -> Divergence | None:
+def first_difference(events: Sequence[object], command: AnyCommand, decided: Sequence[object]) -> Divergence | None:
     """Return where the new decision on the command differs from the recorded events, None if it does not."""
     pairs = enumerate(zip_longest(events, decided))
-    found = next(((at, *pair) for at, pair in pairs if None in pair or not alike(*pair)), None)
+    found = next(((at, *pair) for at, pair in pairs if None in pair or not equal_except_marks(*pair)), None)
     if found is None:
         return None
     place, recorded, today = found

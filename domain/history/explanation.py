@@ -561,7 +561,7 @@ def _utc(at: int) -> str:
     return f"{instant(at):%Y-%m-%d %H:%M:%S} UTC"
 
 
-def told(outside: Outside) -> str:
+def outside_phrase(outside: Outside) -> str:
     """Return the outside cause in words, as the end of a sentence that has "from" before it."""
     match outside.kind:
         case "message":

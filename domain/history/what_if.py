@@ -44,11 +44,18 @@ from reenact.domain.session.agent import (
     TurnContinued,
     TurnInterrupted,
     TurnStarted,
-    Unsaid,
+    UnrecordedUsage,
 )
 from reenact.domain.session.commands import Approve, FireSchedule, Resume, Run
 from reenact.domain.session.state import Session, SessionBranched, SessionEvent, calls_of, evolve
-from reenact.domain.session.turns import COST_LIMIT, Reached, exceeded, overspent, reached_before_calls, reached_steps
+from reenact.domain.session.turns import (
+    COST_LIMIT,
+    ReachedLimit,
+    exceeded,
+    overspent,
+    reached_before_calls,
+    reached_steps,
+)
 from reenact.domain.structs import FrozenByName
 
 OfCall: TypeAlias = Literal["run", "ask", "deny"]
@@ -89,7 +96,7 @@ class Otherwise(FrozenByName):
     arguments: JsonObject | None = None
 
 
-class Instead(FrozenByName, gc=True):
+class RuleOverrides(FrozenByName, gc=True):
     """Rules that replace recorded ones; a rule that is not given stays as it was recorded.
 
     The `prices` replace those of the named models. `costs` replace those of all tools.
@@ -102,7 +109,7 @@ class Instead(FrozenByName, gc=True):
     prices: Mapping[str, Price] = {}
     costs: Mapping[str, float] | None = None
 
-    def by(self, definition: Definition) -> Instead:
+    def by(self, definition: Definition) -> RuleOverrides:
         """Return the same with the policies, limits and costs of the image's definition."""
         rules = rules_of(definition, {}, 0)
         same = ("policies", "max_steps", "max_repeats", "cost_limit", "costs")
@@ -124,7 +131,7 @@ class Instead(FrozenByName, gc=True):
 class WhatIf:
     """Follows a session's history step by step from its beginning, and judges it by the replacing rules."""
 
-    def __init__(self, instead: Instead) -> None:
+    def __init__(self, instead: RuleOverrides) -> None:
         self.session = Session()
         self.decisions = 0
         """How many decisions were made again."""
@@ -141,12 +148,12 @@ class WhatIf:
         self._ended_turn_id = ""
         """The turn that would have ended earlier than it did; its later events are not judged."""
 
-    def hold(self, instead: Instead) -> None:
+    def hold(self, instead: RuleOverrides) -> None:
         """Replace the rules from here on, because the session was handed over to another image."""
         self._instead, self._says_limits = instead, instead.says_limits
         self._limits = instead.limits(self._recorded)
 
-    def take_in(self, event: SessionEvent) -> None:
+    def apply(self, event: SessionEvent) -> None:
         """Apply the event without judging anything."""
         self.session = evolve(self.session, event)
         self._extra_cost += _extra_cost_of(event, self._instead)
@@ -162,7 +169,7 @@ class WhatIf:
         is_judged = has_changed = False
         is_cut = any(isinstance(event, TurnCompleted) and event.outcome == "failed" for event in events)
         for place, event in enumerate(events):
-            self.take_in(event)
+            self.apply(event)
             match event:
                 case TurnInterrupted() | SessionBranched():
                     is_cut = True  # the rest of the turn in this step is abandoned, and no limit is checked
@@ -257,11 +264,11 @@ def _ruling_of_turn(event: _Checked, session: Session, rules: Rules, cost: float
     return by_cost if reached is None else _stopped_by(reached)
 
 
-def _stopped_by(reached: Reached) -> Ruling:
+def _stopped_by(reached: ReachedLimit) -> Ruling:
     return Ruling(decision="stop", reason=reached.why, limit=reached.limit)
 
 
-def _extra_cost_of(event: SessionEvent, instead: Instead) -> float:
+def _extra_cost_of(event: SessionEvent, instead: RuleOverrides) -> float:
     """Return how much more than recorded the event would have cost."""
     match event:
         case (
@@ -269,7 +276,7 @@ def _extra_cost_of(event: SessionEvent, instead: Instead) -> float:
             | ContextCompressed(model=model, usage=usage, cost=before)
         ):
             cost = cost_of(usage, price_of(instead.prices, model))
-        case TurnCompleted(unsaid=Unsaid(model=model, usage=usage, cost=before)):
+        case TurnCompleted(unsaid=UnrecordedUsage(model=model, usage=usage, cost=before)):
             cost = cost_of(usage, price_of(instead.prices, model))
         case ToolResult(ran=True, cost=before) if instead.costs is not None and (
             before is not None or not event.is_error

@@ -11,7 +11,7 @@ from reenact.domain.errors import InvalidInputError
 from reenact.domain.loop.events import CompressionComplete
 from reenact.domain.loop.faults import InvalidChunkError
 from reenact.domain.loop.instructions import CompressContext
-from reenact.domain.loop.values import Frozen, FrozenList, Growing, frozen, frozen_object, is_mapping
+from reenact.domain.loop.values import AppendOnlyList, Frozen, FrozenList, frozen, frozen_object, is_mapping
 
 _Kind = TypeVar("_Kind")
 
@@ -142,9 +142,9 @@ def compressed(messages: Sequence[Frozen], part: Part, summary: str) -> Compress
     return CompressionComplete(summary=told, replaced=tuple(messages[first:end]), kept=first)
 
 
-def shortened(messages: Growing[Frozen], event: CompressionComplete) -> Growing[Frozen]:
+def shortened(messages: AppendOnlyList[Frozen], event: CompressionComplete) -> AppendOnlyList[Frozen]:
     """Return the messages after the event."""
     if event.summary is None:
         return messages
     rest = messages[event.kept + len(event.replaced) :]
-    return Growing([*messages[: event.kept], Frozen(event.summary), *rest])
+    return AppendOnlyList([*messages[: event.kept], Frozen(event.summary), *rest])

@@ -58,9 +58,9 @@ from reenact.domain.loop.state import (
     sealed,
 )
 from reenact.domain.loop.values import (
+    AppendOnlyList,
     Frozen,
     FrozenList,
-    Growing,
     compact,
     converted,
     frozen,
@@ -78,7 +78,7 @@ class _Draft(TypedDict):
 
     session_id: str
     status: Status
-    messages: Growing[Frozen]
+    messages: AppendOnlyList[Frozen]
     step_count: int
     pending_tool_calls: FrozenList[ToolCall]
     pending_prompt: PendingPrompt | None
@@ -291,13 +291,13 @@ KNOWN = frozenset(str(kind.__struct_config__.tag) for kind in get_args(AgentEven
 """The types of the events that have a meaning in the loop; all others are custom."""
 
 
-def stamped(event: LoopEvent, step: int, now: datetime) -> LoopEvent:
+def with_step_and_time(event: LoopEvent, step: int, now: datetime) -> LoopEvent:
     """Return the event as it is recorded: with its step and time, and immutable."""
     told = sealed(event)
     return msgspec.structs.replace(told, step=step, timestamp=told.timestamp or now)
 
 
-def adopted(
+def events_of_result(
     before: AgentState, returned: object, step: int, now: datetime, *, shown: AgentState | None = None
 ) -> list[LoopEvent]:
     """Return the events for what an executor returned: `(events, new_state)`, or these and the next context.
@@ -310,7 +310,7 @@ def adopted(
     """
     try:
         told, new_state, context = _outcome_fields(returned)
-        events = [_checked(stamped(_as_event(each, before), step, now)) for each in told]
+        events = [_checked(with_step_and_time(_as_event(each, before), step, now)) for each in told]
         if context is not None:
             new_state = (new_state or after(before, events)).replace(phase=context.phase, payload=context.payload)
         if new_state is None or new_state is shown:

@@ -132,14 +132,14 @@ def check_free(state: AgentState) -> None:
 
 
 @dataclass(frozen=True)
-class Consult:
+class AskRunner:
     """The runner is to be asked, with this context, after these events."""
 
     context: AgentContext
     events: tuple[LoopEvent, ...] = ()
 
 
-Meaning: TypeAlias = Approval | Consult
+Meaning: TypeAlias = Approval | AskRunner
 
 
 def meaning_of(state: AgentState, given: object, rules: Rules) -> Meaning:
@@ -152,16 +152,16 @@ def meaning_of(state: AgentState, given: object, rules: Rules) -> Meaning:
         return approval(state, call_of(given), rules)
     if given is None:
         check_free(state)
-        return Consult(context_of(state))
+        return AskRunner(context_of(state))
     if isinstance(given, AgentContext) or (is_mapping(given) and "phase" in given):
         check_free(state)
         told = context_given(given)
-        return Consult(AgentContext(told.phase, told.payload, told.session or state.session))
+        return AskRunner(AgentContext(told.phase, told.payload, told.session or state.session))
     if isinstance(given, str) or (is_mapping(given) and "role" in given):
         check_free(state)
         message = message_of({"role": "user", "content": given} if isinstance(given, str) else given)
         session = Frozen({**state.session, "message_count": len(state.messages) + 1})
-        return Consult(AgentContext("user_input", Frozen(message=message), session), (MessageAdded(message=message),))
+        return AskRunner(AgentContext("user_input", Frozen(message=message), session), (MessageAdded(message=message),))
     raise InvalidInputError(f"a step is given a call of a tool, a context, a message or nothing; not {given!r}")
 
 

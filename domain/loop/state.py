@@ -23,10 +23,10 @@ from reenact.domain.loop.instructions import snake
 from reenact.domain.loop.ledger import MOST_COST, CostLimit, Ledger
 from reenact.domain.loop.rounds import Call, Round
 from reenact.domain.loop.values import (
+    AppendOnlyList,
     Fields,
     Frozen,
     FrozenList,
-    Growing,
     compact,
     converted,
     frozen,
@@ -110,8 +110,8 @@ class AgentState:
 
     session_id: str
     status: Status = "idle"
-    messages: Growing[Frozen] = field(default_factory=Growing[Frozen])
-    events: Growing[LoopEvent] = field(default_factory=Growing[LoopEvent], repr=False)
+    messages: AppendOnlyList[Frozen] = field(default_factory=AppendOnlyList[Frozen])
+    events: AppendOnlyList[LoopEvent] = field(default_factory=AppendOnlyList[LoopEvent], repr=False)
     step_count: int = 0
     max_steps: int | None = None
     pending_tool_calls: FrozenList[ToolCall] = field(default_factory=FrozenList[ToolCall])
@@ -156,7 +156,7 @@ class AgentState:
 
     def snapshot(self) -> AgentState:
         """Return the state without its history."""
-        return self.replace(events=Growing[LoopEvent]())
+        return self.replace(events=AppendOnlyList[LoopEvent]())
 
 
 def context_of(state: AgentState) -> AgentContext:
@@ -180,13 +180,13 @@ def message_of(value: object) -> Frozen:
     raise InvalidInputError(f"a message is a mapping with a `role`, not {value!r}")
 
 
-def messages_of(values: object) -> Growing[Frozen]:
+def messages_of(values: object) -> AppendOnlyList[Frozen]:
     """Return the messages of a conversation, or raise `InvalidInputError`."""
     if is_growing(values, Frozen):
         return values
     if isinstance(values, str | bytes | Mapping) or not is_iterable(values):
         raise InvalidInputError(f"messages come as a list of mappings, not as {values!r}")
-    return Growing(message_of(each) for each in values)
+    return AppendOnlyList(message_of(each) for each in values)
 
 
 def steps_exceeded(state: AgentState) -> Done | None:
@@ -235,7 +235,7 @@ def _field_value(name: str, told: object) -> object:  # noqa: C901, PLR0912 - on
         case "messages":
             return messages_of(told)
         case "events":
-            return told if is_growing(told, LoopEvent) else Growing(_as_iterable(name, told))
+            return told if is_growing(told, LoopEvent) else AppendOnlyList(_as_iterable(name, told))
         case "max_steps":
             if told is None or (type(told) is int and 0 < told < 1 << 63):
                 return told
@@ -382,12 +382,12 @@ def difference(expected: AgentState, actual: AgentState) -> Frozen | None:
     return frozen_object(changed, what="what has changed") if changed else None
 
 
-def applied(messages: Growing[Frozen], round_: Round, changes: Mapping[str, object]) -> dict[str, object]:
+def applied(messages: AppendOnlyList[Frozen], round_: Round, changes: Mapping[str, object]) -> dict[str, object]:
     """Return the fields that the changes affect, with their new values."""
     made = {name: _converted(value, _TYPES[name], name) for name, value in changes.items() if name in _COMPARED}
     told = changes.get("messages")
     if is_mapping(told) and isinstance(keep := told["keep"], int):
-        grown = messages if keep == len(messages) else Growing(messages[:keep])
+        grown = messages if keep == len(messages) else AppendOnlyList(messages[:keep])
         made["messages"] = grown.plus(message_of(each) for each in _as_iterable("messages", told["add"]))
     if "pending_tool_calls" in made:
         pending = map(call_of, _as_iterable("pending_tool_calls", made["pending_tool_calls"]))
@@ -421,9 +421,9 @@ def _plain(value: object) -> object:
 
 
 def _decode_custom(kind: object, value: object) -> object:
-    if get_origin(kind) is Growing:
+    if get_origin(kind) is AppendOnlyList:
         make: Callable[[object], object] = event_from if get_args(kind)[0] is LoopEvent else message_of
-        return Growing(map(make, _as_iterable("items", value)))
+        return AppendOnlyList(map(make, _as_iterable("items", value)))
     return (
         FrozenList(map(call_of, _as_iterable("calls", value)))
         if get_origin(kind) is FrozenList

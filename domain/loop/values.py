@@ -39,9 +39,9 @@ def is_iterable(value: object) -> TypeGuard[Iterable[object]]:
     return isinstance(value, Iterable)
 
 
-def is_growing(value: object, _of: type[T]) -> TypeGuard[Growing[T]]:
-    """Return whether the value is a `Growing`, which then has items of this type."""
-    return isinstance(value, Growing)
+def is_growing(value: object, _of: type[T]) -> TypeGuard[AppendOnlyList[T]]:
+    """Return whether the value is a `AppendOnlyList`, which then has items of this type."""
+    return isinstance(value, AppendOnlyList)
 
 
 class _Unchangeable:
@@ -105,7 +105,7 @@ class FrozenList(_Unchangeable, list[T]):
         return type(self), (list(self),)
 
 
-class Growing(_Unchangeable, Sequence[T], Generic[T]):
+class AppendOnlyList(_Unchangeable, Sequence[T], Generic[T]):
     """An immutable sequence to which appending an item costs the same at any length.
 
     All sequences derived from one another share their items, by index, and differ in how many of them they see.
@@ -122,7 +122,7 @@ class Growing(_Unchangeable, Sequence[T], Generic[T]):
         self._shared = dict(enumerate(items))
         self._length = len(self._shared)
 
-    def plus(self, items: Iterable[T]) -> Growing[T]:
+    def plus(self, items: Iterable[T]) -> AppendOnlyList[T]:
         """Return the sequence with the items appended; this one does not change."""
         shared, length = self._shared, self._length
         for item in items:
@@ -130,7 +130,7 @@ class Growing(_Unchangeable, Sequence[T], Generic[T]):
                 shared = {place: shared[place] for place in range(length)}
                 shared[length] = item
             length += 1
-        grown: Growing[T] = Growing()
+        grown: AppendOnlyList[T] = AppendOnlyList()
         grown._shared, grown._length = shared, length
         return grown
 
@@ -155,8 +155,8 @@ class Growing(_Unchangeable, Sequence[T], Generic[T]):
     def __hash__(self) -> int:
         return hash(self._length)
 
-    def __reduce__(self) -> tuple[type[Growing[T]], tuple[list[T]]]:
-        return Growing, (list(self),)
+    def __reduce__(self) -> tuple[type[AppendOnlyList[T]], tuple[list[T]]]:
+        return AppendOnlyList, (list(self),)
 
     def __repr__(self) -> str:
         return repr(list(self))
@@ -215,7 +215,7 @@ def frozen(value: object, *, what: str = "the value", finite: bool = False) -> J
         raise InvalidInputError(f"{what} is not a JSON value: {broken}") from None
 
 
-def portrayed(value: object) -> Json:
+def frozen_or_named(value: object) -> Json:
     """Return the value as `frozen` does, with the type's name in place of each part that JSON cannot represent."""
     try:
         return _frozen(value, 0, _built_in_or_named)
@@ -239,11 +239,11 @@ def converted(value: object, kind: type[T], what: str) -> T:
         raise InvalidInputError(f"{what}: {broken}") from None
 
 
-def thawed(value: object) -> object:
+def mutable_copy(value: object) -> object:
     """Return a mutable copy of the JSON value: dicts and lists, at any depth."""
     if is_mapping(value):
-        return {name: thawed(each) for name, each in value.items()}
-    return [thawed(each) for each in value] if is_list(value) or is_growing(value, object) else value
+        return {name: mutable_copy(each) for name, each in value.items()}
+    return [mutable_copy(each) for each in value] if is_list(value) or is_growing(value, object) else value
 
 
 def compact(value: object) -> str:

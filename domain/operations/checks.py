@@ -36,7 +36,7 @@ from reenact.domain.operations.table import (
     SessionSwitchRequest,
 )
 from reenact.domain.output import check_output
-from reenact.domain.plain import check_id, check_page, is_sayable
+from reenact.domain.plain import can_be_id, check_id, check_page
 from reenact.domain.session.people import check_arguments, check_json, check_reason
 from reenact.domain.session.schedules import check_times
 from reenact.domain.tools import History
@@ -69,7 +69,7 @@ def checked(request: Q) -> Q | None:
             continue
         if name in _TEXT_FIELDS:
             check_text(_TEXT_FIELDS[name], value)
-        elif not is_sayable(value):
+        elif not can_be_id(value):
             check_id(name, value)
             if request.absent is msgspec.UNSET:
                 raise _ID_FIELDS[name](getattr(request, name))
@@ -130,7 +130,7 @@ def _check_new_id(kind: str, id_: object) -> None:
 
 def _check_switch(image: object, history: object) -> None:
     """Raise `ImageNotFoundError` if the value cannot be an id, and `InvalidInputError` if there is no such history."""
-    if not is_sayable(image):
+    if not can_be_id(image):
         check_id("image_id", image)
         raise ImageNotFoundError(str(image))
     if history not in get_args(History):

@@ -24,8 +24,8 @@ from reenact.domain.policy.patterns import (
     YES,
     Found,
     Match,
+    MatchContext,
     Part,
-    Sight,
     alternatives,
     fits,
     is_one,
@@ -72,7 +72,7 @@ class CommandPattern:
         self._stages = tuple(_Stage(stage) for stage in stages)
         self._names = tuple(stage.names for stage in self._stages if stage.names)
 
-    def judge(self, value: object, sight: Sight) -> Found:
+    def judge(self, value: object, sight: MatchContext) -> Found:
         """Return how a command line, or a list of a program and its arguments, matches."""
         script = sight.script(value) if isinstance(value, str) and len(value) <= MAX_TEXT else _script_of(value)
         if isinstance(script, Found):

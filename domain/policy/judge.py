@@ -17,7 +17,7 @@ import msgspec
 
 from reenact.domain.errors import InvalidInputError
 from reenact.domain.policy.lists import BUILT_IN_DENY_LIST
-from reenact.domain.policy.patterns import Found, Match, Part, Sight, Test, alternatives, attempt, is_one, part
+from reenact.domain.policy.patterns import Found, Match, MatchContext, Part, Test, alternatives, attempt, is_one, part
 from reenact.domain.policy.rules import (
     MODES,
     RULE_MODES,
@@ -99,7 +99,7 @@ def judge(
     as `os.path.realpath` does; without it links are not followed.
     """
     try:
-        return policies.judge.verdict(name, arguments, asked, Sight(cwd, home, resolve))
+        return policies.judge.verdict(name, arguments, asked, MatchContext(cwd, home, resolve))
     except Exception as error:  # noqa: BLE001 - any error denies the call
         return Verdict("deny", f"the policies cannot be read: {type(error).__name__}: {error!s:.200}")
 
@@ -125,7 +125,7 @@ class Judge:
                 else:
                     self._patterns.append((wanted, ready))
 
-    def verdict(self, name: str, arguments: object, asked: Collection[str], sight: Sight) -> Verdict:
+    def verdict(self, name: str, arguments: object, asked: Collection[str], sight: MatchContext) -> Verdict:
         """Return the verdict on a call."""
         if not _is_object(arguments):
             return Verdict("deny", f"its arguments are not an object but {type(arguments).__name__}")
@@ -153,7 +153,7 @@ class _Call(NamedTuple):
     name: str
     arguments: Mapping[str, object]
     asked: Collection[str]
-    sight: Sight
+    sight: MatchContext
     allowed: Sequence[_CompiledEntry]
 
     def is_allowed(self) -> bool:
@@ -182,7 +182,7 @@ class _CompiledRule:
 
     def says(self, does: str, found: Found) -> str:
         """Return the rule's effect in words."""
-        told = f" for its {self.conditions.told}" if self.conditions.told else ""
+        told = f" for its {self.conditions.described}" if self.conditions.described else ""
         doubt = f"; nobody can tell: {found.why}" if found.match in {Match.UNKNOWN, Match.MISSING} else ""
         return f"{self._name} {does}{told}{doubt}"
 
@@ -252,16 +252,16 @@ class _DenyList:
             for parameter in names:
                 self._by_parameter.setdefault(parameter, []).append((item, test))
 
-    def reason(self, name: str, arguments: Mapping[str, object], sight: Sight) -> str:
+    def reason(self, name: str, arguments: Mapping[str, object], sight: MatchContext) -> str:
         """Return why the call is denied, "" if it is not."""
         for parameter in arguments:
             for item, test in self._by_parameter.get(parameter, ()):
                 found = attempt(test, arguments[parameter], sight)
                 if found.match is not Match.NO and item.denies(found) and item.concerns(name):
-                    return item.told(found, f"`{parameter}`")
+                    return item.denial(found, f"`{parameter}`")
         for item in self._other_entries:
             if item.concerns(name) and item.denies(found := item.conditions.hold(arguments, sight)):
-                return item.told(found, item.conditions.told)
+                return item.denial(found, item.conditions.described)
         return ""
 
 
@@ -287,7 +287,7 @@ class _CompiledEntry:
         """Return whether a call that matches like this is denied."""
         return found.match >= Match.PARTLY or (found.match is Match.UNKNOWN and not self.entry.advisory)
 
-    def told(self, found: Found, parameters: str) -> str:
+    def denial(self, found: Found, parameters: str) -> str:
         """Return in words why a call is denied."""
         reason = f"the deny list forbids it{f' for its {parameters}' if parameters else ''}"
         if self.entry.reason:

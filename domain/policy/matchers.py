@@ -21,7 +21,7 @@ from reenact.domain.policy.patterns import (
     YES,
     Found,
     Match,
-    Sight,
+    MatchContext,
     Test,
     alternatives,
     is_one,
@@ -170,7 +170,7 @@ def _if_present(test: Test) -> Test:
 
 
 def _text_test(test: Callable[[str], bool], takes: Callable[[str], bool] = lambda _: True) -> Test:
-    def judge(value: object, _: Sight) -> Found:
+    def judge(value: object, _: MatchContext) -> Found:
         if not isinstance(value, str):
             return unknown("it is not text")
         if len(value) > MAX_TEXT:

@@ -25,9 +25,9 @@ from reenact.domain.policy.patterns import (
     YES,
     Found,
     Match,
+    MatchContext,
     Part,
     Place,
-    Sight,
     alternatives,
     any_of,
     fits,
@@ -69,7 +69,7 @@ class PathPattern:
         for parsed in self._patterns:
             self._by_name.setdefault(parsed.telling_name, []).append(parsed)
 
-    def judge(self, value: object, sight: Sight) -> Found:
+    def judge(self, value: object, sight: MatchContext) -> Found:
         """Return how a path, or a list of paths, matches."""
         if isinstance(value, str):
             return self._judge(value, sight)
@@ -77,7 +77,7 @@ class PathPattern:
             return any_of(self._judge(one, sight) if isinstance(one, str) else _NO_PATH for one in value)
         return _NO_PATH
 
-    def _judge(self, path: str, sight: Sight) -> Found:
+    def _judge(self, path: str, sight: MatchContext) -> Found:
         if len(path) > MAX_PATH:
             return unknown(f"it has more than {MAX_PATH:,} characters")
         if not path.strip() or _CONTROL.search(path) or _ADDRESS.match(path):
@@ -106,7 +106,7 @@ class PathPattern:
         names = {name for place in places for name in place.folded}
         return [parsed for name in ("", *names) for parsed in self._by_name.get(name, ())]
 
-    def _resolved_patterns(self, parsed: _ParsedPattern, sight: Sight) -> Iterator[_ParsedPattern]:
+    def _resolved_patterns(self, parsed: _ParsedPattern, sight: MatchContext) -> Iterator[_ParsedPattern]:
         resolved = parsed.with_known_base(sight, self._cwd or sight.cwd)
         yield resolved
         if not self._surely and sight.resolve is not None:
@@ -133,7 +133,7 @@ class _ParsedPattern(NamedTuple):
         """A casefolded name that every matching path contains, "" if there is none."""
         return next((part for part in reversed(self.folded) if isinstance(part, str)), "")
 
-    def with_known_base(self, sight: Sight, cwd: str | None) -> _ParsedPattern:
+    def with_known_base(self, sight: MatchContext, cwd: str | None) -> _ParsedPattern:
         """Return the same pattern, resolved from the working or home directory if that is known."""
         begins = {HERE: cwd, HOME: sight.home}.get(self.base)
         if begins is None or not is_absolute(begins):
@@ -141,7 +141,7 @@ class _ParsedPattern(NamedTuple):
         begin = read_place(begins)
         return _ParsedPattern(begin.base, begin.names + self.wanted, begin.folded + self.folded)
 
-    def with_links_resolved(self, sight: Sight) -> Iterator[_ParsedPattern]:
+    def with_links_resolved(self, sight: MatchContext) -> Iterator[_ParsedPattern]:
         """Yield the pattern with its leading names resolved through links, if that leads elsewhere."""
         known = tuple(
             name for name in takewhile(lambda part: isinstance(part, str), self.wanted) if isinstance(name, str)

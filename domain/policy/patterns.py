@@ -275,7 +275,7 @@ def any_of(found: Iterable[Found]) -> Found:
     return PARTLY if best.match is Match.YES and not all_match else best
 
 
-class Sight:
+class MatchContext:
     """The context in which one call is judged, with a cache of what was derived from it.
 
     `cwd` and `home` are absolute paths, None if unknown; `resolve` follows symbolic links.
@@ -300,11 +300,11 @@ class Sight:
         return read_place(path if self.resolve is None else self.resolve(path))
 
 
-Test: TypeAlias = Callable[[object, Sight], Found]
+Test: TypeAlias = Callable[[object, MatchContext], Found]
 """A compiled matcher: a function that returns how a value matches."""
 
 
-def attempt(test: Test, value: object, sight: Sight) -> Found:
+def attempt(test: Test, value: object, sight: MatchContext) -> Found:
     """Return the test's result; an error counts as undecidable."""
     try:
         return test(value, sight)

@@ -11,9 +11,20 @@ from typing import Final, Literal, TypeAlias, TypeVar, get_args
 import msgspec
 
 from reenact.domain.errors import ConfigurationError, InvalidInputError
-from reenact.domain.plain import Spelled, is_mapping, is_sequence
+from reenact.domain.plain import SuggestsFields, is_mapping, is_sequence
 from reenact.domain.policy.matchers import ABSENT, Wanted, ready
-from reenact.domain.policy.patterns import YES, Found, Part, Sight, Test, alternatives, any_of, attempt, is_wild, part
+from reenact.domain.policy.patterns import (
+    YES,
+    Found,
+    MatchContext,
+    Part,
+    Test,
+    alternatives,
+    any_of,
+    attempt,
+    is_wild,
+    part,
+)
 
 M = TypeVar("M", bound=str)
 Mode: TypeAlias = Literal["never", "required", "first", "always"]
@@ -27,7 +38,7 @@ RULE_MODES: Final[tuple[RuleMode, ...]] = get_args(RuleMode)
 _COULD_BE = re.compile(r"[^\s@]+")
 
 
-class Rule(msgspec.Struct, metaclass=Spelled, frozen=True):
+class Rule(msgspec.Struct, metaclass=SuggestsFields, frozen=True):
     """What happens to calls whose parameters all match; without parameters, to all calls.
 
     A key is the name of a parameter, or several names: `path|file_path`. `allow` is another word for `never`: no
@@ -54,7 +65,7 @@ class Entry(msgspec.Struct, frozen=True, omit_defaults=True):
     advisory: bool = False
 
 
-class Policy(msgspec.Struct, metaclass=Spelled, frozen=True, omit_defaults=True):
+class Policy(msgspec.Struct, metaclass=SuggestsFields, frozen=True, omit_defaults=True):
     """When a person must approve a tool's calls: always as `mode` says, or as the first matching rule says.
 
     If there are rules, a call that none of them matches is `required`, or `always` if that is the mode.
@@ -96,9 +107,9 @@ class Conditions:
                 raise ConfigurationError(f"{place}.when.{parameter} is nested too deeply") from None
             except ConfigurationError as error:
                 raise ConfigurationError(f"{place}.when.{parameter}: {error}") from None
-        self.told = " and ".join("`" + "`, `".join(names) + "`" for names, _ in self.tests)
+        self.described = " and ".join("`" + "`, `".join(names) + "`" for names, _ in self.tests)
 
-    def hold(self, arguments: Mapping[str, object], sight: Sight) -> Found:
+    def hold(self, arguments: Mapping[str, object], sight: MatchContext) -> Found:
         """Return how the arguments match all conditions together. Never raises."""
         found = YES
         for names, test in self.tests:

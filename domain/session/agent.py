@@ -167,7 +167,7 @@ class TurnFailed(Fact):
     failure: Failure
 
 
-class Unsaid(Fact):
+class UnrecordedUsage(Fact):
     """The usage of an answer without content, for which no message is recorded."""
 
     model: str | None
@@ -190,7 +190,7 @@ class TurnCompleted(Fact):
     from_state: AgentState
     failure: Failure | None = None
     cost: float | None = None
-    unsaid: Unsaid | None = None
+    unsaid: UnrecordedUsage | None = None
     stop_sequence: str | None = None
     stop_details: StopDetails | None = None
 

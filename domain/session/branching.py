@@ -20,13 +20,13 @@ from reenact.domain.session import turns
 from reenact.domain.session.agent import MessageAccepted, ToolsRequested, TurnStarted
 from reenact.domain.session.commands import BranchSession
 from reenact.domain.session.state import Session, SessionBranched, SessionEvent, calls_of
-from reenact.domain.session.turns import Story
+from reenact.domain.session.turns import DecisionDraft
 
 BRANCHED = "branched"
 """The reason for which the turn under way at the branch point ends in the branch."""
 
 
-def branch(story: Story, command: BranchSession) -> None:
+def branch(story: DecisionDraft, command: BranchSession) -> None:
     """Begin the branch; the story's session is the one from which it branches off."""
     origin = story.session
     if origin.id == command.session_id:
@@ -75,7 +75,7 @@ def before_last_message(events: Sequence[SessionEvent]) -> int | None:
     return end - 1 if last else None
 
 
-def _request_tools(story: Story) -> None:
+def _request_tools(story: DecisionDraft) -> None:
     """Begin the round of an answer that was just recorded, so that its calls can be given up."""
     turn, conversation = story.session.turn, story.session.conversation
     if turn is None or story.session.round is not None:
@@ -85,7 +85,7 @@ def _request_tools(story: Story) -> None:
         story.add(ToolsRequested(turn.id, turn.activity))
 
 
-def _give_up_changed(story: Story) -> None:
+def _give_up_changed(story: DecisionDraft) -> None:
     """Give up calls that a person was just editing: in their new form they were neither judged nor approved.
 
     Also give up those that wait for a child session, which reports to the session that called it.

@@ -58,7 +58,7 @@ def used(session: Session) -> Used:
     )
 
 
-def used_up(session: Session) -> str | None:
+def exhausted_budget(session: Session) -> str | None:
     """Return why the session may not ask the model again, None unless the unreserved part of its budget is used up."""
     budget = session.budget
     if budget is None or budget == NO_BUDGET:
@@ -119,7 +119,7 @@ def started(session: Session, rules: Rules, at: int) -> Iterator[SessionEvent]:
             yield from _start_child(session, call, agent, budget, at)
 
 
-def said_of(
+def child_result_text(
     child: str, outcome: ChildOutcome, stop_reason: str, *, steps: int, text: str = "", failure: str = ""
 ) -> str:
     """Return the model's text about a child that has ended: its answer, or why there is none or only a part."""

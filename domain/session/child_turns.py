@@ -25,10 +25,10 @@ from reenact.domain.session.agent import (
     TurnCompleted,
     TurnStarted,
 )
-from reenact.domain.session.child_calls import Used, awaited, depth_of, is_awaited, said_of, used
+from reenact.domain.session.child_calls import Used, awaited, child_result_text, depth_of, is_awaited, used
 from reenact.domain.session.commands import BeginChild, GiveUpChildren, Interrupt, ReportChild, SessionCommand, Stop
 from reenact.domain.session.state import Ended, Session, SessionCreated, SessionEvent
-from reenact.domain.session.turns import Story
+from reenact.domain.session.turns import DecisionDraft
 
 SECOND: Final = 1_000_000
 PATIENCE: Final = 5 * SECOND
@@ -46,7 +46,7 @@ WAKE: Final = Stop(agent_id="", reason="crash", at=0)
 # Decisions
 
 
-def begin(story: Story, command: BeginChild) -> None:
+def begin(story: DecisionDraft, command: BeginChild) -> None:
     """Begin the session with its first turn, unless it exists."""
     if story.session.id is not None:
         return
@@ -59,7 +59,7 @@ def begin(story: Story, command: BeginChild) -> None:
     )
 
 
-def report(story: Story, command: ReportChild) -> None:
+def report(story: DecisionDraft, command: ReportChild) -> None:
     """Settle what the child has used, and continue its call, unless that has been answered."""
     session = story.session
     child = child_of(session, command.child_id)
@@ -81,18 +81,18 @@ def report(story: Story, command: ReportChild) -> None:
         _continue_caller(story, child, command)
 
 
-def give_up(story: Story, command: GiveUpChildren) -> None:
+def give_up(story: DecisionDraft, command: GiveUpChildren) -> None:
     """Answer the calls whose children did not report, and end the interrupted turn."""
     interrupted = story.session.interrupted
     if interrupted is None:
         return
     for child in awaited(story.session):
         story.add(ChildEnded(child.call_id, child.id, "unknown", SILENT, 0, {}, None, 0, 0, "", command.at))
-        _record_result(story, child, said_of(child.id, "unknown", SILENT, steps=child.steps), is_error=True)
+        _record_result(story, child, child_result_text(child.id, "unknown", SILENT, steps=child.steps), is_error=True)
     turns.end_interrupted(story, command, interrupted.reason)
 
 
-def rest(story: Story) -> None:
+def rest(story: DecisionDraft) -> None:
     """Stop the agent of a child that has completed its call, or has nothing left to do after another turn."""
     session = story.session
     is_idle = session.turn is None and session.round is None and (not session.queue or turns.has_done_its_part(story))
@@ -108,7 +108,7 @@ def ends_turn(event: SessionEvent) -> bool:
     return isinstance(event, TurnCompleted) or (isinstance(event, ResultsRecorded) and event.turn_id is None)
 
 
-class Letter(NamedTuple):
+class FamilyCommand(NamedTuple):
     """A command to another session of the family. The reply to a report is sent `back_to` a session."""
 
     to: str
@@ -121,9 +121,9 @@ Mark: TypeAlias = Callable[[], tuple[int, int, str]]
 """Returns the version and the cursor of a session's last event, and the digest of its row."""
 
 
-def letters(
+def family_commands(
     session: Session, events: Sequence[SessionEvent], before: int, *, new_id: Ids, mark: Mark, at: int
-) -> Iterator[Letter]:
+) -> Iterator[FamilyCommand]:
     """Yield the commands to other sessions of the family that follow from the events after version `before`.
 
     Started children begin, children whose calls have ended are interrupted, and the parent gets a report when a turn
@@ -132,32 +132,32 @@ def letters(
     for version, event in enumerate(events, before + 1):
         child = child_of(session, event.child_id) if isinstance(event, ChildStarted) else None
         if child is not None:
-            yield Letter(child.id, _begin_command(session, child, version, new_id, at), session.id or "")
+            yield FamilyCommand(child.id, _begin_command(session, child, version, new_id, at), session.id or "")
     for child in _children_to_interrupt(session, events):
-        yield Letter(child.id, interrupting(PARENT, at))
+        yield FamilyCommand(child.id, interrupting(PARENT, at))
     parent = session.parent
     if parent is not None and any(ends_turn(event) or isinstance(event, ChildEnded) for event in events):
         told = reported(session, mark, at)
         if told is not None:
-            yield Letter(parent.session_id, told)
+            yield FamilyCommand(parent.session_id, told)
 
 
 def questions(
     session: Session, starts: Callable[[], Mapping[str, int]], *, new_id: Ids, mark: Mark, at: int
-) -> Iterator[Letter]:
+) -> Iterator[FamilyCommand]:
     """Yield the commands to other sessions of the family that a session repeats after it was loaded from its log.
 
     Earlier ones may have been lost in a crash. `starts` returns the versions at which the children have started.
     """
     if session.parent is not None:  # a parent that was not in memory is loaded, and then asks its own family
-        yield Letter(session.parent.session_id, reported(session, mark, at) or WAKE)
+        yield FamilyCommand(session.parent.session_id, reported(session, mark, at) or WAKE)
     asked = [child for child in session.children if child.is_open]
     versions: Mapping[str, int] = starts() if asked else {}
     for child in asked:
-        yield Letter(child.id, _begin_command(session, child, versions[child.id], new_id, at), session.id or "")
+        yield FamilyCommand(child.id, _begin_command(session, child, versions[child.id], new_id, at), session.id or "")
     for child in asked:
         if not child.detached and (session.interrupted is not None or not is_awaited(session, child)):
-            yield Letter(child.id, interrupting(PARENT, at))
+            yield FamilyCommand(child.id, interrupting(PARENT, at))
 
 
 def interrupting(reason: str, at: int) -> Interrupt:
@@ -184,7 +184,7 @@ def reported(session: Session, mark: Mark, at: int) -> ReportChild | None:
         cursor=cursor,
         digest=digest,
         at=at,
-        result=said_of(
+        result=child_result_text(
             session.id or "", ended.outcome, ended.stop_reason, steps=steps, text=text, failure=ended.failure
         ),
     )
@@ -268,7 +268,7 @@ def _unsettled(child: Child, total: Used) -> Used:
     )
 
 
-def _continue_caller(story: Story, child: Child, command: ReportChild) -> None:
+def _continue_caller(story: DecisionDraft, child: Child, command: ReportChild) -> None:
     if command.outcome != "waiting":
         if command.agent_id and story.session.agent is None:
             story.add(AgentStarted(command.agent_id))
@@ -277,7 +277,7 @@ def _continue_caller(story: Story, child: Child, command: ReportChild) -> None:
     turns.go_on(story, command)
 
 
-def _record_result(story: Story, child: Child, said: str, *, is_error: bool) -> None:
+def _record_result(story: DecisionDraft, child: Child, said: str, *, is_error: bool) -> None:
     round_ = story.session.round
     call = None if round_ is None else round_.call(child.call_id)
     assert call is not None  # the call waits for the child

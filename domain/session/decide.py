@@ -53,7 +53,7 @@ from reenact.domain.session.state import (
     SessionDeleted,
     SessionEvent,
 )
-from reenact.domain.session.turns import Decided, Story
+from reenact.domain.session.turns import Decided, DecisionDraft
 
 _NONE_RECORDED = RulesRecorded()
 
@@ -72,7 +72,7 @@ def decide(session: Session, command: SessionCommand) -> tuple[SessionEvent, ...
         StaleApprovalError: the call is not the one that was approved.
         InvalidAnswerError: the answer does not fit the question.
     """
-    story = Story(session)
+    story = DecisionDraft(session)
     match command:
         case Receive():
             _receive(story, command)
@@ -105,7 +105,7 @@ def decide(session: Session, command: SessionCommand) -> tuple[SessionEvent, ...
     return _with_rules(session, command, _decided(story))
 
 
-def _decide_end(story: Story, command: Interrupt | Stop | Delete) -> None:
+def _decide_end(story: DecisionDraft, command: Interrupt | Stop | Delete) -> None:
     match command:
         case Interrupt():
             _interrupt(story, command)
@@ -117,7 +117,7 @@ def _decide_end(story: Story, command: Interrupt | Stop | Delete) -> None:
             assert_never(command)
 
 
-def _decided(story: Story) -> Decided:
+def _decided(story: DecisionDraft) -> Decided:
     if story.session.parent is not None:
         child_turns.rest(story)
     turns.hand_over(story)  # checked after every command, whatever ended the turn and whether a next one begins
@@ -164,13 +164,15 @@ def _may_judge_calls(command: SessionCommand, events: tuple[SessionEvent, ...]) 
             return False
 
 
-def _create(story: Story, command: CreateSession) -> None:
+def _create(story: DecisionDraft, command: CreateSession) -> None:
     if story.session.id is not None:
         raise AlreadyExistsError("session", story.session.id)
     story.add(SessionCreated(command.session_id, command.container_id, command.image_id, command.image_revision))
 
 
-def _decide_arrangement(story: Story, command: Switch | ScheduleMessage | CancelSchedule | FireSchedule) -> None:
+def _decide_arrangement(
+    story: DecisionDraft, command: Switch | ScheduleMessage | CancelSchedule | FireSchedule
+) -> None:
     match command:
         case Switch():
             _check_exists(story.session, command.session_id)
@@ -186,7 +188,7 @@ def _decide_arrangement(story: Story, command: Switch | ScheduleMessage | Cancel
             assert_never(command)
 
 
-def _run(story: Story, command: Run) -> None:
+def _run(story: DecisionDraft, command: Run) -> None:
     _check_exists(story.session, command.session_id)
     if story.session.agent is None:
         story.add(AgentStarted(command.agent_id))
@@ -194,7 +196,7 @@ def _run(story: Story, command: Run) -> None:
         turns.take_up_next(story, command.rules, command.at)
 
 
-def _receive(story: Story, command: Receive) -> None:
+def _receive(story: DecisionDraft, command: Receive) -> None:
     session = story.session
     if session.agent is None or session.agent.id != command.agent_id:
         raise AgentNotFoundError(command.agent_id)
@@ -210,7 +212,7 @@ def _receive(story: Story, command: Receive) -> None:
         turns.take_up_next(story, command.rules, command.at)
 
 
-def _interrupt(story: Story, command: Interrupt) -> None:
+def _interrupt(story: DecisionDraft, command: Interrupt) -> None:
     agent = story.session.agent
     if command.agent_id is not None and (agent is None or agent.id != command.agent_id):
         return
@@ -218,7 +220,7 @@ def _interrupt(story: Story, command: Interrupt) -> None:
         turns.interrupt(story, command)
 
 
-def _stop(story: Story, command: Stop) -> None:
+def _stop(story: DecisionDraft, command: Stop) -> None:
     agent = story.session.agent
     if agent is None or (command.agent_id is not None and agent.id != command.agent_id):
         return
@@ -226,7 +228,7 @@ def _stop(story: Story, command: Stop) -> None:
     story.add(AgentStopped(agent.id, command.reason))
 
 
-def _delete(story: Story, command: Delete) -> None:
+def _delete(story: DecisionDraft, command: Delete) -> None:
     _check_exists(story.session, command.session_id)
     reason: StopReason = "deleted"
     turns.cut_short(story, command, reason)
@@ -237,7 +239,7 @@ def _delete(story: Story, command: Delete) -> None:
     story.add(SessionDeleted(command.session_id))
 
 
-def _decide_family(story: Story, command: BeginChild | ReportChild | GiveUpChildren) -> None:
+def _decide_family(story: DecisionDraft, command: BeginChild | ReportChild | GiveUpChildren) -> None:
     match command:
         case BeginChild():
             child_turns.begin(story, command)

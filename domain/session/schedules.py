@@ -16,7 +16,7 @@ from reenact.domain.session.agent import (
     ScheduleFired,
 )
 from reenact.domain.session.commands import CancelSchedule, FireSchedule, ScheduleMessage
-from reenact.domain.session.turns import Story
+from reenact.domain.session.turns import DecisionDraft
 from reenact.domain.structs import FrozenByName
 from reenact.domain.tools import is_amount
 
@@ -74,18 +74,18 @@ def times_of(
     return first, between, end
 
 
-def schedule(story: Story, command: ScheduleMessage) -> None:
+def schedule(story: DecisionDraft, command: ScheduleMessage) -> None:
     """Record the schedule."""
     story.add(MessageScheduled(command.schedule_id, command.content, command.due, command.every, command.until))
 
 
-def cancel(story: Story, command: CancelSchedule) -> None:
+def cancel(story: DecisionDraft, command: CancelSchedule) -> None:
     """Cancel the schedule, if it exists."""
     if any(one.id == command.schedule_id for one in story.session.schedules):
         story.add(ScheduleCancelled(command.schedule_id))
 
 
-def fire(story: Story, command: FireSchedule) -> None:
+def fire(story: DecisionDraft, command: FireSchedule) -> None:
     """Accept the message that is due; its turn begins, or it is queued behind others or until there is an agent."""
     due = [one for one in story.session.schedules if (one.id, one.due) == (command.schedule_id, command.due)]
     for one in due:

@@ -17,7 +17,7 @@ from reenact.domain.children import (
     ChildStarted,
     Parent,
 )
-from reenact.domain.conversation import Conversation, Read, introduced
+from reenact.domain.conversation import Conversation, Read, summary_message
 from reenact.domain.guards import GuardChecked
 from reenact.domain.loop import rounds
 from reenact.domain.loop.events import ToolApproved, ToolResult, ToolStarted
@@ -345,7 +345,7 @@ def kept(state: Session) -> msgspec.Raw:
     return msgspec.Raw(_pack(state))
 
 
-def taken_from(stored: msgspec.Raw | bytes) -> Session:
+def session_from_snapshot(stored: msgspec.Raw | bytes) -> Session:
     """Return the session of a snapshot; its conversation is unread, and has no reader yet."""
     return _unpack(stored)
 
@@ -383,7 +383,7 @@ def _with_summaries(said: Conversation, summary: Summary | None, since: int, unt
     if summary is None or summary.replaced <= since:
         return said[since:until]
     before = _with_summaries(said, summary.before, since, summary.since) if summary.since > since else ()
-    return (*before, introduced(summary.text), *said[summary.replaced : until])
+    return (*before, summary_message(summary.text), *said[summary.replaced : until])
 
 
 def _branch_off(session: Session, event: SessionBranched) -> Session:

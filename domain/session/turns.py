@@ -41,9 +41,9 @@ from reenact.domain.session.agent import (
     TurnFailed,
     TurnInterrupted,
     TurnStarted,
-    Unsaid,
+    UnrecordedUsage,
 )
-from reenact.domain.session.child_calls import awaited, is_at_its_part, started, used_up
+from reenact.domain.session.child_calls import awaited, exhausted_budget, is_at_its_part, started
 from reenact.domain.session.commands import (
     Approve,
     BranchSession,
@@ -86,7 +86,7 @@ _ContinuingCommand: TypeAlias = GoesOn | GiveUpChildren
 _EndingCommand: TypeAlias = Interrupt | Stop | Delete | BranchSession
 
 
-class Reached(NamedTuple):
+class ReachedLimit(NamedTuple):
     """A limit that ends a turn: its stop reason, and the explanation in words."""
 
     limit: str
@@ -99,7 +99,7 @@ class Decided(tuple[SessionEvent, ...]):  # noqa: SLOT001 - a tuple has no room 
     after: Session
 
 
-class Story:
+class DecisionDraft:
     """The events of one decision as they are added, and the session's state after them."""
 
     def __init__(self, session: Session) -> None:
@@ -120,12 +120,12 @@ class Story:
             self._events.append(event)
 
 
-def has_done_its_part(story: Story) -> bool:
+def has_done_its_part(story: DecisionDraft) -> bool:
     """Return whether the session is a child that has just completed its call: its queue is then left to others."""
     return is_at_its_part(story.before) and not is_at_its_part(story.session)
 
 
-def take_up_next(story: Story, rules: Rules, at: int) -> None:
+def take_up_next(story: DecisionDraft, rules: Rules, at: int) -> None:
     """Begin the turn of the message that was queued first, if nothing prevents it.
 
     If the session is handed over to another image first, the rules are not that image's: its limits are checked from
@@ -140,7 +140,7 @@ def take_up_next(story: Story, rules: Rules, at: int) -> None:
             return
 
 
-def hand_over(story: Story) -> bool:
+def hand_over(story: DecisionDraft) -> bool:
     """Change to the image of a requested hand-over if no turn or call is open; return whether the image changed."""
     asked = story.session.handover
     if asked is None or story.session.turn is not None or story.session.round is not None or story.session.deleted:
@@ -149,7 +149,7 @@ def hand_over(story: Story) -> bool:
     return True
 
 
-def switch(story: Story, command: Switch) -> None:
+def switch(story: DecisionDraft, command: Switch) -> None:
     """Change to the image: now if no turn or call is open, otherwise once all of them have ended."""
     session = story.session
     asked = HandoverRequested(command.image_id, command.image_revision, command.history)
@@ -161,7 +161,7 @@ def switch(story: Story, command: Switch) -> None:
         story.add(ImageChanged(command.image_id, command.image_revision, command.history))
 
 
-def ask_again(story: Story, command: Run | FireSchedule | ReportChild) -> None:
+def ask_again(story: DecisionDraft, command: Run | FireSchedule | ReportChild) -> None:
     """Ask people again about the calls that wait for approval, if the policies have changed since."""
     round_, rules = story.session.round, command.rules
     if round_ is not None and round_.revision not in ("", rules.policies.revision):
@@ -169,7 +169,7 @@ def ask_again(story: Story, command: Run | FireSchedule | ReportChild) -> None:
         go_on(story, command)
 
 
-def finish(story: Story, command: Finish | PassAnswer) -> None:
+def finish(story: DecisionDraft, command: Finish | PassAnswer) -> None:
     """End the turn with its answer, or start the calls that it requests; or record that a held answer has passed."""
     turn = story.session.turn
     if turn is None or turn.id != command.turn_id:
@@ -198,7 +198,7 @@ def finish(story: Story, command: Finish | PassAnswer) -> None:
         take_up_next(story, command.rules, command.at)
 
 
-def report(story: Story, command: Report) -> None:
+def report(story: DecisionDraft, command: Report) -> None:
     """Record the result of a call, unless nothing waits for it any more."""
     turn, round_ = story.session.turn, story.session.round
     call = None if round_ is None else round_.call(command.call_id)
@@ -211,7 +211,7 @@ def report(story: Story, command: Report) -> None:
     go_on(story, command)
 
 
-def compress(story: Story, command: Compress) -> None:
+def compress(story: DecisionDraft, command: Compress) -> None:
     """Record the summary that replaces older messages for the model from now on."""
     turn, conversation, summary = story.session.turn, story.session.conversation, story.session.summary
     replaced = len(conversation) - command.kept
@@ -228,7 +228,7 @@ def compress(story: Story, command: Compress) -> None:
     story.add(ContextCompressed(turn.id, command.summary, replaced, command.usage, command.model, cost, command.at))
 
 
-def person_decides(story: Story, command: Approve | Reject | Respond) -> None:
+def person_decides(story: DecisionDraft, command: Approve | Reject | Respond) -> None:
     """Record a person's decision about a call, and continue the call."""
     round_ = story.session.round or Round()
     match command:
@@ -263,7 +263,7 @@ def person_decides(story: Story, command: Approve | Reject | Respond) -> None:
         go_on(story, command)
 
 
-def resume(story: Story, command: Resume) -> None:
+def resume(story: DecisionDraft, command: Resume) -> None:
     """Run idempotent tools again; all other running calls get an error that their effect is unknown."""
     session, rules = story.session, command.rules
     if session.turn is None or session.turn.id != command.turn_id or session.round is None:
@@ -275,7 +275,7 @@ def resume(story: Story, command: Resume) -> None:
     go_on(story, command)
 
 
-def interrupt(story: Story, command: Interrupt) -> None:
+def interrupt(story: DecisionDraft, command: Interrupt) -> None:
     """End the turn under way and give up its calls; children that calls wait for are interrupted first."""
     if awaited(story.session):
         _interrupt_children(story, command.reason, command.at)
@@ -285,12 +285,12 @@ def interrupt(story: Story, command: Interrupt) -> None:
         take_up_next(story, command.rules, command.at)
 
 
-def _interrupt_children(story: Story, reason: str, at: int) -> None:
+def _interrupt_children(story: DecisionDraft, reason: str, at: int) -> None:
     if story.session.interrupted is None:
         story.add(ChildrenInterrupted(reason, at))
 
 
-def cut_short(story: Story, command: _EndingCommand, reason: str) -> None:
+def cut_short(story: DecisionDraft, command: _EndingCommand, reason: str) -> None:
     """End the turn under way before its regular end. After a stop or in a branch, calls keep waiting for people."""
     turn, so_far = story.session.turn, command.so_far
     in_answer = story.session.round is None
@@ -320,7 +320,7 @@ def output_of(turn: Turn, rules: Rules) -> OutputSpec | None:
     return rules.output if turn.output is None else turn.output
 
 
-def reached_before_calls(session: Session, rules: Rules, cost: float) -> Reached | None:
+def reached_before_calls(session: Session, rules: Rules, cost: float) -> ReachedLimit | None:
     """Return the limit that prevents the requested calls from running, if one is reached at this cost of the session.
 
     A turn and a round must be under way.
@@ -329,24 +329,24 @@ def reached_before_calls(session: Session, rules: Rules, cost: float) -> Reached
     assert turn is not None
     assert round_ is not None
     if rules.max_repeats is not None and turn.repeats >= rules.max_repeats and round_.digest() == turn.calls:
-        return Reached(REPEATED, f"the same calls had the same results {turn.repeats} times in a row")
+        return ReachedLimit(REPEATED, f"the same calls had the same results {turn.repeats} times in a row")
     if (steps := reached_steps(turn, rules)) is not None:
         return steps
     if limit is not None and limit.on_exceeded != "warn":
-        return Reached(COST_LIMIT, overspent(cost, limit))
+        return ReachedLimit(COST_LIMIT, overspent(cost, limit))
     return _reached_budget(session)
 
 
-def reached_steps(turn: Turn, rules: Rules) -> Reached | None:
+def reached_steps(turn: Turn, rules: Rules) -> ReachedLimit | None:
     """Return the limit of steps, if the model was asked as often as it allows."""
     if rules.max_steps is None or turn.requests < rules.max_steps:
         return None
-    return Reached(MAX_STEPS, f"the limit of {rules.max_steps} steps is reached")
+    return ReachedLimit(MAX_STEPS, f"the limit of {rules.max_steps} steps is reached")
 
 
-def _reached_budget(session: Session) -> Reached | None:
-    why = used_up(session)
-    return None if why is None else Reached(BUDGET, why)
+def _reached_budget(session: Session) -> ReachedLimit | None:
+    why = exhausted_budget(session)
+    return None if why is None else ReachedLimit(BUDGET, why)
 
 
 def exceeded(cost: float, rules: Rules) -> CostLimit | None:
@@ -360,7 +360,7 @@ def overspent(cost: float, limit: CostLimit) -> str:
     return f"{cost:.6g} were spent, more than the limit of {limit.max_total:.6g}"
 
 
-def _begin_round(story: Story, command: Finish) -> None:
+def _begin_round(story: DecisionDraft, command: Finish) -> None:
     turn, rules = story.session.turn, command.rules
     assert turn is not None  # an answer belongs to a turn
     _request_tools(story, turn, command)
@@ -387,7 +387,7 @@ def _output_faults(turn: Turn, so_far: SoFar, rules: Rules) -> tuple[str, ...]:
     return () if _asks_for_tools(so_far, rules) else faults_of_answer(output, so_far.content)
 
 
-def _ask_for_output(story: Story, command: Finish, faults: tuple[str, ...]) -> None:
+def _ask_for_output(story: DecisionDraft, command: Finish, faults: tuple[str, ...]) -> None:
     """Ask the model again for an answer that fits, unless its attempts are used up, or a limit prevents it."""
     turn, rules = story.session.turn, command.rules
     assert turn is not None  # an answer belongs to a turn
@@ -404,7 +404,7 @@ def _ask_for_output(story: Story, command: Finish, faults: tuple[str, ...]) -> N
 
 
 def _reject_output(
-    story: Story, turn: Turn, command: Finish | _EndingCommand, faults: tuple[str, ...], *, again: bool
+    story: DecisionDraft, turn: Turn, command: Finish | _EndingCommand, faults: tuple[str, ...], *, again: bool
 ) -> None:
     so_far = command.so_far
     answer = _answer_recorded(story.session, so_far, command.rules, command.at, so_far.stop_reason or "", partial=False)
@@ -414,7 +414,7 @@ def _reject_output(
     )
 
 
-def _refuse_answer(story: Story, command: Finish, refusal: GuardChecked) -> None:
+def _refuse_answer(story: DecisionDraft, command: Finish, refusal: GuardChecked) -> None:
     """End the turn without the answer, which is not added to the conversation; its usage is counted."""
     failure = Failure(ANSWER_REFUSED, f"guard {refusal.name!r} refuses the answer: {refusal.reason}")
     so_far = msgspec.structs.replace(command.so_far, content=(), failure=failure, untold=True)
@@ -432,18 +432,18 @@ def _guard_results(round_: Round, checked: Sequence[GuardChecked]) -> Iterator[G
             yield rounds.not_run(call, f"guard {refusal.name!r} refuses it: {refusal.reason}", denied=True)
 
 
-def _request_tools(story: Story, turn: Turn, command: Finish | _EndingCommand) -> None:
+def _request_tools(story: DecisionDraft, turn: Turn, command: Finish | _EndingCommand) -> None:
     story.add(_answer_recorded(story.session, command.so_far, command.rules, command.at, TOOL_USE, partial=False))
     story.add(ToolsRequested(turn.id, _from_state(command.so_far)))
 
 
-def _stop_at_limit(story: Story, command: GoesOn, reached: Reached) -> None:
+def _stop_at_limit(story: DecisionDraft, command: GoesOn, reached: ReachedLimit) -> None:
     _give_up(story, command, reached.why, {"ready"})
     _end_turn(story, SoFar(), "completed", command, reached.limit)
     take_up_next(story, command.rules, command.at)
 
 
-def go_on(story: Story, command: GoesOn) -> None:
+def go_on(story: DecisionDraft, command: GoesOn) -> None:
     """Continue according to the state of the calls: run them, ask the model again, or wait for people."""
     interrupted = story.session.interrupted
     if interrupted is None:
@@ -452,7 +452,7 @@ def go_on(story: Story, command: GoesOn) -> None:
         end_interrupted(story, command, interrupted.reason)
 
 
-def end_interrupted(story: Story, command: _ContinuingCommand, reason: str) -> None:
+def end_interrupted(story: DecisionDraft, command: _ContinuingCommand, reason: str) -> None:
     """End the interrupted turn under way, now that no call waits for a child any more."""
     turn = story.session.turn
     if turn is not None:
@@ -463,7 +463,7 @@ def end_interrupted(story: Story, command: _ContinuingCommand, reason: str) -> N
         take_up_next(story, command.rules, command.at)
 
 
-def _continue_calls(story: Story, command: GoesOn) -> None:
+def _continue_calls(story: DecisionDraft, command: GoesOn) -> None:
     if not command.rules.runs_tools:
         story.add(*rounds.given_up(_round(story), "this environment runs no tools", stages={"ready"}))
     round_ = _round(story)
@@ -482,7 +482,7 @@ def _continue_calls(story: Story, command: GoesOn) -> None:
         _end_turn(story, SoFar(), "waiting", command)
 
 
-def _next_step(story: Story, command: GoesOn) -> None:
+def _next_step(story: DecisionDraft, command: GoesOn) -> None:
     """Ask the model again, unless a limit or the environment prevents it."""
     turn, rules = story.session.turn, command.rules
     assert turn is not None  # results arrive during a turn, or have begun one
@@ -494,7 +494,7 @@ def _next_step(story: Story, command: GoesOn) -> None:
     take_up_next(story, rules, command.at)
 
 
-def _ask_model_again(story: Story, turn: Turn, command: GoesOn) -> bool:
+def _ask_model_again(story: DecisionDraft, turn: Turn, command: GoesOn) -> bool:
     """Ask the model again, or end the turn if a limit is reached; return whether the model is asked."""
     reached = reached_steps(turn, command.rules) or _reached_budget(story.session)
     if reached is None:
@@ -504,30 +504,30 @@ def _ask_model_again(story: Story, turn: Turn, command: GoesOn) -> bool:
     return reached is None
 
 
-def _continue_turn(story: Story, command: GoesOn) -> None:
+def _continue_turn(story: DecisionDraft, command: GoesOn) -> None:
     if story.session.turn is None:
         story.add(TurnContinued(command.turn_id, command.at))
 
 
-def _give_up(story: Story, command: _ContinuingCommand | _EndingCommand, why: str, stages: set[Stage]) -> None:
+def _give_up(story: DecisionDraft, command: _ContinuingCommand | _EndingCommand, why: str, stages: set[Stage]) -> None:
     """Answer the calls at these stages with an error, and record the results once all calls are answered."""
     story.add(*rounds.given_up(_round(story), why, stages=stages))
     if _round(story).is_answered:
         _record_results(story, command)
 
 
-def _record_results(story: Story, command: _ContinuingCommand | _EndingCommand) -> None:
+def _record_results(story: DecisionDraft, command: _ContinuingCommand | _EndingCommand) -> None:
     turn, results = story.session.turn, _round(story).results()
     story.add(ResultsRecorded(None if turn is None else turn.id, command.results_id, results, command.at))
 
 
-def _round(story: Story) -> Round:
+def _round(story: DecisionDraft) -> Round:
     round_ = story.session.round
     assert round_ is not None  # callers have checked that there are calls
     return round_
 
 
-def _apply_cost_limit(story: Story, rules: Rules, at: int) -> bool:
+def _apply_cost_limit(story: DecisionDraft, rules: Rules, at: int) -> bool:
     """Apply the cost limit if it is exceeded; return whether that ended the turn."""
     turn, cost = story.session.turn, story.session.ledger.cost
     limit = exceeded(cost, rules)
@@ -546,7 +546,7 @@ def _apply_cost_limit(story: Story, rules: Rules, at: int) -> bool:
 
 
 def _end_turn(
-    story: Story,
+    story: DecisionDraft,
     so_far: SoFar,
     outcome: Outcome,
     command: _ContinuingCommand | _EndingCommand,
@@ -570,7 +570,7 @@ def _end_turn(
             if not partial and is_checked(so_far.stop_reason) and output_of(turn, command.rules) is not None:
                 story.add(OutputAccepted(turn.id, answer.message_id))
         elif so_far.usage:
-            unsaid = Unsaid(so_far.model, so_far.usage, answer.cost)
+            unsaid = UnrecordedUsage(so_far.model, so_far.usage, answer.cost)
             completed = msgspec.structs.replace(completed, unsaid=unsaid)
     story.add(completed)
 

@@ -14,7 +14,7 @@ from reenact.domain.errors import InvalidInputError, SessionNotFoundError, readi
 from reenact.domain.history.explanation import AnyEvent, sentence
 from reenact.domain.history.stored import STORED
 from reenact.domain.messages import EPOCH, instant
-from reenact.domain.plain import check_position, is_sayable, is_sequence
+from reenact.domain.plain import can_be_id, check_position, is_sequence
 from reenact.domain.session.agent import AgentStarted, AgentStopped
 from reenact.domain.tools import MCPServer, is_object
 from reenact.projections.explain.history import lineage_of
@@ -204,7 +204,7 @@ class _RowSearch:
 
     def __iter__(self) -> Iterator[Row]:
         wanted = self._wanted
-        if not all(id_ is None or is_sayable(id_) for id_ in (wanted.session, wanted.agent)):
+        if not all(id_ is None or can_be_id(id_) for id_ in (wanted.session, wanted.agent)):
             return
         is_page = self._until - wanted.after <= _PAGE  # reading a page takes less than finding out where to look
         if wanted.session is None and (wanted.agent is None or is_page):
@@ -320,7 +320,7 @@ def _contains(text: str | None) -> Callable[[object], bool]:
     """Return a function that tells whether a value of an event contains the text."""
     if not text:
         return lambda _event: True
-    if not is_sayable(text):
+    if not can_be_id(text):
         return lambda _event: False  # nothing in a log is invalid Unicode
     folded = text.casefold()
     # A text in a value is also in the event's JSON, which is fast to encode, so that few events need a closer check.

@@ -23,7 +23,7 @@ from reenact.domain.messages import (
     instant,
     text_of,
 )
-from reenact.domain.plain import check_id, is_sayable
+from reenact.domain.plain import can_be_id, check_id
 from reenact.domain.session.agent import AgentStarted
 from reenact.domain.session.people import PendingCall
 from reenact.domain.session.state import BranchPoint, Forgotten, Session, SessionDeleted, SessionForgotten, Summary
@@ -144,7 +144,7 @@ def past_of(log: AuditedLog, session_id: str, *, at: int | None = None) -> Histo
         InvalidInputError: the session begins after the position, or the log ends before it.
         LogUnusableError: the log lacks a session that this one branches off from.
     """
-    if not is_sayable(session_id):
+    if not can_be_id(session_id):
         check_id("session_id", session_id)
         raise SessionNotFoundError(session_id)
     return history_of(log, session_id, until=at)

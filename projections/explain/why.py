@@ -10,7 +10,7 @@ import msgspec
 
 from reenact.domain.children import ChildEnded, ChildStarted, Parent
 from reenact.domain.errors import SessionNotFoundError, reading
-from reenact.domain.history.explanation import Cause, Outside, told
+from reenact.domain.history.explanation import Cause, Outside, outside_phrase
 from reenact.domain.legible import shortened
 from reenact.domain.session.state import SessionBranched, SessionCreated
 from reenact.projections.explain.entries import place_of, row_at, says, session_of
@@ -236,7 +236,7 @@ def _lines(links: Iterable[Link]) -> list[str]:
     for link in links:
         lines.append(shortened(f"{link.position:>6}  {link.says}", _WIDTH))
         origins = [", ".join(map(str, link.causes))] if link.causes else []
-        origins += [told(link.outside)] if link.outside is not None else []
+        origins += [outside_phrase(link.outside)] if link.outside is not None else []
         if origins:
             lines.append(shortened(f"        from {' and '.join(origins)}", _WIDTH))
     return lines

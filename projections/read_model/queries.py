@@ -134,7 +134,7 @@ class ReadModel:
         """Return the data known of a session even if it was deleted or forgotten; None if it never existed."""
         return self._one(KnownSession, compiled.KNOWN_SESSION, id=session_id)
 
-    def kin(self, session_id: str) -> list[str]:
+    def dependent_sessions(self, session_id: str) -> list[str]:
         """Return the sessions that depend on this one: its branches, its children, and the session that called it.
 
         Forgotten sessions are left out.

@@ -10,10 +10,10 @@ from typing import Final, TypeAlias
 
 import msgspec
 
-from reenact.domain.marks import alike
+from reenact.domain.marks import equal_except_marks
 from reenact.domain.messages import Block, OpaqueBlock, TextBlock, ThinkingBlock, ToolUseBlock
 from reenact.domain.plain import is_mapping
-from reenact.domain.session.agent import AnswerRecorded, Failure, TurnCompleted, Unsaid
+from reenact.domain.session.agent import AnswerRecorded, Failure, TurnCompleted, UnrecordedUsage
 from reenact.domain.session.turns import ANSWER_REFUSED
 from reenact.domain.stream.events import (
     DeltasCompacted,
@@ -132,7 +132,9 @@ class StreamedAnswer:
             return "there is an answer, and none was recorded"
         return None
 
-    def _has_used(self, unsaid: Unsaid, completed: TurnCompleted, equal: Callable[[object, object], bool]) -> bool:
+    def _has_used(
+        self, unsaid: UnrecordedUsage, completed: TurnCompleted, equal: Callable[[object, object], bool]
+    ) -> bool:
         """Return whether this answer's usage was recorded; an answer held back by guards has no stream events."""
         if self.start is None:
             return completed.outcome != "completed"
@@ -254,4 +256,4 @@ def same(one: object, other: object) -> bool:
 
 def same_but_for_marks(one: object, other: object) -> bool:
     """Return whether plain values are equal, where redaction marks match anything."""
-    return same(one, other) or alike(one, other)
+    return same(one, other) or equal_except_marks(one, other)

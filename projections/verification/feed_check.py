@@ -16,7 +16,7 @@ from reenact.domain.errors import LogTooNewError, LogUnusableError
 from reenact.domain.guards import GuardChecked
 from reenact.domain.image import ImageRegistered
 from reenact.domain.loop.events import Warning as LimitWarning
-from reenact.domain.marks import alike
+from reenact.domain.marks import equal_except_marks
 from reenact.domain.session import child_turns
 from reenact.domain.session.agent import (
     AnswerRecorded,
@@ -33,7 +33,7 @@ from reenact.domain.session.agent import (
     TurnStarted,
 )
 from reenact.domain.session.announce import TODAY, of_turn, version_of
-from reenact.domain.session.state import SNAPSHOT_VERSION, Session, SessionBranched, evolve, taken_from
+from reenact.domain.session.state import SNAPSHOT_VERSION, Session, SessionBranched, evolve, session_from_snapshot
 from reenact.domain.stream.events import AgentStateChanged, Context, DeltasCompacted, TextDelta
 from reenact.domain.stream.feed import Entry, FeedPart, unpack_feed
 from reenact.projections.explain.history import SESSION_EVENTS, believe, is_of_session
@@ -390,7 +390,7 @@ def _is_unannounced(
     else:
         is_unheard = False
         is_changed = answers.is_redacted or passed.is_sealed
-        if stored != needs and not (is_changed and alike(stored, needs)):
+        if stored != needs and not (is_changed and equal_except_marks(stored, needs)):
             raise in_feed(cursor, "what it announces is not what follows from the events before it")
         answers.cursor += announced
     if answers.cursor != cursor + passed.heard:
@@ -405,7 +405,7 @@ def _problem_of(snapshot: Snapshot, session: Session) -> str | None:
     if version != str(SNAPSHOT_VERSION):
         return None  # no version reads it any more
     try:
-        taken = taken_from(snapshot.state)
+        taken = session_from_snapshot(snapshot.state)
     except ValueError:
         return "it cannot be decoded"
     return None if taken == session else f"it says {taken!r:.500}, the events say {session!r:.500}"

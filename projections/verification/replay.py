@@ -17,7 +17,7 @@ from reenact.domain import container, image
 from reenact.domain.container import Container, ContainerCreated, CreateContainer
 from reenact.domain.errors import LogUnusableError, SessionNotFoundError
 from reenact.domain.history.causes import AnyCommand
-from reenact.domain.history.decision_replay import DecisionReplay, Divergence, command_of, failed, parting
+from reenact.domain.history.decision_replay import DecisionReplay, Divergence, command_of, failed, first_difference
 from reenact.domain.history.what_if import Otherwise
 from reenact.domain.image import ImageRegistered, Images, RegisterImage
 from reenact.domain.loop.rules import Rules
@@ -143,7 +143,7 @@ class _PlainFollower(Follower):
         command: AnyCommand | None = None
         try:
             command = command_of(cause, events, _NO_RULES)
-            divergence = parting(events, command, self._decided(command))
+            divergence = first_difference(events, command, self._decided(command))
         except Exception as error:  # noqa: BLE001 - any error is a divergence
             divergence = failed(events, command, error)
         if divergence is not None and not is_marked(events):  # values that differed before may be equal after redaction

@@ -12,7 +12,7 @@ from msgspec import UNSET, UnsetType
 
 from reenact.domain.errors import ConfigurationError, LogUnusableError, reading
 from reenact.domain.history.decision_replay import Divergence, failed
-from reenact.domain.history.what_if import Instead, WhatIf
+from reenact.domain.history.what_if import RuleOverrides, WhatIf
 from reenact.domain.image import (
     Definition,
     Image,
@@ -40,7 +40,7 @@ class Supposed(msgspec.Struct, frozen=True, kw_only=True):
     define themselves apply if the given ones do not name the tool, as always.
     """
 
-    instead: Instead = Instead()
+    instead: RuleOverrides = RuleOverrides()
     policies: Mapping[str, Policies] = {}
     images: Mapping[str, Definition] = {}
 
@@ -69,7 +69,7 @@ def supposed(
         definitions[image.id] = define(image, image.id)
         check_policy_names(definitions[image.id])
     of_all, of_some = (None, {}) if policies is None else policies_by_image(policies)
-    instead = Instead(
+    instead = RuleOverrides(
         policies=of_all,
         max_steps=max_steps,
         max_repeats=max_repeats,
@@ -100,16 +100,16 @@ class _Images:
     def __init__(self, log: AuditedLog, supposed: Supposed) -> None:
         self._log = log
         self._supposed = supposed
-        self._known: dict[tuple[str, int], Instead] = {}
+        self._known: dict[tuple[str, int], RuleOverrides] = {}
 
-    def instead(self, image_id: str, revision: int) -> Instead:
+    def instead(self, image_id: str, revision: int) -> RuleOverrides:
         """Return the replacing rules for sessions on this revision of the image."""
         key = image_id, revision
         if key not in self._known:
             self._known[key] = self._look_up(image_id, revision)
         return self._known[key]
 
-    def _look_up(self, image_id: str, revision: int) -> Instead:
+    def _look_up(self, image_id: str, revision: int) -> RuleOverrides:
         instead = self._supposed.instead
         policies = self._supposed.policies.get(image_id, instead.policies)
         definition = self._supposed.images.get(image_id)
@@ -163,5 +163,5 @@ class _JudgingFollower(Follower):
             raise LogUnusableError("the history of a session does not begin with it; verify the log")
         history = WhatIf(self._images.instead(first.image_id, first.image_revision))
         for row in self._shared:
-            history.take_in(event_of(row))
+            history.apply(event_of(row))
         return history

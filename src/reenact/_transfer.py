@@ -204,12 +204,12 @@ def _take_in(reader: ExportReader, journal: StoredJournal, lacking: Lacking, pro
         keys = [item for item in batch if isinstance(item, DataKey)]
         done += len(batch) - len(keys)
         if new or timers or keys:
-            position = journal.take_in(rows=new, timers=timers, keys=keys, more=done < total)
+            position = journal.import_rows(rows=new, timers=timers, keys=keys, more=done < total)
         events, rows = events + sum(row.count for row in new), rows + len(new)
         if progress is not None:
             progress(Progress("writing", done, total))
     if journal.is_unfinished():  # the last batches had nothing new
-        journal.take_in()
+        journal.import_rows()
     return Imported(
         events=events,
         rows=rows,

@@ -60,7 +60,7 @@ def test_an_image_lists_other_images_as_tools() -> None:
 
 
 def test_the_model_is_told_of_an_ordinary_tool_with_a_prompt() -> None:
-    told = agent_tool("ask", "researcher", description="Finds out.").told()
+    told = agent_tool("ask", "researcher", description="Finds out.").spec_for_model()
 
     assert (told.name, told.description, told.input_schema["required"]) == ("ask", "Finds out.", ["prompt"])
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from reenact.domain.conversation import cut_of, introduced
+from reenact.domain.conversation import replaceable_count, summary_message
 from reenact.domain.messages import Said, TextBlock, ToolResultBlock, ToolUseBlock
 
 ASKED = Said("user", (TextBlock("Why?"),))
@@ -28,11 +28,11 @@ RESULTS = Said("user", (ToolResultBlock("c", "sunny"),))
     ],
 )
 def test_the_question_stays_unless_its_answer_is_what_became_long(messages: tuple[Said, ...], cut: int) -> None:
-    assert cut_of(messages) == cut
+    assert replaceable_count(messages) == cut
 
 
 def test_the_model_is_told_that_it_reads_a_summary() -> None:
-    told = introduced("they talked")
+    told = summary_message("they talked")
 
     assert told.role == "user"
     assert told.text.endswith("they talked")

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reenact.domain.loop.events import AskedCall, ToolApproved
-from reenact.domain.marks import alike, is_marked, mark
+from reenact.domain.marks import equal_except_marks, is_marked, mark
 from reenact.domain.messages import TextBlock
 
 MARK = mark("field")
@@ -20,10 +20,10 @@ texts = st.text(alphabet="ab[ ", max_size=4)
 def test_a_text_fits_what_is_left_of_it_and_nothing_that_begins_or_ends_otherwise(parts: list[str], gone: str) -> None:
     left, whole = MARK.join(parts), gone.join(parts)
 
-    assert alike(left, whole)
-    assert alike(whole, left)
-    assert not alike(f"x{left}", f"y{whole}")
-    assert not alike(f"{left}x", f"{whole}y")
+    assert equal_except_marks(left, whole)
+    assert equal_except_marks(whole, left)
+    assert not equal_except_marks(f"x{left}", f"y{whole}")
+    assert not equal_except_marks(f"{left}x", f"{whole}y")
 
 
 @pytest.mark.parametrize(
@@ -42,7 +42,7 @@ def test_a_text_fits_what_is_left_of_it_and_nothing_that_begins_or_ends_otherwis
 )
 def test_what_was_taken_out_may_have_been_anything(recorded: Any, decided: Any) -> None:  # noqa: ANN401 - any
     assert is_marked(recorded)
-    assert alike(recorded, decided)
+    assert equal_except_marks(recorded, decided)
 
 
 @pytest.mark.parametrize(
@@ -66,7 +66,7 @@ def test_what_was_taken_out_may_have_been_anything(recorded: Any, decided: Any) 
     ],
 )
 def test_what_is_left_must_be_the_same(recorded: Any, decided: Any) -> None:  # noqa: ANN401 - any
-    assert not alike(recorded, decided)
+    assert not equal_except_marks(recorded, decided)
 
 
 @pytest.mark.parametrize(

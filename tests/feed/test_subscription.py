@@ -108,10 +108,10 @@ def test_nothing_is_told_that_is_not_published_unless_it_is_durable(book: Book, 
 
 def test_who_asks_for_news_alone_is_told_nothing_that_was_and_reads_no_log(book: Book, feed: Feed) -> None:
     say(book, feed, "a", "b")
-    with feed.news("s") as first:
+    with feed.subscribe_from_now("s") as first:
         assert first.next(0) is None
         say(book, feed, "c", "d")
-        with feed.news("s") as second:
+        with feed.subscribe_from_now("s") as second:
             say(book, feed, "e")
 
             assert texts(first.take()) == ["c", "d", "e"]
@@ -121,31 +121,31 @@ def test_who_asks_for_news_alone_is_told_nothing_that_was_and_reads_no_log(book:
 
 def test_who_asks_for_news_beside_one_that_follows_is_told_of_news_alone(book: Book, feed: Feed) -> None:
     say(book, feed, "a")
-    with feed.subscribe("s"), feed.news("s") as news:
-        assert news.next(0) is None
+    with feed.subscribe("s"), feed.subscribe_from_now("s") as subscribe_from_now:
+        assert subscribe_from_now.next(0) is None
         say(book, feed, "b")
 
-        assert texts(news.take()) == ["b"]
+        assert texts(subscribe_from_now.take()) == ["b"]
 
 
 @pytest.mark.usefixtures("small")
 def test_who_asks_for_news_and_is_slow_reads_them_in_the_log(book: Book, feed: Feed) -> None:
     say(book, feed, "before")
-    with feed.news("s") as news:
+    with feed.subscribe_from_now("s") as subscribe_from_now:
         for number in range(50):
             say(book, feed, str(number))
 
-        assert texts(news.take(100)) == [str(number) for number in range(50)]
+        assert texts(subscribe_from_now.take(100)) == [str(number) for number in range(50)]
 
 
 def test_who_waits_for_news_is_woken_by_them_and_by_the_end(book: Book, feed: Feed) -> None:
     heard: list[Envelope] = []
-    with feed.news("s") as news:
-        thread = in_thread(lambda: heard.extend(news))
-        wait_until(is_waited_on(news))
+    with feed.subscribe_from_now("s") as subscribe_from_now:
+        thread = in_thread(lambda: heard.extend(subscribe_from_now))
+        wait_until(is_waited_on(subscribe_from_now))
         say(book, feed, "a")
         wait_until(lambda: len(heard) == 1)
-        wait_until(is_waited_on(news))
+        wait_until(is_waited_on(subscribe_from_now))
         feed.close()
         thread.join(PATIENCE)
 
@@ -153,10 +153,10 @@ def test_who_waits_for_news_is_woken_by_them_and_by_the_end(book: Book, feed: Fe
 
 
 def test_news_that_never_came_end_with_the_feed(feed: Feed) -> None:
-    news = feed.news("s")
+    subscribe_from_now = feed.subscribe_from_now("s")
     feed.close()
 
-    assert list(news) == []
+    assert list(subscribe_from_now) == []
 
 
 @pytest.mark.usefixtures("small")

@@ -306,13 +306,13 @@ def test_a_long_gap_is_read_in_pages(here: SharedNode, there: SharedNode) -> Non
 def test_news_of_a_session_are_those_that_come_later(here: SharedNode, there: SharedNode) -> None:
     there.write("s", *deltas("a"))
     here.tail.advance(looks=True)
-    news = here.feed.news("s")
+    subscribe_from_now = here.feed.subscribe_from_now("s")
 
     there.answer()
     there.write("s", *deltas("b"))
     here.tail.advance(looks=True)
 
-    assert [each.cursor for each in news.take(10)] == [3]
+    assert [each.cursor for each in subscribe_from_now.take(10)] == [3]
 
 
 # What belongs to no session
@@ -384,7 +384,11 @@ def test_a_compacted_row_is_heard_as_it_is_read(here: SharedNode, there: SharedN
 def test_a_damaged_row_is_told_of_and_who_follows_finds_it_in_the_log(
     here: SharedNode, book: SharedBook, caplog: pytest.LogCaptureFixture, row: dict[str, Any]
 ) -> None:
-    subscription, news, given = here.feed.subscribe("s", None, 1), here.feed.news("s"), listening(here.feed)
+    subscription, subscribe_from_now, given = (
+        here.feed.subscribe("s", None, 1),
+        here.feed.subscribe_from_now("s"),
+        listening(here.feed),
+    )
     book.write("t", created("t"))
     book.add("session/s", first_cursor=2, heard=1, **row)
     book.feeds["session/s"].append(FeedRow("session/s", 3, ()))
@@ -394,7 +398,7 @@ def test_a_damaged_row_is_told_of_and_who_follows_finds_it_in_the_log(
     here.tail.advance(looks=True)
 
     assert ids(given()) == ["session/t:1", "session/t:2"]
-    for follower in (subscription, news):
+    for follower in (subscription, subscribe_from_now):
         with pytest.raises(LogUnusableError):
             follower.next(0)
     assert caplog.text.count("of the log cannot be published") == 1

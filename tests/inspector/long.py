@@ -46,16 +46,16 @@ def write_long(log: str, events: int = 100_000) -> None:
     with tempfile.TemporaryDirectory() as directory:
         before, turn = _recorded(str(Path(directory, "short.db")))
     with location_of(log).open(codec(), synchronous="OFF") as journal:
-        journal.take_in(rows=before)
+        journal.import_rows(rows=before)
         written = _events_in(row for row in before if row.stream == _STREAM)
         more = -(-(events - written) // _events_in(turn))
         rows: list[Row] = []
         for row in _again(turn, journal, more):
             rows.append(row)
             if len(rows) == _AT_ONCE:
-                journal.take_in(rows=rows)
+                journal.import_rows(rows=rows)
                 rows = []
-        journal.take_in(rows=rows)
+        journal.import_rows(rows=rows)
 
 
 def _recorded(log: str) -> tuple[list[Row], list[Row]]:

@@ -62,7 +62,7 @@ def fill(journal: StoredJournal) -> None:
             written.replace_feed("ses_2", 1, 5, [GONE])
         with open_records(source.url) as records:
             rows, timers = list(records.rows()), list(records.timers())
-    journal.take_in(rows=[_without_secret(row, rows) for row in rows], timers=timers)
+    journal.import_rows(rows=[_without_secret(row, rows) for row in rows], timers=timers)
     commit(journal, Append("ses_1", 3, 0, snapshot=Snapshot("ses_1", 3, "sum:1", b"\x93\x00\x01\xff")))
     acknowledge(journal, Mark("ses_1", "phone", 3, MADE_AT + 4), Mark("ses_2", "desk", 6, MADE_AT + 5))
     commit(journal, Append("ses_2", None, MADE_AT + 6, (), (said("h"),), remembered=REQUEST))

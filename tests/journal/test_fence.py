@@ -23,13 +23,13 @@ from reenact.actors.journal.records import open_records
 from reenact.actors.journal.requests import (
     Encoded,
     Foreign,
-    Intake,
     MarkDeletion,
     Marking,
     Purge,
     Replacement,
     Request,
     RequestDeletion,
+    RowImport,
     Step,
 )
 from reenact.actors.journal.stored import StoredJournal
@@ -336,8 +336,8 @@ def test_whatever_writes_rows_of_a_stream_needs_its_epoch(
         partial(Replacement, A, 1, 2, less),
         lambda done: Foreign(done, events=(Encoded(A, 1, *CODEC.encode(Added(1), 0)),)),
         lambda done: Foreign(done, snapshots=(Encoded(A, 1, "sum:1", b""),)),
-        lambda done: Intake(done, rows),
-        lambda done: Intake(done, timers=(Timer(A, 5),)),
+        lambda done: RowImport(done, rows),
+        lambda done: RowImport(done, timers=(Timer(A, 5),)),
         partial(Step, Append(A, None, 0, snapshot=Snapshot(A, 1, "sum:1", b""))),
         partial(Step, Append(A, None, 0, due=5)),
     ]
@@ -366,7 +366,10 @@ def test_rows_of_another_log_are_in_the_epoch_of_whoever_takes_them_in(
     Shards(target).claim(node, A, B)
     with target.open(fence=node) as taking:
         steps = settle_together(
-            taking, partial(Step, step(C, None)), lambda done: Intake(done, rows), partial(Step, step(A, 1, Added(3)))
+            taking,
+            partial(Step, step(C, None)),
+            lambda done: RowImport(done, rows),
+            partial(Step, step(A, 1, Added(3))),
         )
 
     assert [type(outcome) for outcome in steps] == [ShardMovedError, Committed, Committed]
@@ -374,7 +377,7 @@ def test_rows_of_another_log_are_in_the_epoch_of_whoever_takes_them_in(
     assert target.verify() == []
     unfenced = Log(server.new_log())
     with unfenced.open() as taking:
-        taking.take_in(rows=rows)
+        taking.import_rows(rows=rows)
     assert Shards(unfenced).rows() == [(A, 0), (B, 0)]
     assert unfenced.verify() == []
 

@@ -11,7 +11,7 @@ import pytest
 
 from reenact.actors.journal.api import Append, Committed, FeedRow
 from reenact.actors.journal.records import open_records
-from reenact.actors.journal.requests import Intake, Step
+from reenact.actors.journal.requests import RowImport, Step
 from reenact.domain.chain import Row, Timer
 from reenact.domain.errors import ConflictError, LogUnusableError, StorageError
 from tests.journal.conftest import postgres_log
@@ -55,7 +55,7 @@ def test_what_is_taken_in_is_what_it_was(source: Log, target: Log) -> None:
     rows, timers = rows_of(source)
 
     with target.open(synchronous="OFF") as journal:
-        position = journal.take_in(rows=rows, timers=timers)
+        position = journal.import_rows(rows=rows, timers=timers)
 
         assert position == journal.head() == 6
         assert journal.next_due(after=0) == 77
@@ -70,7 +70,7 @@ def test_a_log_goes_on_behind_what_it_has_taken_in(source: Log, target: Log) -> 
     rows, _ = rows_of(source)
     with target.open(synchronous="OFF") as journal:
         commit(journal, step("s0", 0, Added(1)))
-        journal.take_in(rows=rows)
+        journal.import_rows(rows=rows)
 
         assert commit(journal, step("s1", 3, Added(9), kept=[said("c")])) == Committed(4, 8)
         assert journal.read_feed("s1")[-1].first_cursor == 10
@@ -106,7 +106,7 @@ def test_redacted_events_are_taken_in_with_their_seals(source: Log, target: Log)
     )
 
     with target.open(synchronous="OFF") as journal:
-        journal.take_in(rows=[*of_s1[:2], redacted, *of_s1[3:]])
+        journal.import_rows(rows=[*of_s1[:2], redacted, *of_s1[3:]])
 
         assert [row.event for row in journal.read("s1")][1] == Added(0, "less")
     assert [row.is_redacted for row in rows_of(target)[0]] == [False, False, True, False, False]
@@ -158,7 +158,7 @@ def test_what_does_not_follow_is_refused_with_all_that_comes_with_it(
 
     with target.open(synchronous="OFF") as journal:
         with pytest.raises(error):
-            journal.take_in(rows=rows)
+            journal.import_rows(rows=rows)
 
         assert journal.head() == 0
         assert journal.read_feed("s1") == []
@@ -175,7 +175,7 @@ def test_what_was_packed_in_the_same_transaction_comes_first(source: Log, target
         outcomes = settle_together(
             journal,
             lambda done: Step(step_first, done),
-            lambda done: Intake(done, rows=tuple(of_s2[1:])),
+            lambda done: RowImport(done, rows=tuple(of_s2[1:])),
         )
 
         assert outcomes == [Committed(0, 0), Committed(0, 3)]

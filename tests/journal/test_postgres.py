@@ -23,7 +23,7 @@ from reenact.actors.journal.postgres.faults import fault
 from reenact.actors.journal.postgres.store import PostgresStore
 from reenact.actors.journal.recorder import JournalApplicationRecorder
 from reenact.actors.journal.records import open_records
-from reenact.actors.journal.requests import Foreign, Intake, Replacement, Request, Step
+from reenact.actors.journal.requests import Foreign, Replacement, Request, RowImport, Step
 from reenact.actors.journal.schema import FORMAT_VERSION
 from reenact.actors.journal.store import Changes
 from reenact.actors.journal.stored import StoredJournal
@@ -301,7 +301,7 @@ def test_steps_and_rows_of_another_log_are_numbered_in_their_order(
     outcomes = settle_together(
         journal,
         partial(Step, step("s1", 0, Added(1))),
-        lambda done: Intake(done, rows),
+        lambda done: RowImport(done, rows),
         partial(Step, step("s1", 1, Added(2))),
     )
 

@@ -22,12 +22,12 @@ from reenact.actors.journal.records import open_records
 from reenact.actors.journal.requests import (
     Encoded,
     Foreign,
-    Intake,
     MarkDeletion,
     Purge,
     Recovery,
     Replacement,
     RequestDeletion,
+    RowImport,
 )
 from reenact.actors.journal.stored import StoredJournal
 from reenact.domain.chain import Row, Timer
@@ -67,7 +67,7 @@ def _replace(journal: StoredJournal, _nth: int, done: Done) -> None:
 
 
 def _take_in(journal: StoredJournal, nth: int, done: Done) -> None:
-    journal.writer.submit(Intake(done, (_rows()[nth],), (Timer("taken", nth + 1),)))
+    journal.writer.submit(RowImport(done, (_rows()[nth],), (Timer("taken", nth + 1),)))
 
 
 def _add_foreign(journal: StoredJournal, nth: int, done: Done) -> None:

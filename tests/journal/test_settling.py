@@ -17,7 +17,7 @@ from tests.journal.support import Added, commit, never, step
 
 
 def is_idle(journal: StoredJournal) -> bool:
-    return journal.writer.owes_nothing("anything") and journal.writer._is_asleep
+    return journal.writer.is_settled("anything") and journal.writer._is_asleep
 
 
 def append_and_settle(journal: StoredJournal, step: Append, done: Done) -> None:

@@ -493,7 +493,7 @@ def test_closing_while_they_all_fail_leaves_nobody_waiting(round_: int) -> None:
 # Names.
 
 
-@pytest.mark.parametrize("name", ["go", "hurry", "_handle_message_exception", "_turn"])
+@pytest.mark.parametrize("name", ["go", "restart_now", "_handle_message_exception", "_turn"])
 def test_a_name_that_the_kernel_needs_is_refused_with_the_class(name: str) -> None:
     with pytest.raises(TypeError, match=f"Clumsy.{name} is a name that the kernel uses itself"):
         type("Clumsy", (PooledActor,), {name: print})

@@ -18,7 +18,7 @@ from reenact.domain.session.agent import (
     StepStarted,
     TurnCompleted,
     TurnStarted,
-    Unsaid,
+    UnrecordedUsage,
 )
 from reenact.domain.stream.events import (
     AgentStateChanged,
@@ -52,11 +52,11 @@ def said_in(events: Sequence[object]) -> Iterator[EventData]:
     for event in events:
         match event:
             case AnswerRecorded():
-                yield from said_of(event)
+                yield from child_result_text(event)
                 return
             case TurnCompleted(unsaid=None) | StepStarted() | TurnStarted():
                 return
-            case TurnCompleted(unsaid=Unsaid() as unsaid):
+            case TurnCompleted(unsaid=UnrecordedUsage() as unsaid):
                 yield MessageStart(message_id="m", model=unsaid.model)
                 yield MessageDelta(usage=unsaid.usage)
                 return
@@ -64,7 +64,7 @@ def said_in(events: Sequence[object]) -> Iterator[EventData]:
                 pass
 
 
-def said_of(answer: AnswerRecorded) -> Iterator[EventData]:
+def child_result_text(answer: AnswerRecorded) -> Iterator[EventData]:
     """Yield what the environment has said of an answer, behind an attempt at another one."""
     yield MessageStart(message_id="cut short", model="another")
     yield TextDelta(text="anything")

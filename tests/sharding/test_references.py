@@ -137,11 +137,11 @@ def test_a_refusal_of_another_node_is_raised_here(node: Node) -> None:
 def test_a_command_waits_until_its_shard_has_an_owner(node: Node) -> None:
     node.region.at = None
     reply = node.container.ask_future(CREATE)
-    node.actors.look_again()
+    node.actors.resend_waiting()
     assert not reply.done()
 
     node.region.at = "here"
-    node.actors.look_again()
+    node.actors.resend_waiting()
 
     assert reply.get(timeout=60) is None
 
@@ -152,7 +152,7 @@ def test_a_node_that_has_just_lost_the_shard_leads_to_the_next_one(node: Node) -
     node.wire.asked[0][2](wire.ELSEWHERE)
 
     node.region.at = "elsewhere"
-    node.actors.look_again()
+    node.actors.resend_waiting()
 
     assert [asked[0] for asked in node.wire.asked] == ["there", "elsewhere"]
     assert not reply.done()
@@ -163,7 +163,7 @@ def test_a_command_whose_answer_is_lost_is_sent_again_under_the_same_key(node: N
     node.region.at = "there"
     reply = node.container.ask_future(CREATE)
     node.wire.asked[0][2](error)
-    node.actors.look_again()
+    node.actors.resend_waiting()
 
     first, second = (wire.read_passed(body).command for _, body, _ in node.wire.asked)
     node.wire.asked[1][2](wire.reply_bytes(None))
@@ -176,7 +176,7 @@ def test_when_the_owner_ends_the_next_one_is_asked_and_a_late_answer_is_of_no_ef
     node.region.at = "there"
     reply = node.container.ask_future(CREATE)
     node.region.at, node.region.ended = "next", {"there"}
-    node.actors.look_again()
+    node.actors.resend_waiting()
     first, second = node.wire.asked
     first[2](wire.refusal_bytes(AlreadyExistsError("container", "c")))
     assert not reply.done()
@@ -191,11 +191,11 @@ def test_what_was_carried_out_before_its_node_ended_is_answered_from_the_log(nod
     node.region.at = "there"
     reply = node.container.ask_future(CREATE)
     node.region.at = "next"
-    node.actors.look_again()
+    node.actors.resend_waiting()
     node.wire.asked[1][2](wire.refusal_bytes(AlreadyExistsError("container", "c")))
     node.remembered["req_0"] = Remembered("req_0", b"", msgspec.msgpack.encode(None), 1)
 
-    node.actors.look_again()
+    node.actors.resend_waiting()
 
     assert reply.get(timeout=0) is None
 
@@ -204,10 +204,10 @@ def test_a_refusal_stands_if_the_log_remembers_nothing_of_the_command(node: Node
     node.region.at = "there"
     reply = node.container.ask_future(CREATE)
     node.region.at = "next"
-    node.actors.look_again()
+    node.actors.resend_waiting()
     node.wire.asked[1][2](wire.refusal_bytes(AlreadyExistsError("container", "c")))
 
-    node.actors.look_again()
+    node.actors.resend_waiting()
 
     with pytest.raises(AlreadyExistsError):
         reply.get(timeout=0)
@@ -224,10 +224,10 @@ def test_a_log_that_cannot_be_read_then_is_the_asker_s_to_know(node: Node) -> No
     node.region.at = "there"
     reply = node.actors.actor(ContainerActor, "c").ask_future(CREATE)
     node.region.at = "next"
-    node.actors.look_again()
+    node.actors.resend_waiting()
     node.wire.asked[1][2](wire.refusal_bytes(AlreadyExistsError("container", "c")))
 
-    node.actors.look_again()
+    node.actors.resend_waiting()
 
     with pytest.raises(RuntimeClosedError):
         reply.get(timeout=0)
@@ -238,7 +238,7 @@ def test_nobody_waits_for_an_owner_for_ever(node: Node, monkeypatch: pytest.Monk
     node.region.at = None
     reply = node.container.ask_future(CREATE)
 
-    node.actors.look_again()
+    node.actors.resend_waiting()
 
     with pytest.raises(ShardMovedError):
         reply.get(timeout=0)
@@ -325,10 +325,10 @@ def test_what_a_closing_node_has_carried_out_is_answered_from_the_log(node: Node
     node.region.at = "there"
     reply = node.container.ask_future(CREATE)
     node.wire.asked[0][2](wire.ELSEWHERE)
-    node.actors.look_again()
+    node.actors.resend_waiting()
     node.wire.asked[1][2](wire.refusal_bytes(AlreadyExistsError("container", "c")))
     node.remembered["req_0"] = Remembered("req_0", b"", msgspec.msgpack.encode(None), 1)
 
-    node.actors.look_again()
+    node.actors.resend_waiting()
 
     assert reply.get(timeout=0) is None

@@ -139,7 +139,7 @@ def _take(journal: SqliteJournal, version: int, state: bytes, *, topic: str = "a
     header = header_of(b"s", 0, version=version, count=1, cursor=0, heard=0)
     digest = row_digest(previous, (part_digest(None), part_digest(events), part_digest(None)), header)
     row = Row(0, "s", 0, version, 1, 1, 0, 0, None, 0, digest, None, None, None, events, None)
-    journal.take_in(rows=[row])
+    journal.import_rows(rows=[row])
 
 
 def _states(log: Path) -> list[bytes]:

@@ -112,7 +112,7 @@ def one(tmp_path: Path) -> Path:
 def test_an_import_that_was_cut_short_goes_on_when_it_is_done_again(
     one: Path, done: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    take_in = StoredJournal.take_in
+    import_rows = StoredJournal.import_rows
     calls: list[int] = []
 
     def fail_at_last(
@@ -126,11 +126,11 @@ def test_an_import_that_was_cut_short_goes_on_when_it_is_done_again(
         if len(calls) == done:
             raise StorageFullError("no space is left")
         calls.append(1)
-        return take_in(journal, rows=rows, timers=timers, keys=keys, more=more)
+        return import_rows(journal, rows=rows, timers=timers, keys=keys, more=more)
 
     monkeypatch.setattr("reenact._transfer.MOST_RECORDS", 4)
     with monkeypatch.context() as patch:
-        patch.setattr(StoredJournal, "take_in", fail_at_last)
+        patch.setattr(StoredJournal, "import_rows", fail_at_last)
         with pytest.raises(StorageFullError):
             import_log(one / "one.jsonl", one / "two.db")
     found = [finding.problem for finding in verify(one / "two.db")]

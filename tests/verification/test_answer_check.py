@@ -21,7 +21,7 @@ from reenact.domain.session.agent import (
     TurnCompleted,
     TurnFailed,
     TurnStarted,
-    Unsaid,
+    UnrecordedUsage,
 )
 from reenact.domain.session.state import SessionCreated
 from reenact.domain.stream.events import DeltasCompacted, StreamError
@@ -155,7 +155,7 @@ def test_an_agent_begins_to_respond_once_and_with_text() -> None:
 
 def test_how_a_turn_ends_without_an_answer_is_what_was_said() -> None:
     failed = msgspec.structs.replace(COMPLETED, outcome="failed", failure=Failure("overloaded_error", "busy"))
-    unsaid = msgspec.structs.replace(COMPLETED, unsaid=Unsaid("model", {"input_tokens": 7}, None))
+    unsaid = msgspec.structs.replace(COMPLETED, unsaid=UnrecordedUsage("model", {"input_tokens": 7}, None))
     error = StreamError(type="overloaded_error", message="busy")
     of_failed, of_unsaid, unanswered = one_turn(failed), one_turn(unsaid), one_turn(COMPLETED)
 

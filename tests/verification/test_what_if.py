@@ -12,7 +12,7 @@ from hypothesis import given, settings
 
 from reenact import ConfigurationError, CostLimit, Image, Policies, Price, SessionNotFoundError
 from reenact.audit import Audit, Otherwise
-from reenact.domain.history.what_if import Instead
+from reenact.domain.history.what_if import RuleOverrides
 from reenact.domain.messages import TextBlock, ToolUseBlock
 from reenact.domain.session.agent import AgentStarted, SoFar, TurnStarted
 from reenact.projections.log import Progress
@@ -102,7 +102,7 @@ def test_what_a_branch_shares_has_its_price_too() -> None:
     world.branch("a", "b")
     world.run("b")
     world.say("b")
-    instead = Instead(prices={"large": Price(0.0, 100_000.0)}, cost_limit=CostLimit(0.5))
+    instead = RuleOverrides(prices={"large": Price(0.0, 100_000.0)}, cost_limit=CostLimit(0.5))
 
     found = {one.session_id: brief(one.otherwise) for one in what_if(world_log(world), Supposed(instead=instead))}
 
@@ -122,7 +122,7 @@ def test_random_histories_would_be_as_they_are_under_the_rules_that_were_recorde
     world.create("a", "x")
     world.create("b", "y")
     play([step for step in chosen if step[0] != "rules"], world)
-    instead = Instead(
+    instead = RuleOverrides(
         policies=rules.policies, max_steps=rules.max_steps, cost_limit=rules.cost_limit, prices=rules.prices
     )
 
@@ -198,6 +198,6 @@ def test_progress_is_told() -> None:
     world.say("a")
     world.ask("a", ToolUseBlock("t1", "send", {}))
 
-    list(what_if(log, Supposed(instead=Instead(max_steps=1)), progress=told.append))
+    list(what_if(log, Supposed(instead=RuleOverrides(max_steps=1)), progress=told.append))
 
     assert [(one.phase, one.done, one.total) for one in told] == [("replay", log.head(), log.head())]

@@ -42,7 +42,7 @@ from reenact.domain.messages import check_text
 from reenact.domain.operations.checks import checked
 from reenact.domain.operations.images import travelling
 from reenact.domain.operations.table import REQUESTS, ImageContent, Request, Response
-from reenact.domain.plain import DEEPEST, check_id, is_mapping, is_sayable, plain, seconds_of
+from reenact.domain.plain import DEEPEST, can_be_id, check_id, is_mapping, plain, seconds_of
 from reenact.domain.stream.events import Envelope
 
 
@@ -155,7 +155,7 @@ class RemoteEvents(Observable[RemoteListener]):
         return family, followed[session_id]
 
     def _open(self, session_id: str, client_id: str | None, after: int | None, *, auto_ack: bool) -> RemoteSubscription:
-        if not is_sayable(session_id):
+        if not can_be_id(session_id):
             check_id("session_id", session_id)
             raise SessionNotFoundError(session_id)
         subscription = RemoteSubscription(

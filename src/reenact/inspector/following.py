@@ -65,7 +65,7 @@ class ReadOnlyLog:
         for topic in self.feed.topics:
             end = self._log.feed_end(topic.name)
             if end > topic.end:
-                self.feed.reaches(topic.name, topic.end + 1, end)
+                self.feed.advance_to(topic.name, topic.end + 1, end)
 
     def _run(self) -> None:
         is_failing = False

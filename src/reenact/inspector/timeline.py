@@ -8,7 +8,7 @@ from typing import Literal, TypeAlias
 
 import msgspec
 
-from reenact.domain.history.explanation import Outside, sentence, told
+from reenact.domain.history.explanation import Outside, outside_phrase, sentence
 from reenact.domain.loop.events import (
     HumanApproveRequired,
     HumanPromptRequired,
@@ -105,7 +105,7 @@ class Line(msgspec.Struct, kw_only=True):
     @property
     def origin(self) -> str:
         """The cause outside of the log, if there is one."""
-        return "" if self.outside is None else told(self.outside)
+        return "" if self.outside is None else outside_phrase(self.outside)
 
     @property
     def is_long(self) -> bool:

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import msgspec
 
 from reenact.domain.errors import InvalidInputError, LogUnusableError, SessionForgottenError, SessionNotFoundError
-from reenact.domain.plain import is_sayable
+from reenact.domain.plain import can_be_id
 from reenact.domain.session.state import SessionBranched, SessionForgotten
 from reenact.projections.log import AuditedLog, Row, stream_of
 
@@ -65,7 +65,7 @@ class History:
             SessionForgottenError: it was forgotten.
             LogUnusableError: the log has lost the history from which the session branches off.
         """
-        if not is_sayable(session_id):
+        if not can_be_id(session_id):
             raise SessionNotFoundError(session_id)
         self._log = log
         self.session_id = session_id

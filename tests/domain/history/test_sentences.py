@@ -7,7 +7,7 @@ import pytest
 from reenact.domain.children import Budget, ChildEnded, ChildrenInterrupted, ChildStarted
 from reenact.domain.container import ContainerCreated
 from reenact.domain.guards import GuardChecked
-from reenact.domain.history.explanation import AnyEvent, Outside, excerpt, sentence, told
+from reenact.domain.history.explanation import AnyEvent, Outside, excerpt, outside_phrase, sentence
 from reenact.domain.history.stored import STORED
 from reenact.domain.image import Definition, ImageRegistered
 from reenact.domain.legible import columns, shortened
@@ -189,7 +189,7 @@ def test_there_is_a_sentence_for_every_event_of_the_log() -> None:
     ],
 )
 def test_what_comes_from_outside_is_told_where_it_came_from(outside: Outside, expected: str) -> None:
-    assert told(outside) == expected
+    assert outside_phrase(outside) == expected
 
 
 def test_of_a_long_text_the_beginning_is_told() -> None:

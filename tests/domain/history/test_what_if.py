@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from reenact.domain.history.what_if import Instead, Otherwise, WhatIf
+from reenact.domain.history.what_if import Otherwise, RuleOverrides, WhatIf
 from reenact.domain.image import Definition
 from reenact.domain.loop.events import (
     HumanApproveRequired,
@@ -64,7 +64,9 @@ from tests.projections.histories import steps as doings
 LIMITS = {turns.MAX_STEPS, turns.COST_LIMIT, turns.REPEATED}
 
 
-def followed(steps: Sequence[Step], instead: Instead, begins: Session | None = None) -> tuple[list[Otherwise], WhatIf]:
+def followed(
+    steps: Sequence[Step], instead: RuleOverrides, begins: Session | None = None
+) -> tuple[list[Otherwise], WhatIf]:
     """Return what would be otherwise in the steps, at positions from 1 on, and what followed them."""
     history, found, position = WhatIf(instead), list[Otherwise](), 1
     history.session = begins or Session()
@@ -74,7 +76,7 @@ def followed(steps: Sequence[Step], instead: Instead, begins: Session | None = N
     return found, history
 
 
-def otherwise(instead: Instead, *commands: SessionCommand) -> list[Otherwise]:
+def otherwise(instead: RuleOverrides, *commands: SessionCommand) -> list[Otherwise]:
     return followed(told(*STARTED, *commands), instead)[0]
 
 
@@ -91,8 +93,8 @@ ASKS_FOR_TWO = (receive("t1"), finish(asks(LOOK, PAY)))
 
 
 def test_calls_that_ran_would_be_asked_about_or_denied() -> None:
-    asked = otherwise(Instead(policies=PAY_IS_ASKED), *ASKS_FOR_TWO)
-    denied = otherwise(Instead(policies=PAY_IS_DENIED), *ASKS_FOR_TWO)
+    asked = otherwise(RuleOverrides(policies=PAY_IS_ASKED), *ASKS_FOR_TWO)
+    denied = otherwise(RuleOverrides(policies=PAY_IS_DENIED), *ASKS_FOR_TWO)
 
     assert brief(asked) == [("b", "run", "ask")]
     assert (asked[0].tool, asked[0].arguments, asked[0].turn_id) == ("pay", {"amount": 1}, "t1")
@@ -106,7 +108,7 @@ def test_the_position_is_that_of_what_was_decided() -> None:
     steps = told(*STARTED, *ASKS_FOR_TWO)
     events = [event for step in steps for event in step.events]
 
-    (found,), _ = followed(steps, Instead(policies=PAY_IS_ASKED))
+    (found,), _ = followed(steps, RuleOverrides(policies=PAY_IS_ASKED))
 
     assert events[found.position - 1] == ToolStarted(id="b", name="pay")
 
@@ -114,14 +116,14 @@ def test_the_position_is_that_of_what_was_decided() -> None:
 def test_calls_that_people_were_asked_about_would_run_or_be_denied() -> None:
     waits = (receive("t1", CAREFUL), finish(asks(PAY), CAREFUL))
 
-    assert brief(otherwise(Instead(policies=ANYTHING_GOES), *waits)) == [("b", "ask", "run")]
-    assert brief(otherwise(Instead(policies=PAY_IS_DENIED), *waits)) == [("b", "ask", "deny")]
+    assert brief(otherwise(RuleOverrides(policies=ANYTHING_GOES), *waits)) == [("b", "ask", "run")]
+    assert brief(otherwise(RuleOverrides(policies=PAY_IS_DENIED), *waits)) == [("b", "ask", "deny")]
 
 
 def test_calls_that_were_denied_would_run() -> None:
     denying = Rules(policies=PAY_IS_DENIED)
 
-    found = otherwise(Instead(policies=ANYTHING_GOES), receive("t1", denying), finish(asks(PAY), denying))
+    found = otherwise(RuleOverrides(policies=ANYTHING_GOES), receive("t1", denying), finish(asks(PAY), denying))
 
     assert brief(found) == [("b", "deny", "run")]
     assert found[0].recorded.reason == "the deny list forbids it"
@@ -129,7 +131,7 @@ def test_calls_that_were_denied_would_run() -> None:
 
 def test_a_call_is_judged_by_what_people_had_approved_by_then() -> None:
     again = ToolUseBlock("c", "pay", {"amount": 1})
-    first = Instead(policies=Policies(tools={"pay": Policy("first")}, deny=()))
+    first = RuleOverrides(policies=Policies(tools={"pay": Policy("first")}, deny=()))
     approved = (
         receive("t1", CAREFUL),
         finish(asks(PAY), CAREFUL),
@@ -147,18 +149,18 @@ def test_a_call_is_judged_by_what_people_had_approved_by_then() -> None:
 def test_a_question_to_a_person_would_be_denied() -> None:
     asked = (receive("t1"), finish(asks(ASK)), respond("q", "Yes"))
 
-    assert brief(otherwise(Instead(policies=Policies(deny=("ask_user",))), *asked)) == [("q", "ask", "deny")]
-    assert otherwise(Instead(policies=PAY_IS_DENIED), *asked) == []
+    assert brief(otherwise(RuleOverrides(policies=Policies(deny=("ask_user",))), *asked)) == [("q", "ask", "deny")]
+    assert otherwise(RuleOverrides(policies=PAY_IS_DENIED), *asked) == []
 
 
 def test_what_a_person_made_of_a_call_is_judged_again() -> None:
     waits = (receive("t1", CAREFUL), finish(asks(PAY), CAREFUL))
     edited = approve("b", arguments={"amount": 9})
 
-    found = otherwise(Instead(policies=PAY_IS_LIMITED), *waits, edited)
+    found = otherwise(RuleOverrides(policies=PAY_IS_LIMITED), *waits, edited)
     strict = Rules(policies=PAY_IS_LIMITED)
     denied = otherwise(
-        Instead(policies=PAY_IS_ASKED),
+        RuleOverrides(policies=PAY_IS_ASKED),
         receive("t1", strict),
         finish(asks(PAY), strict),
         approve("b", strict, arguments={"amount": 9}),
@@ -172,7 +174,9 @@ def test_what_a_person_made_of_a_call_is_judged_again() -> None:
 
 
 def test_an_approval_alone_judges_nothing() -> None:
-    found = otherwise(Instead(policies=ALL_IS_ASKED), receive("t1", CAREFUL), finish(asks(PAY), CAREFUL), approve("b"))
+    found = otherwise(
+        RuleOverrides(policies=ALL_IS_ASKED), receive("t1", CAREFUL), finish(asks(PAY), CAREFUL), approve("b")
+    )
 
     assert found == []
 
@@ -194,7 +198,7 @@ def test_calls_that_were_judged_again_since_the_policies_had_changed_are(
     )
     first = sum(len(step.events) for step in steps[:-1])
 
-    found, _ = followed(steps, Instead(policies=instead))
+    found, _ = followed(steps, RuleOverrides(policies=instead))
 
     assert [one.decided.decision for one in found if one.position > first] == expected
     assert {one.turn_id for one in found} <= {"t1"}
@@ -204,7 +208,7 @@ def test_calls_that_ran_again_after_a_crash_are_judged_again() -> None:
     lasting = Rules(idempotent=("look",), policies=ANYTHING_GOES)
     crashed = (receive("t1", lasting), finish(asks(LOOK, PAY), lasting), resume(lasting))
 
-    found = otherwise(Instead(policies=ALL_IS_ASKED), *crashed)
+    found = otherwise(RuleOverrides(policies=ALL_IS_ASKED), *crashed)
 
     assert brief(found) == [("a", "run", "ask"), ("b", "run", "ask"), ("a", "run", "ask")]
 
@@ -214,7 +218,7 @@ def test_an_approved_call_runs_again_after_a_crash_without_being_judged() -> Non
     crashed = (receive("t1", lasting), finish(asks(LOOK), lasting), approve("a", lasting))
     resumed = msgspec.structs.replace(resume(lasting), turn_id="t7")
 
-    found = otherwise(Instead(policies=Policies(tools={"look": Policy("always")}, deny=())), *crashed, resumed)
+    found = otherwise(RuleOverrides(policies=Policies(tools={"look": Policy("always")}, deny=())), *crashed, resumed)
 
     assert found == []
 
@@ -222,17 +226,19 @@ def test_an_approved_call_runs_again_after_a_crash_without_being_judged() -> Non
 def test_calls_that_a_limit_kept_from_running_are_not_judged() -> None:
     limited = Rules(max_steps=1)
 
-    assert otherwise(Instead(policies=PAY_IS_DENIED), receive("t1", limited), finish(asks(PAY), limited)) == []
+    assert otherwise(RuleOverrides(policies=PAY_IS_DENIED), receive("t1", limited), finish(asks(PAY), limited)) == []
 
 
 def test_calls_that_were_cut_short_are_not_judged() -> None:
-    assert otherwise(Instead(policies=PAY_IS_DENIED), receive("t1"), interrupt(asks(PAY))) == []
+    assert otherwise(RuleOverrides(policies=PAY_IS_DENIED), receive("t1"), interrupt(asks(PAY))) == []
 
 
 def test_arguments_that_were_taken_out_leave_a_call_undecided() -> None:
     hidden = ToolUseBlock("b", "pay", {"amount": mark("field")})
 
-    found, history = followed(told(*STARTED, receive("t1"), finish(asks(LOOK, hidden))), Instead(policies=ALL_IS_ASKED))
+    found, history = followed(
+        told(*STARTED, receive("t1"), finish(asks(LOOK, hidden))), RuleOverrides(policies=ALL_IS_ASKED)
+    )
 
     assert brief(found) == [("a", "run", "ask")]
     assert (history.decisions, history.undecided) == (2, 1)
@@ -248,7 +254,7 @@ def test_a_call_that_the_log_does_not_explain_is_undecided() -> None:
         for event in last.events
     )
 
-    found, history = followed([*before, Step(last.command, denied)], Instead(policies=PAY_IS_ASKED))
+    found, history = followed([*before, Step(last.command, denied)], RuleOverrides(policies=PAY_IS_ASKED))
 
     assert found == []
     assert (history.decisions, history.undecided) == (1, 1)
@@ -256,7 +262,7 @@ def test_a_call_that_the_log_does_not_explain_is_undecided() -> None:
 
 def test_a_step_that_is_refused_today_is_undecided() -> None:
     *before, last = told(*STARTED, receive("t1", CAREFUL), finish(asks(PAY), CAREFUL), approve("b", arguments={"n": 1}))
-    history = WhatIf(Instead(policies=PAY_IS_DENIED))
+    history = WhatIf(RuleOverrides(policies=PAY_IS_DENIED))
     for step in before[:-1]:
         history.follow(step.cause, 1, step.events)
 
@@ -269,7 +275,7 @@ def test_a_step_that_is_refused_today_is_undecided() -> None:
 
 def test_a_step_without_its_command_is_undecided() -> None:
     *before, last = told(*STARTED, *ASKS_FOR_TWO)
-    history = WhatIf(Instead(policies=ALL_IS_ASKED))
+    history = WhatIf(RuleOverrides(policies=ALL_IS_ASKED))
     for step in before:
         history.follow(step.cause, 1, step.events)
 
@@ -278,7 +284,7 @@ def test_a_step_without_its_command_is_undecided() -> None:
 
 
 def test_nothing_is_otherwise_where_nothing_is_given() -> None:
-    found, history = followed(told(*STARTED, *ASKS_FOR_TWO), Instead())
+    found, history = followed(told(*STARTED, *ASKS_FOR_TWO), RuleOverrides())
 
     assert (found, history.decisions) == ([], 0)
 
@@ -290,7 +296,7 @@ TWO_ROUNDS = (receive("t1"), finish(asks(LOOK)), report("a"), finish(asks(PAY, m
 
 
 def test_a_turn_would_end_earlier_and_what_became_of_it_later_is_not_looked_at() -> None:
-    found = otherwise(Instead(max_steps=1), *TWO_ROUNDS, finish(says("Hi"), turn_id="t1"))
+    found = otherwise(RuleOverrides(max_steps=1), *TWO_ROUNDS, finish(says("Hi"), turn_id="t1"))
 
     assert brief(found) == [("t1", "go_on", "stop max_steps_exceeded")]
     assert found[0].decided.reason == "the limit of 1 steps is reached"
@@ -302,7 +308,7 @@ def test_a_turn_that_a_limit_ended_would_go_on() -> None:
     limited = Rules(max_steps=1)
 
     found = otherwise(
-        Instead(max_steps=None), receive("t1", limited), finish(asks(LOOK), limited), receive("t2", limited)
+        RuleOverrides(max_steps=None), receive("t1", limited), finish(asks(LOOK), limited), receive("t2", limited)
     )
 
     assert brief(found) == [("t1", "stop max_steps_exceeded", "go_on")]
@@ -312,7 +318,7 @@ def test_a_turn_whose_results_are_all_there_would_go_on() -> None:
     limited = Rules(max_steps=1)
     run = (receive("t1"), finish(asks(LOOK)), report("a", rules=limited))
 
-    assert brief(otherwise(Instead(max_steps=2), *run)) == [("t1", "stop max_steps_exceeded", "go_on")]
+    assert brief(otherwise(RuleOverrides(max_steps=2), *run)) == [("t1", "stop max_steps_exceeded", "go_on")]
 
 
 def test_calls_that_are_repeated_would_be_stopped_earlier() -> None:
@@ -323,8 +329,8 @@ def test_calls_that_are_repeated_would_be_stopped_earlier() -> None:
     for number in range(3):
         commands += [finish(asks(again(number), message_id=f"m{number}")), report(f"c{number}")]
 
-    assert brief(otherwise(Instead(max_repeats=1), *commands)) == [("t1", "go_on", "stop repeated_tool_calls")]
-    assert otherwise(Instead(max_repeats=4), *commands) == []
+    assert brief(otherwise(RuleOverrides(max_repeats=1), *commands)) == [("t1", "go_on", "stop repeated_tool_calls")]
+    assert otherwise(RuleOverrides(max_repeats=4), *commands) == []
 
 
 COSTLY = (
@@ -351,17 +357,17 @@ COSTLY = (
 def test_a_turn_would_end_when_its_session_had_cost_so_much(
     limit: CostLimit | None, expected: list[tuple[str, str, str]]
 ) -> None:
-    assert brief(otherwise(Instead(cost_limit=limit), *COSTLY)) == expected
+    assert brief(otherwise(RuleOverrides(cost_limit=limit), *COSTLY)) == expected
 
 
 def test_a_limit_that_stopped_would_interrupt_or_warn() -> None:
     limited = msgspec.structs.replace(PRICED, cost_limit=CostLimit(1.0))
     costly = (receive("t1", limited), finish(asks(LOOK, usage=USAGE), limited))
 
-    assert brief(otherwise(Instead(cost_limit=CostLimit(1.0, "interrupt")), *costly)) == [
+    assert brief(otherwise(RuleOverrides(cost_limit=CostLimit(1.0, "interrupt")), *costly)) == [
         ("t1", "stop cost_limit_exceeded", "interrupt cost_limit_exceeded")
     ]
-    assert brief(otherwise(Instead(cost_limit=CostLimit(9.0, "interrupt")), *costly)) == [
+    assert brief(otherwise(RuleOverrides(cost_limit=CostLimit(9.0, "interrupt")), *costly)) == [
         ("t1", "stop cost_limit_exceeded", "go_on")
     ]
 
@@ -370,9 +376,9 @@ def test_a_warning_would_come_earlier_or_not_at_all() -> None:
     warned = msgspec.structs.replace(PRICED, cost_limit=CostLimit(2.2, "warn"))
     costly = (receive("t1", warned), finish(asks(LOOK, usage=USAGE), warned), report("a", rules=warned))
 
-    assert brief(otherwise(Instead(cost_limit=None), *costly)) == [("t1", "warn cost_limit_exceeded", "go_on")]
-    assert otherwise(Instead(cost_limit=CostLimit(1.0, "warn")), *costly) == []
-    assert otherwise(Instead(cost_limit=CostLimit(2.4, "warn")), *costly) == []
+    assert brief(otherwise(RuleOverrides(cost_limit=None), *costly)) == [("t1", "warn cost_limit_exceeded", "go_on")]
+    assert otherwise(RuleOverrides(cost_limit=CostLimit(1.0, "warn")), *costly) == []
+    assert otherwise(RuleOverrides(cost_limit=CostLimit(2.4, "warn")), *costly) == []
 
 
 def test_prices_change_what_a_session_has_cost() -> None:
@@ -380,9 +386,13 @@ def test_prices_change_what_a_session_has_cost() -> None:
     costly = [msgspec.structs.replace(command, rules=limited) for command in COSTLY]
     dearer, cheaper = Price(3_000_000.0, 0.0), Price(500_000.0, 0.0)
 
-    assert brief(otherwise(Instead(prices={"m": dearer}), *costly)) == [("t1", "go_on", "stop cost_limit_exceeded")]
-    assert brief(otherwise(Instead(prices={"m": cheaper}), *costly)) == [("t2", "stop cost_limit_exceeded", "go_on")]
-    assert otherwise(Instead(prices={"another": dearer}), *costly) == []
+    assert brief(otherwise(RuleOverrides(prices={"m": dearer}), *costly)) == [
+        ("t1", "go_on", "stop cost_limit_exceeded")
+    ]
+    assert brief(otherwise(RuleOverrides(prices={"m": cheaper}), *costly)) == [
+        ("t2", "stop cost_limit_exceeded", "go_on")
+    ]
+    assert otherwise(RuleOverrides(prices={"another": dearer}), *costly) == []
 
 
 def test_what_was_never_said_and_what_summed_up_have_a_price_too() -> None:
@@ -392,7 +402,7 @@ def test_what_was_never_said_and_what_summed_up_have_a_price_too() -> None:
     commands = (receive("t1", limited), finish(unsaid, limited), receive("t2", limited), summed, receive("t3", limited))
     ends = (finish(says("Hi"), limited, turn_id="t2"),)
 
-    found = otherwise(Instead(prices={"m": Price(3_000_000.0, 0.0)}), *commands, *ends)
+    found = otherwise(RuleOverrides(prices={"m": Price(3_000_000.0, 0.0)}), *commands, *ends)
 
     assert brief(found) == [("t3", "go_on", "stop cost_limit_exceeded")]
     assert found[0].decided.reason == "12 were spent, more than the limit of 9"
@@ -401,7 +411,7 @@ def test_what_was_never_said_and_what_summed_up_have_a_price_too() -> None:
 def test_tools_of_another_definition_cost_what_it_says() -> None:
     tool = ToolSpec(name="look", cost=5.0, intervention="required")
     definition = Definition("i", tools=(tool,), cost_limit=CostLimit(6.0), policies=Policies(deny=("pay",)))
-    instead = Instead(prices={"m": Price(1_000_000.0, 0.0)}).by(definition)
+    instead = RuleOverrides(prices={"m": Price(1_000_000.0, 0.0)}).by(definition)
 
     found = otherwise(instead, *COSTLY)
 
@@ -425,12 +435,12 @@ def test_limits_are_not_looked_at_where_a_turn_is_cut_short_or_fails() -> None:
 
     for commands in ways:
         steps = told(*STARTED, *commands)
-        history = WhatIf(Instead(max_steps=1))
+        history = WhatIf(RuleOverrides(max_steps=1))
         for step in steps[:-1]:
             history.follow(step.cause, 1, step.events)
         assert history.follow(steps[-1].cause, 1, steps[-1].events) == []
     stopped = (receive("t1", CAREFUL), finish(asks(PAY), CAREFUL), reject("b", resume=False))
-    assert brief(otherwise(Instead(max_steps=1), *stopped)) == [("t1", "go_on", "stop max_steps_exceeded")]
+    assert brief(otherwise(RuleOverrides(max_steps=1), *stopped)) == [("t1", "go_on", "stop max_steps_exceeded")]
 
 
 # Random histories
@@ -445,7 +455,7 @@ def rules_kept(chosen: Sequence[Doing]) -> list[Doing]:
 @given(doings)
 def test_under_the_recorded_rules_nothing_would_be_otherwise(chosen: list[Doing]) -> None:
     world, rules = played(rules_kept(chosen)), RULES["x"]
-    instead = Instead(
+    instead = RuleOverrides(
         policies=rules.policies,
         max_steps=rules.max_steps,
         max_repeats=rules.max_repeats,
@@ -501,7 +511,7 @@ def test_calls_are_judged_as_the_policies_judge_each_of_them(chosen: list[Doing]
     world = played(chosen)
 
     for session_id, steps in world.steps.items():
-        session, history = world.begins[session_id], WhatIf(Instead(policies=policies))
+        session, history = world.begins[session_id], WhatIf(RuleOverrides(policies=policies))
         history.session = session
         for step in steps:
             found = {one.call_id: one.decided.decision for one in history.follow(step.cause, 1, step.events)}
@@ -528,7 +538,9 @@ def test_without_limits_just_those_turns_would_go_on_that_a_limit_ended(chosen: 
     world = played(chosen)
 
     for session_id, steps in world.steps.items():
-        found, _ = followed(steps, Instead(max_steps=None, max_repeats=None, cost_limit=None), world.begins[session_id])
+        found, _ = followed(
+            steps, RuleOverrides(max_steps=None, max_repeats=None, cost_limit=None), world.begins[session_id]
+        )
         events = [event for step in steps if not isinstance(step.command, BranchSession) for event in step.events]
         ended = [one for one in events if isinstance(one, TurnCompleted) and one.stop_reason in LIMITS]
         warned = [event for event in events if isinstance(event, LimitWarning)]

@@ -8,13 +8,13 @@ from hypothesis import strategies as st
 
 from reenact.domain.loop.assembling import compressed, part_to_replace, request_for_summary, shortened
 from reenact.domain.loop.instructions import CompressContext
-from reenact.domain.loop.values import Frozen, Growing
+from reenact.domain.loop.values import AppendOnlyList, Frozen
 
 ROLES = st.lists(st.sampled_from(["system", "user", "assistant", "tool"]), max_size=8)
 
 
-def said(roles: list[str]) -> Growing[Frozen]:
-    return Growing(Frozen(role=role, content=str(place)) for place, role in enumerate(roles))
+def said(roles: list[str]) -> AppendOnlyList[Frozen]:
+    return AppendOnlyList(Frozen(role=role, content=str(place)) for place, role in enumerate(roles))
 
 
 @given(ROLES, st.integers(0, 9))

@@ -13,7 +13,7 @@ from reenact.domain.loop.faults import ErrorInfo, info_of
 from reenact.domain.loop.folding import evolve
 from reenact.domain.loop.people import response
 from reenact.domain.loop.state import AgentState, built_in, event_from_json, from_json, state_from_json, to_json
-from reenact.domain.loop.values import Frozen, Growing
+from reenact.domain.loop.values import AppendOnlyList, Frozen
 
 STATE = AgentState("s", metadata=Frozen(user="ü"))
 FAILED = Failed(error=info_of(ValueError("no")), step=3)
@@ -33,7 +33,7 @@ def test_events_come_back_together() -> None:
     events = [FAILED, DONE]
 
     assert from_json(to_json(events)) == events
-    assert from_json(to_json(Growing(events))) == events
+    assert from_json(to_json(AppendOnlyList(events))) == events
     assert to_json([]) == "[]"
 
 

@@ -23,15 +23,15 @@ from reenact.domain.errors import InvalidInputError
 from reenact.domain.loop.events import Option, Options
 from reenact.domain.loop.values import (
     DEEPEST,
+    AppendOnlyList,
     Fields,
     Frozen,
     FrozenList,
-    Growing,
     compact,
     frozen,
     frozen_object,
-    portrayed,
-    thawed,
+    frozen_or_named,
+    mutable_copy,
 )
 
 JSON = st.recursive(
@@ -69,7 +69,7 @@ def test_json_stays_what_it_is(value: Any) -> None:  # noqa: ANN401
     assert kept == value
     assert frozen(kept) is kept or not isinstance(kept, Frozen | FrozenList)
     assert json.loads(compact(kept)) == value
-    assert thawed(kept) == value
+    assert mutable_copy(kept) == value
     assert copy.deepcopy(kept) == kept
     assert pickle.loads(pickle.dumps(kept)) == kept  # noqa: S301 - it is our own
 
@@ -77,7 +77,7 @@ def test_json_stays_what_it_is(value: Any) -> None:  # noqa: ANN401
 @given(JSON)
 def test_what_is_thawed_is_plain_and_its_own(value: Any) -> None:  # noqa: ANN401
     kept = frozen_object({"it": value}, what="it")
-    free = thawed(kept)
+    free = mutable_copy(kept)
 
     assert type(free) is dict
     free["it"] = "changed"
@@ -101,13 +101,13 @@ def test_what_is_thawed_is_plain_and_its_own(value: Any) -> None:  # noqa: ANN40
         (Model(), {"mode": "json"}),
         (datetime(2030, 1, 1, tzinfo=UTC), "2030-01-01T00:00:00Z"),
         (b"ab", "YWI="),
-        (Growing([1]), [1]),
+        (AppendOnlyList([1]), [1]),
         (10**30, 10**30),
     ],
 )
 def test_what_is_nearly_json_becomes_json(value: object, made: object) -> None:
     assert frozen(value) == made
-    assert portrayed(value) == made
+    assert frozen_or_named(value) == made
 
 
 def nested(depth: int) -> Any:  # noqa: ANN401
@@ -121,7 +121,7 @@ def nested(depth: int) -> Any:  # noqa: ANN401
 def test_what_is_no_json_is_refused_and_can_be_named(value: object) -> None:
     with pytest.raises(InvalidInputError, match="the result is not a JSON value: "):
         frozen(value, what="the result")
-    compact(portrayed(value))
+    compact(frozen_or_named(value))
 
 
 def test_a_list_that_holds_itself_is_no_json() -> None:
@@ -133,8 +133,8 @@ def test_a_list_that_holds_itself_is_no_json() -> None:
 
 
 def test_what_cannot_be_written_down_is_named_in_its_place() -> None:
-    assert portrayed({"a": [object(), 1], "b": "\ud800"}) == "<builtins.dict>"
-    assert portrayed({"a": [object(), 1]}) == {"a": ["<builtins.object>", 1]}
+    assert frozen_or_named({"a": [object(), 1], "b": "\ud800"}) == "<builtins.dict>"
+    assert frozen_or_named({"a": [object(), 1]}) == {"a": ["<builtins.object>", 1]}
 
 
 def test_only_a_mapping_is_an_object() -> None:
@@ -243,7 +243,7 @@ def test_options_equal_a_list_of_the_same() -> None:
 
 @given(st.lists(st.integers(0, 2)), st.lists(st.lists(st.integers(0, 2)), max_size=4))
 def test_what_grows_is_a_list_that_never_changes(start: list[int], more: list[list[int]]) -> None:
-    grown = [Growing(start)]
+    grown = [AppendOnlyList(start)]
     expected = [start]
 
     for items in more:
@@ -257,7 +257,7 @@ def test_what_grows_is_a_list_that_never_changes(start: list[int], more: list[li
 
 
 def test_what_grew_is_read_like_a_tuple() -> None:
-    first = Growing("ab")
+    first = AppendOnlyList("ab")
     grown = first.plus("c")
 
     assert (grown[0], grown[-1], grown[1:], first[::-1], first[5:]) == ("a", "c", ["b", "c"], ["b", "a"], [])
@@ -269,7 +269,7 @@ def test_what_grew_is_read_like_a_tuple() -> None:
     )
     assert first != grown
     assert first != "ab"
-    assert hash(first) == hash(Growing([1, 2]))
+    assert hash(first) == hash(AppendOnlyList([1, 2]))
     assert copy.copy(first) is copy.deepcopy(first) is first
     assert pickle.loads(pickle.dumps(grown)) == grown  # noqa: S301 - it is our own
     for index in (2, -3):

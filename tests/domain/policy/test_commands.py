@@ -9,14 +9,14 @@ import pytest
 from reenact.domain.errors import ConfigurationError
 from reenact.domain.policy import shell
 from reenact.domain.policy.matchers import command, ready
-from reenact.domain.policy.patterns import Found, Match, Sight
+from reenact.domain.policy.patterns import Found, Match, MatchContext
 from reenact.domain.policy.shell import MAX_COMMANDS, MAX_WORDS, read_script
 
 YES, PARTLY, UNKNOWN, NO = Match.YES, Match.PARTLY, Match.UNKNOWN, Match.NO
 
 
 def found(pattern: str, value: object) -> Found:
-    return ready(command(pattern))(value, Sight())
+    return ready(command(pattern))(value, MatchContext())
 
 
 def match(pattern: str, value: object) -> Match:

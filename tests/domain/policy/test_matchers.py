@@ -15,7 +15,7 @@ from reenact.domain.errors import ConfigurationError
 from reenact.domain.plain import Json
 from reenact.domain.policy.expressions import Expression
 from reenact.domain.policy.matchers import Matcher, exact, glob, prefix, ready, regex
-from reenact.domain.policy.patterns import Match, Sight, alternatives, fits, is_one, part, parts
+from reenact.domain.policy.patterns import Match, MatchContext, alternatives, fits, is_one, part, parts
 
 Unchecked: TypeAlias = Any
 """What the types would forbid."""
@@ -24,7 +24,7 @@ YES, PARTLY, NO = Match.YES, Match.PARTLY, Match.NO
 
 
 def match(matcher: Matcher, value: object) -> Match:
-    return ready(matcher)(value, Sight()).match
+    return ready(matcher)(value, MatchContext()).match
 
 
 @pytest.mark.parametrize(

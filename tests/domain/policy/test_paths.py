@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from reenact.domain.errors import ConfigurationError
 from reenact.domain.policy.judge import Policies, judge
 from reenact.domain.policy.matchers import Path, path, ready
-from reenact.domain.policy.patterns import Match, Sight
+from reenact.domain.policy.patterns import Match, MatchContext
 from reenact.domain.policy.rules import Policy, Rule, RuleMode
 
 Unchecked: TypeAlias = Any
@@ -24,7 +24,7 @@ E_ACUTE, E_AND_ACUTE = "caf\u00e9", "cafe\u0301"
 
 
 def match(matcher: Path, value: object, **sight: Unchecked) -> Match:
-    return ready(matcher)(value, Sight(**sight)).match
+    return ready(matcher)(value, MatchContext(**sight)).match
 
 
 @pytest.mark.parametrize(

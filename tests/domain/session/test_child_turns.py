@@ -22,7 +22,7 @@ from reenact.domain.session.agent import (
     TurnCompleted,
     TurnStarted,
 )
-from reenact.domain.session.child_turns import FINISHED, PARENT, letters, received
+from reenact.domain.session.child_turns import FINISHED, PARENT, family_commands, received
 from reenact.domain.session.commands import BranchSession, GiveUpChildren, Interrupt, ReportChild, SessionCommand
 from reenact.domain.session.state import Session, SessionCreated, SessionEvent, evolve
 from reenact.domain.session.turns import BUDGET, REJECTED
@@ -258,7 +258,9 @@ def test_children_end_with_the_agent_that_called_them() -> None:
     state = calling(CALL)
     events = decide(state, stop(rules=RULES))
 
-    sent = list(letters(reduce(evolve, events, state), events, 9, new_id=lambda _: "", mark=lambda: (0, 0, ""), at=AT))
+    sent = list(
+        family_commands(reduce(evolve, events, state), events, 9, new_id=lambda _: "", mark=lambda: (0, 0, ""), at=AT)
+    )
 
     assert [(letter.to, letter.command) for letter in sent] == [
         (state.children[0].id, Interrupt(agent_id=None, reason=PARENT, at=AT))

@@ -28,7 +28,7 @@ from reenact.domain.policy.rules import Policy
 from reenact.domain.session import child_turns as family
 from reenact.domain.session.agent import Failure, SoFar
 from reenact.domain.session.child_calls import used
-from reenact.domain.session.child_turns import SECOND, Letter
+from reenact.domain.session.child_turns import SECOND, FamilyCommand
 from reenact.domain.session.commands import (
     Approve,
     BeginChild,
@@ -73,7 +73,7 @@ class FamilyMachine(RuleBasedStateMachine):
         self.logs: dict[str, list[Step]] = {}
         self.durable: dict[str, Session] = {}
         self.awake: dict[str, Session] = {}
-        self.letters: deque[Letter] = deque()
+        self.family_commands: deque[FamilyCommand] = deque()
         self.now = SECOND
         self.ids = count(1)
         self.recovery = "close"
@@ -109,7 +109,7 @@ class FamilyMachine(RuleBasedStateMachine):
             return len(self.history(id_)), 0, ""
 
         asked = family.questions(self.awake[id_], lambda: self.starts(id_), new_id=self.new_id, mark=mark, at=self.now)
-        self.letters.extend(asked)
+        self.family_commands.extend(asked)
 
     def starts(self, id_: str) -> dict[str, int]:
         return {e.child_id: v for v, e in enumerate(self.history(id_), 1) if isinstance(e, ChildStarted)}
@@ -138,18 +138,20 @@ class FamilyMachine(RuleBasedStateMachine):
         before = len(self.history(id_)) - len(events)
         at, mark = self.now, lambda: (len(self.history(id_)), 0, "")
         if events:
-            self.letters.extend(family.letters(after, events, before, new_id=self.new_id, mark=mark, at=at))
+            self.family_commands.extend(
+                family.family_commands(after, events, before, new_id=self.new_id, mark=mark, at=at)
+            )
             if isinstance(command, Run):
                 self.ask_family(id_)
         elif back_to and isinstance(command, BeginChild):
             told = family.reported(after, mark, at)
             if told is not None:
-                self.letters.append(Letter(back_to, told))
+                self.family_commands.append(FamilyCommand(back_to, told))
 
     def crash(self) -> None:
         """Lose what is in memory; then whoever had a live agent is awake again."""
         self.awake.clear()
-        self.letters.clear()
+        self.family_commands.clear()
         for id_ in list(self.logs):
             if self.state(id_).agent is not None:
                 self.wake(id_)
@@ -168,7 +170,7 @@ class FamilyMachine(RuleBasedStateMachine):
                 self.say()
 
     def possible(self) -> Iterator[tuple[str, ...]]:
-        yield from (("deliver", to) for to in dict.fromkeys(letter.to for letter in self.letters))
+        yield from (("deliver", to) for to in dict.fromkeys(letter.to for letter in self.family_commands))
         yield from (("answer", id_) for id_, one in self.awake.items() if one.turn is not None and one.round is None)
         yield from (("return", *call) for call in self.calls_at("running"))
         yield from (("decide", *call) for call in self.calls_at("waiting"))
@@ -187,16 +189,16 @@ class FamilyMachine(RuleBasedStateMachine):
 
     def deliver(self, to: str, *, dies: bool = False) -> None:
         """Deliver the next letter to the session."""
-        letter = next(one for one in self.letters if one.to == to)
-        self.letters.remove(letter)
+        letter = next(one for one in self.family_commands if one.to == to)
+        self.family_commands.remove(letter)
         self.tell(letter.command, letter.to, letter.back_to, dies=dies)
 
     def deliver_all(self) -> None:
         for _ in range(1000):
-            if not self.letters:
+            if not self.family_commands:
                 return
-            self.deliver(self.letters[0].to)
-        raise AssertionError(f"the letters do not end: {list(self.letters)[:4]}")
+            self.deliver(self.family_commands[0].to)
+        raise AssertionError(f"the letters do not end: {list(self.family_commands)[:4]}")
 
     def say(self) -> None:
         self.run(ROOT)
@@ -215,7 +217,7 @@ class FamilyMachine(RuleBasedStateMachine):
     def crashes(self, number: int, recovery: str) -> None:
         """End the process, perhaps between what a letter brings about and what is told of that."""
         self.recovery = recovery
-        to = [letter.to for letter in self.letters]
+        to = [letter.to for letter in self.family_commands]
         if to:
             self.deliver(to[number % len(to)], dies=True)
         else:

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from reenact.domain.children import Budget, Parent
-from reenact.domain.conversation import introduced
+from reenact.domain.conversation import summary_message
 from reenact.domain.errors import ConfigurationError, ImageNotFoundError, InvalidInputError, SessionNotFoundError
 from reenact.domain.image import Image, define, rules_of
 from reenact.domain.loop.events import ToolResult
@@ -220,7 +220,7 @@ def test_a_summary_is_wanted_until_there_is_one() -> None:
     told = after(asked, compress("t9", kept=1))
 
     assert not told.summarise
-    assert for_model(told) == (introduced("so far"), Said("user", (TextBlock("Hello"),)))
+    assert for_model(told) == (summary_message("so far"), Said("user", (TextBlock("Hello"),)))
     assert not after(there, to("k")).summarise
 
 
@@ -249,10 +249,10 @@ def test_summaries_of_what_several_agents_were_given_stand_one_behind_the_other(
     )
     last = evolve(third, ContextCompressed("t9", "four", 12, {}, None, None, 1))
 
-    before = [introduced("one").text, "How?", "Well", introduced("two").text, "And?", "Well"]
-    assert given(after(third, to("i"))) == [*before, introduced("three").text, "Bye", "Well"]
-    assert given(after(last, to("i"))) == [*before, introduced("four").text]
-    assert given(last) == [introduced("four").text]
+    before = [summary_message("one").text, "How?", "Well", summary_message("two").text, "And?", "Well"]
+    assert given(after(third, to("i"))) == [*before, summary_message("three").text, "Bye", "Well"]
+    assert given(after(last, to("i"))) == [*before, summary_message("four").text]
+    assert given(last) == [summary_message("four").text]
 
 
 def test_what_was_not_given_is_in_no_summary() -> None:

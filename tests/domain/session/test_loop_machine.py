@@ -64,7 +64,7 @@ from reenact.domain.session.commands import (
     Stop,
 )
 from reenact.domain.session.decide import decide
-from reenact.domain.session.state import Session, evolve, for_model, kept, reading, taken_from
+from reenact.domain.session.state import Session, evolve, for_model, kept, reading, session_from_snapshot
 from reenact.domain.session.turns import COST_LIMIT, MAX_STEPS, REPEATED
 from tests.domain.history.retraced import Step, check_retraced
 from tests.domain.session import history as naive
@@ -592,7 +592,7 @@ class LoopMachine(RuleBasedStateMachine):
         assert replay(fact.event for fact in self.facts) == self.session
 
     def a_snapshot_keeps_the_state(self) -> None:
-        assert reading(taken_from(kept(self.session)), lambda: self.session.conversation) == self.session
+        assert reading(session_from_snapshot(kept(self.session)), lambda: self.session.conversation) == self.session
 
     def what_is_heard_keeps_the_order_that_was_promised(self) -> None:
         grammar = self.grammar.read(self.heard)

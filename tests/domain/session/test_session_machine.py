@@ -21,7 +21,7 @@ from reenact.domain.session.agent import (
 )
 from reenact.domain.session.commands import CreateSession, Delete, Finish, Interrupt, Receive, Run, SessionCommand, Stop
 from reenact.domain.session.decide import decide
-from reenact.domain.session.state import Session, SessionEvent, evolve, kept, reading, taken_from
+from reenact.domain.session.state import Session, SessionEvent, evolve, kept, reading, session_from_snapshot
 from tests.domain.history.retraced import Step, check_retraced
 from tests.domain.session.announced import announced
 from tests.domain.session.examples import HELLO, replay
@@ -223,7 +223,7 @@ class SessionMachine(RuleBasedStateMachine):
 
     @invariant()
     def a_snapshot_keeps_the_state(self) -> None:
-        assert reading(taken_from(kept(self.session)), lambda: self.session.conversation) == self.session
+        assert reading(session_from_snapshot(kept(self.session)), lambda: self.session.conversation) == self.session
 
     @invariant()
     def the_state_is_what_was_asked_for(self) -> None:

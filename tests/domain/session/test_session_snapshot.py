@@ -12,7 +12,7 @@ from msgspec import inspect
 from reenact.actors.session.actor import SessionActor
 from reenact.domain.conversation import Conversation
 from reenact.domain.messages import Said, TextBlock
-from reenact.domain.session.state import Session, kept, taken_from
+from reenact.domain.session.state import Session, kept, session_from_snapshot
 
 
 def test_it_is_as_short_however_long_the_conversation_is() -> None:
@@ -25,10 +25,10 @@ def test_it_is_as_short_however_long_the_conversation_is() -> None:
 def test_one_that_does_not_say_how_many_messages_there_are_is_no_snapshot(said: bytes) -> None:
     number = 7777
     stored = bytes(kept(Session(conversation=Conversation.unread(number))))
-    assert len(taken_from(stored).conversation) == number
+    assert len(session_from_snapshot(stored).conversation) == number
 
     with pytest.raises(msgspec.ValidationError, match="keeps the number of the messages"):
-        taken_from(stored.replace(b"\xcd" + number.to_bytes(2, "big"), said))
+        session_from_snapshot(stored.replace(b"\xcd" + number.to_bytes(2, "big"), said))
 
 
 def test_its_form_does_not_change_without_a_new_version() -> None:

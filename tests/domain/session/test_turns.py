@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from reenact.domain.conversation import introduced
+from reenact.domain.conversation import summary_message
 from reenact.domain.errors import AgentNotFoundError, CallNotPendingError, StaleApprovalError
 from reenact.domain.loop.events import (
     HumanResponded,
@@ -31,7 +31,7 @@ from reenact.domain.session.agent import (
     TurnCompleted,
     TurnContinued,
     TurnStarted,
-    Unsaid,
+    UnrecordedUsage,
 )
 from reenact.domain.session.commands import Compress, Delete, Report
 from reenact.domain.session.state import Session, SessionEvent, evolve, for_model
@@ -628,11 +628,11 @@ def test_an_answer_that_says_nothing_is_paid_for_all_the_same() -> None:
 
     assert events == (
         msgspec.structs.replace(
-            the_end(events), usage={"input_tokens": 4}, cost=4.5, unsaid=Unsaid("m", {"input_tokens": 2}, 2.0)
+            the_end(events), usage={"input_tokens": 4}, cost=4.5, unsaid=UnrecordedUsage("m", {"input_tokens": 2}, 2.0)
         ),
     )
     assert believe(told, events).ledger.models == {"m": Spent(2, {"input_tokens": 4}, 4.0)}
-    nameless = TurnCompleted("t1", "completed", "x", {}, 0, "thinking", unsaid=Unsaid(None, {}, None))
+    nameless = TurnCompleted("t1", "completed", "x", {}, 0, "thinking", unsaid=UnrecordedUsage(None, {}, None))
     assert evolve(ASKED, nameless).ledger.models == {"": Spent(1, {}, 0.0, 1)}
 
 
@@ -719,7 +719,7 @@ def test_the_model_is_given_the_summary_in_place_of_what_it_sums_up() -> None:
 
     assert events == (ContextCompressed("t1", "so far", 3, USAGE, "m", 2.0, AT),)
     short = believe(long, events)
-    assert list(for_model(short)) == [introduced("so far")]
+    assert list(for_model(short)) == [summary_message("so far")]
     assert len(short.conversation) == 3
     assert short.context_tokens == 0
     assert short.turn is not None
@@ -732,7 +732,7 @@ def test_results_stay_with_their_calls() -> None:
 
     short = after(long, compress(1))
 
-    assert list(for_model(short)) == [introduced("so far"), *list(long.conversation)[1:]]
+    assert list(for_model(short)) == [summary_message("so far"), *list(long.conversation)[1:]]
 
 
 def test_a_second_summary_takes_the_place_of_the_first() -> None:
@@ -740,7 +740,7 @@ def test_a_second_summary_takes_the_place_of_the_first() -> None:
 
     short = after(long, compress(2, "all of it"))
 
-    assert list(for_model(short)) == [introduced("all of it"), *list(long.conversation)[3:]]
+    assert list(for_model(short)) == [summary_message("all of it"), *list(long.conversation)[3:]]
     assert decide(short, compress(3)) == ()
     assert decide(short, compress(4)) == ()
 

@@ -16,7 +16,7 @@ from reenact.cli.output.failures import ExitCode
 from reenact.cli.parsing.options import TraceOptions
 from reenact.cli.settings.environment import given
 from reenact.domain.errors import SessionNotFoundError, needing_extra
-from reenact.domain.plain import is_sayable
+from reenact.domain.plain import can_be_id
 from reenact.projections.errors import ReadModelError
 from reenact.projections.log import stream_of
 from reenact.projections.runner import FOR_GOOD
@@ -53,7 +53,7 @@ def trace(options: TraceOptions, console: Console) -> int:
         raise typer.TyperException("--metrics are sums over all of the log; give no --session with them")
     with ExitStack() as parts, reading(options.database, console) as journal:
         stream = None if options.session is None else stream_of(options.session)
-        if stream is not None and not (is_sayable(stream) and journal.find(stream=stream, limit=1)):
+        if stream is not None and not (can_be_id(stream) and journal.find(stream=stream, limit=1)):
             raise SessionNotFoundError(options.session or "")
         collector = Collector.at(endpoint, metrics=options.metrics)
         parts.callback(collector.close)

@@ -11,7 +11,7 @@ from msgspec import UNSET
 
 from reenact.cli.parsing.options import ReplayOptions
 from reenact.cli.settings.configuration import read_policies_by_image, read_prices
-from reenact.domain.history.what_if import Instead, Otherwise, Ruling
+from reenact.domain.history.what_if import Otherwise, RuleOverrides, Ruling
 from reenact.domain.legible import shortened
 from reenact.domain.loop.ledger import CostLimit
 from reenact.projections.verification.replay import Retraced
@@ -47,7 +47,7 @@ def supposed_by(options: ReplayOptions) -> Supposed | None:
         ConfigurationError: the policy file cannot be read or is invalid, or a price is invalid.
     """
     policies, of_images = (None, {}) if options.policy is None else read_policies_by_image(options.policy)
-    instead = Instead(
+    instead = RuleOverrides(
         policies=policies,
         max_steps=UNSET if options.max_turns is None else options.max_turns,
         cost_limit=UNSET if options.max_cost is None else CostLimit(options.max_cost),

@@ -44,7 +44,7 @@ from reenact.domain.stream.events import (
 from reenact.extensions.kinds import Agent, called_agent, image_of
 from reenact.extensions.loading import Extensions
 
-_SCHEMA = agent_tool("any", description="").told().input_schema
+_SCHEMA = agent_tool("any", description="").spec_for_model().input_schema
 """The input schema that marks a tool as an agent."""
 _BEGINNINGS = frozenset({TurnStarted.event_type, StepStarted.event_type})
 

@@ -10,7 +10,7 @@ from reenact.actors.journal.store import Changes, Store, Values
 from reenact.domain.chain import request_proof
 
 
-class Aside:
+class SideTableChanges:
     """Collects marks, so that each consumer is written once, and requests that have not been carried out before."""
 
     def __init__(self, store: Store, requests: Sequence[Request]) -> None:
