@@ -11,6 +11,7 @@ import msgspec
 
 from reenact.domain.errors import LogUnusableError
 from reenact.domain.history.stored import STORED
+from reenact.domain.plain import can_be_id
 from reenact.domain.session.state import SessionBranched
 
 
@@ -216,6 +217,11 @@ def stretches(log: AuditedLog, after: int, until: int, *, backwards: bool = Fals
         else:
             after = min(until, nearest - 1 + STRETCH)
             yield nearest - 1, after
+
+
+def has_stream(log: AuditedLog, stream: str) -> bool:
+    """Return whether the log has events of the stream; its name may be any text."""
+    return can_be_id(stream) and bool(log.find(stream=stream, limit=1))
 
 
 def stream_of(session_id: str) -> str:

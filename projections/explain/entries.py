@@ -18,7 +18,7 @@ from reenact.domain.plain import can_be_id, check_position, is_sequence
 from reenact.domain.session.agent import AgentStarted, AgentStopped
 from reenact.domain.tools import MCPServer, is_object
 from reenact.projections.explain.history import lineage_of
-from reenact.projections.log import AuditedLog, Row, name_of, stream_of, stretches
+from reenact.projections.log import AuditedLog, Row, has_stream, name_of, stream_of, stretches
 
 Fields: TypeAlias = dict[str, object]
 Streams: TypeAlias = Sequence[tuple[str, int | None]]
@@ -90,7 +90,7 @@ class Filter(msgspec.Struct, frozen=True, kw_only=True):
 
 def check_session(log: AuditedLog, session_id: str) -> None:
     """Raise `SessionNotFoundError` unless the log has the session."""
-    if not log.find(stream=stream_of(session_id), limit=1):
+    if not has_stream(log, stream_of(session_id)):
         raise SessionNotFoundError(session_id)
 
 

@@ -13,8 +13,9 @@ from typing import Final, Literal, Protocol, TypeAlias, TypeVar
 
 import msgspec
 
-from reenact.domain.errors import InvalidInputError
+from reenact.domain.errors import ContainerNotFoundError, ImageNotFoundError, InvalidInputError, SessionNotFoundError
 from reenact.domain.messages import EPOCH
+from reenact.projections.log import AuditedLog, has_stream
 from reenact.projections.read_model.rows import DAY, Value
 from reenact.projections.statistics.figures import (
     ApprovalFigures,
@@ -68,6 +69,21 @@ class Selection(msgspec.Struct, frozen=True, kw_only=True):
 
 
 ALL: Final = Selection()
+
+
+def check_selection(log: AuditedLog, selection: Selection) -> None:
+    """Check that the log has what is selected; its tables may be behind.
+
+    Raises:
+        NotFoundError: it has no such container, image or session; the subclass says which.
+    """
+    for category, id_, missing in (
+        ("container", selection.container_id, ContainerNotFoundError),
+        ("image", selection.image_id, ImageNotFoundError),
+        ("session", selection.session_id, SessionNotFoundError),
+    ):
+        if id_ is not None and not has_stream(log, f"{category}/{id_}"):
+            raise missing(id_)
 
 
 def statistics_of(tables: Tables, by: By | None = None, selection: Selection = ALL) -> Statistics:

@@ -15,7 +15,7 @@ import msgspec
 
 from reenact.domain import container, image
 from reenact.domain.container import Container, ContainerCreated, CreateContainer
-from reenact.domain.errors import LogUnusableError, SessionNotFoundError
+from reenact.domain.errors import LogUnusableError
 from reenact.domain.history.causes import AnyCommand
 from reenact.domain.history.decision_replay import DecisionReplay, Divergence, command_of, failed, first_difference
 from reenact.domain.history.what_if import Otherwise
@@ -23,7 +23,7 @@ from reenact.domain.image import ImageRegistered, Images, RegisterImage
 from reenact.domain.loop.rules import Rules
 from reenact.domain.marks import is_marked
 from reenact.domain.session.state import Session, SessionBranched, SessionForgotten
-from reenact.projections.explain.entries import Fields, fields_of, session_of
+from reenact.projections.explain.entries import Fields, check_session, fields_of, session_of
 from reenact.projections.explain.history import believe, event_of, history_of, steps_of
 from reenact.projections.log import AuditedLog, OnProgress, Progress, Row, name_of, stream_of, stretches
 
@@ -123,9 +123,8 @@ def histories(
     replays = _LogReplay(log, begin, progress)
     if session_id is None:
         yield from replays.all()
-    elif not log.find(stream=stream_of(session_id), limit=1):
-        raise SessionNotFoundError(session_id)
     else:
+        check_session(log, session_id)
         yield replays.of(stream_of(session_id))
 
 

@@ -29,7 +29,7 @@ from reenact.projections.explain.history_view import Shown, shown
 from reenact.projections.explain.why import Why, why
 from reenact.projections.log import OnProgress
 from reenact.projections.read_model.reader_tables import ReaderTables
-from reenact.projections.statistics.counting import Selection, statistics_of
+from reenact.projections.statistics.counting import Selection, check_selection, statistics_of
 from reenact.projections.statistics.figures import By, Statistics
 from reenact.projections.transfer.exporting import Exported
 from reenact.projections.transfer.policy import Redaction, ToolRedaction, read_redaction
@@ -228,6 +228,8 @@ class Audit:
             progress: receives progress reports while tables are made.
 
         Raises:
+            ContainerNotFoundError, ImageNotFoundError, SessionNotFoundError: the log has none with this id; a deleted
+                session is counted.
             InvalidInputError: a time has no zone, or `by` is something else.
             ProjectionFailedError: the log holds an event that cannot be projected.
             StorageError: the log, or its tables, cannot be read.
@@ -235,6 +237,7 @@ class Audit:
         selection = Selection(
             since=since, until=until, container_id=container_id, image_id=image_id, session_id=session_id
         )
+        check_selection(self._log, selection)
         place, has_writer = self._location.url, self._location.has_writer
         cipher = self._log.codec.vault
         with ReaderTables(place, self._log, has_writer, seconds=_PATIENCE, progress=progress, cipher=cipher) as tables:

@@ -42,13 +42,18 @@ def test_programs_read_json_and_csv(run: Run, talk: Json) -> None:
     [
         (["--since", "1h"], 1),
         (["--until", "1h"], 0),
-        (["--session", "nobody"], 0),
-        (["--image", "nobody"], 0),
-        (["--container", "nobody"], 0),
     ],
 )
 def test_parts_can_be_counted(run: Run, talk: Json, words: list[str], count: int) -> None:
     assert run("stats", *words, "--output-format", "json").result["total"]["turns"]["count"] == count
+
+
+@pytest.mark.parametrize("kind", ["session", "image", "container"])
+def test_an_id_that_the_log_does_not_have_is_refused(run: Run, talk: Json, kind: str) -> None:
+    outcome = run("stats", f"--{kind}", "nobody")
+
+    assert (outcome.code, outcome.out) == (2, "")
+    assert f"{kind} 'nobody' does not exist" in outcome.err
 
 
 def test_a_drawing_is_by_day_and_beside_the_text(run: Run, talk: Json, tmp_path: Path) -> None:

@@ -22,6 +22,7 @@ def stats(options: StatsOptions, console: Console) -> int:
     """Print the statistics, and plot them if the options ask for it.
 
     Raises:
+        NotFoundError: the log has no container, image or session with the id.
         InvalidInputError: a time is invalid.
         ConfigurationError: the plot cannot be written.
         StorageError: the log cannot be read.
