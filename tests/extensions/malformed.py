@@ -179,11 +179,11 @@ HOOKS = [
 """What is wrong with a whole `hooks.json`."""
 
 WRONG_HOOKS = [
-    Malformed("events that are a text", b'{"hooks": "x"}', 1, "there is no event 'hooks'"),
-    Malformed("events that are a list", b'{"hooks": []}', 1, "there is no event 'hooks'"),
-    Malformed("an event that there is not", b'{\n"Foo\\ud800": []}', 2, "there is no event 'Foo\\ud800'"),
-    Malformed("an event in small letters", b'{\n"stop": []}', 2, "there is no event 'stop'"),
-    Malformed("an event of Claude Code", b'{\n\n"SubagentStop": []}', 3, "no hooks for SubagentStop"),
+    Malformed("events that are a text", b'{"hooks": "x"}', 1, "no hooks for 'hooks'"),
+    Malformed("events that are a list", b'{"hooks": []}', 1, "no hooks for 'hooks'"),
+    Malformed("an event that there is not", b'{\n"Foo\\ud800": []}', 2, "no hooks for 'Foo\\ud800'"),
+    Malformed("an event in small letters", b'{\n"stop": []}', 2, "no hooks for 'stop'"),
+    Malformed("an event of Claude Code", b'{\n\n"SubagentStop": []}', 3, "no hooks for 'SubagentStop'"),
     Malformed("groups that are a number", b'{\n"Stop": 3}', 2, "Stop: it must be a list"),
     Malformed("groups that are nothing", b'{\n"Stop": null}', 2, "Stop: it must be a list"),
     Malformed("groups that are an object", b'{\n"Stop": {}}', 2, "Stop: it must be a list"),

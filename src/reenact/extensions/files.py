@@ -25,7 +25,7 @@ class Problem(msgspec.Struct, frozen=True):
 
 
 class MalformedError(Exception):
-    """A file is not valid for its kind of extension; `line` counts from 1."""
+    """A file, or the answer of a hook, is not valid; `line` counts from 1."""
 
     def __init__(self, message: str, line: int | None = None) -> None:
         super().__init__(message)

@@ -17,7 +17,9 @@ from reenact.actors.environment.tools.toolbox import Runnable, Toolbox
 from reenact.domain.errors import ReenactError
 from reenact.domain.legible import harmless
 from reenact.domain.tools import ToolSpec, is_object
+from reenact.extensions.files import MalformedError
 from reenact.extensions.hooks import Hook
+from reenact.extensions.json_lines import read_json
 from reenact.extensions.running import LARGEST, Ran, Running, run
 
 REFUSES = 2
@@ -38,15 +40,11 @@ class Verdict(msgspec.Struct, frozen=True):
     context: str = ""
 
 
-class UnclearError(Exception):
-    """A hook has printed something that begins like JSON but is not a valid answer."""
-
-
 def verdict_of(event: str, ran: Ran) -> Verdict:
     """Return the verdict of a hook that has ended with exit code 0 or `REFUSES`.
 
     Raises:
-        UnclearError: its output is not a valid answer.
+        MalformedError: its output begins like JSON but is not a valid answer.
     """
     if ran.code == REFUSES:
         return Verdict(ran.err.strip() or _NO_REASON)
@@ -65,14 +63,10 @@ def plain_context(event: str, ran: Ran) -> str:
 
 def _object(ran: Ran) -> dict[str, object]:
     if ran.is_cut:
-        raise UnclearError(f"more than {LARGEST:,} bytes of JSON, which are read at most")
-    try:
-        content: dict[str, object] = json.loads(ran.out.lstrip(_BLANKS), object_pairs_hook=_once)
-    except RecursionError:
-        raise UnclearError("JSON that is nested too deeply") from None
-    except ValueError as error:
-        raise UnclearError(f"it begins like JSON and is not valid JSON: {error}") from None
-    return content  # an object, since it begins with a brace
+        raise MalformedError(f"more than {LARGEST:,} bytes of JSON, which are read at most")
+    content, _ = read_json(ran.out.lstrip(_BLANKS))
+    assert is_object(content)  # it begins with a brace
+    return content
 
 
 def _specific(said: dict[str, object]) -> dict[str, object]:
@@ -80,15 +74,8 @@ def _specific(said: dict[str, object]) -> dict[str, object]:
     if specific is None:
         return {}
     if not is_object(specific):
-        raise UnclearError("`hookSpecificOutput` must be an object")
+        raise MalformedError("`hookSpecificOutput` must be an object")
     return specific
-
-
-def _once(pairs: list[tuple[str, object]]) -> dict[str, object]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
-        raise ValueError("an object has a key twice")
-    return found
 
 
 def _refusal(said: dict[str, object], specific: dict[str, object]) -> str | None:
@@ -99,14 +86,14 @@ def _refusal(said: dict[str, object], specific: dict[str, object]) -> str | None
         case True | None:
             pass
         case other:
-            raise UnclearError(f"`continue` is {other!r:.80}, and must be true or false")
+            raise MalformedError(f"`continue` is {other!r:.80}, and must be true or false")
     match said.get("decision"):
         case "block":
             return _text(said.get("reason"))
         case "approve" | None:
             pass
         case other:
-            raise UnclearError(f"`decision` is {other!r:.80}, and must be 'approve' or 'block'")
+            raise MalformedError(f"`decision` is {other!r:.80}, and must be 'approve' or 'block'")
     match specific.get("permissionDecision"):
         case "deny":
             return _text(specific.get("permissionDecisionReason"))
@@ -115,7 +102,7 @@ def _refusal(said: dict[str, object], specific: dict[str, object]) -> str | None
         case "allow" | None:
             pass
         case other:
-            raise UnclearError(f"`permissionDecision` is {other!r:.80}, and must be 'allow', 'deny' or 'ask'")
+            raise MalformedError(f"`permissionDecision` is {other!r:.80}, and must be 'allow', 'deny' or 'ask'")
     if "updatedInput" in specific:
         return "it wants to change the arguments, which a hook cannot do here"
     return None
@@ -173,14 +160,14 @@ class Hooks:
                 break
             if hook.event != event or not hook.fits(about):
                 continue
-            verdict = self._tell(hook, session_id, facts, stop)
+            verdict = self._run(hook, session_id, facts, stop)
             if verdict.refusal is not None:
                 return Verdict(verdict.refusal[:LONGEST], "\n\n".join(context))
             if verdict.context:
                 context.append(verdict.context[:LONGEST])
         return Verdict(None, "\n\n".join(context))
 
-    def _tell(self, hook: Hook, session_id: str, facts: Mapping[str, object], stop: threading.Event | None) -> Verdict:
+    def _run(self, hook: Hook, session_id: str, facts: Mapping[str, object], stop: threading.Event | None) -> Verdict:
         told = {"session_id": session_id, "cwd": str(self._cwd), "hook_event_name": hook.event, **facts}
         given = json.dumps(told, default=str).encode()
         try:
@@ -194,23 +181,23 @@ class Hooks:
                 running=self._running,
             )
         except OSError as error:
-            self._warn(f"{_named(hook)} could not be started: {error.strerror or error}")
+            self._warn(f"{_title(hook)} could not be started: {error.strerror or error}")
             return Verdict()
         if self._running.has_ended:
             return Verdict("the command is ending")
         if ran.code is None:
             if stop is None or not stop.is_set():
-                self._warn(f"{_named(hook)} was ended: it ran longer than {hook.timeout:g} s")
+                self._warn(f"{_title(hook)} was ended: it ran longer than {hook.timeout:g} s")
             return Verdict()
         if ran.code not in (0, REFUSES):
             said = _on_one_line(ran.err)[:200]
-            self._warn(f"{_named(hook)} has failed with exit code {ran.code}{': ' if said else ''}{said}")
+            self._warn(f"{_title(hook)} has failed with exit code {ran.code}{': ' if said else ''}{said}")
             return Verdict()
         try:
             return verdict_of(hook.event, ran)
-        except UnclearError as error:
-            problem = f"what it printed cannot be understood: {error}"
-            self._warn(f"{_named(hook)}: {_on_one_line(problem)}")
+        except MalformedError as error:
+            problem = f"what it printed cannot be understood: {error.message}"
+            self._warn(f"{_title(hook)}: {_on_one_line(problem)}")
             return Verdict(problem) if hook.event in GUARDED else Verdict(None, plain_context(hook.event, ran))
 
 
@@ -222,7 +209,7 @@ def without_secrets(environ: Mapping[str, str]) -> dict[str, str]:
     }
 
 
-def _named(hook: Hook) -> str:
+def _title(hook: Hook) -> str:
     return f"the hook {hook.command[:80]!r} for {hook.event}"
 
 

@@ -35,19 +35,6 @@ MOST_PROBLEMS = 20
 
 _LONGEST_MATCHER = 500
 """Maximum length of a regular expression, since compiling one takes time."""
-_ELSEWHERE = frozenset(
-    {
-        "Notification",
-        "PermissionRequest",
-        "PostCompact",
-        "PostToolUseFailure",
-        "PreCompact",
-        "SessionEnd",
-        "Setup",
-        "SubagentStart",
-        "SubagentStop",
-    }
-)
 _WRAPPED = "hooks"
 """The key that may contain the events."""
 _ALL = frozenset({"", "*"})
@@ -98,7 +85,7 @@ def read_hooks(content: bytes, *, path: str, source: str) -> HookFile:
     left = MOST
     for event, groups in events.items():
         if event not in EVENTS:
-            skip((event,), _unknown(event))
+            skip((event,), f"there are no hooks for {event!a:.80} here; there are for {', '.join(EVENTS)}")
             continue
         for where, found in _found(event, groups):
             left -= 1
@@ -126,12 +113,6 @@ def _events(text: str) -> tuple[dict[str, object], Mapping[KeyPath, int]]:
         if event in content:
             raise MalformedError(f"{event} stands beside `{_WRAPPED}`, and must stand in it", lines[event,])
     return wrapped, {path[1:]: line for path, line in lines.items() if path[:1] == (_WRAPPED,)}
-
-
-def _unknown(event: str) -> str:
-    if event in _ELSEWHERE:
-        return f"there are no hooks for {event} here; there are for {', '.join(EVENTS)}"
-    return f"there is no event {event!a:.80}; there are {', '.join(EVENTS)}"
 
 
 def _found(event: str, groups: object) -> Iterator[tuple[KeyPath, tuple[object, object]]]:

@@ -117,14 +117,10 @@ def read_skill(document: Document, where: Where, *, folder: str) -> Skill:
     )
 
 
-def told(skills: Iterable[Skill]) -> str:
-    """Return the section of the system prompt that lists the skills."""
-    return "\n".join((_INTRODUCTION, *(f"- {skill.name}: {skill.description}" for skill in skills)))
-
-
 def with_skills(system_prompt: str | None, skills: Iterable[Skill]) -> str:
-    """Append the section about the skills to the system prompt."""
-    return "\n\n".join(filter(None, (system_prompt, told(skills))))
+    """Append the section that lists the skills to the system prompt."""
+    listed = "\n".join((_INTRODUCTION, *(f"- {skill.name}: {skill.description}" for skill in skills)))
+    return listed if not system_prompt else f"{system_prompt}\n\n{listed}"
 
 
 def skill_tool(skills: Mapping[str, Skill]) -> AnyTool:

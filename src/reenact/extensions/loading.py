@@ -138,15 +138,9 @@ class _Folder:
         self._yaml = Allowance(
             LARGEST_IN_ALL, "it is not read: the front matter of the files has more than {} characters together"
         )
-        self._is_there = self._looked()
-
-    def _looked(self) -> bool:
-        """Return whether the path is a folder; if it is something else, that is the only problem."""
-        with _PassingOver(self, self.path):
-            if is_folder(self.path):
-                return True
-            raise MalformedError("it must be a folder")
-        return False
+        self._is_there = self._is_folder(self.path)
+        if not (self._is_there or self.problems) and self.path.exists():
+            self.report(self.path, "it must be a folder")
 
     def skills(self) -> dict[str, Skill]:
         folder = self.path / "skills"
@@ -162,7 +156,7 @@ class _Folder:
     def hooks(self) -> HookFile:
         path = self.path / hooking.FILE
         if self._is_there:
-            with _PassingOver(self, path):
+            with _SkippingErrors(self, path):
                 found = read_hooks(read_bytes(path, self._within), path=_shown(path), source=self._source)
                 self.problems += found.problems
                 return found
@@ -183,7 +177,7 @@ class _Folder:
         if self._is_folder(path):
             return True
         if path.suffix.lower() == _MARKDOWN and path.name != _NO_SKILL:
-            self.pass_over(path, MalformedError(f"it is not a skill: that is a folder with a {SKILL_FILE} in it"))
+            self.report(path, f"it is not a skill: that is a folder with a {SKILL_FILE} in it")
         return False
 
     def _is_markdown(self, path: Path) -> bool:
@@ -191,15 +185,15 @@ class _Folder:
         if path.name.endswith(_MARKDOWN):
             return True
         if path.suffix.lower() == _MARKDOWN:
-            self.pass_over(path, MalformedError(f"it is not read: its name must end in {_MARKDOWN}"))
+            self.report(path, f"it is not read: its name must end in {_MARKDOWN}")
         elif self._is_folder(path):
             where = f"put it into {path.parent.name} itself"
-            self.pass_over(path, MalformedError(f"it is a folder, and what is in it is not read: {where}"))
+            self.report(path, f"it is a folder, and what is in it is not read: {where}")
         return False
 
     def _is_folder(self, path: Path) -> bool:
         """Return whether the path is a folder; report a path that cannot be examined."""
-        with _PassingOver(self, path):
+        with _SkippingErrors(self, path):
             return is_folder(path)
         return False
 
@@ -207,7 +201,7 @@ class _Folder:
         """Return the first paths, as many as are read; report if there are more."""
         found = list(paths)
         if len(found) > MOST:
-            self.pass_over(folder, MalformedError(f"it has {len(found)} of them; the first {MOST} are read"))
+            self.report(folder, f"it has {len(found)} of them; the first {MOST} are read")
         return found[:MOST]
 
     def _skill(self, folder: Path) -> Skill | None:
@@ -221,7 +215,7 @@ class _Folder:
 
     def _names(self, folder: Path) -> list[str]:
         if self._is_there:
-            with _PassingOver(self, folder):
+            with _SkippingErrors(self, folder):
                 return names_in(folder, self._within)
         return []
 
@@ -229,7 +223,7 @@ class _Folder:
         self, path: Path, read: Callable[[Document, Where], One], name: str, missing: str = "it was there a moment ago"
     ) -> One | None:
         """Return the extension in the file; `name` is used if the file has none."""
-        with _PassingOver(self, path, missing):
+        with _SkippingErrors(self, path, missing):
             text = text_of(read_bytes(path, self._within, self._content))
             return read(read_document(text, self._yaml), Where(name, _shown(path), self._source))
         return None
@@ -243,11 +237,11 @@ class _Folder:
                 self.problems.append(Problem(one.path, None, f"{first.path} has the name {one.name!r} already"))
         return named
 
-    def pass_over(self, path: Path, error: MalformedError) -> None:
-        self.problems.append(Problem(_shown(path), error.line, error.message))
+    def report(self, path: Path, problem: str, line: int | None = None) -> None:
+        self.problems.append(Problem(_shown(path), line, problem))
 
 
-class _PassingOver:
+class _SkippingErrors:
     """Reports an error with a part of a folder and suppresses it; a missing part is reported only with `missing`."""
 
     def __init__(self, folder: _Folder, path: Path, missing: str | None = None) -> None:
@@ -259,9 +253,9 @@ class _PassingOver:
         match error:
             case FileNotFoundError():
                 if self._missing is not None:
-                    self._folder.pass_over(self._path, MalformedError(self._missing))
+                    self._folder.report(self._path, self._missing)
             case MalformedError():
-                self._folder.pass_over(self._path, error)
+                self._folder.report(self._path, error.message, error.line)
             case _:
                 return False
         return True
