@@ -8,21 +8,28 @@ from __future__ import annotations
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, closing, suppress
 from functools import partial
 from itertools import islice
-from typing import ClassVar, Protocol, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from reenact.domain.errors import KeyRingError, RuntimeClosedError
 from reenact.domain.session.state import SessionBranched
-from reenact.projections.cipher import Cipher, opened
+from reenact.projections.cipher import opened
 from reenact.projections.errors import ReadModelError
 from reenact.projections.log import Log, Row, stream_of
 from reenact.projections.read_model import rows as tables
 from reenact.projections.read_model.projectors import OF_CONVERSATION, open_before, project
 from reenact.projections.read_model.rows import Changes, Connection, Conversing, Value
+from reenact.projections.read_model.sqlite_store import SqliteStore
 from reenact.projections.runner import MOMENT, Moving
+
+if TYPE_CHECKING:
+    from reenact.projections.read_model.postgres_store import PostgresStore
+
+Store: TypeAlias = "SqliteStore | PostgresStore"
+"""The tables of one generation. Its string form is their location, for messages."""
 
 AT_ONCE = 8
 """The number of concurrent queries, each on a connection; a database server cannot serve one for each thread."""
@@ -31,89 +38,7 @@ _TRIES = 3
 """How often a query is tried when the connection is lost, or the tables are replaced."""
 
 
-class Store(Protocol):
-    """The tables of one generation, in any database. Its string form is their location, for messages."""
-
-    @property
-    def number(self) -> int:
-        """The number of the generation."""
-        ...
-
-    faults: ClassVar[type[Exception]]
-    """The errors that connections raise."""
-    cipher: Cipher | None
-    """Encrypts the content of the tables, if there is one."""
-
-    def connect(self) -> Connection:
-        """Return a connection, to be closed."""
-        ...
-
-    def close(self) -> None:
-        """Release resources other than connections. Idempotent."""
-        ...
-
-    def begin(self, connection: Connection, origin: int, last: Row) -> tuple[Connection, bool]:
-        """Begin a transaction with a `move`, on this connection or a new one; return it, and whether the tables moved.
-
-        A new connection is opened if the given one is lost. If the tables moved, nobody else moves them until the end
-        of the transaction.
-        """
-        ...
-
-    def ask(self, connection: Connection, question: str, keys: Collection[str | int]) -> list[tuple[Value, ...]]:
-        """Return the rows of a query for some keys."""
-        ...
-
-    def reached(self, connection: Connection) -> int:
-        """Return the position of the tables.
-
-        Raises:
-            ReadModelError: the progress row is missing.
-        """
-        ...
-
-    def move(self, connection: Connection, origin: int, last: Row) -> bool:
-        """Move the tables from the position `origin` to that of this row.
-
-        Return False if they are at another position, or other tables are live.
-        """
-        ...
-
-    def write(self, connection: Connection, changes: Changes) -> None:
-        """Write the rows."""
-        ...
-
-    def roll_back(self, connection: Connection) -> None:
-        """Roll back the transaction, if there is one."""
-        ...
-
-    def say_closed(self, connection: Connection, closed: int) -> None:
-        """Record whether the tables are intact, for the next opening."""
-        ...
-
-    def is_of_the_store(self, error: BaseException) -> bool:
-        """Return whether the error is independent of the data that was to be written."""
-        ...
-
-    def is_worth_another_try(self, error: BaseException) -> bool:
-        """Return whether a failed query is repeated on another connection."""
-        ...
-
-    def is_gone(self, error: BaseException) -> bool:
-        """Return whether the error says that the tables were deleted."""
-        ...
-
-    def successor(self) -> Store | None:
-        """Return the tables with which another process has replaced these, None if none has.
-
-        Raises:
-            ProjectionReplacedError: they are of another version.
-            ReadModelError: the database cannot be read.
-        """
-        ...
-
-
-_Lent: TypeAlias = tuple[Connection, Store]
+_Lent: TypeAlias = "tuple[Connection, Store]"
 
 
 class Readers:

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Mapping
 from datetime import timedelta
 from functools import partial
-from typing import Final, Protocol, Self, TypeVar
+from typing import TYPE_CHECKING, Final, Self, TypeAlias, TypeVar
 
 import msgspec
 
@@ -24,14 +24,20 @@ from reenact.domain.session.schedules import SECOND, Schedule
 from reenact.domain.session.state import BranchPoint, Forgotten, KnownSession, SessionInfo
 from reenact.domain.session.told import ToolCallInfo, TurnInfo, UsageInfo, usage_info
 from reenact.domain.stream.events import AgentState
-from reenact.projections.generations import NAME, Place
+from reenact.projections.generations import NAME
 from reenact.projections.log import Log
 from reenact.projections.read_model import compiled
 from reenact.projections.read_model.projection import Projection, Readers, Store, suspect
 from reenact.projections.read_model.rows import Value, made
-from reenact.projections.read_model.sqlite_store import PrivateStore
+from reenact.projections.read_model.sqlite_store import PrivateStore, SqliteFiles
 from reenact.projections.rebuilding import Followed
 from reenact.projections.runner import Moving, Runner
+
+if TYPE_CHECKING:
+    from reenact.projections.read_model.postgres_store import PostgresSchemas
+
+Tables: TypeAlias = "SqliteFiles | PostgresSchemas"
+"""The storage of the generations of the runtime's own tables."""
 
 _PACKED: Final[Mapping[str, Callable[[bytes], object]]] = {
     **dict.fromkeys(("arguments", "digest", "original", "reason", "result", "stop_sequence"), msgspec.msgpack.decode),
@@ -361,26 +367,6 @@ _PAUSE = 0.01
 """The pause between two checks whether replaced tables are still read, in seconds."""
 
 _log = logging.getLogger("reenact.projections")
-
-
-class Tables(Place, Protocol):
-    """The storage of the generations of the runtime's own tables."""
-
-    def make(self, number: int) -> None:
-        """Create the tables of a generation, empty, in one transaction.
-
-        Raises:
-            ReadModelError: they cannot be written.
-        """
-        ...
-
-    def store(self, number: int) -> Store:
-        """Return the tables of a generation."""
-        ...
-
-    def close(self) -> None:
-        """Release resources other than connections. Idempotent."""
-        ...
 
 
 class KeptReadModel(Followed):

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from contextlib import ExitStack, closing, suppress
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, Self, TypeAlias
+from typing import TYPE_CHECKING, Final, NamedTuple, Self, TypeAlias
 
 from reenact.domain.errors import needing_extra
 from reenact.projections.cipher import Cipher
@@ -204,23 +204,9 @@ class _Found(NamedTuple):
     identity: object
 
 
-class _Live(Protocol):
-    """The live tables of a log."""
-
-    def find(self) -> _Found | None:
-        """Return the live tables, None if there are none that can be read."""
-        ...
-
-    def copy(self, to: Path) -> bool:
-        """Copy the live tables to a new file; return whether the copy has content."""
-        ...
-
-    def close(self) -> None:
-        """Release all resources. Idempotent."""
-        ...
-
-
 class _LiveFile:
+    """The live tables of a log in a file."""
+
     def __init__(self, place: str, seconds: float, cipher: Cipher | None) -> None:
         self._files = Generations(tables_beside(place))
         self._seconds = seconds
@@ -260,6 +246,8 @@ class _LiveFile:
 
 
 class _LiveSchema:
+    """The live tables of a log in a PostgreSQL schema."""
+
     def __init__(self, place: str, seconds: float, cipher: Cipher | None) -> None:
         with needing_extra("postgresql", "a log in PostgreSQL"):
             from reenact.projections.read_model.postgres_copy import copy_live  # noqa: PLC0415 - likewise
@@ -285,7 +273,7 @@ class _LiveSchema:
         self._schemas.close()
 
 
-def _live_at(place: str, seconds: float, cipher: Cipher | None) -> _Live:
+def _live_at(place: str, seconds: float, cipher: Cipher | None) -> _LiveFile | _LiveSchema:
     return (_LiveSchema if is_postgres(place) else _LiveFile)(place, seconds, cipher)
 
 
