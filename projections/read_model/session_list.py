@@ -24,7 +24,7 @@ BEGINNING: Final = 8192
 """How many bytes of a message are read to show its beginning."""
 LOOKED_AT: Final = 65_536
 """How many bytes of a message are searched."""
-MESSAGES: Final = 2000
+MESSAGES: Final = 2048
 """How many messages of a session are searched, the newest."""
 TURNS: Final = 500
 """How many turns of a session are read for its timeline, the newest."""
@@ -239,14 +239,13 @@ def search(
             **values,
             before=result.until or BEHIND_ALL,
         )
-        said = _MessageSearch(tables, [key for key, _ in sessions if isinstance(key, int)])
         for key, id_ in sessions:
             assert isinstance(key, int)
             if result.looked_at and (time.monotonic() >= until or len(result.found) == limit):
                 return result
             is_found, is_cut = needle in str(id_).casefold(), False
             if not is_found:
-                is_found, is_cut = said.have(key, needle)
+                is_found, is_cut = _search_messages(tables, key, needle)
             result.looked_at += 1
             result.cut += is_cut
             result.until = key
@@ -257,72 +256,29 @@ def search(
             return result
 
 
-class _MessageSearch:
-    """The messages of some sessions, read in the order in which they are searched."""
-
-    def __init__(self, tables: ReaderTables, keys: Sequence[int]) -> None:
-        self._tables = tables
-        self._least = min(keys, default=0)
-        self._next = (max(keys, default=0) + 1, 0, 0)
-        self._rows: Iterator[tuple[int, bytes]] = iter(())
-        self._at: tuple[int, bytes] | None = None
-
-    def have(self, key: int, needle: str) -> tuple[bool, bool]:
-        """Return whether the newest messages of the session contain the text, and whether older ones were left out."""
-        number = 0
-        while True:
-            row = self._row(key)
-            if row is None:
-                return False, False
-            number += 1
-            if number > MESSAGES:
-                self._skip(key)
-                return False, True
-            if _contains_text(row, needle):
-                self._skip(key)
-                return True, False
-
-    def _row(self, key: int) -> bytes | None:
-        """Return the next message of the session, None if there is none; those of newer sessions are skipped."""
-        while True:
-            if self._at is None:
-                self._at = next(self._rows, None)
-            if self._at is None and not self._read(key):
-                return None
-            if self._at is not None:
-                session, content = self._at
-                if session < key:
-                    return None
-                self._at = None
-                if session == key:
-                    return content
-
-    def _skip(self, key: int) -> None:
-        self._at, self._rows, self._next = None, iter(()), (key, 0, 0)
-
-    def _read(self, key: int) -> bool:
-        begin = min(self._next, (key + 1, 0, 0))
-        rows = self._tables.query(
+def _search_messages(tables: ReaderTables, key: int, needle: str) -> tuple[bool, bool]:
+    """Return whether the newest messages of the session contain the text, and whether older ones were left out."""
+    asked: Value = BEHIND_ALL
+    position: Value = BEHIND_ALL
+    for _ in range(MESSAGES // _AT_ONCE):
+        rows = tables.query(
             f"""
-            SELECT session, asked, position, {beginning("content", LOOKED_AT)} FROM messages
-            WHERE (session, asked, position) < (:session, :asked, :position) AND session >= :least
-            ORDER BY session DESC, asked DESC, position DESC LIMIT {_AT_ONCE}
+            SELECT asked, position, {beginning("content", LOOKED_AT)} FROM messages
+            WHERE session = :session AND (asked, position) < (:asked, :position)
+            ORDER BY asked DESC, position DESC LIMIT {_AT_ONCE}
             """,  # noqa: S608 - numbers
-            session=begin[0],
-            asked=begin[1],
-            position=begin[2],
-            least=self._least,
+            session=key,
+            asked=asked,
+            position=position,
             encrypted=ENCRYPTED,
         )
-        known: list[tuple[int, bytes]] = []
-        for session, asked, position, content in rows:
-            assert isinstance(session, int) and isinstance(asked, int) and isinstance(position, int)  # noqa: PT018 - keys
-            self._next = (session, asked, position)
-            if isinstance(content, bytes):
-                known.append((session, content))
-        self._rows = iter(known)
-        self._at = next(self._rows, None)
-        return self._at is not None
+        for *_, content in rows:
+            if isinstance(content, bytes) and _contains_text(content, needle):
+                return True, False
+        if len(rows) < _AT_ONCE:
+            return False, False
+        asked, position, _ = rows[-1]
+    return False, True
 
 
 def _session_lines(tables: ReaderTables, condition: str, values: Mapping[str, Value]) -> list[SessionLine]:
