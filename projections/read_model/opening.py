@@ -8,7 +8,6 @@ from contextlib import closing
 from pathlib import Path
 from urllib.parse import quote
 
-from reenact.domain.errors import needing_extra
 from reenact.projections.cipher import ENCRYPTED, Cipher
 from reenact.projections.generations import NAME, Generations, Place, ProjectionStatus, files_in, is_postgres, seen
 from reenact.projections.log import Log
@@ -33,15 +32,14 @@ def open_read_model(
     request; None: each does. The `cipher` encrypts the content in the tables.
 
     Raises:
-        ConfigurationError: the URL names no usable schema, or a required package is not installed.
+        ConfigurationError: the URL names no usable schema.
         ReadModelError: the tables cannot be written, or the log cannot be read.
         ProjectionFailedError: the log holds an event that cannot be projected.
     """
     if not is_postgres(place):
         return KeptReadModel(SqliteFiles(tables_beside(place), cipher), log)
-    with needing_extra("postgresql", "a runtime in PostgreSQL"):
-        from reenact.projections.read_model.postgres_store import PostgresSchemas  # noqa: PLC0415 - an extra
-        from reenact.projections.views.schemas import Schemas  # noqa: PLC0415 - likewise
+    from reenact.projections.read_model.postgres_store import PostgresSchemas  # noqa: PLC0415 - an extra
+    from reenact.projections.views.schemas import Schemas  # noqa: PLC0415 - likewise
 
     schemas = Schemas.open(place)
     try:
@@ -55,11 +53,10 @@ def check_place(place: str) -> None:
     """Check that the tables of a log at the place can be kept, before there is one.
 
     Raises:
-        ConfigurationError: the URL names no usable schema, or a required package is not installed.
+        ConfigurationError: the URL names no usable schema.
     """
     if is_postgres(place):
-        with needing_extra("postgresql", "a runtime in PostgreSQL"):
-            from reenact.projections.views.schemas import Schemas  # noqa: PLC0415 - an extra
+        from reenact.projections.views.schemas import Schemas  # noqa: PLC0415 - an extra
 
         Schemas(place).close()
 
@@ -78,8 +75,7 @@ def statuses(place: str, views: str, *, head: int, is_run: bool) -> Iterator[Pro
         own: tuple[str, Place] = (NAME, Generations(tables_beside(place)))
         yield from seen([own, *files_in(Path(views))], head=head, is_run=is_run)
         return
-    with needing_extra("postgresql", "a runtime in PostgreSQL"):
-        from reenact.projections.views.schemas import Schemas  # noqa: PLC0415 - likewise
+    from reenact.projections.views.schemas import Schemas  # noqa: PLC0415 - likewise
 
     with closing(Schemas(place)) as schemas:
         names = sorted(schemas.names(), key=lambda name: (name != NAME, name))
@@ -105,10 +101,9 @@ def newest_sessions(place: str, most: int) -> list[tuple[str, bytes | None]]:
 
 
 def _newest_of_schemas(place: str, most: int) -> list[tuple[str, bytes | None]]:
-    with needing_extra("postgresql", "a runtime in PostgreSQL"):
-        from sqlalchemy import text  # noqa: PLC0415 - a log in a file needs none of it
+    from sqlalchemy import text  # noqa: PLC0415 - a log in a file needs none of it
 
-        from reenact.projections.views.schemas import Schemas  # noqa: PLC0415 - likewise
+    from reenact.projections.views.schemas import Schemas  # noqa: PLC0415 - likewise
 
     with closing(Schemas(place, patience=1)) as schemas, schemas.of(NAME).reading() as connection:
         rows = connection.execute(text(_NEWEST.format(most=":most")), {"most": most})

@@ -11,7 +11,6 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple, Self, TypeAlias
 
-from reenact.domain.errors import needing_extra
 from reenact.projections.cipher import Cipher
 from reenact.projections.errors import QueryTooLongError, ReadModelError
 from reenact.projections.generations import (
@@ -77,7 +76,6 @@ class ReaderTables:
             cipher: decrypts their content, if it is encrypted.
 
         Raises:
-            ConfigurationError: a package that the place needs is not installed.
             ProjectionFailedError: the log holds an event that cannot be projected.
             ReadModelError: the tables cannot be built.
             StorageError: the log cannot be read.
@@ -249,10 +247,9 @@ class _LiveSchema:
     """The live tables of a log in a PostgreSQL schema."""
 
     def __init__(self, place: str, seconds: float, cipher: Cipher | None) -> None:
-        with needing_extra("postgresql", "a log in PostgreSQL"):
-            from reenact.projections.read_model.postgres_copy import copy_live  # noqa: PLC0415 - likewise
-            from reenact.projections.read_model.postgres_store import PostgresReaderStore  # noqa: PLC0415 - an extra
-            from reenact.projections.views.schemas import Schemas  # noqa: PLC0415 - likewise
+        from reenact.projections.read_model.postgres_copy import copy_live  # noqa: PLC0415 - likewise
+        from reenact.projections.read_model.postgres_store import PostgresReaderStore  # noqa: PLC0415 - an extra
+        from reenact.projections.views.schemas import Schemas  # noqa: PLC0415 - likewise
 
         self._schemas = Schemas(place)
         self._store = partial(PostgresReaderStore, self._schemas, seconds=seconds, cipher=cipher)

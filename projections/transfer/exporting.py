@@ -179,7 +179,7 @@ class Export:
             yield TimerLine(stream=timer.stream, due=timer.due)
 
     def _rows(self) -> Iterator[Line]:
-        ends = Ends()
+        ends = StreamEnds()
         left: dict[str, bytes] = {}
         redacting = self._redacting
         for row in self._log.rows(self._streams):
@@ -225,7 +225,7 @@ class Export:
         return LogUnusableError(f"{message}: verify the log, and restore a copy of it")
 
 
-class Ends:
+class StreamEnds:
     """The ends of the streams of an export, updated with each row."""
 
     def __init__(self) -> None:

@@ -21,7 +21,7 @@ from reenact.domain.session.announce import TODAY, version_of
 from reenact.domain.stream.feed import FeedPart, unpack_feed
 from reenact.projections.cipher import ENCRYPTED, LearningCipher
 from reenact.projections.log import InMemoryLog, InMemoryRow, OnProgress, Progress
-from reenact.projections.transfer.exporting import TOLD_EVERY, Ends
+from reenact.projections.transfer.exporting import TOLD_EVERY, StreamEnds
 from reenact.projections.transfer.lines import (
     FORMAT,
     MOST_BYTES,
@@ -72,7 +72,7 @@ class ExportReader:
         self._counts = [0, 0, 0]
         self._keys = 0
         self._position = 0
-        self._ends = Ends()
+        self._ends = StreamEnds()
         first = self._read()
         if not isinstance(first, Header):
             self._refuse(_NO_EXPORT)
@@ -199,7 +199,7 @@ class ExportReader:
         raise ExportUnusableError(self.name, self._line, problem, stream=stream, version=version) from None
 
 
-class Standing(Protocol):
+class LogStreams(Protocol):
     """The state of a log's streams."""
 
     @property
@@ -223,7 +223,7 @@ class Standing(Protocol):
         ...
 
 
-class Lacking(msgspec.Struct):
+class MissingRows(msgspec.Struct):
     """The number of rows that a log has already of each stream of an export; it lacks the rest."""
 
     rows: dict[str, int] = {}
@@ -251,8 +251,8 @@ class _StreamComparison(msgspec.Struct):
     last: Row | None = None
 
 
-def look_at(reader: ExportReader, standing: Standing | None) -> Lacking:
-    """Read the export to its end, and return what the log lacks of it; `standing` is None for a new log.
+def compare_with_log(reader: ExportReader, log: LogStreams | None) -> MissingRows:
+    """Read the export to its end, and return what the log lacks of it; `log` is None for a new log.
 
     Raises:
         ExportUnusableError: the file is not a complete and intact export.
@@ -262,18 +262,18 @@ def look_at(reader: ExportReader, standing: Standing | None) -> Lacking:
     streams: dict[str, _StreamComparison] = {}
     ahead: set[str] = set()
     for row in reader.items():
-        if standing is not None and isinstance(row, Row):
+        if log is not None and isinstance(row, Row):
             if row.stream not in streams:
-                streams[row.stream] = _StreamComparison(standing.stream_end(row.stream))
-            _compare(standing, streams[row.stream], row)
+                streams[row.stream] = _StreamComparison(log.stream_end(row.stream))
+            _compare(log, streams[row.stream], row)
     for name, stream in streams.items():
-        if standing is not None and stream.end is not None and not stream.is_met:
+        if log is not None and stream.end is not None and not stream.is_met:
             ahead.add(name)
-            _check_ahead(standing, stream)
-    return Lacking(rows={name: stream.there for name, stream in streams.items()}, ahead=ahead)
+            _check_ahead(log, stream)
+    return MissingRows(rows={name: stream.there for name, stream in streams.items()}, ahead=ahead)
 
 
-def _compare(standing: Standing, stream: _StreamComparison, row: Row) -> None:
+def _compare(log: LogStreams, stream: _StreamComparison, row: Row) -> None:
     """Refuse a row at whose place the log has a different one."""
     if stream.end is None or stream.is_met:
         return
@@ -282,26 +282,26 @@ def _compare(standing: Standing, stream: _StreamComparison, row: Row) -> None:
     stream.version, stream.cursor, _ = row.end((stream.version, stream.cursor, digest))
     if not stream.is_met and (stream.version > version or stream.cursor > cursor):
         if row.count and row.version <= version:
-            raise HistoryDiffersError(standing.name, row.stream, row.version, _OTHER_EVENT)
+            raise HistoryDiffersError(log.name, row.stream, row.version, _OTHER_EVENT)
         problem = f"what subscribers saw was packed otherwise around cursor {cursor}"
-        raise HistoryDiffersError(standing.name, row.stream, cursor, problem)
+        raise HistoryDiffersError(log.name, row.stream, cursor, problem)
     stream.there += 1
     stream.last = row
     stream.last_event = row if row.count else stream.last_event
 
 
-def _check_ahead(standing: Standing, stream: _StreamComparison) -> None:
+def _check_ahead(log: LogStreams, stream: _StreamComparison) -> None:
     """Refuse the export if the log, which has more of the stream, does not have the export's last row."""
     event, last = stream.last_event, stream.last
-    if event is not None and standing.digest_at(event.stream, stream.version) != event.digest:
-        raise HistoryDiffersError(standing.name, event.stream, event.version, _OTHER_EVENT)
+    if event is not None and log.digest_at(event.stream, stream.version) != event.digest:
+        raise HistoryDiffersError(log.name, event.stream, event.version, _OTHER_EVENT)
     # If rows were repacked, none may end at this cursor any more.
     if (
         last is not None
         and last is not event
-        and standing.digest_at_cursor(last.stream, stream.cursor) not in (last.digest, None)
+        and log.digest_at_cursor(last.stream, stream.cursor) not in (last.digest, None)
     ):
-        raise HistoryDiffersError(standing.name, last.stream, last.cursor, "subscribers saw something else")
+        raise HistoryDiffersError(log.name, last.stream, last.cursor, "subscribers saw something else")
 
 
 def log_of(reader: ExportReader, forms: Forms, cipher: LearningCipher) -> InMemoryLog[InMemoryRow]:

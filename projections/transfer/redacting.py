@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Generator, Iterable, Sequence
 from contextlib import contextmanager
 from fnmatch import fnmatchcase
-from functools import lru_cache
 from typing import Final, TypeVar
 
 import msgspec
@@ -36,7 +35,7 @@ from reenact.projections.transfer.policy import (
     with_causes,
     with_copies,
 )
-from reenact.projections.transfer.taking import FIELD, Paths, Taking, Texts, known_secrets, matches_of, values_in
+from reenact.projections.transfer.removing import FIELD, Paths, Remover, Texts, known_secrets, matches_of, values_in
 from reenact.projections.verification.answer_check import COMPACTED, DELTAS
 
 _HEARD = {kind.event_type: kind for kind in heard.NOTIFICATIONS}
@@ -160,22 +159,16 @@ class Redactor:
         self._texts = Texts(finders, policy.hash_key)
         self._forms = forms
         self._calls = Calls(policy.tools)
-        self._taking = Taking(self._texts, self._calls.paths)
+        self._remover = Remover(self._texts, self._calls.paths)
         self._paths: dict[str, list[FieldPath]] = {}
         for name, *path in with_causes(with_copies(paths_of(policy.fields, STORED))):
             self._paths.setdefault(name, []).append(tuple(path))
         self._of_commands = _OF_COMMANDS if policy.tools else ()
-        self._found_in = lru_cache(maxsize=10_000)(self._texts.found_in)
         self._answered_calls: list[str] = []
 
     def check_name(self, name: str) -> None:
         """Raise `RedactionError` if the policy finds something in a name that must be kept."""
-        found = self._found_in(name)
-        if found is not None:
-            message = f"what the policy calls {found!r} stands in a name that has to stay: an id"
-            raise RedactionError(
-                f"{message}; export the other sessions, or let the policy say more exactly what it means"
-            )
+        self._texts.check_kept(name, "an id")
 
     def row(self, row: Row, previous: bytes) -> Row:
         """Return the row in the form to export: sealed if something was removed, the row itself if nothing was.
@@ -204,7 +197,7 @@ class Redactor:
         if isinstance(event, SessionBranched):
             self._calls.branch(stream_of(event.origin))
         with _errors_name(f"event {row.version + index} of {row.stream!r}"):
-            left = self._calls.without_digests(event, self._taking.struct(event, self._paths.get(name, ()), name))
+            left = self._calls.without_digests(event, self._remover.struct(event, self._paths.get(name, ()), name))
             if isinstance(event, ResultsRecorded):
                 self._answered_calls += (block.tool_use_id for block in event.content)
             return (topic, state) if left is event else self._forms.encode(left, recorded_at)
@@ -215,7 +208,7 @@ class Redactor:
             command = read_cause(stored)
             paths = [*self._paths.get(command.name, ()), *self._of_commands]
             there = [path for path in paths if getattr(command.fields, path[0], UNSET) is not UNSET]
-            left = self._calls.without_digest(self._taking.struct(command.fields, there, command.name))
+            left = self._calls.without_digest(self._remover.struct(command.fields, there, command.name))
             return stored if left is command.fields else replace(command, fields=left).stored()
 
     def _redacted_feed(self, row: Row, feed: bytes, events: bytes | None) -> bytes:
@@ -245,7 +238,7 @@ class Redactor:
         if not part.version:
             return part.needs
         needs = version_of(part.version, what).read(part.needs)
-        left = self._taking.struct(needs, self._paths.get(NEEDS, ()), NEEDS)
+        left = self._remover.struct(needs, self._paths.get(NEEDS, ()), NEEDS)
         return part.needs if left is needs else left.stored()
 
     def _redacted_entries(self, entries: Sequence[Entry], cursor: int) -> tuple[list[Entry], int, bool]:
@@ -276,7 +269,7 @@ class Redactor:
             said = None
         if said is None:  # the meaning of its fields is unknown
             return {REDACTED: self._texts.mark(entry.type, "")}
-        left = self._taking.struct(said, self._paths.get(f"@{entry.type}", ()), entry.type)
+        left = self._remover.struct(said, self._paths.get(f"@{entry.type}", ()), entry.type)
         return entry.data if left is said else left
 
 

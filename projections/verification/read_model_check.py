@@ -12,7 +12,6 @@ from typing import TypeAlias
 
 from sqlalchemy import LargeBinary, Table
 
-from reenact.domain.errors import needing_extra
 from reenact.domain.session.state import SessionForgotten
 from reenact.projections.cipher import Cipher, decrypted
 from reenact.projections.errors import ReadModelError
@@ -184,8 +183,7 @@ def _tables_of(place: str, directory: Path) -> Path:
     """Return the path of the first file of the tables; those of PostgreSQL are copied to the directory."""
     if not is_postgres(place):
         return tables_beside(place)
-    with needing_extra("postgresql", "a log in PostgreSQL"):
-        from reenact.projections.read_model.postgres_copy import copy_live  # noqa: PLC0415 - the driver is an extra
+    from reenact.projections.read_model.postgres_copy import copy_live  # noqa: PLC0415 - the driver is an extra
 
     copy = directory / "live.db"
     copy_live(place, copy)

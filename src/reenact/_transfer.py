@@ -29,7 +29,7 @@ from reenact.domain.errors import ConfigurationError, LogEncryptedError, LogUnus
 from reenact.domain.messages import instant
 from reenact.projections.log import InMemoryLog, InMemoryRow, OnProgress, Progress
 from reenact.projections.transfer.exporting import Export, Exported
-from reenact.projections.transfer.importing import ExportReader, File, Item, Lacking, log_of, look_at
+from reenact.projections.transfer.importing import ExportReader, File, Item, MissingRows, compare_with_log, log_of
 from reenact.projections.transfer.lines import Forms
 from reenact.projections.transfer.policy import Redaction
 from reenact.projections.transfer.redacting import Redactor
@@ -158,13 +158,13 @@ def import_log(
         first = _reader(file, name, None, None)
         _check_keys(first, location.keys)
         # A file that is refused leaves no log behind.
-        lacking = None if location.exists() else look_at(_reader(file, name, forms, progress), None)
+        missing = None if location.exists() else compare_with_log(_reader(file, name, forms, progress), None)
         known = EventCodec(()) if forms is None else forms
         with location.open(known, synchronous=synchronous, closed=typed, keyed=first.header.keys > 0) as journal:
-            if lacking is None or journal.head():
-                lacking = look_at(_reader(file, name, forms, progress), journal)
-            _check_unfinished(journal, lacking, name)
-            return _take_in(_reader(file, name, None, None), journal, lacking, progress)
+            if missing is None or journal.head():
+                missing = compare_with_log(_reader(file, name, forms, progress), journal)
+            _check_unfinished(journal, missing, name)
+            return _write_missing(_reader(file, name, None, None), journal, missing, progress)
 
 
 def open_export(
@@ -193,14 +193,16 @@ def _reader(file: File, name: str, forms: Forms | None, progress: OnProgress | N
     return ExportReader(file, name, forms=forms, progress=progress)
 
 
-def _take_in(reader: ExportReader, journal: StoredJournal, lacking: Lacking, progress: OnProgress | None) -> Imported:
+def _write_missing(
+    reader: ExportReader, journal: StoredJournal, missing: MissingRows, progress: OnProgress | None
+) -> Imported:
     header = reader.header
     total = header.rows + header.timers
     done = events = rows = 0
     position = journal.head()
     for batch in _batches(reader):
-        new = [item for item in batch if isinstance(item, Row) and lacking.lacks(item)]
-        timers = [item for item in batch if isinstance(item, Timer) and item.stream not in lacking.ahead]
+        new = [item for item in batch if isinstance(item, Row) and missing.lacks(item)]
+        timers = [item for item in batch if isinstance(item, Timer) and item.stream not in missing.ahead]
         keys = [item for item in batch if isinstance(item, DataKey)]
         done += len(batch) - len(keys)
         if new or timers or keys:
@@ -231,9 +233,9 @@ def _check_keys(reader: ExportReader, ring: KeyRing | None) -> None:
             return
 
 
-def _check_unfinished(journal: StoredJournal, lacking: Lacking, name: str) -> None:
+def _check_unfinished(journal: StoredJournal, missing: MissingRows, name: str) -> None:
     """Refuse an export that would leave the unfinished import of another one unfinished."""
-    left = journal.unfinished() - (lacking.rows.keys() - lacking.ahead)
+    left = journal.unfinished() - (missing.rows.keys() - missing.ahead)
     if left:
         message = f"an import into {journal.name} was cut short, and {name} does not go on with {min(left)!r}"
         raise LogUnusableError(f"{message}; import the same export again first")

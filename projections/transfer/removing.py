@@ -124,6 +124,7 @@ class Texts:
         """With a key, marks contain a keyed hash of the removed text, so that equal values have equal marks."""
         self._finders = finders
         self._hash_key = hash_key
+        self._found_in = lru_cache(maxsize=10_000)(self._find)
 
     def cleaned(self, text: str) -> str:
         """Return the text with marks in place of the findings; the text itself if there are none."""
@@ -137,9 +138,18 @@ class Texts:
             kept_from = end
         return "".join((*parts, text[kept_from:]))
 
-    def found_in(self, text: str) -> str | None:
-        """Return the name of a finding in the text, None if there is none."""
-        return next((name for finder in self._finders for _, _, name in finder(text)), None)
+    def check_kept(self, text: str, where: str) -> None:
+        """Check a text that must be kept, at a place that errors name.
+
+        Raises:
+            RedactionError: the policy finds something in it.
+        """
+        found = self._found_in(text)
+        if found is not None:
+            raise RedactionError(
+                f"what the policy calls {found!r} stands in {where}, which has to stay, for other records name it; "
+                "export without that session, or let the policy say more exactly what it means"
+            )
 
     def mark(self, name: str, content: str) -> str:
         """Return the mark for removed content."""
@@ -147,6 +157,10 @@ class Texts:
             return mark(name)
         digest = blake2b(content.encode("utf-8", "surrogatepass"), digest_size=_HASH_SIZE, key=self._hash_key)
         return mark(f"{name} {digest.hexdigest()}")
+
+    def _find(self, text: str) -> str | None:
+        """Return the name of a finding in the text, None if there is none."""
+        return next((name for finder in self._finders for _, _, name in finder(text)), None)
 
 
 def _merged(found: Sequence[Found]) -> Iterator[Found]:
@@ -200,14 +214,13 @@ _EMPTIED = frozenset({"original", "extra", "citations"})
 _Struct = TypeVar("_Struct", bound=msgspec.Struct)
 
 
-class Taking:
+class Remover:
     """Removes what a policy names from values, without changing their types."""
 
     def __init__(self, texts: Texts, extra: Extra) -> None:
         """Clean all texts with `texts`; `extra` is called with every struct."""
         self._texts = texts
         self._extra = extra
-        self._found_in = lru_cache(maxsize=10_000)(texts.found_in)
 
     def struct(self, value: _Struct, paths: Paths, name: str) -> _Struct:
         """Return the struct without the content at these paths, itself if nothing changes; errors contain the name.
@@ -238,7 +251,9 @@ class Taking:
             case bool() | None:
                 return value
             case int() | float():
-                return value if self._texts.found_in(str(value)) is None else self._texts.cleaned(str(value))
+                text = str(value)
+                cleaned = self._texts.cleaned(text)
+                return value if cleaned == text else cleaned
             case msgspec.Struct():
                 return self.struct(value, paths, name)
             case _ if is_mapping(value):
@@ -283,13 +298,8 @@ class Taking:
             return value
         if not stays(type(owner), field):
             return self._texts.cleaned(value)
-        found = self._found_in(value)
-        if found is None:
-            return value
-        message = f"what the policy calls {found!r} stands in {name}, which has to stay, for other records name it"
-        raise RedactionError(
-            f"{message}; export without that session, or let the policy say more exactly what it means"
-        )
+        self._texts.check_kept(value, name)
+        return value
 
     def _replacement(self, owner: type, field: str, value: object, paths: Paths, name: str) -> object:
         """Return the replacement for a field's value."""
