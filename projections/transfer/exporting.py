@@ -212,7 +212,10 @@ class Export:
     def _fields(self, topic: str, state: bytes) -> dict[str, object] | None:
         if self._forms is None or state.startswith(ENCRYPTED):
             return None
-        fields = named(self._forms.decode(topic, state)[1])
+        try:
+            fields = named(self._forms.decode(topic, state)[1])
+        except RecursionError:  # it is nested deeper than what a runtime records, and is exported without
+            return None
         return fields if is_object(fields) else None
 
     def _count_rows(self) -> int:

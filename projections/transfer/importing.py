@@ -168,7 +168,13 @@ class ExportReader:
         except LogUnusableError as error:
             self._refuse(str(error))
         # The fields of an event in an older form were written in the form of the exporting version, which may differ.
-        if part.fields is not UNSET and self._is_current_form(topic, event) and not agree(part.fields, named(event)):
+        if part.fields is UNSET or not self._is_current_form(topic, event):
+            return
+        try:
+            is_same = agree(part.fields, named(event))
+        except RecursionError:
+            self._refuse("it is nested too deeply")
+        if not is_same:
             self._refuse("its fields are not what its bytes say; export again")
 
     def _is_current_form(self, topic: str, event: object) -> bool:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import operator
 from base64 import b64decode, b64encode
 from collections.abc import Callable, Sequence
 from datetime import datetime
-from functools import cache, partial
+from functools import cache
 from math import isfinite
 from types import NoneType
 from typing import Annotated, Protocol, TypeAlias, TypedDict
@@ -309,31 +308,18 @@ class Forms(Protocol):
 
 
 def named(value: object) -> object:
-    """Return the value as plain data, with the fields of structs by their names.
-
-    It uses a stack instead of recursion: a log may hold values nested more deeply than Python's call stack allows.
-    """
-    whole: dict[str, object] = {}
-    places: list[tuple[Callable[[object], None], object]] = [(partial(whole.__setitem__, ""), value)]
-    while places:
-        put, one = places.pop()
-        if isinstance(one, msgspec.Struct) or is_mapping(one):
-            fields = _fields(one) if isinstance(one, msgspec.Struct) else {str(key): part for key, part in one.items()}
-            put(fields)
-            places += (
-                (partial(fields.__setitem__, name), part) for name, part in fields.items() if type(part) not in _PLAIN
-            )
-        elif is_sequence(one):
-            items = list(one)
-            put(items)
-            places += (
-                (partial(operator.setitem, items, at), part) for at, part in enumerate(one) if type(part) not in _PLAIN
-            )
-        elif isinstance(one, float):
-            put(one if isfinite(one) else None)
-        else:
-            put(msgspec.to_builtins(one))
-    return whole[""]
+    """Return the value as plain data, with the fields of structs by their names."""
+    if type(value) in _PLAIN:
+        return value
+    if isinstance(value, msgspec.Struct):
+        return {name: named(part) for name, part in _fields(value).items()}
+    if is_mapping(value):
+        return {str(key): named(part) for key, part in value.items()}
+    if is_sequence(value):
+        return [named(part) for part in value]
+    if isinstance(value, float):
+        return value if isfinite(value) else None
+    return msgspec.to_builtins(value)
 
 
 def _fields(value: msgspec.Struct) -> dict[str, object]:
@@ -350,22 +336,13 @@ def _known(kind: type[msgspec.Struct]) -> tuple[dict[str, object], tuple[str, ..
 
 def agree(shown: object, own: object) -> bool:
     """Return whether the shown fields agree with the value; an older version may have shown fewer fields."""
-    pairs = [(shown, own)]
-    while pairs:
-        one, other = pairs.pop()
-        if type(one) is not type(other):
-            return False
-        if is_object(one) and is_object(other):
-            if not one.keys() <= other.keys():
-                return False
-            pairs.extend((part, other[name]) for name, part in one.items())
-        elif is_array(one) and is_array(other):
-            if len(one) != len(other):
-                return False
-            pairs.extend(zip(one, other, strict=True))
-        elif one != other:
-            return False
-    return True
+    if type(shown) is not type(own):
+        return False
+    if is_object(shown) and is_object(own):
+        return shown.keys() <= own.keys() and all(agree(part, own[name]) for name, part in shown.items())
+    if is_array(shown) and is_array(own):
+        return len(shown) == len(own) and all(map(agree, shown, own))
+    return shown == own
 
 
 def events_of(row: Row) -> list[tuple[str, bytes]]:
