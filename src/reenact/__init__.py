@@ -73,8 +73,7 @@ from reenact.domain.errors import (
 )
 
 if TYPE_CHECKING:
-    from reenact._async_actors import AsyncActorSystem
-    from reenact._async_runtime import AsyncRuntime
+    from reenact._async_runtime import AsyncActorSystem, AsyncRuntime
     from reenact._runtime import Runtime
     from reenact.actors.environment.api import (
         Effector,
@@ -342,8 +341,7 @@ if not TYPE_CHECKING:
 __getattr__, __dir__ = lazy_names(
     __name__,
     {
-        "reenact._async_actors": "AsyncActorSystem",
-        "reenact._async_runtime": "AsyncRuntime",
+        "reenact._async_runtime": "AsyncActorSystem AsyncRuntime",
         "reenact._runtime": "Runtime",
         "reenact.actors.environment.api": (
             "Effector Environment EnvironmentConfig EnvironmentFactory LLMConfig LLMDriver LLMProvider "

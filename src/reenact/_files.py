@@ -16,23 +16,20 @@ from reenact.domain.errors import ConfigurationError, StorageFullError
 _NO_SPACE = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 
 
-class translated:  # noqa: N801 - it is used like a function
-    """Replaces an error of the operating system by one of Reenact's own, except for a pipe without a reader."""
+@contextmanager
+def translated(name: str, hint: str = "; name another file") -> Generator[None]:
+    """Replace an error of the operating system by one of Reenact's own, except for a pipe without a reader.
 
-    def __init__(self, name: str, hint: str = "; name another file") -> None:
-        """Set the name that the error message shows, and the hint at its end."""
-        self._name, self._hint = name, hint
-
-    def __enter__(self) -> None:
-        """Do nothing."""
-
-    def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
-        """Raise the replacement of an `OSError`."""
-        if not isinstance(error, OSError) or isinstance(error, BrokenPipeError):
-            return
+    The error message shows the name, and the hint at its end.
+    """
+    try:
+        yield
+    except BrokenPipeError:
+        raise
+    except OSError as error:
         if error.errno in _NO_SPACE:
-            raise StorageFullError(f"no space is left for {self._name}; free some and try again") from error
-        raise ConfigurationError(f"{self._name}: {error.strerror or error}{self._hint}") from error
+            raise StorageFullError(f"no space is left for {name}; free some and try again") from error
+        raise ConfigurationError(f"{name}: {error.strerror or error}{hint}") from error
 
 
 @contextmanager
