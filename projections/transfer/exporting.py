@@ -38,8 +38,18 @@ from reenact.projections.transfer.redacting import Redactor
 
 TOLD_EVERY = 1000
 """The number of lines between two reports of progress."""
-_LINKS = frozenset({"session-created", "child-started"})
-"""The stored names of the events that link sessions of a family."""
+_OF_IMAGES = SessionCreated | SessionBranched | SessionForgotten | HandoverRequested | ImageChanged
+_LINKS = frozenset(
+    {
+        "session-created",
+        "session-branched",
+        "session-forgotten",
+        "handover-requested",
+        "image-changed",
+        "child-started",
+    }
+)
+"""The stored names of the events of sessions that name other streams."""
 
 
 class RawLog(Protocol):
@@ -264,47 +274,52 @@ def _streams_to_export(
     """
     needed: dict[str, None] = {}
     waiting = list(reversed(sessions))
-    kin: set[str] = set()
+    relatives: set[str] = set()
     while waiting:
         session_id = waiting.pop()
         stream = stream_of(session_id)
         if stream in needed:
             continue
-        with closing(log.rows([stream])) as rows:
-            stored = [one for row in rows for one in _legible_events(row, cipher)]
-        if not stored:
-            if session_id in kin:
+        events = _linking_events(log, forms, stream, cipher)
+        if not events:
+            if session_id in relatives:
                 continue
             raise SessionNotFoundError(session_id)
         needed[stream] = None
-        for one in (stored[0], *(one for one in stored[1:] if one[0].startswith(_OF_OTHER_IMAGES))):
-            _, event = forms.decode(*one)
+        for event in events:
             if isinstance(event, SessionCreated | SessionBranched | SessionForgotten):
                 needed[f"container/{event.container_id}"] = None
             if isinstance(event, _OF_IMAGES):
                 needed[f"image/{event.image_id}"] = None
             if isinstance(event, SessionBranched):
                 waiting.append(event.origin)
-        if family:
-            found = list(_linked_sessions(log, forms, stream, cipher))
-            kin.update(found)
-            waiting += found
+            if family:
+                found = _relatives_in(event)
+                relatives.update(found)
+                waiting += found
     return list(needed)
 
 
-def _linked_sessions(log: RawLog, forms: Forms, stream: str, cipher: Cipher | None) -> Iterator[str]:
-    """Yield the sessions to which the stream is linked."""
+def _linking_events(log: RawLog, forms: Forms, stream: str, cipher: Cipher | None) -> list[object]:
+    """Return the events of the stream that name other streams; each session that can be read has one."""
     with closing(log.rows([stream])) as rows:
-        for row in rows:
-            for topic, state in _legible_events(row, cipher):
-                if topic.partition(":")[0] in _LINKS:
-                    match forms.decode(topic, state)[1]:
-                        case SessionCreated(parent=parent) if parent is not None:
-                            yield parent.session_id
-                        case ChildStarted(child_id=child_id):
-                            yield child_id
-                        case _:
-                            pass
+        return [
+            forms.decode(topic, state)[1]
+            for row in rows
+            for topic, state in _legible_events(row, cipher)
+            if topic.partition(":")[0] in _LINKS
+        ]
+
+
+def _relatives_in(event: object) -> Sequence[str]:
+    """Return the parent or child session that the event names."""
+    match event:
+        case SessionCreated(parent=parent) if parent is not None:
+            return [parent.session_id]
+        case ChildStarted(child_id=child_id):
+            return [child_id]
+        case _:
+            return []
 
 
 def _legible_events(row: Row, cipher: Cipher | None) -> Iterator[tuple[str, bytes]]:
@@ -313,8 +328,3 @@ def _legible_events(row: Row, cipher: Cipher | None) -> Iterator[tuple[str, byte
         legible = state if cipher is None else cipher.opened(state)
         if legible is not None:
             yield topic, legible
-
-
-_OF_IMAGES = SessionCreated | SessionBranched | SessionForgotten | HandoverRequested | ImageChanged
-_OF_OTHER_IMAGES = ("handover-requested:", "image-changed:")
-"""The prefixes of the topics of events that name images besides the one with which a session begins."""

@@ -9,9 +9,10 @@ from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import TypeVar
 
+from reenact.domain.messages import EPOCH
+
 _SECOND = 1_000_000
 _MICROSECOND = timedelta(microseconds=1)
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _START = datetime(2030, 1, 1, tzinfo=UTC)
 
 
@@ -48,7 +49,7 @@ class ManualClock:
             passed = round(seconds * _SECOND)
             self._now += passed
             self._elapsed += passed
-        self._tell()
+        self._notify_watchers()
 
     def set(self, at: int | datetime) -> None:
         """Set the clock, forward or back, as an administrator would; no time passes.
@@ -57,7 +58,7 @@ class ManualClock:
         """
         with self._lock:
             self._now = _microseconds(at)
-        self._tell()
+        self._notify_watchers()
 
     def watch(self, callback: Callable[[], object]) -> Callable[[], None]:
         """Call `callback` after each move, on the thread that moves the clock; return a function that ends this."""
@@ -71,9 +72,9 @@ class ManualClock:
         return unwatch
 
     def __repr__(self) -> str:
-        return f"<ManualClock {(_EPOCH + self._now * _MICROSECOND).isoformat()}>"
+        return f"<ManualClock {(EPOCH + self._now * _MICROSECOND).isoformat()}>"
 
-    def _tell(self) -> None:
+    def _notify_watchers(self) -> None:
         for watcher in self._watchers:
             watcher()
 
@@ -85,7 +86,7 @@ def _microseconds(at: object) -> int:
         raise TypeError(f"{at!r} is not a time: give whole microseconds since 1970, or a datetime with a time zone")
     if at.tzinfo is None:
         raise ValueError(f"{at.isoformat()} has no time zone: give it one, such as datetime.timezone.utc")
-    return (at - _EPOCH) // _MICROSECOND
+    return (at - EPOCH) // _MICROSECOND
 
 
 class SequentialIds:

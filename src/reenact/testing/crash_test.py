@@ -129,7 +129,7 @@ class CrashTest:
                 if isinstance(begun, str):
                     raise AssertionError(f"{program.__qualname__} could not be run:\n{begun}")  # noqa: TRY004 - a test fails
                 try:
-                    said, ends = _hear(ours, begun, until, time.monotonic() + timeout)
+                    said, ends = _collect_reports(ours, begun, until, time.monotonic() + timeout)
                 except BaseException:
                     _kill(begun)
                     raise
@@ -179,7 +179,7 @@ def _server_lives() -> Generator[None]:
         raise AssertionError("the process that forks has ended; what it said is on standard error") from error
 
 
-def _hear(
+def _collect_reports(
     pipe: Connection, pid: int, until: Callable[[Sequence[Said]], bool] | None, deadline: float
 ) -> tuple[list[Said], dict[str, str]]:
     """Return the reports that arrive until the pipe's other end is closed, and how the program ended."""

@@ -173,11 +173,11 @@ def _hand_over(fuse: Fuse, codec: EventCodec, submit: Callable[[Request], None],
         names = partial(_names_of, request, codec)
         fuse.reach(CrashPoint.BEFORE_APPEND, names)
         fuse.reach(CrashPoint.BEFORE_OUTCOME, names)
-        request = msgspec.structs.replace(request, done=partial(_tell, fuse, names, request.done))
+        request = msgspec.structs.replace(request, done=partial(_report_outcome, fuse, names, request.done))
     submit(request)
 
 
-def _tell(fuse: Fuse, names: Callable[[], Collection[str]], done: Done, outcome: Outcome) -> None:
+def _report_outcome(fuse: Fuse, names: Callable[[], Collection[str]], done: Done, outcome: Outcome) -> None:
     if not isinstance(outcome, Exception):
         fuse.reach(CrashPoint.AFTER_PUBLISH, names)
     done(outcome)

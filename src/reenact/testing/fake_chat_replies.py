@@ -8,7 +8,7 @@ from itertools import zip_longest
 from types import MappingProxyType
 from typing import Literal
 
-from reenact.testing.fake_replies import FakeError, Faults, Json, pieces_of
+from reenact.testing.fake_replies import FakeError, Faults, Json, on_the_wire, pieces_of, sse
 
 CREATED = 1_700_000_000
 _CODES = {401: "invalid_api_key", 404: "model_not_found", 429: "rate_limit_exceeded"}
@@ -110,7 +110,7 @@ class FakeChatReply(Faults, frozen=True, kw_only=True):
     def error_chunk(self) -> bytes:
         """Return the chunk that reports a failure in the middle of the stream."""
         error = {"message": f"injected {self.error_type}", "type": self.error_type, "param": None, "code": None}
-        return sse(json.dumps({"error": error})).replace("\n", self.line_end).encode()
+        return on_the_wire([sse(json.dumps({"error": error}))], self)[0]
 
     def _head(self, kind: str, model: str) -> Json:
         return {"id": f"chatcmpl-{self.message_id}", "object": kind, "created": CREATED, "model": self.model or model}
@@ -172,21 +172,6 @@ class FakeChatReply(Faults, frozen=True, kw_only=True):
             case "own":
                 asked = [*({**chunk, "usage": None} for chunk in chunks), {**own, "usage": usage}]
                 return asked if is_asked else chunks
-
-
-def sse(data: str, event: str | None = None) -> str:
-    """Return a server-sent event."""
-    return f"data: {data}\n\n" if event is None else f"event: {event}\ndata: {data}\n\n"
-
-
-def on_the_wire(events: Sequence[str], faults: Faults) -> list[bytes]:
-    """Return the events as bytes, with comments between them if pings are wanted."""
-    wire: list[str] = []
-    for number, event in enumerate(events, 1):
-        wire.append(event)
-        if faults.ping_every is not None and number % faults.ping_every == 0:
-            wire.append(": PROCESSING\n\n")
-    return [event.replace("\n", faults.line_end).encode() for event in wire]
 
 
 def refusal_body(refusal: FakeError) -> Json:

@@ -7,15 +7,14 @@ arguments of calls must be a JSON object.
 
 from __future__ import annotations
 
-import binascii
 import json
 import re
-from base64 import b64decode
 from collections.abc import Iterator, Mapping, Sequence
 
 from reenact.domain.plain import is_mapping, is_sequence
 from reenact.domain.tools import is_array, is_object
 from reenact.testing.fake_replies import FakeError, Json
+from reenact.testing.fake_rules import is_base64
 
 CHAT = "/v1/chat/completions"
 RESPONSES = "/v1/responses"
@@ -262,12 +261,7 @@ def _is_part(part: Mapping[str, object]) -> bool:
 
 def _is_image(url: object) -> bool:
     data = _IMAGE.fullmatch(str(url))
-    if data is None:
-        return str(url).startswith(("https://", "http://"))
-    try:
-        return bool(b64decode(data[2], validate=True))
-    except binascii.Error:
-        return False
+    return str(url).startswith(("https://", "http://")) if data is None else is_base64(data[2])
 
 
 _TEXT = frozenset({"text"})

@@ -109,12 +109,12 @@ class FakeReply(Faults, frozen=True, kw_only=True):
         start["message"].pop("container", None)
         events.append({"type": "message_delta", "delta": self._end(), "usage": dict(self.usage)})
         events.append({"type": "message_stop"})
-        return [self._on_the_wire(event) for event in self._with_pings(events)]
+        return on_the_wire([_named(event) for event in events], self, ping=_named({"type": "ping"}))
 
     def error_event(self) -> bytes:
         """Return the event that reports a failure in the middle of the stream."""
         error = {"type": self.error_type, "message": f"injected {self.error_type}"}
-        return self._on_the_wire({"type": "error", "error": error})
+        return on_the_wire([_named({"type": "error", "error": error})], self)[0]
 
     def _end(self) -> Json:
         end: Json = {"stop_reason": self.stop_reason, "stop_sequence": self.stop_sequence}
@@ -149,20 +149,6 @@ class FakeReply(Faults, frozen=True, kw_only=True):
             *({"type": "content_block_delta", "index": index, "delta": delta} for delta in deltas),
             {"type": "content_block_stop", "index": index},
         ]
-
-    def _with_pings(self, events: list[Json]) -> list[Json]:
-        if self.ping_every is None:
-            return events
-        pinged: list[Json] = []
-        for number, event in enumerate(events, 1):
-            pinged.append(event)
-            if number % self.ping_every == 0:
-                pinged.append({"type": "ping"})
-        return pinged
-
-    def _on_the_wire(self, event: Json) -> bytes:
-        data = json.dumps(event, ensure_ascii=False)
-        return f"event: {event['type']}\ndata: {data}\n\n".replace("\n", self.line_end).encode()
 
 
 class FakeError(msgspec.Struct, frozen=True):
@@ -200,3 +186,23 @@ class FakeError(msgspec.Struct, frozen=True):
 def pieces_of(text: str) -> list[str]:
     """Return the text in pieces, as a stream sends it."""
     return [text[start : start + _PIECE] for start in range(0, len(text), _PIECE)]
+
+
+def sse(data: str, event: str | None = None) -> str:
+    """Return a server-sent event."""
+    return f"data: {data}\n\n" if event is None else f"event: {event}\ndata: {data}\n\n"
+
+
+def _named(event: Json) -> str:
+    """Return the server-sent event that is named by its type."""
+    return sse(json.dumps(event, ensure_ascii=False), event["type"])
+
+
+def on_the_wire(events: Sequence[str], faults: Faults, *, ping: str = ": PROCESSING\n\n") -> list[bytes]:
+    """Return the events as bytes, with pings between them if they are wanted."""
+    wire: list[str] = []
+    for number, event in enumerate(events, 1):
+        wire.append(event)
+        if faults.ping_every is not None and number % faults.ping_every == 0:
+            wire.append(ping)
+    return [event.replace("\n", faults.line_end).encode() for event in wire]

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 
-from reenact.testing.fake_chat_replies import CREATED, FakeChatReply, on_the_wire, sse
-from reenact.testing.fake_replies import Json, pieces_of
+from reenact.testing.fake_chat_replies import CREATED, FakeChatReply
+from reenact.testing.fake_replies import Json, on_the_wire, pieces_of, sse
 
 _CUT = {"length": "max_output_tokens", "content_filter": "content_filter"}
 _USED = {

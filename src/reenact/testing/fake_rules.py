@@ -88,7 +88,7 @@ def _is_call(block: Json) -> bool:
 def _is_image(block: Json) -> bool:
     source: Json = block.get("source") or {}
     if source.get("type") == "base64":
-        return source.get("media_type") in _IMAGES and _is_base64(source.get("data"))
+        return source.get("media_type") in _IMAGES and is_base64(source.get("data"))
     return source.get("type") in {"url", "file"}
 
 
@@ -96,14 +96,15 @@ def _is_document(block: Json) -> bool:
     source: Json = block.get("source") or {}
     match source.get("type"):
         case "base64":
-            return source.get("media_type") == "application/pdf" and _is_base64(source.get("data"))
+            return source.get("media_type") == "application/pdf" and is_base64(source.get("data"))
         case "text":
             return source.get("media_type") == "text/plain" and bool(source.get("data"))
         case kind:
             return kind in {"url", "file", "content"}
 
 
-def _is_base64(data: object) -> bool:
+def is_base64(data: object) -> bool:
+    """Return whether it is base64 of something."""
     try:
         return isinstance(data, str) and bool(b64decode(data, validate=True))
     except binascii.Error:

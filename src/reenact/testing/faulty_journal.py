@@ -57,7 +57,7 @@ def torn_copy(log: str | os.PathLike[str], directory: str | os.PathLike[str], *,
     return copy
 
 
-def _passed(method: Callable[Concatenate[S, P], R]) -> Callable[Concatenate[FaultyJournal, P], R]:
+def _forwarded(method: Callable[Concatenate[S, P], R]) -> Callable[Concatenate[FaultyJournal, P], R]:
     """Return a method that calls the wrapped journal's method of this name, or raises a TypeError if that has none."""
     name = method.__name__
 
@@ -289,28 +289,28 @@ class FaultyJournal:
         codec: EventCodec | None = getattr(self.journal, "codec", None)
         return codec
 
-    read = _passed(Journal.read)
-    read_all = _passed(Journal.read_all)
-    read_feed = _passed(Journal.read_feed)
-    read_feed_backwards = _passed(Journal.read_feed_backwards)
-    snapshot = _passed(Journal.snapshot)
-    snapshots = _passed(Journal.snapshots)
-    delete_snapshots = _passed(Journal.delete_snapshots)
-    due = _passed(Journal.due)
-    next_due = _passed(Journal.next_due)
-    head = _passed(Journal.head)
-    feed_end = _passed(FeedJournal.feed_end)
-    _acknowledge = _passed(FeedJournal.acknowledge)
-    mark = _passed(FeedJournal.mark)
-    marks = _passed(FeedJournal.marks)
-    _forget_marks = _passed(FeedJournal.forget_marks)
-    remembered = _passed(FeedJournal.remembered)
-    _forget_requests = _passed(FeedJournal.forget_requests)
-    _replace_feed = _passed(FeedJournal.replace_feed)
-    stale_feeds = _passed(FeedJournal.stale_feeds)
-    link = _passed(ChainedJournal.link)
-    link_at = _passed(ChainedJournal.link_at)
-    read_until = _passed(ChainedJournal.read_until)
+    read = _forwarded(Journal.read)
+    read_all = _forwarded(Journal.read_all)
+    read_feed = _forwarded(Journal.read_feed)
+    read_feed_backwards = _forwarded(Journal.read_feed_backwards)
+    snapshot = _forwarded(Journal.snapshot)
+    snapshots = _forwarded(Journal.snapshots)
+    delete_snapshots = _forwarded(Journal.delete_snapshots)
+    due = _forwarded(Journal.due)
+    next_due = _forwarded(Journal.next_due)
+    head = _forwarded(Journal.head)
+    feed_end = _forwarded(FeedJournal.feed_end)
+    _acknowledge = _forwarded(FeedJournal.acknowledge)
+    mark = _forwarded(FeedJournal.mark)
+    marks = _forwarded(FeedJournal.marks)
+    _forget_marks = _forwarded(FeedJournal.forget_marks)
+    remembered = _forwarded(FeedJournal.remembered)
+    _forget_requests = _forwarded(FeedJournal.forget_requests)
+    _replace_feed = _forwarded(FeedJournal.replace_feed)
+    stale_feeds = _forwarded(FeedJournal.stale_feeds)
+    link = _forwarded(ChainedJournal.link)
+    link_at = _forwarded(ChainedJournal.link_at)
+    read_until = _forwarded(ChainedJournal.read_until)
 
     def append(self, step: Append, done: Done) -> None:
         """Make the step durable, unless a fault is due."""
@@ -349,7 +349,7 @@ class FaultyJournal:
             error, crashes = self._next_of_a_write()
             # A failing write is replaced by an empty one, so that the outcome is reported on the right thread.
             write = partial(self._acknowledge, marks if error is None else ())
-            self._pass_on(write, partial(self._hear, None, done, error, crashes))
+            self._pass_on(write, partial(self._report_outcome, None, done, error, crashes))
 
     def forget_marks(self, *, before: int, keep: Collection[tuple[str, str]] = ()) -> int:
         """Delete the marks that were last set before that time, unless a fault is due."""
@@ -455,7 +455,7 @@ class FaultyJournal:
             raise _crashed()
 
     def _hand_over(self, step: Append, done: Done, error: Exception | None = None, *, crashes: bool = False) -> None:
-        self._pass_on(partial(self.journal.append, step), partial(self._hear, step, done, error, crashes))
+        self._pass_on(partial(self.journal.append, step), partial(self._report_outcome, step, done, error, crashes))
 
     def _pass_on(self, write: Callable[[Done], None], done: Done) -> None:
         self._under_way += 1
@@ -465,7 +465,14 @@ class FaultyJournal:
             self._under_way -= 1
             raise
 
-    def _hear(self, step: Append | None, done: Done, error: Exception | None, crashes: bool, outcome: Outcome) -> None:  # noqa: FBT001 - a fact of the write
+    def _report_outcome(
+        self,
+        step: Append | None,
+        done: Done,
+        error: Exception | None,
+        crashes: bool,  # noqa: FBT001 - a fact of the write
+        outcome: Outcome,
+    ) -> None:
         with self._changed:
             if step is not None and isinstance(outcome, Committed) and error is None:
                 self._written.append(step)

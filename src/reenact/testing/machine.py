@@ -111,7 +111,7 @@ class ReplayMachine(RuleBasedStateMachine):
         if self.stage.journal.crashed:
             self._crash()
         self.stage.check()
-        self._hear()
+        self._collect_replies()
         self._failed = False
 
     # Commands.
@@ -232,7 +232,7 @@ class ReplayMachine(RuleBasedStateMachine):
         with suppress(MailboxFullError):
             self._asked.append(_Asked(id, command, version, self.stage.reference(id).ask_future(command)))
 
-    def _hear(self) -> None:
+    def _collect_replies(self) -> None:
         """Take the answers that have arrived; those to mere questions are stored, to be asked again."""
         waiting: list[_Asked] = []
         for asked in self._asked:
