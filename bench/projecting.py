@@ -21,7 +21,7 @@ from reenact.actors.journal.sqlite import SqliteJournal
 from reenact.domain.messages import TextBlock
 from reenact.domain.session.agent import AgentStarted, AnswerRecorded, MessageAccepted, TurnCompleted, TurnStarted
 from reenact.domain.session.state import SessionCreated
-from reenact.projections.read_model.projection import Projection
+from reenact.projections.read_model.projection import ReadModelTables
 from reenact.projections.read_model.sqlite_store import SqliteStore
 from reenact.projections.runner import Runner
 
@@ -110,7 +110,7 @@ def ours(log: Path, tables: Path) -> float:
     """Have our runner catch up."""
     with (
         SqliteJournal.open(log, codec(), read_only=True) as journal,
-        Runner(journal, Projection(journal, _made(tables))) as runner,
+        Runner(journal, ReadModelTables(journal, _made(tables))) as runner,
     ):
         begun = time.perf_counter()
         runner.catch_up()
@@ -125,7 +125,7 @@ def by_hand(log: Path, tables: Path) -> float:
     with closing(sqlite3.connect(log)) as source, closing(sqlite3.connect(tables, isolation_level=None)) as target:
         target.execute("PRAGMA synchronous = NORMAL")
         begun = time.perf_counter()
-        while page := source.execute(_PAGE, (number, Projection.batch)).fetchall():
+        while page := source.execute(_PAGE, (number, ReadModelTables.batch)).fetchall():
             target.execute("BEGIN IMMEDIATE")
             for _, first, stream, events in page:
                 for position, (topic, state) in enumerate(_unpack(events), first):
@@ -147,7 +147,7 @@ def _stock(synchronous: str) -> Catching:
 
 def _make_tables(log: Path, tables: Path) -> None:
     with SqliteJournal.open(log, codec(), read_only=True) as journal:
-        Projection(journal, _made(tables)).close(intact=True)
+        ReadModelTables(journal, _made(tables)).close(intact=True)
 
 
 def _made(tables: Path) -> SqliteStore:

@@ -18,9 +18,9 @@ from reenact._runtime import codec
 from reenact.actors.journal.sqlite import SqliteJournal
 from reenact.domain.session.agent import MessageAccepted
 from reenact.projections import Projection, Projections, Row, on
-from reenact.projections.read_model.queries import KeptReadModel
+from reenact.projections.read_model.queries import ReadModelProjection
 from reenact.projections.read_model.sqlite_store import SqliteFiles
-from reenact.projections.views.hosted import Generation
+from reenact.projections.views.hosted import UserTables
 
 _PAGE: Final = (
     "SELECT number, position, stream, events FROM steps WHERE number > ? AND count > 0 ORDER BY number LIMIT ?"
@@ -106,7 +106,7 @@ def _by_hand(log: Path, tables: Path, found: list[list[tuple[object, ...]]]) -> 
         target.execute("CREATE TABLE questions (position INTEGER PRIMARY KEY, stream TEXT, length INTEGER)")
         target.execute("CREATE TABLE progress (position INTEGER)")
         target.execute("INSERT INTO progress VALUES (0)")
-        while page := source.execute(_PAGE, (number, Generation.batch)).fetchall():
+        while page := source.execute(_PAGE, (number, UserTables.batch)).fetchall():
             target.execute("BEGIN IMMEDIATE")
             for _, first, stream, events in page:
                 for position, (topic, state) in enumerate(_unpack(events), first):
@@ -132,7 +132,7 @@ def _rebuilding(sessions: int, turns: int) -> Workload:
         log, tables = directory / "log.db", directory / "tables.db"
         events = write_log(log, sessions, turns)
         with SqliteJournal.open(log, codec(), read_only=True) as journal:
-            kept = KeptReadModel(SqliteFiles(tables), journal)
+            kept = ReadModelProjection(SqliteFiles(tables), journal)
             with kept.model, kept.runner as runner:
                 exchange, stood = runner.exchange, [0.0]
 

@@ -115,7 +115,7 @@ def mark(row: Row) -> str:
     return f"{row.stream} {row.version} {row.recorded_at}"
 
 
-def misfit(log: Log, position: int, marked: str) -> str | None:
+def mismatch(log: Log, position: int, marked: str) -> str | None:
     """Return why tables that saw an event with this mark at this position are not of the log; None if they are."""
     if position == 0:
         return None

@@ -19,10 +19,10 @@ from reenact.projections.generations import (
     ProjectionStatus,
     TableProgress,
     failure_of,
-    misfit,
+    mismatch,
 )
 from reenact.projections.log import Log, OnProgress, Progress
-from reenact.projections.runner import FOR_GOOD, GRACE, LOOK, PAUSES, Moving, Runner
+from reenact.projections.runner import GRACE, LOOK, PAUSES, PERMANENT_ERRORS, ProjectionTables, Runner
 
 NEAR = 1000
 """The lag, in positions, at which the live tables are stopped until the new ones have caught up with the log."""
@@ -36,7 +36,7 @@ _LOOK = 0.05
 _log = logging.getLogger("reenact.projections")
 
 
-class Followed:
+class FollowingProjection:
     """A projection that follows a log, with separate tables for each of its versions. Thread-safe.
 
     One rebuild runs at a time, on the thread that asks for it. A rebuild that was cut short, by a crash or by closing,
@@ -168,15 +168,15 @@ class Followed:
         """Create the tables of a generation, empty, in one transaction."""
         raise NotImplementedError
 
-    def _open(self, number: int) -> Moving:
+    def _open(self, number: int) -> ProjectionTables:
         """Return the tables of a generation, opened for writing."""
         raise NotImplementedError
 
-    def _new_runner(self, tables: Moving) -> Runner:
+    def _new_runner(self, tables: ProjectionTables) -> Runner:
         """Return a runner for the tables, not started yet."""
         return Runner(self._log, tables, is_keeper=self._is_keeper)
 
-    def _take_over(self, successor: Moving) -> None:
+    def _take_over(self, successor: ProjectionTables) -> None:
         """Make the tables live, durably; if it raises, nothing has changed."""
         self._place.point_to(successor.number)
 
@@ -198,7 +198,7 @@ class Followed:
             return self._runner.health
         if self._failure is None:
             return "rebuilding"
-        return "stopped" if isinstance(self._failure, FOR_GOOD) else "troubled"
+        return "stopped" if isinstance(self._failure, PERMANENT_ERRORS) else "troubled"
 
     def _find_or_create(self) -> None:
         live = self._place.live()
@@ -230,7 +230,7 @@ class Followed:
         """Return the progress of a generation, None if it is not usable."""
         try:
             found = self._place.check(number)
-            wrong = misfit(self._log, found.position, found.mark)
+            wrong = mismatch(self._log, found.position, found.mark)
         except DamagedError as error:
             wrong = str(error)
         else:
@@ -247,7 +247,7 @@ class Followed:
         live = self._place.live() or 0
         return [number for number in self._place.numbers() if number > live]
 
-    def _begin_or_resume(self) -> Moving:
+    def _begin_or_resume(self) -> ProjectionTables:
         for number in reversed(self._unfinished()):
             found = self._examine(number)
             if found is not None and self._is_of_this_version(found):
@@ -256,7 +256,7 @@ class Followed:
                 self._place.drop(number, by_force=True)
         return self._begin_anew()
 
-    def _begin_anew(self) -> Moving:
+    def _begin_anew(self) -> ProjectionTables:
         number = max([self._place.live() or 0, *self._place.numbers()]) + 1
         self._create(number)
         return self._open(number)
@@ -286,7 +286,7 @@ class Followed:
             self._is_under_way = False
             self._progress = None
 
-    def _approach_end_of_log(self, successor: Moving, tell: Callable[[int, int], None]) -> None:
+    def _approach_end_of_log(self, successor: ProjectionTables, tell: Callable[[int, int], None]) -> None:
         """Bring the tables near the end of the log."""
         for _ in range(ROUNDS):
             goal = self._head()
@@ -299,7 +299,7 @@ class Followed:
             if self._head() - successor.position <= NEAR:
                 return
 
-    def _make_live(self, successor: Moving) -> None:
+    def _make_live(self, successor: ProjectionTables) -> None:
         """Bring the tables to the position of the live ones, and make them live."""
         self._place.settle(successor.number)
         if self._runner is not None:
@@ -311,13 +311,13 @@ class Followed:
         self._take_over(successor)
         self._continue_with(successor)
 
-    def _continue_with(self, tables: Moving) -> None:
+    def _continue_with(self, tables: ProjectionTables) -> None:
         runner = self._new_runner(tables)
         if self._started:
             runner.start()
         self._former, self._runner = None, runner
 
-    def _discard(self, successor: Moving) -> None:
+    def _discard(self, successor: ProjectionTables) -> None:
         successor.close(intact=True)
         self._place.drop(successor.number, by_force=True)
 
@@ -339,7 +339,7 @@ class Followed:
                     return
                 else:
                     self._closing.wait(LOOK)
-            except FOR_GOOD as error:
+            except PERMANENT_ERRORS as error:
                 self._failure = error
                 _log.exception("the tables of %r could not be made anew", self.name)
                 return
@@ -370,7 +370,7 @@ class Followed:
             former = self._former
             self._refuse_if_closing()
             failure = self._failure
-            if isinstance(failure, FOR_GOOD):
+            if isinstance(failure, PERMANENT_ERRORS):
                 raise failure.again() from failure
             remaining = deadline - time.monotonic()
             if remaining <= 0:
@@ -391,7 +391,7 @@ class Followed:
             raise ReadModelError(f"the log cannot be read: {error}") from error
 
 
-def close_all(running: Sequence[Followed]) -> None:
+def close_all(running: Sequence[FollowingProjection]) -> None:
     """Close all of them, within one second in total."""
     until = time.monotonic() + GRACE
     for one in running:

@@ -41,7 +41,7 @@ SOON = 0.1
 GRACE = 1.0
 """How long closing waits for work under way, in seconds."""
 
-FOR_GOOD = (ProjectionFailedError, ProjectionReplacedError)
+PERMANENT_ERRORS = (ProjectionFailedError, ProjectionReplacedError)
 """Errors that do not disappear when the work is tried again."""
 
 _NEVER = sys.maxsize
@@ -62,7 +62,7 @@ class Pace(msgspec.Struct, frozen=True, kw_only=True):
 PACE = Pace()
 
 
-class Moving:
+class ProjectionTables:
     """Tables that are moved along the log, batch by batch. Used by one thread at a time."""
 
     batch: ClassVar[int]
@@ -112,7 +112,7 @@ class Moving:
         """Continue with the tables with which another process has replaced these; return whether there are any."""
         return False
 
-    def look(self) -> None:
+    def adopt_position(self) -> None:
         """Take over the position to which another process has moved the tables.
 
         Raises:
@@ -156,7 +156,7 @@ class Runner:
     def __init__(
         self,
         log: Log,
-        projection: Moving,
+        projection: ProjectionTables,
         *,
         pace: Pace = PACE,
         look: float | None = None,
@@ -231,7 +231,7 @@ class Runner:
             return "closed"
         if self._failure is None:
             return "running"
-        return "stopped" if isinstance(self._failure, FOR_GOOD) else "troubled"
+        return "stopped" if isinstance(self._failure, PERMANENT_ERRORS) else "troubled"
 
     @property
     def failure(self) -> ReadModelError | None:
@@ -306,7 +306,7 @@ class Runner:
             self._refuse_if_closed()
             return self._projection.follow()
 
-    def exchange(self, successor: Moving, take_over: Callable[[], None]) -> None:
+    def exchange(self, successor: ProjectionTables, take_over: Callable[[], None]) -> None:
         """Continue with other tables, after moving them to the position of these; `take_over` makes them live.
 
         Nothing is projected during the call. If it raises, nothing has changed.
@@ -392,7 +392,7 @@ class Runner:
     def _refuse_to_wait(self, failures: int) -> None:
         self._refuse_if_closed()
         failure = self._failure
-        if isinstance(failure, FOR_GOOD):
+        if isinstance(failure, PERMANENT_ERRORS):
             raise failure.again() from failure
         if failure is not None and self._failures != failures:
             raise ReadModelError(str(failure)) from failure
@@ -411,12 +411,12 @@ class Runner:
     def _advance(self) -> bool:
         """Apply a batch; the caller holds the lock."""
         self._refuse_if_closed()
-        if isinstance(self._failure, FOR_GOOD):
+        if isinstance(self._failure, PERMANENT_ERRORS):
             raise self._failure.again() from self._failure
         try:
             moved = self._projection.advance()
         except ReadModelError as error:
-            if isinstance(error, FOR_GOOD):
+            if isinstance(error, PERMANENT_ERRORS):
                 _log.exception("the projections have stopped")
             self._fail(error)
             raise
@@ -430,7 +430,7 @@ class Runner:
     def _adopt_keeper_position(self) -> None:
         """Take over the keeper's position; the caller holds the lock."""
         try:
-            self._projection.look()
+            self._projection.adopt_position()
         except ReadModelError as error:
             self._fail(error)
             raise
@@ -446,7 +446,7 @@ class Runner:
             try:
                 self._project_or_adopt()
             except BaseException as error:  # noqa: BLE001 - a thread must not end without a report
-                if self._closed or isinstance(error, FOR_GOOD):
+                if self._closed or isinstance(error, PERMANENT_ERRORS):
                     continue
                 if not isinstance(error, ReadModelError):
                     self._fail(ReadModelError(f"the projections cannot be moved on: {in_words(error)}"))

@@ -11,7 +11,7 @@ from urllib.parse import quote
 from reenact.projections.cipher import ENCRYPTED, Cipher
 from reenact.projections.generations import NAME, Generations, Place, ProjectionStatus, files_in, is_postgres, seen
 from reenact.projections.log import Log
-from reenact.projections.read_model.queries import KeptReadModel
+from reenact.projections.read_model.queries import ReadModelProjection
 from reenact.projections.read_model.sqlite_store import SqliteFiles
 
 _PATIENCE = 0.1
@@ -24,7 +24,7 @@ _NEWEST = """
 
 def open_read_model(
     place: str, log: Log, is_keeper: Callable[[], bool] | None = None, cipher: Cipher | None = None
-) -> KeptReadModel:
+) -> ReadModelProjection:
     """Open the runtime's own tables of the log at the place, up to date, with a runner that is running.
 
     `place` is that with which the log was opened: the path of its file, or its `postgresql://` URL. Of several
@@ -37,13 +37,13 @@ def open_read_model(
         ProjectionFailedError: the log holds an event that cannot be projected.
     """
     if not is_postgres(place):
-        return KeptReadModel(SqliteFiles(tables_beside(place), cipher), log)
+        return ReadModelProjection(SqliteFiles(tables_beside(place), cipher), log)
     from reenact.projections.read_model.postgres_store import PostgresSchemas  # noqa: PLC0415 - an extra
     from reenact.projections.views.schemas import Schemas  # noqa: PLC0415 - likewise
 
     schemas = Schemas.open(place)
     try:
-        return KeptReadModel(PostgresSchemas(schemas, cipher), log, is_keeper)
+        return ReadModelProjection(PostgresSchemas(schemas, cipher), log, is_keeper)
     except BaseException:
         schemas.close()
         raise

@@ -231,7 +231,7 @@ class PostgresStore:
         with suppress(psycopg.Error):  # the connection is lost, and with it the transaction
             connection.execute("ROLLBACK")
 
-    def say_closed(self, connection: Connection, closed: int) -> None:
+    def record_closed(self, connection: Connection, closed: int) -> None:
         """Do nothing: the server ensures the integrity of its data."""
 
     def is_of_the_store(self, error: BaseException) -> bool:

@@ -21,9 +21,9 @@ from reenact.projections.errors import ReadModelError
 from reenact.projections.log import Log, Row, stream_of
 from reenact.projections.read_model import rows as tables
 from reenact.projections.read_model.projectors import OF_CONVERSATION, open_before, project
-from reenact.projections.read_model.rows import Changes, Connection, Conversing, Value
+from reenact.projections.read_model.rows import Changes, Connection, ConversationState, Value
 from reenact.projections.read_model.sqlite_store import SqliteStore
-from reenact.projections.runner import MOMENT, Moving
+from reenact.projections.runner import MOMENT, ProjectionTables
 
 if TYPE_CHECKING:
     from reenact.projections.read_model.postgres_store import PostgresStore
@@ -87,7 +87,7 @@ class Readers:
                 break
         return [], []  # no row has an id that is not valid Unicode
 
-    def turn_to(self, store: Store) -> None:
+    def switch_to(self, store: Store) -> None:
         """Read from these tables from now on; queries under way finish on the previous ones."""
         self._store = store
         self.failed = False
@@ -128,29 +128,29 @@ KEPT = 16_384
 def suspect(store: Store) -> None:
     """Have the tables checked when they are opened next; call it when no projection uses them."""
     with suppress(store.faults), closing(store.connect()) as connection:
-        store.say_closed(connection, 0)
+        store.record_closed(connection, 0)
 
 
-class Projection(Moving):
+class ReadModelTables(ProjectionTables):
     """The runtime's own tables and their position."""
 
     batch = 2000  # smaller batches would write the same pages of the indices more often
 
-    def __init__(self, log: Log, store: Store, turn_to: Callable[[Store], object] = lambda _: None) -> None:
-        """Take the tables; `turn_to` switches readers to tables with which another process has replaced them.
+    def __init__(self, log: Log, store: Store, switch_to: Callable[[Store], object] = lambda _: None) -> None:
+        """Take the tables; `switch_to` switches readers to tables with which another process has replaced them.
 
         Raises:
             ReadModelError: they cannot be read or written.
         """
         super().__init__(log, store.number)
         self._store = store
-        self._turn_to = turn_to
-        self._conversations: dict[str, Conversing] = {}
+        self._switch_to = switch_to
+        self._conversations: dict[str, ConversationState] = {}
         self.is_closed = False
         try:
             with ExitStack() as undo:
                 self._connection = undo.enter_context(closing(store.connect()))
-                store.say_closed(self._connection, 0)
+                store.record_closed(self._connection, 0)
                 self.position = store.reached(self._connection)
                 undo.pop_all()
         except store.faults as error:
@@ -162,7 +162,7 @@ class Projection(Moving):
             return
         try:
             if intact:
-                self._store.say_closed(self._connection, 1)
+                self._store.record_closed(self._connection, 1)
         except self._store.faults:
             pass  # the tables are then checked when they are opened again
         finally:
@@ -182,11 +182,11 @@ class Projection(Moving):
         store = self._store.successor()
         if store is None:
             return False
-        successor = Projection(self._log, store)
+        successor = ReadModelTables(self._log, store)
         try:
             while successor.position < self.position and successor.advance():
                 pass
-            self._turn_to(successor._store)
+            self._switch_to(successor._store)
         except BaseException:
             successor.close(intact=True)
             raise
@@ -196,7 +196,7 @@ class Projection(Moving):
         self.number, self.position = successor.number, successor.position
         return True
 
-    def look(self) -> None:
+    def adopt_position(self) -> None:
         """Take over the position to which another process has moved the tables, or continue with their replacement."""
         store = self._store
         try:

@@ -67,7 +67,7 @@ from reenact.projections.read_model.rows import (
     CallRow,
     Changes,
     ContainerRow,
-    Conversing,
+    ConversationState,
     DecisionRow,
     ImageRow,
     MessageRow,
@@ -82,8 +82,8 @@ from reenact.projections.read_model.rows import (
     fact_of,
     known,
     packed,
+    set_activity,
     spend,
-    turn_to,
     use_model,
     use_model_in,
 )
@@ -95,7 +95,7 @@ OF_CONVERSATION: Final[frozenset[type[OfConversation]]] = frozenset(get_args(OfC
 class OpenEnd(NamedTuple):
     """The end of a history: the session's open state, and its last event."""
 
-    session: Conversing
+    session: ConversationState
     last: Row
 
 
@@ -105,7 +105,7 @@ class UnprojectedEventError(TypeError):
 
 def project(
     changes: Changes,
-    conversations: dict[str, Conversing],
+    conversations: dict[str, ConversationState],
     row: Row,
     open_before: Callable[[Row], OpenEnd],
 ) -> None:
@@ -140,7 +140,7 @@ def _is_of_conversation(event: object) -> TypeGuard[OfConversation]:
     return type(event) in OF_CONVERSATION
 
 
-def _create(changes: Changes, conversations: dict[str, Conversing], row: Row, event: SessionCreated) -> None:
+def _create(changes: Changes, conversations: dict[str, ConversationState], row: Row, event: SessionCreated) -> None:
     session = _new_conversing(row, event)
     conversations[row.stream] = session
     line = _session_row(row, event)
@@ -165,7 +165,7 @@ def _forget_session(changes: Changes, row: Row, event: SessionForgotten) -> None
 
 def _begin_branch(
     changes: Changes,
-    conversations: dict[str, Conversing],
+    conversations: dict[str, ConversationState],
     row: Row,
     event: SessionBranched,
     before: OpenEnd,
@@ -189,9 +189,9 @@ def _begin_branch(
     changes.activity[key] = session
 
 
-def _new_conversing(row: Row, event: SessionCreated | SessionBranched) -> Conversing:
+def _new_conversing(row: Row, event: SessionCreated | SessionBranched) -> ConversationState:
     activity = ActivityRow(row.position, row.position, row.version, row.recorded_at)
-    return Conversing(row.position, event.session_id, event.container_id, event.image_id, activity)
+    return ConversationState(row.position, event.session_id, event.container_id, event.image_id, activity)
 
 
 def _session_row(
@@ -210,7 +210,7 @@ def _register_image(changes: Changes, row: Row, event: ImageRegistered) -> None:
     changes.revisions.append(RevisionRow(row.position, image_id, revision, encode(event.definition)))
 
 
-def _project_event(changes: Changes, session: Conversing, row: Row, event: OfConversation) -> None:
+def _project_event(changes: Changes, session: ConversationState, row: Row, event: OfConversation) -> None:
     activity = session.activity
     activity.position, activity.events, activity.last_at = row.position, row.version, row.recorded_at
     changes.activity[session.position] = session
@@ -250,7 +250,7 @@ def _project_event(changes: Changes, session: Conversing, row: Row, event: OfCon
 
 
 def _project_agent(
-    changes: Changes, session: Conversing, row: Row, event: AgentStarted | AgentStopped | ImageChanged
+    changes: Changes, session: ConversationState, row: Row, event: AgentStarted | AgentStopped | ImageChanged
 ) -> None:
     agent = session.agent
     match event:
@@ -271,7 +271,7 @@ def _project_agent(
 
 
 def _project_schedule(
-    changes: Changes, session: Conversing, row: Row, event: MessageScheduled | ScheduleCancelled | ScheduleFired
+    changes: Changes, session: ConversationState, row: Row, event: MessageScheduled | ScheduleCancelled | ScheduleFired
 ) -> None:
     if isinstance(event, MessageScheduled):
         of = row.position, session.position, event.schedule_id, encode(event.content)
@@ -281,7 +281,7 @@ def _project_schedule(
         changes.rescheduled.append((then, session.position, event.schedule_id))
 
 
-def _accept_message(changes: Changes, session: Conversing, row: Row, event: MessageAccepted) -> None:
+def _accept_message(changes: Changes, session: ConversationState, row: Row, event: MessageAccepted) -> None:
     position = row.position
     turn = session.turns[event.turn_id] = TurnRow(position, session.position, event.turn_id, position, event.at)
     changes.put_turn(turn)
@@ -292,7 +292,7 @@ def _accept_message(changes: Changes, session: Conversing, row: Row, event: Mess
 
 def _add_message(
     changes: Changes,
-    session: Conversing,
+    session: ConversationState,
     row: Row,
     event: MessageAccepted | AnswerRecorded | ResultsRecorded,
     asked: int,
@@ -307,7 +307,7 @@ def _add_message(
     return message
 
 
-def _start_turn(changes: Changes, session: Conversing, event: TurnStarted) -> None:
+def _start_turn(changes: Changes, session: ConversationState, event: TurnStarted) -> None:
     turn = session.turns[event.turn_id]
     turn.started_at = event.at
     turn.steps = 1
@@ -320,24 +320,24 @@ def _start_turn(changes: Changes, session: Conversing, event: TurnStarted) -> No
         session.agent.failed = False
 
 
-def _continue_turn(changes: Changes, session: Conversing, row: Row, event: TurnContinued) -> None:
+def _continue_turn(changes: Changes, session: ConversationState, row: Row, event: TurnContinued) -> None:
     asked = next(call.asked for call in session.calls.values())
     turn = TurnRow(row.position, session.position, event.turn_id, asked, event.at, event.at)
     session.turns[event.turn_id] = turn
     changes.put_turn(turn)
-    turn_to(session, "waiting_for_human_input")
+    set_activity(session, "waiting_for_human_input")
     if session.agent is not None:
         session.agent.turn_id = event.turn_id
 
 
-def _start_step(changes: Changes, session: Conversing, event: StepStarted) -> None:
+def _start_step(changes: Changes, session: ConversationState, event: StepStarted) -> None:
     turn = session.turns[event.turn_id]
     turn.steps = event.step
     changes.put_turn(turn)
-    turn_to(session, "thinking")
+    set_activity(session, "thinking")
 
 
-def _add_answer(changes: Changes, session: Conversing, row: Row, event: AnswerRecorded) -> None:
+def _add_answer(changes: Changes, session: ConversationState, row: Row, event: AnswerRecorded) -> None:
     turn = session.turns[event.turn_id]
     turn.model = event.model
     turn.answer = row.position
@@ -349,7 +349,7 @@ def _add_answer(changes: Changes, session: Conversing, row: Row, event: AnswerRe
     message.usage = packed(event.usage or None)
 
 
-def _complete_turn(changes: Changes, session: Conversing, row: Row, event: TurnCompleted) -> None:
+def _complete_turn(changes: Changes, session: ConversationState, row: Row, event: TurnCompleted) -> None:
     turn = session.turns.pop(event.turn_id)
     turn.ended_at, turn.ended = row.recorded_at, row.position
     turn.outcome = event.outcome
@@ -378,7 +378,7 @@ def _complete_turn(changes: Changes, session: Conversing, row: Row, event: TurnC
         _count_rest(changes, session, turn, row, event)
 
 
-def _count_rest(changes: Changes, session: Conversing, turn: TurnRow, row: Row, event: TurnCompleted) -> None:
+def _count_rest(changes: Changes, session: ConversationState, turn: TurnRow, row: Row, event: TurnCompleted) -> None:
     """Count the usage of an answer without a recorded message; its model may be unknown."""
     told = counts_of(event.usage).items()
     rest = {name: count - turn.counted.get(name, 0) for name, count in told if count > turn.counted.get(name, 0)}
@@ -388,14 +388,17 @@ def _count_rest(changes: Changes, session: Conversing, turn: TurnRow, row: Row, 
 
 
 def _move_calls(
-    changes: Changes, session: Conversing, row: Row, event: ToolsRequested | ResultsRecorded | RoundEvent | ChildEvent
+    changes: Changes,
+    session: ConversationState,
+    row: Row,
+    event: ToolsRequested | ResultsRecorded | RoundEvent | ChildEvent,
 ) -> None:
     match event:
         case ToolStarted():
             call = _changed_call(changes, session, event.id)
             call.stage, call.attempts = "running", event.attempt
             call.started_at, call.started = row.recorded_at, row.position
-            turn_to(session, "tool_executing")
+            set_activity(session, "tool_executing")
         case ToolResult():
             _end_call(changes, session, row, event)
         case ResultsRecorded():
@@ -424,16 +427,16 @@ def _move_calls(
             assert_never(event)
 
 
-def _changed_call(changes: Changes, session: Conversing, id_: str) -> CallRow:
+def _changed_call(changes: Changes, session: ConversationState, id_: str) -> CallRow:
     call = session.calls[id_]
     changes.put_call(call)
     return call
 
 
-def _add_calls(changes: Changes, session: Conversing, event: ToolsRequested) -> None:
+def _add_calls(changes: Changes, session: ConversationState, event: ToolsRequested) -> None:
     turn = session.turns[event.turn_id]
     assert turn.answer is not None  # the turn has an answer, which requests the tools
-    turn_to(session, event.from_state)
+    set_activity(session, event.from_state)
     uses, session.uses = session.uses, ()
     for number, use in enumerate(uses):
         call = CallRow(turn.answer, number, session.position, use.id, use.name, encode(use.input), asked=turn.asked)
@@ -441,7 +444,7 @@ def _add_calls(changes: Changes, session: Conversing, event: ToolsRequested) -> 
         changes.put_call(call)
 
 
-def _end_call(changes: Changes, session: Conversing, row: Row, event: ToolResult) -> None:
+def _end_call(changes: Changes, session: ConversationState, row: Row, event: ToolResult) -> None:
     call = _changed_call(changes, session, event.id)
     call.stage, call.ended_at = "answered", row.recorded_at
     call.result, call.is_error, call.ran = encode(event.result), event.is_error, event.ran
@@ -460,7 +463,7 @@ def _end_call(changes: Changes, session: Conversing, row: Row, event: ToolResult
         changes.put_turn(turn)
 
 
-def _record_results(changes: Changes, session: Conversing, row: Row, event: ResultsRecorded) -> None:
+def _record_results(changes: Changes, session: ConversationState, row: Row, event: ResultsRecorded) -> None:
     asked = [call.asked for call in session.calls.values()]
     _add_message(changes, session, row, event, asked[0])
     for id_ in session.calls:
@@ -468,7 +471,9 @@ def _record_results(changes: Changes, session: Conversing, row: Row, event: Resu
     session.calls = {}
 
 
-def _add_question(changes: Changes, session: Conversing, event: HumanPromptRequired | HumanSelectRequired) -> None:
+def _add_question(
+    changes: Changes, session: ConversationState, event: HumanPromptRequired | HumanSelectRequired
+) -> None:
     call = _changed_call(changes, session, event.id or "")
     if isinstance(event, HumanPromptRequired):
         call.kind, call.question = "prompt", encode(Question(event.prompt))
@@ -477,7 +482,10 @@ def _add_question(changes: Changes, session: Conversing, event: HumanPromptRequi
 
 
 def _record_decision(
-    changes: Changes, session: Conversing, row: Row, event: ToolApproved | ToolEdited | ToolRejected | HumanResponded
+    changes: Changes,
+    session: ConversationState,
+    row: Row,
+    event: ToolApproved | ToolEdited | ToolRejected | HumanResponded,
 ) -> None:
     call = _changed_call(changes, session, event.id or "")
     is_known = isinstance(event, ToolApproved) and call.decision == "edited" and call.decided == row.position - 1
@@ -507,7 +515,7 @@ def _seconds(since: int | None, row: Row) -> float:
     return max(0, row.recorded_at - (row.recorded_at if since is None else since)) / 1_000_000
 
 
-def open_before(log: Log, conversations: Mapping[str, Conversing], first: Row) -> OpenEnd:
+def open_before(log: Log, conversations: Mapping[str, ConversationState], first: Row) -> OpenEnd:
     """Return the end of the history before a branch's first event.
 
     The `conversations` must be in the state after all events before that one in the log.
@@ -521,14 +529,14 @@ def open_before(log: Log, conversations: Mapping[str, Conversing], first: Row) -
     aside = Changes()
     ends: list[OpenEnd] = []
     for part in shared_before(log, first):
-        own: dict[str, Conversing] = {}
+        own: dict[str, ConversationState] = {}
         for row in part:
             project(aside, own, row, lambda _: ends[-1])
         ends.append(OpenEnd(own[part[0].stream], part[-1]))
     return ends[-1]
 
 
-def _known_before(log: Log, conversations: Mapping[str, Conversing], first: Row) -> OpenEnd | None:
+def _known_before(log: Log, conversations: Mapping[str, ConversationState], first: Row) -> OpenEnd | None:
     """Return the end of the history if it is the other session's current state, as it usually is; else None."""
     branched = first.event
     assert isinstance(branched, SessionBranched)  # only this event begins a branch

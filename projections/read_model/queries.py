@@ -27,11 +27,11 @@ from reenact.domain.stream.events import AgentState
 from reenact.projections.generations import NAME
 from reenact.projections.log import Log
 from reenact.projections.read_model import compiled
-from reenact.projections.read_model.projection import Projection, Readers, Store, suspect
+from reenact.projections.read_model.projection import Readers, ReadModelTables, Store, suspect
 from reenact.projections.read_model.rows import Value, made
 from reenact.projections.read_model.sqlite_store import PrivateStore, SqliteFiles
-from reenact.projections.rebuilding import Followed
-from reenact.projections.runner import Moving, Runner
+from reenact.projections.rebuilding import FollowingProjection
+from reenact.projections.runner import ProjectionTables, Runner
 
 if TYPE_CHECKING:
     from reenact.projections.read_model.postgres_store import PostgresSchemas
@@ -76,7 +76,7 @@ class ReadModel:
         """Return a private model of the log's present content, in memory; it does not follow the log."""
         store = PrivateStore()
         try:
-            projection = Projection(log, store)
+            projection = ReadModelTables(log, store)
             while projection.advance():
                 pass
             projection.close(intact=True)
@@ -91,10 +91,10 @@ class ReadModel:
     def __exit__(self, *_error: object) -> None:
         self.close()
 
-    def turn_to(self, store: Store) -> None:
+    def switch_to(self, store: Store) -> None:
         """Read from these tables from now on, and close the connections to the previous ones."""
         self._store = store
-        self._readers.turn_to(store)
+        self._readers.switch_to(store)
 
     def follow_by(self, follow: Callable[[], object]) -> None:
         """Set the function to call when the tables were deleted; it switches to those that replaced them."""
@@ -369,7 +369,7 @@ _PAUSE = 0.01
 _log = logging.getLogger("reenact.projections")
 
 
-class KeptReadModel(Followed):
+class ReadModelProjection(FollowingProjection):
     """The runtime's own tables with the `model` that reads them; close this first, then the model."""
 
     def __init__(self, tables: Tables, log: Log, is_keeper: Callable[[], bool] | None = None) -> None:
@@ -388,7 +388,7 @@ class KeptReadModel(Followed):
         if self._former is not None:
             _log.warning("the read model is made anew from the log: it is of version %s", self._former.version)
             self.rebuild()
-        self.model.turn_to(tables.store(self.runner.number))
+        self.model.switch_to(tables.store(self.runner.number))
         self.model.follow_by(self.runner.follow)
         try:
             self.runner.catch_up()
@@ -416,12 +416,12 @@ class KeptReadModel(Followed):
     def _create(self, number: int) -> None:
         self._tables.make(number)
 
-    def _open(self, number: int) -> Projection:
-        return Projection(self._log, self._tables.store(number), self.model.turn_to)
+    def _open(self, number: int) -> ReadModelTables:
+        return ReadModelTables(self._log, self._tables.store(number), self.model.switch_to)
 
-    def _take_over(self, successor: Moving) -> None:
+    def _take_over(self, successor: ProjectionTables) -> None:
         super()._take_over(successor)
-        self.model.turn_to(self._tables.store(successor.number))
+        self.model.switch_to(self._tables.store(successor.number))
 
     def _tidy(self) -> None:
         until = time.monotonic() + _PATIENCE  # queries under way take a moment

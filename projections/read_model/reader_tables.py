@@ -20,14 +20,14 @@ from reenact.projections.generations import (
     Generations,
     TableProgress,
     is_postgres,
-    misfit,
+    mismatch,
     remove,
     table_progress,
 )
 from reenact.projections.log import Log, OnProgress, Progress
 from reenact.projections.read_model import compiled
 from reenact.projections.read_model.opening import tables_beside
-from reenact.projections.read_model.projection import Projection
+from reenact.projections.read_model.projection import ReadModelTables
 from reenact.projections.read_model.queries import ReadModel
 from reenact.projections.read_model.rows import Value
 from reenact.projections.read_model.sqlite_store import SqliteReaderStore, SqliteStore
@@ -87,7 +87,7 @@ class ReaderTables:
         self._cipher = cipher
         # `_refreshing` is held by a thread that switches to other tables, or moves private ones.
         self._refreshing = threading.Lock()
-        self._private: Projection | None = None
+        self._private: ReadModelTables | None = None
         self._undo = ExitStack()
         with ExitStack() as undo:
             self._live = undo.enter_context(closing(_live_at(place, seconds, cipher)))
@@ -149,9 +149,9 @@ class ReaderTables:
             if self._private is None:
                 found = self._live.find()
                 if found is None or not self._is_current(found):
-                    self.model.turn_to(self._begin_private(self._undo))
+                    self.model.switch_to(self._begin_private(self._undo))
                 elif self._found is None or found.identity != self._found.identity:
-                    self.model.turn_to(found.store)
+                    self.model.switch_to(found.store)
                     self._found = found
             self._catch_up()
 
@@ -163,7 +163,7 @@ class ReaderTables:
     def _is_current(self, found: _Found) -> bool:
         """Return whether the live tables are usable: of this version and log, and at its end or kept up by a writer."""
         progress = found.progress
-        if progress.version != compiled.VERSION or misfit(self._log, progress.position, progress.mark) is not None:
+        if progress.version != compiled.VERSION or mismatch(self._log, progress.position, progress.mark) is not None:
             return False
         return progress.position >= self._log.head() or self._has_writer()
 
@@ -175,7 +175,7 @@ class ReaderTables:
         if not (self._live.copy(path) and self._is_usable_copy(path)):
             remove(path)
             store.make()
-        projection = Projection(self._log, store)
+        projection = ReadModelTables(self._log, store)
         undo.callback(projection.close, intact=True)
         self._private = projection
         return SqliteReaderStore(path, store.number, self._seconds, self._cipher)
@@ -185,7 +185,7 @@ class ReaderTables:
             copied = Generations(path).check(1)
         except DamagedError:
             return False
-        return copied.version == compiled.VERSION and misfit(self._log, copied.position, copied.mark) is None
+        return copied.version == compiled.VERSION and mismatch(self._log, copied.position, copied.mark) is None
 
     def _catch_up(self) -> None:
         projection = self._private

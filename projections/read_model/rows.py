@@ -288,7 +288,7 @@ class CallRow(msgspec.Struct, gc=False):
     asked: int = 0  # the key of its turn's question
 
 
-class Conversing(msgspec.Struct, gc=False):
+class ConversationState(msgspec.Struct, gc=False):
     """The state of a session that is needed to project the next events of its stream."""
 
     position: int
@@ -317,7 +317,7 @@ class Conversing(msgspec.Struct, gc=False):
         return "idle" if self.activity.asked or self.asked else "new"
 
 
-def turn_to(session: Conversing, activity: AgentState) -> None:
+def set_activity(session: ConversationState, activity: AgentState) -> None:
     """Set the activity of the session's agent in its turn."""
     if session.agent is not None:
         session.agent.activity = activity
@@ -343,10 +343,10 @@ class Changes(msgspec.Struct, gc=False):
     call_ends: list[CallEndRow] = []
     decisions: list[DecisionRow] = []
     turns: dict[tuple[int, int], TurnRow] = {}
-    agents: dict[int, tuple[AgentRow, Conversing]] = {}
+    agents: dict[int, tuple[AgentRow, ConversationState]] = {}
     calls: dict[tuple[int, int, int], CallRow] = {}
     spent: dict[tuple[int, Spender], Spent] = {}
-    activity: dict[int, Conversing] = {}
+    activity: dict[int, ConversationState] = {}
     forgotten: dict[str, tuple[SessionRow, ActivityRow]] = {}
 
     def put_turn(self, turn: TurnRow) -> None:
@@ -375,7 +375,9 @@ def packed(value: object) -> bytes | None:
     return None if value is None else encode(value)
 
 
-def spend(changes: Changes, session: Conversing, by: Spender, usage: Mapping[str, int], cost: float | None) -> None:
+def spend(
+    changes: Changes, session: ConversationState, by: Spender, usage: Mapping[str, int], cost: float | None
+) -> None:
     """Count one more use of the model or tool."""
     before = session.spent.get(by, NOTHING)
     spent = Spent(
@@ -392,7 +394,7 @@ def spend(changes: Changes, session: Conversing, by: Spender, usage: Mapping[str
     activity.unpriced += by[0] == "model" and cost is None  # most tools cost nothing
 
 
-def fact_of(session: Conversing, row: Row) -> tuple[int, int, int, int]:
+def fact_of(session: ConversationState, row: Row) -> tuple[int, int, int, int]:
     """Return the first columns of the rows of answers, ends and decisions."""
     return row.position, session.position, row.recorded_at, row.recorded_at // DAY
 
@@ -404,7 +406,7 @@ def tokens_in(usage: Mapping[str, int]) -> int:
 
 def use_model(
     changes: Changes,
-    session: Conversing,
+    session: ConversationState,
     row: Row,
     *,
     model: str | None,
@@ -420,7 +422,7 @@ def use_model(
 
 
 def use_model_in(
-    changes: Changes, session: Conversing, turn: TurnRow, row: Row, event: AnswerRecorded | ContextCompressed
+    changes: Changes, session: ConversationState, turn: TurnRow, row: Row, event: AnswerRecorded | ContextCompressed
 ) -> None:
     """Count one more answer of a model in the turn."""
     counts, cost = counts_of(event.usage), known(event.cost)
@@ -502,10 +504,10 @@ Ask: TypeAlias = "Callable[[str, Collection[str | int]], Iterable[tuple[Value, .
 """Returns the rows of a query for some keys."""
 
 
-def load(ask: Ask, streams: Collection[str]) -> dict[str, Conversing]:
+def load(ask: Ask, streams: Collection[str]) -> dict[str, ConversationState]:
     """Return the conversations of these streams, as far as they have rows."""
-    conversations: dict[str, Conversing] = {}
-    by_key: dict[int, Conversing] = {}
+    conversations: dict[str, ConversationState] = {}
+    by_key: dict[int, ConversationState] = {}
     for stream, session in _ask(ask, _conversing, compiled.SESSIONS_OF_STREAMS, streams):
         conversations[stream] = by_key[session.position] = session
     for agent in _ask(ask, AgentRow, compiled.LIVE_AGENTS_OF, by_key):
@@ -535,9 +537,9 @@ def _ask(ask: Ask, make: Callable[..., T], question: str, keys: Collection[str |
         yield from starmap(make, ask(question, keys))
 
 
-def _conversing(stream: str, *cells: object) -> tuple[str, Conversing]:
+def _conversing(stream: str, *cells: object) -> tuple[str, ConversationState]:
     *known, asked = cells[:5]
-    return stream, made(Conversing, *known, made(ActivityRow, *cells[5:]), asked=asked)
+    return stream, made(ConversationState, *known, made(ActivityRow, *cells[5:]), asked=asked)
 
 
 def _turn(*cells: object) -> tuple[TurnRow, object]:

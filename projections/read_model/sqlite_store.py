@@ -97,7 +97,7 @@ class SqliteStore:
         with suppress(sqlite3.OperationalError):  # SQLite may have rolled back by itself
             connection.execute("ROLLBACK")
 
-    def say_closed(self, connection: Connection, closed: int) -> None:
+    def record_closed(self, connection: Connection, closed: int) -> None:
         """Record whether the tables are intact, for the next opening."""
         connection.execute(compiled.SAY_CLOSED, (closed, NAME))
 
@@ -139,7 +139,7 @@ class SqliteReaderStore(SqliteStore):
         connection.limit(self._seconds)
         return connection
 
-    def say_closed(self, connection: Connection, closed: int) -> None:
+    def record_closed(self, connection: Connection, closed: int) -> None:
         """Do nothing: the tables belong to the writer."""
 
 

@@ -15,10 +15,10 @@ from sqlalchemy import LargeBinary, Table
 from reenact.domain.session.state import SessionForgotten
 from reenact.projections.cipher import Cipher, decrypted
 from reenact.projections.errors import ReadModelError
-from reenact.projections.generations import NAME, Generations, is_postgres, misfit
+from reenact.projections.generations import NAME, Generations, is_postgres, mismatch
 from reenact.projections.log import Log, Row
 from reenact.projections.read_model.opening import tables_beside
-from reenact.projections.read_model.projection import Projection
+from reenact.projections.read_model.projection import ReadModelTables
 from reenact.projections.read_model.rows import Value
 from reenact.projections.read_model.sqlite_store import SqliteStore, make_tables
 from reenact.projections.read_model.tables import METADATA, PROGRESS, VERSION
@@ -80,7 +80,7 @@ class LiveTables:
         Raises:
             StorageError, ReadModelError: the rows cannot be rebuilt from the log.
         """
-        wrong = "it does not say how far it is" if self._mark is None else misfit(log, self.position, self._mark)
+        wrong = "it does not say how far it is" if self._mark is None else mismatch(log, self.position, self._mark)
         if wrong is not None:
             yield str(PROGRESS.name), self.position, f"the read model is not that of the log: {wrong}"
             return
@@ -111,7 +111,7 @@ class LiveTables:
         return {(kind, name): "".join(sql.split()) for kind, name, sql in rows if not name.startswith("sqlite_")}
 
     def _rebuild(self, log: Log, moved: Moved | None) -> None:
-        projection = Projection(_LogUpTo(log, self.position), _TemporaryStore(self._rebuilt_path))
+        projection = ReadModelTables(_LogUpTo(log, self.position), _TemporaryStore(self._rebuilt_path))
         try:
             while projection.advance():
                 if moved is not None:

@@ -35,7 +35,7 @@ _FORGOTTEN = ("session-forgotten",)
 _NO_RULES = Rules()
 
 
-class Told(msgspec.Struct, frozen=True, kw_only=True):
+class PlainEvent(msgspec.Struct, frozen=True, kw_only=True):
     """An event in a form for programs: its name and its fields."""
 
     type: str
@@ -53,8 +53,8 @@ class Parting(msgspec.Struct, frozen=True, kw_only=True):
 
     position: int | None
     version: int
-    recorded: Told | None
-    decided: Told | None
+    recorded: PlainEvent | None
+    decided: PlainEvent | None
     field: str
     command: str | None
     problem: str
@@ -329,8 +329,8 @@ def _parting_of(rows: Sequence[Row], divergence: Divergence) -> Parting:
     return Parting(
         position=None if row is None else row.position,
         version=rows[-1].version + 1 if row is None else row.version,
-        recorded=_as_told(divergence.recorded),
-        decided=_as_told(divergence.decided),
+        recorded=_as_plain(divergence.recorded),
+        decided=_as_plain(divergence.decided),
         field=divergence.field,
         command=None if divergence.command is None else type(divergence.command).__name__,
         problem=divergence.problem,
@@ -343,5 +343,5 @@ def _unreadable(position: int | None, version: int, error: Exception) -> Parting
     )
 
 
-def _as_told(event: object) -> Told | None:
-    return None if event is None else Told(type=name_of(event), data=fields_of(event))
+def _as_plain(event: object) -> PlainEvent | None:
+    return None if event is None else PlainEvent(type=name_of(event), data=fields_of(event))

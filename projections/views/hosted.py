@@ -24,8 +24,8 @@ from reenact.projections.errors import (
 )
 from reenact.projections.generations import failure_of, is_postgres
 from reenact.projections.log import Log, Row
-from reenact.projections.rebuilding import Followed, close_all
-from reenact.projections.runner import MOMENT, Moving, Runner
+from reenact.projections.rebuilding import FollowingProjection, close_all
+from reenact.projections.runner import MOMENT, ProjectionTables, Runner
 from reenact.projections.views.declared import Functions, Projection, Storing, check, functions_of, shape_of
 from reenact.projections.views.files import Files
 from reenact.projections.views.transactions import (
@@ -52,7 +52,7 @@ OwnPlace: TypeAlias = "ProjectionFiles | ProjectionSchemas"
 """The storage of a projection's generations: SQLite files, or schemas of a PostgreSQL database."""
 
 
-class Generation(Moving):
+class UserTables(ProjectionTables):
     """The tables of a user's projection and their position."""
 
     batch = 500
@@ -81,7 +81,7 @@ class Generation(Moving):
         """Close the connection to the tables. Idempotent."""
         self._place.end_writing(self.number)
 
-    def look(self) -> None:
+    def adopt_position(self) -> None:
         """Take over the position to which another process has moved the tables, or continue with their replacement."""
         if self._place.live() != self.number:
             self._follow()
@@ -160,7 +160,7 @@ class Generation(Moving):
             raise RuntimeClosedError("the projections are closed; open them again to go on")
 
 
-class Hosted(Followed):
+class UserProjection(FollowingProjection):
     """A user's projection that follows a log. Thread-safe."""
 
     _place: OwnPlace
@@ -209,10 +209,10 @@ class Hosted(Followed):
     def _create(self, number: int) -> None:
         self._place.create(number, self._projection.tables, self.version, self._shape)
 
-    def _open(self, number: int) -> Generation:
-        return Generation(self._projection, self._place, self._log, number, self._closing.is_set)
+    def _open(self, number: int) -> UserTables:
+        return UserTables(self._projection, self._place, self._log, number, self._closing.is_set)
 
-    def _new_runner(self, tables: Moving) -> Runner:
+    def _new_runner(self, tables: ProjectionTables) -> Runner:
         name = f"reenact-projection-{self.name}"
         # A user's function may never return, so waiters must not run it.
         return Runner(self._log, tables, look=self._look_after, name=name, is_helped=False, is_keeper=self._is_keeper)
@@ -241,11 +241,11 @@ def host(
     url: str | os.PathLike[str],
     log: Log,
     projections: Sequence[Projection],
-    others: Sequence[Followed],
+    others: Sequence[FollowingProjection],
     undo: ExitStack,
     *,
     is_keeper: Callable[[], bool] | None = None,
-) -> Sequence[Hosted]:
+) -> Sequence[UserProjection]:
     """Return the projections with their tables, not started yet; `undo` closes them, together with the others.
 
     Raises:
@@ -258,7 +258,7 @@ def host(
     codec: object = getattr(log, "codec", None)
     dialect = make_url("postgresql+psycopg://" if is_postgres(os.fspath(url)) else "sqlite://").get_dialect()()
     check(projections, codec if isinstance(codec, Storing) else None, dialect)
-    hosted: list[Hosted] = []
+    hosted: list[UserProjection] = []
     running = [*others]
 
     def heard(position: int) -> None:
@@ -270,7 +270,7 @@ def host(
     look = None if _watch(log, heard, undo) else LOOK
     undo.callback(close_all, running)
     for projection in projections:
-        hosted.append(Hosted(projection, place.of(projection.name), log, look=look, is_keeper=is_keeper))
+        hosted.append(UserProjection(projection, place.of(projection.name), log, look=look, is_keeper=is_keeper))
         running.append(hosted[-1])
     return hosted
 

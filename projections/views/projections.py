@@ -12,13 +12,13 @@ from reenact.domain.plain import LONGEST, check_position, seconds_of
 from reenact.projections.errors import ProjectionNotFoundError
 from reenact.projections.generations import NAME, ProjectionStatus
 from reenact.projections.log import Log, OnProgress
-from reenact.projections.rebuilding import Followed, close_all
+from reenact.projections.rebuilding import FollowingProjection, close_all
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection
 
     from reenact.projections.views.declared import Projection
-    from reenact.projections.views.hosted import Hosted
+    from reenact.projections.views.hosted import UserProjection
 
 
 TIMEOUT = 30.0
@@ -33,11 +33,13 @@ class Projections:
     An error stops only the projection that raised it: the others continue, and the log is unharmed. Thread-safe.
     """
 
-    def __init__(self, log: Log, hosted: Sequence[Hosted], others: Sequence[Followed], parts: ExitStack) -> None:
+    def __init__(
+        self, log: Log, hosted: Sequence[UserProjection], others: Sequence[FollowingProjection], parts: ExitStack
+    ) -> None:
         """Take running projections, and the stack that closes them; `open` creates instances."""
         self._log = log
         self._hosted = {one.name: one for one in hosted}
-        self._all: dict[str, Followed] = {one.name: one for one in (*others, *hosted)}
+        self._all: dict[str, FollowingProjection] = {one.name: one for one in (*others, *hosted)}
         self._parts = parts
 
     @classmethod
@@ -68,7 +70,7 @@ class Projections:
         url: str | os.PathLike[str],
         log: Log,
         projections: Sequence[Projection],
-        others: Sequence[Followed] = (),
+        others: Sequence[FollowingProjection] = (),
         is_keeper: Callable[[], bool] | None = None,
     ) -> Self:
         """Do the same as `open` for a log that has tables already; without projections no place is created.
@@ -77,7 +79,7 @@ class Projections:
         the functions; waiters in the others wait for it. None: each does.
         """
         with ExitStack() as undo:
-            hosted: Sequence[Hosted] = ()
+            hosted: Sequence[UserProjection] = ()
             if projections:
                 from reenact.projections.views.hosted import host  # noqa: PLC0415 - most have none
 
@@ -183,7 +185,7 @@ class Projections:
         """
         self._parts.close()
 
-    def _find(self, projection: Which) -> Followed:
+    def _find(self, projection: Which) -> FollowingProjection:
         name = _name_of(projection)
         if name not in self._all:
             raise ProjectionNotFoundError(name)

@@ -9,7 +9,7 @@ import sys
 from contextlib import closing
 
 from reenact.projections.read_model.postgres_store import PostgresSchemas
-from reenact.projections.read_model.projection import Projection
+from reenact.projections.read_model.projection import ReadModelTables
 from reenact.projections.views.schemas import Schemas
 from tests.projections.histories import ListLog, World
 
@@ -28,7 +28,7 @@ def words_of(count: int, log: ListLog | None = None) -> World:
 def main(url: str, words: int) -> None:
     """Apply the log of these words."""
     with closing(PostgresSchemas(Schemas.open(url))) as schemas:
-        projection = Projection(words_of(words).log, schemas.store(1))
+        projection = ReadModelTables(words_of(words).log, schemas.store(1))
         while sys.stdin.readline() and projection.advance(2):
             sys.stdout.write(f"{projection.position}\n")
             sys.stdout.flush()

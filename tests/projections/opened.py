@@ -12,8 +12,8 @@ from reenact.projections.log import Log
 from reenact.projections.read_model import opening
 from reenact.projections.read_model.opening import tables_beside
 from reenact.projections.read_model.postgres_store import PostgresSchemas
-from reenact.projections.read_model.projection import Projection
-from reenact.projections.read_model.queries import KeptReadModel, ReadModel, Tables
+from reenact.projections.read_model.projection import ReadModelTables
+from reenact.projections.read_model.queries import ReadModel, ReadModelProjection, Tables
 from reenact.projections.read_model.sqlite_store import SqliteFiles, SqliteStore
 from reenact.projections.runner import Runner
 from reenact.projections.views.schemas import Schemas
@@ -21,7 +21,7 @@ from reenact.projections.views.schemas import Schemas
 
 def open_read_model(path: Path, log: Log) -> tuple[ReadModel, Runner]:
     """Return what reads the tables in the file, and what moves them along."""
-    kept = KeptReadModel(SqliteFiles(path), log)
+    kept = ReadModelProjection(SqliteFiles(path), log)
     return kept.model, kept.runner
 
 
@@ -71,9 +71,9 @@ def open_store(path: Path) -> SqliteStore:
     return store
 
 
-def tables_of(runner: Runner) -> Projection:
+def tables_of(runner: Runner) -> ReadModelTables:
     """Return the tables that a runner moves along."""
-    assert isinstance(runner._projection, Projection)
+    assert isinstance(runner._projection, ReadModelTables)
     return runner._projection
 
 

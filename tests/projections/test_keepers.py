@@ -10,14 +10,14 @@ import pytest
 from reenact.projections.errors import ReadModelBehindError, ReadModelError
 from reenact.projections.read_model.opening import open_read_model
 from reenact.projections.read_model.postgres_store import PostgresSchemas
-from reenact.projections.read_model.queries import KeptReadModel
+from reenact.projections.read_model.queries import ReadModelProjection
 from reenact.testing import wait_until
 from tests.journal.server import Server
 from tests.projections.applying import words_of
 from tests.projections.histories import World
 from tests.projections.opened import tables_of
 
-Open = Callable[[str], KeptReadModel]
+Open = Callable[[str], ReadModelProjection]
 
 
 class Role:
@@ -41,7 +41,7 @@ def opened(url: str, world: World, role: Role) -> Generator[Open]:
     """Open the tables as the process of this name would, and close them in the end."""
     with ExitStack() as undo:
 
-        def open_one(name: str) -> KeptReadModel:
+        def open_one(name: str) -> ReadModelProjection:
             kept = open_read_model(url, world.log, lambda: role.keeper == name)
             undo.callback(kept.model.close)
             undo.callback(kept.close)
@@ -50,7 +50,7 @@ def opened(url: str, world: World, role: Role) -> Generator[Open]:
         yield open_one
 
 
-def said(kept: KeptReadModel) -> list[str]:
+def said(kept: ReadModelProjection) -> list[str]:
     return [message.text for message in kept.model.messages("a")]
 
 
@@ -58,17 +58,17 @@ def numbered(count: int) -> list[str]:
     return [f"word {number}" for number in range(count)]
 
 
-def looks_of(kept: KeptReadModel, monkeypatch: pytest.MonkeyPatch) -> list[int]:
+def looks_of(kept: ReadModelProjection, monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """Return how far the tables were found to be, at each look."""
     found: list[int] = []
     tables = tables_of(kept.runner)
-    look = tables.look
+    look = tables.adopt_position
 
     def noted() -> None:
         look()
         found.append(tables.position)
 
-    monkeypatch.setattr(tables, "look", noted)
+    monkeypatch.setattr(tables, "adopt_position", noted)
     return found
 
 
@@ -187,10 +187,10 @@ def test_a_look_finds_the_server_again(opened: Open, world: World, role: Role, s
     tables._connection.close()
 
     with pytest.raises(ReadModelError, match="cannot be read"):
-        tables.look()
+        tables.adopt_position()
 
     one.wait_for(world.say("a", "word 20"), timeout=60)
-    tables.look()
+    tables.adopt_position()
     assert other.runner.position == world.log.head()
 
 

@@ -31,8 +31,8 @@ from reenact.projections.read_model.postgres_store import (
     spelled,
     unescaped,
 )
-from reenact.projections.read_model.projection import Projection
-from reenact.projections.read_model.queries import KeptReadModel, ReadModel
+from reenact.projections.read_model.projection import ReadModelTables
+from reenact.projections.read_model.queries import ReadModel, ReadModelProjection
 from reenact.projections.read_model.reader_tables import ReaderTables
 from reenact.projections.read_model.tables import METADATA
 from reenact.projections.statistics.counting import Selection, statistics_of
@@ -69,11 +69,11 @@ def world() -> World:
 
 
 @pytest.fixture
-def opened(url: str, world: World) -> Generator[Callable[[], KeptReadModel]]:
+def opened(url: str, world: World) -> Generator[Callable[[], ReadModelProjection]]:
     """Open the tables as one more process would, and close them in the end."""
     with ExitStack() as undo:
 
-        def open_one() -> KeptReadModel:
+        def open_one() -> ReadModelProjection:
             kept = open_read_model(url, world.log)
             undo.callback(kept.model.close)
             undo.callback(kept.close)
@@ -96,7 +96,7 @@ def empty(store: PostgresStore) -> None:
         connection.execute("UPDATE reenact_progress SET position = 0")
 
 
-def said(kept: KeptReadModel) -> list[str]:
+def said(kept: ReadModelProjection) -> list[str]:
     return [message.text for message in kept.model.messages("a")]
 
 
@@ -112,12 +112,12 @@ def test_the_rows_are_those_that_sqlite_has_whatever_the_batches_and_the_crashes
     empty(store)
     log = play(chosen).log
 
-    projection = Projection(log, store)
+    projection = ReadModelTables(log, store)
     for size, crash in batches:
         projection.advance(size)
         if crash:
             projection.close(intact=False)
-            projection = Projection(log, store)
+            projection = ReadModelTables(log, store)
     while projection.advance():
         pass
     projection.close(intact=True)
@@ -133,7 +133,7 @@ def test_every_answer_is_that_of_sqlite(store: PostgresStore, chosen: list[Step]
     world = play(chosen[:25])
     for row in [row for row in world.log.rows if row.stream.startswith("session/a")][:5]:
         world.branch("a", f"at {row.position}", row.position)
-    projection = Projection(world.log, store)
+    projection = ReadModelTables(world.log, store)
     while projection.advance():
         pass
     projection.close(intact=True)
@@ -172,7 +172,7 @@ STATEMENTS = {
     **{name: text for name, text in vars(compiled).items() if name.isupper() and isinstance(text, str)},
     **{f"NEWEST_SESSIONS{asked}": text for asked, text in compiled.NEWEST_SESSIONS.items()},
 }
-OF_FILES = {"PROGRESS_OF", "ADD_PROGRESS", "SAY_CLOSED", "MOVE"}
+OF_FILES = {"PROGRESS_OF", "ADD_PROGRESS", "RECORD_CLOSED", "MOVE"}
 
 
 @pytest.mark.parametrize("name", sorted(STATEMENTS.keys() - OF_FILES))
@@ -209,7 +209,7 @@ def test_what_a_model_says_in_strange_characters_is_kept_as_in_sqlite(store: Pos
     world.say("a")
     use = ToolUseBlock("t\x00\x01", "find\x00", {"\x00": "\x01"})
     world.answer("a", SoFar(content=(use,), message_id="m\x00", stop_reason="tool_use", model="small\x00"))
-    projection = Projection(log, store)
+    projection = ReadModelTables(log, store)
     while projection.advance(3):
         pass
     projection.close(intact=True)
@@ -230,7 +230,7 @@ def test_names_of_any_length_are_kept(store: PostgresStore) -> None:
     world.say("a")
     use = ToolUseBlock(long, "send", {"to": "ann"})
     world.answer("a", SoFar(content=(use,), message_id=long, stop_reason="tool_use", model=long))
-    projection = Projection(world.log, store)
+    projection = ReadModelTables(world.log, store)
     while projection.advance():
         pass
     projection.close(intact=True)
@@ -247,7 +247,7 @@ def test_an_id_that_no_log_could_hold_finds_nothing(place: str, world: World, st
 
 
 def test_two_that_keep_the_same_tables_count_nothing_twice(
-    opened: Callable[[], KeptReadModel], world: World, url: str
+    opened: Callable[[], ReadModelProjection], world: World, url: str
 ) -> None:
     one, other = opened(), opened()
     for number in range(20, 60, 2):
@@ -260,7 +260,7 @@ def test_two_that_keep_the_same_tables_count_nothing_twice(
 
 
 def test_what_one_has_made_anew_is_what_the_others_go_on_with(
-    opened: Callable[[], KeptReadModel], world: World
+    opened: Callable[[], ReadModelProjection], world: World
 ) -> None:
     one, other = opened(), opened()
     other.model.sessions()
@@ -273,7 +273,7 @@ def test_what_one_has_made_anew_is_what_the_others_go_on_with(
 
 
 def test_who_reads_alone_finds_the_tables_that_another_one_has_made_anew(
-    opened: Callable[[], KeptReadModel], url: str
+    opened: Callable[[], ReadModelProjection], url: str
 ) -> None:
     one, other = opened(), opened()
     other.model.sessions()
@@ -285,7 +285,7 @@ def test_who_reads_alone_finds_the_tables_that_another_one_has_made_anew(
 
 
 def test_tables_that_are_behind_are_brought_up_before_anybody_reads_them(
-    opened: Callable[[], KeptReadModel], schemas: PostgresSchemas, world: World
+    opened: Callable[[], ReadModelProjection], schemas: PostgresSchemas, world: World
 ) -> None:
     kept = opened()
     schemas.make(2)
@@ -297,7 +297,7 @@ def test_tables_that_are_behind_are_brought_up_before_anybody_reads_them(
 
 
 def test_tables_that_somebody_reads_for_long_are_deleted_later(
-    opened: Callable[[], KeptReadModel], schemas: PostgresSchemas, monkeypatch: pytest.MonkeyPatch
+    opened: Callable[[], ReadModelProjection], schemas: PostgresSchemas, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("reenact.projections.read_model.queries._PATIENCE", 0.0)
     monkeypatch.setattr("reenact.projections.views.schemas.PATIENCE", 1)
@@ -312,7 +312,7 @@ def test_tables_that_somebody_reads_for_long_are_deleted_later(
 
 
 def test_tables_that_cannot_be_brought_up_are_not_read(
-    opened: Callable[[], KeptReadModel], schemas: PostgresSchemas, world: World
+    opened: Callable[[], ReadModelProjection], schemas: PostgresSchemas, world: World
 ) -> None:
     kept = opened()
     rows, world.log.rows = world.log.rows, [*world.log.rows]
@@ -329,7 +329,7 @@ def test_tables_that_cannot_be_brought_up_are_not_read(
 
 
 def test_tables_of_another_version_in_their_place_end_it(
-    opened: Callable[[], KeptReadModel], schemas: PostgresSchemas, world: World
+    opened: Callable[[], ReadModelProjection], schemas: PostgresSchemas, world: World
 ) -> None:
     kept = opened()
     schemas.create(2, METADATA, 99, "")
@@ -342,7 +342,7 @@ def test_tables_of_another_version_in_their_place_end_it(
 
 
 def test_a_process_that_is_stopped_while_it_writes_does_not_keep_others_from_it(
-    opened: Callable[[], KeptReadModel], schemas: PostgresSchemas, world: World
+    opened: Callable[[], ReadModelProjection], schemas: PostgresSchemas, world: World
 ) -> None:
     kept = opened()
     with closing(schemas.store(1).connect()) as stopped:
@@ -355,7 +355,9 @@ def test_a_process_that_is_stopped_while_it_writes_does_not_keep_others_from_it(
     assert kept.runner.position == world.log.head()
 
 
-def test_a_lost_connection_is_made_again(opened: Callable[[], KeptReadModel], server: Server, world: World) -> None:
+def test_a_lost_connection_is_made_again(
+    opened: Callable[[], ReadModelProjection], server: Server, world: World
+) -> None:
     kept = opened()
     said(kept)
     server.terminate()
@@ -367,7 +369,7 @@ def test_a_lost_connection_is_made_again(opened: Callable[[], KeptReadModel], se
 
 
 def test_a_server_that_is_away_is_a_typed_error_and_forgotten_when_it_is_back(
-    opened: Callable[[], KeptReadModel], server: Server, world: World, url: str
+    opened: Callable[[], ReadModelProjection], server: Server, world: World, url: str
 ) -> None:
     kept = opened()
     server.stop()
@@ -387,7 +389,7 @@ def test_a_server_that_is_away_is_a_typed_error_and_forgotten_when_it_is_back(
     assert said(kept) == numbered(21)
 
 
-def test_closing_does_not_need_the_server(opened: Callable[[], KeptReadModel], server: Server) -> None:
+def test_closing_does_not_need_the_server(opened: Callable[[], ReadModelProjection], server: Server) -> None:
     kept = opened()
     server.stop()
     try:
@@ -398,7 +400,9 @@ def test_closing_does_not_need_the_server(opened: Callable[[], KeptReadModel], s
     assert kept.status(0).health == "closed"
 
 
-def test_all_who_open_a_new_log_at_once_keep_the_same_tables(opened: Callable[[], KeptReadModel], world: World) -> None:
+def test_all_who_open_a_new_log_at_once_keep_the_same_tables(
+    opened: Callable[[], ReadModelProjection], world: World
+) -> None:
     with ThreadPoolExecutor(6) as threads:
         several = [one.result(timeout=60) for one in [threads.submit(opened) for _ in range(6)]]
 
@@ -410,7 +414,7 @@ def test_all_who_open_a_new_log_at_once_keep_the_same_tables(opened: Callable[[]
 
 
 def test_readers_who_read_their_own_writes_miss_none_while_others_make_the_tables_anew(
-    opened: Callable[[], KeptReadModel], world: World
+    opened: Callable[[], ReadModelProjection], world: World
 ) -> None:
     one, other = opened(), opened()
 
@@ -430,7 +434,7 @@ def test_readers_who_read_their_own_writes_miss_none_while_others_make_the_table
 
 
 def test_tables_that_somebody_has_deleted_are_a_typed_error_and_made_anew_at_the_next_opening(
-    opened: Callable[[], KeptReadModel], url: str, world: World
+    opened: Callable[[], ReadModelProjection], url: str, world: World
 ) -> None:
     kept = opened()
     change_at(url, 1, "DROP TABLE messages CASCADE")
@@ -448,7 +452,7 @@ def test_tables_that_somebody_has_deleted_are_a_typed_error_and_made_anew_at_the
 
 
 def test_tables_that_another_program_has_locked_are_written_later(
-    opened: Callable[[], KeptReadModel],
+    opened: Callable[[], ReadModelProjection],
     url: str,
     world: World,
     schemas: PostgresSchemas,
@@ -471,7 +475,7 @@ def test_tables_that_another_program_has_locked_are_written_later(
 def test_what_users_said_is_in_no_error(store: PostgresStore) -> None:
     log = ListLog()
     log.append("container-c", ContainerCreated("c", "a secret"), ContainerCreated("c", "a secret"))
-    projection = Projection(log, store)
+    projection = ReadModelTables(log, store)
 
     with pytest.raises(ProjectionFailedError, match="duplicate key") as failed:
         projection.advance()
@@ -487,7 +491,7 @@ def test_the_name_of_a_schema_that_could_not_be_used_is_refused(server: Server) 
 
 
 def test_who_looks_from_outside_is_told_how_the_tables_are_and_makes_none(
-    opened: Callable[[], KeptReadModel], url: str, world: World, server: Server
+    opened: Callable[[], ReadModelProjection], url: str, world: World, server: Server
 ) -> None:
     before = list(statuses(url, "", head=0, is_run=False))
     assert server.execute(f"SELECT FROM pg_namespace WHERE nspname ~ '{url.rpartition('=')[2]}_'") == 0

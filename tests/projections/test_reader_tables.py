@@ -14,7 +14,7 @@ from reenact.domain.errors import RuntimeClosedError
 from reenact.projections.errors import QueryTooLongError, ReadModelError
 from reenact.projections.generations import is_postgres
 from reenact.projections.read_model.opening import open_read_model, tables_beside
-from reenact.projections.read_model.queries import KeptReadModel
+from reenact.projections.read_model.queries import ReadModelProjection
 from reenact.projections.read_model.reader_tables import ReaderTables
 from reenact.projections.views.schemas import Schemas
 from tests.projections.applying import words_of
@@ -30,7 +30,7 @@ def world() -> World:
 
 
 @pytest.fixture
-def kept(place: str, world: World) -> Generator[KeptReadModel]:
+def kept(place: str, world: World) -> Generator[ReadModelProjection]:
     """The tables as a runtime keeps them, up to date."""
     kept = open_read_model(place, world.log)
     yield kept
@@ -51,7 +51,7 @@ def opened(place: str, world: World) -> Generator[Callable[..., ReaderTables]]:
 
 
 @contextmanager
-def left(place: str, log: ListLog) -> Generator[KeptReadModel]:
+def left(place: str, log: ListLog) -> Generator[ReadModelProjection]:
     """Have a runtime keep the tables, and close it."""
     kept = open_read_model(place, log)
     try:
@@ -68,7 +68,7 @@ def questions(tables: ReaderTables) -> int:
 
 
 def test_what_a_writer_keeps_is_read_as_far_as_it_is(
-    kept: KeptReadModel, world: World, opened: Callable[..., ReaderTables]
+    kept: ReadModelProjection, world: World, opened: Callable[..., ReaderTables]
 ) -> None:
     tables = opened(is_written=True)
     before = questions(tables), tables.position(), tables.lag()
@@ -175,7 +175,7 @@ def test_readers_notice_when_nobody_writes_any_more(
         assert (questions(tables), len(tables.model.messages("a"))) == (11, 11)
 
 
-def test_nothing_can_be_written(kept: KeptReadModel, opened: Callable[..., ReaderTables]) -> None:
+def test_nothing_can_be_written(kept: ReadModelProjection, opened: Callable[..., ReaderTables]) -> None:
     tables = opened(is_written=True)
 
     for statement in ("DELETE FROM turns", "CREATE TABLE more (a integer)"):
@@ -185,7 +185,9 @@ def test_nothing_can_be_written(kept: KeptReadModel, opened: Callable[..., Reade
     assert kept.model.messages("a") == tables.model.messages("a") != []
 
 
-def test_a_question_that_takes_too_long_is_ended(kept: KeptReadModel, opened: Callable[..., ReaderTables]) -> None:
+def test_a_question_that_takes_too_long_is_ended(
+    kept: ReadModelProjection, opened: Callable[..., ReaderTables]
+) -> None:
     tables = opened(is_written=True, seconds=0.05)
 
     with pytest.raises(QueryTooLongError, match=r"0\.05 seconds"):
@@ -202,7 +204,7 @@ def test_a_mistake_in_a_question_is_no_matter_of_time(opened: Callable[..., Read
 
 
 def test_tables_that_take_the_place_of_others_are_read(
-    kept: KeptReadModel, world: World, opened: Callable[..., ReaderTables]
+    kept: ReadModelProjection, world: World, opened: Callable[..., ReaderTables]
 ) -> None:
     tables = opened(is_written=True)
     questions(tables)

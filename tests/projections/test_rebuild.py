@@ -17,7 +17,7 @@ from reenact.projections import Progress
 from reenact.projections.errors import ProjectionFailedError
 from reenact.projections.generations import Generations, clear
 from reenact.projections.read_model.opening import open_read_model
-from reenact.projections.read_model.projection import Projection
+from reenact.projections.read_model.projection import ReadModelTables
 from reenact.projections.read_model.queries import ReadModel, Tables
 from reenact.projections.views.schemas import ProjectionSchemas
 from reenact.testing import wait_until
@@ -68,7 +68,7 @@ def opened(place: str, world: World) -> Iterator[Opened]:
 
 @pytest.fixture
 def small_batches(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Projection, "batch", 5)
+    monkeypatch.setattr(ReadModelTables, "batch", 5)
 
 
 def words_of(messages: list[Message]) -> list[str]:

@@ -29,7 +29,7 @@ from reenact.domain.session.told import TurnInfo
 from reenact.projections.errors import ProjectionFailedError
 from reenact.projections.read_model import compiled
 from reenact.projections.read_model import tables as questions
-from reenact.projections.read_model.projection import Projection
+from reenact.projections.read_model.projection import ReadModelTables
 from reenact.projections.read_model.projectors import OF_CONVERSATION
 from reenact.projections.read_model.queries import ReadModel
 from reenact.projections.read_model.sqlite_store import PrivateStore, SqliteStore
@@ -63,7 +63,7 @@ def all_rows(store: SqliteStore) -> dict[str, list[tuple[Any, ...]]]:
 
 def rows_from_zero(log: ListLog) -> dict[str, list[tuple[Any, ...]]]:
     with private() as store:
-        projection = Projection(log, store)
+        projection = ReadModelTables(log, store)
         while projection.advance():
             pass
         projection.close(intact=True)
@@ -159,11 +159,11 @@ def test_rows_made_in_batches_of_any_sizes_with_crashes_between_them_are_those_m
     log = play(chosen).log
 
     with private() as store:
-        projection = Projection(log, store)
+        projection = ReadModelTables(log, store)
         for size, crash in batches:
             projection.advance(size)
             if crash:
-                projection = Projection(log, store)  # nothing of the one before is in memory any more
+                projection = ReadModelTables(log, store)  # nothing of the one before is in memory any more
         while projection.advance():
             pass
         projection.close(intact=True)
@@ -183,7 +183,7 @@ def test_more_conversations_than_are_remembered_at_once_are_projected_right(monk
         world.say(name)
 
     with private() as store:
-        projection = Projection(world.log, store)
+        projection = ReadModelTables(world.log, store)
         remembered: list[int] = []
         while projection.advance(20):
             remembered.append(len(projection._conversations))
@@ -201,12 +201,12 @@ def test_a_conversation_that_was_forgotten_is_found_again_whatever_its_id(sessio
     world.say(session_id)
     world.say(session_id)
     with private() as store:
-        first = Projection(world.log, store)
+        first = ReadModelTables(world.log, store)
         first.advance()
         first.close(intact=True)
         world.answer(session_id, SoFar(content=(TextBlock("Hi"),), message_id="m", stop_reason="end_turn"))
 
-        second = Projection(world.log, store)
+        second = ReadModelTables(world.log, store)
         second.advance()
         second.close(intact=True)
 
@@ -220,12 +220,12 @@ def test_what_is_read_back_of_an_agent_is_all_that_its_row_said() -> None:
     world.say("a")
     world.answer("a", SoFar(failure=Failure("overloaded_error", "busy", retryable=True)))
     with private() as store:
-        first = Projection(world.log, store)
+        first = ReadModelTables(world.log, store)
         first.advance()
         first.close(intact=True)
         world.stop("a", SoFar())
 
-        second = Projection(world.log, store)
+        second = ReadModelTables(world.log, store)
         second.advance()
         second.close(intact=True)
 

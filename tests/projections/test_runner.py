@@ -14,7 +14,7 @@ import pytest
 from reenact.domain.errors import RuntimeClosedError, StorageError
 from reenact.domain.session.agent import SoFar, TurnStarted
 from reenact.projections.errors import ProjectionFailedError, ReadModelBehindError, ReadModelError
-from reenact.projections.read_model.projection import Projection
+from reenact.projections.read_model.projection import ReadModelTables
 from reenact.projections.read_model.queries import ReadModel
 from reenact.projections.runner import PACE, Pace, Runner
 from tests.projections.histories import ListLog, Recorded, World
@@ -42,7 +42,7 @@ def opened(place: str, world: World) -> Iterator[tuple[ReadModel, Runner]]:
 def still(tmp_path: Path, world: World) -> Iterator[Runner]:
     """Give a runner whose thread does nothing that it is not pressed to do."""
     store = open_store(tmp_path / "read.db")
-    with Runner(world.log, Projection(world.log, store), pace=Pace(idle=FOR_EVER, seconds=FOR_EVER)) as runner:
+    with Runner(world.log, ReadModelTables(world.log, store), pace=Pace(idle=FOR_EVER, seconds=FOR_EVER)) as runner:
         runner.catch_up()
         runner.start()
         yield runner
@@ -98,7 +98,7 @@ def test_a_few_events_wait_for_more_and_many_do_not(still: Runner, world: World)
 def test_a_log_that_goes_on_all_the_time_is_projected_within_the_bound(tmp_path: Path, world: World) -> None:
     engine = open_store(tmp_path / "read.db")
     pace = Pace(idle=FOR_EVER, seconds=0.05)
-    with Runner(world.log, Projection(world.log, engine), pace=pace) as runner:
+    with Runner(world.log, ReadModelTables(world.log, engine), pace=pace) as runner:
         runner.catch_up()
         runner.start()
         position = world.say("a")
@@ -257,7 +257,7 @@ def test_tables_that_found_no_space_are_written_when_there_is_some(tmp_path: Pat
 
 def test_two_writers_of_the_same_tables_count_nothing_twice(tmp_path: Path, world: World) -> None:
     model, runner = open_read_model(tmp_path / "read.db", world.log)
-    other = Runner(world.log, Projection(world.log, open_store(tmp_path / "read.db")))
+    other = Runner(world.log, ReadModelTables(world.log, open_store(tmp_path / "read.db")))
     with model, runner, other:
         position = world.say("a")
         other.catch_up()
@@ -366,7 +366,7 @@ def test_a_batch_that_takes_long_is_ended_before_its_last_event(
 ) -> None:
     monkeypatch.setattr("reenact.projections.read_model.projection.MOMENT", 0.0)
     store = open_store(tmp_path / "read.db")
-    with Runner(world.log, Projection(world.log, store)) as runner:
+    with Runner(world.log, ReadModelTables(world.log, store)) as runner:
         positions = [runner.position]
         while runner._projection.advance():
             positions.append(runner.position)

@@ -12,7 +12,7 @@ import pytest
 
 from reenact.domain.messages import Message
 from reenact.projections.errors import ReadModelError
-from reenact.projections.read_model.projection import Projection
+from reenact.projections.read_model.projection import ReadModelTables
 from reenact.projections.runner import Runner
 from tests.projections.histories import START, ListLog, World
 from tests.projections.opened import connection_of, open_read_model, open_store
@@ -166,7 +166,7 @@ def test_a_copy_taken_in_mid_flight_goes_on_and_counts_nothing_twice(
 ) -> None:
     store = open_store(path)
     copies: list[Path] = []
-    with Runner(world.log, Projection(world.log, store)) as runner:
+    with Runner(world.log, ReadModelTables(world.log, store)) as runner:
         while runner._projection.advance(7):
             copies.append(tmp_path / f"copy{len(copies)}")
             copies[-1].mkdir()
@@ -195,7 +195,7 @@ def test_the_write_ahead_log_goes_home_when_it_has_grown(
     pages = 60
     monkeypatch.setattr("reenact.projections.generations.CHECKPOINT_PAGES", pages)
     store = open_store(path)
-    with Runner(world.log, Projection(world.log, store)) as runner:
+    with Runner(world.log, ReadModelTables(world.log, store)) as runner:
         (page,) = connection_of(runner).execute("PRAGMA page_size").fetchone()
         for _ in range(30):
             for _ in range(20):

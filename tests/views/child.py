@@ -33,29 +33,29 @@ def tell_and_wait(progress: Progress) -> None:
 def rebuild_own(directory: str, words: str) -> None:
     log = ListLog()
     say(log, *words)
-    hosted.Generation.batch = BATCH  # so that there are many of them
+    hosted.UserTables.batch = BATCH  # so that there are many of them
     projections = Projections.open(directory, log, [Words()])
     projections.wait_for(timeout=60)
     projections.rebuild("words", progress=tell_and_wait)
 
 
 def rebuild_runtime(path: str) -> None:
-    projection.Projection.batch = BATCH  # likewise
+    projection.ReadModelTables.batch = BATCH  # likewise
     runtime = Runtime.open(path)
     runtime.projections.rebuild(progress=tell_and_wait)
 
 
 def open_another_version(path: str) -> None:
-    projection.Projection.batch = BATCH  # likewise
+    projection.ReadModelTables.batch = BATCH  # likewise
     patch("reenact.projections.read_model.compiled.VERSION", ANOTHER).start()
-    advance = projection.Projection.advance
+    advance = projection.ReadModelTables.advance
 
-    def advance_and_tell(tables: projection.Projection) -> bool:
+    def advance_and_tell(tables: projection.ReadModelTables) -> bool:
         has_moved = advance(tables)
         tell_and_wait(Progress("reenact", tables.position, 0))
         return has_moved
 
-    patch.object(projection.Projection, "advance", advance_and_tell).start()
+    patch.object(projection.ReadModelTables, "advance", advance_and_tell).start()
     Runtime.open(path)
 
 

@@ -546,7 +546,7 @@ def test_tables_of_another_log_or_of_one_that_was_longer_are_made_anew(url: str,
 def test_two_processes_keep_the_same_tables_and_count_nothing_twice(
     server: Server, log: WatchedLog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(hosted.Generation, "batch", 3)
+    monkeypatch.setattr(hosted.UserTables, "batch", 3)
     url = server.new_log()
     say(log, *"abc" * 30)
     with Projections.open(url, log, [Words()]) as here, Projections.open(url, log, [Words()]) as there:
@@ -568,7 +568,7 @@ def test_who_looks_for_the_event_that_cannot_be_projected_counts_nothing_that_an
     with Projections.open(server.new_log(), log, [Squeamish()]) as projections:
         place = projections._hosted["squeamish"]._place
         place.create(7, Squeamish.tables, 1, "")
-        here, there = (hosted.Generation(Squeamish(), place, log, 7) for _ in range(2))
+        here, there = (hosted.UserTables(Squeamish(), place, log, 7) for _ in range(2))
         singly = here._apply_singly
 
         def be_overtaken(rows: Sequence[Row]) -> None:

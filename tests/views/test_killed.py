@@ -12,8 +12,7 @@ from reenact import Image, Runtime
 from reenact.projections import Projections
 from reenact.projections.generations import Generations
 from reenact.projections.log import Log
-from reenact.projections.read_model.projection import Projection as OwnTables
-from reenact.projections.read_model.projection import Store
+from reenact.projections.read_model.projection import ReadModelTables, Store
 from reenact.projections.views.files import Files
 from reenact.testing import MockEnvironmentFactory, wait_until
 from tests.projections.histories import ListLog, Recorded
@@ -117,11 +116,11 @@ def write_containers(directory: Path) -> tuple[Path, Path]:
 def note_beginnings(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """Return a list of where tables are when they are opened from now on."""
     begun: list[int] = []
-    begin = OwnTables.__init__
+    begin = ReadModelTables.__init__
 
-    def note(tables: OwnTables, log: Log, store: Store, turn_to: Callable[[Store], object]) -> None:
-        begin(tables, log, store, turn_to)
+    def note(tables: ReadModelTables, log: Log, store: Store, switch_to: Callable[[Store], object]) -> None:
+        begin(tables, log, store, switch_to)
         begun.append(tables.position)
 
-    monkeypatch.setattr(OwnTables, "__init__", note)
+    monkeypatch.setattr(ReadModelTables, "__init__", note)
     return begun

@@ -17,10 +17,10 @@ from reenact.actors.journal.opening import private_directory
 from reenact.domain.errors import StorageError
 from reenact.projections import Row, on
 from reenact.projections.errors import ProjectionFailedError, ReadModelError
-from reenact.projections.runner import Moving
+from reenact.projections.runner import ProjectionTables
 from reenact.projections.views import transactions
 from reenact.projections.views.files import Files
-from reenact.projections.views.hosted import Hosted
+from reenact.projections.views.hosted import UserProjection
 from tests.examples import examples
 from tests.projections.histories import ListLog, Recorded
 from tests.views.support import DoubleWords, Forgot, LastWords, Said, Words, expected, say
@@ -78,7 +78,7 @@ class ProjectionMachine(RuleBasedStateMachine):
         self.log = FaultyLog()
         self.version = 1
         self.reached = 0
-        self.successor: Moving | None = None
+        self.successor: ProjectionTables | None = None
         self.reading = ExitStack()
         self.reader: Connection | None = None
         self.reader_at = 0
@@ -87,7 +87,7 @@ class ProjectionMachine(RuleBasedStateMachine):
     def open(self) -> None:
         self.directory_of_files = Files(self.directory)
         self.place = self.directory_of_files.of("words")
-        self.hosted = Hosted(KINDS[self.version](), self.place, self.log)
+        self.hosted = UserProjection(KINDS[self.version](), self.place, self.log)
 
     @rule(words=st.text("abc", min_size=1, max_size=4), then_forget=st.sampled_from("abcddd"))
     def say(self, words: str, then_forget: str) -> None:

@@ -25,7 +25,7 @@ from reenact.projections import Progress, Row, on
 from reenact.projections.generations import Generations
 from reenact.projections.views import hosted, transactions
 from reenact.projections.views.files import Files
-from reenact.projections.views.hosted import Hosted, OwnPlace
+from reenact.projections.views.hosted import OwnPlace, UserProjection
 from reenact.projections.views.schemas import ProjectionSchemas
 from reenact.testing import wait_until
 from tests.journal.server import Server
@@ -118,7 +118,7 @@ def test_rebuilt_tables_say_the_same_and_the_former_are_gone(url: str, log: Gate
 def test_readers_see_whole_tables_while_they_are_rebuilt_and_written_again_and_again(
     url: str, log: GatedLog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(hosted.Generation, "batch", 7)
+    monkeypatch.setattr(hosted.UserTables, "batch", 7)
     say(log, *"abcde" * 10)
     done = threading.Event()
     backwards: list[tuple[int, int]] = []
@@ -440,7 +440,7 @@ def test_a_log_that_grows_while_its_tables_are_made_is_caught_up_with(
     url: str, log: GatedLog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("reenact.projections.rebuilding.NEAR", 2)
-    monkeypatch.setattr(hosted.Generation, "batch", 5)
+    monkeypatch.setattr(hosted.UserTables, "batch", 5)
     say(log, *"abcdefgh")
 
     def grow(_: Progress) -> None:
@@ -469,7 +469,7 @@ def test_tables_of_a_new_version_are_not_read_before_they_have_come_as_far_as_th
     with Projections.open(tmp_path, log, [Words()]) as projections:
         projections.wait_for(timeout=60)
     place = Files(tmp_path)
-    hosted = Hosted(DoubleWords(), place.of("words"), log)
+    hosted = UserProjection(DoubleWords(), place.of("words"), log)
 
     hosted._make_live(hosted._begin_or_resume())
 

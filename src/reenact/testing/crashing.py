@@ -30,7 +30,7 @@ from reenact.actors.journal.seeking import unpack
 from reenact.actors.journal.store import STEP, Changes, Store
 from reenact.actors.journal.writer import Writer
 from reenact.projections.log import Row
-from reenact.projections.read_model.projection import Projection
+from reenact.projections.read_model.projection import ReadModelTables
 from reenact.testing.crash_points import Crash, CrashPoint
 
 P = ParamSpec("P")
@@ -100,8 +100,8 @@ def crash_at(point: CrashPoint, nth: int = 1, *, of: str | None = None, armed: b
     with ExitStack() as undo:
         undo.enter_context(mock.patch.object(Writer, "__init__", _opening(fuse, Writer.__init__)))
         undo.enter_context(mock.patch.object(Toolbox, "call", _calling(fuse, Toolbox.call)))
-        undo.enter_context(mock.patch.object(Projection, "begin", _beginning(fuse, Projection.begin)))
-        undo.enter_context(mock.patch.object(Projection, "commit", _committing(fuse, Projection.commit)))
+        undo.enter_context(mock.patch.object(ReadModelTables, "begin", _beginning(fuse, ReadModelTables.begin)))
+        undo.enter_context(mock.patch.object(ReadModelTables, "commit", _committing(fuse, ReadModelTables.commit)))
         _listen_to_engines(fuse, undo)
         _in_force.append(fuse)
         undo.callback(_in_force.remove, fuse)
@@ -233,8 +233,8 @@ def _calling(fuse: Fuse, call: _Call) -> _Call:
 # The tables.
 
 
-def _beginning(fuse: Fuse, begin: Callable[[Projection, Row], bool]) -> Callable[[Projection, Row], bool]:
-    def begin_wrapped(self: Projection, last: Row) -> bool:
+def _beginning(fuse: Fuse, begin: Callable[[ReadModelTables, Row], bool]) -> Callable[[ReadModelTables, Row], bool]:
+    def begin_wrapped(self: ReadModelTables, last: Row) -> bool:
         has_moved = begin(self, last)
         fuse.reach(CrashPoint.BEFORE_PROJECTION)
         return has_moved
@@ -242,8 +242,8 @@ def _beginning(fuse: Fuse, begin: Callable[[Projection, Row], bool]) -> Callable
     return begin_wrapped
 
 
-def _committing(fuse: Fuse, commit: Callable[[Projection], None]) -> Callable[[Projection], None]:
-    def commit_wrapped(self: Projection) -> None:
+def _committing(fuse: Fuse, commit: Callable[[ReadModelTables], None]) -> Callable[[ReadModelTables], None]:
+    def commit_wrapped(self: ReadModelTables) -> None:
         fuse.reach(CrashPoint.IN_PROJECTION)
         commit(self)
         fuse.reach(CrashPoint.AFTER_PROJECTION)

@@ -13,7 +13,7 @@ from reenact.domain.errors import LogEncryptedError, StorageError, WrongKeyError
 from reenact.projections.errors import ReadModelError
 from reenact.projections.log import AuditedLog, Row
 from reenact.projections.views.declared import Projection
-from reenact.projections.views.hosted import Generation, Hosted, OwnPlace
+from reenact.projections.views.hosted import OwnPlace, UserProjection, UserTables
 from reenact.projections.views.transactions import Replaced, is_passing, move_progress, trouble
 from reenact.tracing.log_spans import LogSpans
 from reenact.tracing.metrics import Sums, plus, restored, stored
@@ -45,7 +45,7 @@ class _Batch(msgspec.Struct, frozen=True):
     sums: Sums
 
 
-class _Position(Generation):
+class _Position(UserTables):
     """The position up to which spans are sent. One batch is held in memory until the collector has accepted it."""
 
     def __init__(
@@ -149,7 +149,7 @@ class _Position(Generation):
         return {} if found is None else restored(found)
 
 
-class Sending(Hosted):
+class Sending(UserProjection):
     """Sends the spans of a log to a collector, on a thread of its own once it is started. Thread-safe."""
 
     def __init__(
@@ -186,7 +186,7 @@ class Sending(Hosted):
         if self._runner is not None:
             self._runner.catch_up()
 
-    def _open(self, number: int) -> Generation:
+    def _open(self, number: int) -> UserTables:
         return _Position(
             self._projection,
             self._place,

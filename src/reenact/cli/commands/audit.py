@@ -33,7 +33,7 @@ from reenact.domain.history.what_if import Otherwise
 from reenact.projections.explain.difference import difference
 from reenact.projections.explain.history_view import shown
 from reenact.projections.log import AuditedLog
-from reenact.projections.verification.replay import Parting, Retraced, Told, retrace
+from reenact.projections.verification.replay import Parting, PlainEvent, Retraced, retrace
 from reenact.projections.verification.what_if import what_if
 
 
@@ -197,7 +197,7 @@ def _lines(what: str, retraced: Retraced) -> Iterator[str]:
         yield f"    decided:  {_told(parting.decided)}"
 
 
-def _told(told: Told) -> str:
+def _told(told: PlainEvent) -> str:
     return f"{told.type}  {msgspec.json.encode(told.data).decode()}"
 
 

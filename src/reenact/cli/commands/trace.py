@@ -19,7 +19,7 @@ from reenact.domain.errors import SessionNotFoundError, needing_extra
 from reenact.domain.plain import can_be_id
 from reenact.projections.errors import ReadModelError
 from reenact.projections.log import stream_of
-from reenact.projections.runner import FOR_GOOD
+from reenact.projections.runner import PERMANENT_ERRORS
 from reenact.projections.views.hosted import LOOK, open_place
 from reenact.tracing.live import is_content_wanted
 from reenact.tracing.sending import NAME, Sending
@@ -82,7 +82,7 @@ def _follow(sending: Sending, say: Callable[[str], object]) -> None:
     sending.start()
     while True:
         failure = sending.failure
-        if isinstance(failure, FOR_GOOD):
+        if isinstance(failure, PERMANENT_ERRORS):
             raise failure.again() from failure
         if failure is not None and said is None:
             say(f"{failure}; trying again")
