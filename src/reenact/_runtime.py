@@ -98,36 +98,27 @@ class Runtime(LocalRuntime):
 
         Args:
             path: the file, or a URL `sqlite:///relative.db` or `sqlite:////absolute.db`. Beside it are `<path>.lock`
-                and the
-            read model's tables in `<path>.projections`, which may be deleted at any time. Or a URL `postgresql://…`,
-                whose
-            parameter `schema` names the schema of the log ("reenact" by default); the read model's tables are in
-                schemas
-            beside that one.
+                and the read model's tables in `<path>.projections`, which may be deleted at any time. Or a URL
+                `postgresql://…`, whose parameter `schema` names the schema of the log ("reenact" by default); the read
+                model's tables are in schemas beside that one.
             environment: makes the environment of each agent, such as `MockEnvironmentFactory()`.
             llm: how to reach Claude; used when neither `environment` nor `llm_provider` is given.
             llm_provider: a model of your own, in the standard environment.
             base_path: the directory that agents work in.
             default_image: an image to register when the runtime opens; `ask` uses it when it is given no other.
             tools: the functions of the tools that images name; those of images registered in this runtime need not be
-                given
-            again.
+                given again.
             guards: functions, plain or decorated with `@guard`, that images name in their `guards`; a guard that an
-                image
-            names and that is missing here refuses everything.
+                image names and that is missing here refuses everything.
             policies: which calls people are asked about, for images that have no policies of their own.
             prices: what models cost, by their names; the costs of others count as unknown.
             recovery: what happens to turns that a crash cut short: `close` ends them as interrupted, with the partial
-                answer;
-            `resume` asks the model again, under the same turn id.
+                answer; `resume` asks the model again, under the same turn id.
             synchronous: SQLite's setting. FULL: acknowledged events survive a loss of power. NORMAL: they survive a
-                crash of
-            the process. OFF: after a loss of power, neither the file's integrity nor the order of writes is guaranteed.
-                In
-            PostgreSQL, NORMAL and OFF may lose the last moments in a crash of the server.
+                crash of the process. OFF: after a loss of power, neither the file's integrity nor the order of writes
+                is guaranteed. In PostgreSQL, NORMAL and OFF may lose the last moments in a crash of the server.
             retention: how long deltas of finished turns, consumers that are gone and requests are kept; see `Retention`
-                for
-            the defaults.
+                for the defaults.
             projections: tables of your own that follow the log, in `<path>.views/` or in schemas; see `Projection`.
             keys: encrypt what is written from now on, and decrypt what is encrypted; see `KeyRing`.
             clock: returns the time in microseconds since 1970-01-01 UTC.
@@ -238,9 +229,8 @@ class Runtime(LocalRuntime):
 
         Args:
             url: `http://host:port` or `https://…`, or the WebSocket at `ws://host:port/ws` or `wss://…/ws`. Of several
-                servers
-            on one log, given as a list, one that answers is used, and another one when it is gone. Or
-            `ray://head:10001`, or `ray://head:10001/name`: the hosts that `reenact.ray.start` has started on Ray.
+                servers on one log, given as a list, one that answers is used, and another one when it is gone. Or
+                `ray://head:10001`, or `ray://head:10001/name`: the hosts that `reenact.ray.start` has started on Ray.
             token: a token of the server; several servers must share it. Ray knows the token of its hosts.
             client_id: the name under which `events.subscribe` acknowledges, unless it is given another.
             timeout: seconds that the connection, and then each call of a facade, may take; None means no limit.

@@ -146,8 +146,7 @@ def import_log(
         LogLockedError: another process is writing the log.
         LogTooNewError: a newer version of Reenact has written it.
         LogUnusableError: it is not a log, is that of other actors, has been changed, or the import of another export
-            into
-        it was cut short.
+            into it was cut short.
         StorageFullError: there is no space; free some and import again, to go on.
         ConfigurationError: the log or the file cannot be used.
     """

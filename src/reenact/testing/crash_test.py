@@ -85,8 +85,7 @@ class CrashTest:
             at: where it is killed.
             armed: whether points count from the beginning; if not, the program says from when on (`Reporter.arm`).
             until: receives all reports so far after each report, and returns whether to kill the program now, wherever
-                it may
-            be by then.
+                it may be by then.
             timeout: seconds after which the program is killed and this fails.
 
         Raises:

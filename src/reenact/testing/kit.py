@@ -146,8 +146,7 @@ class EventSourcedTestKit(Generic[State, Command, Event]):
             clock: the clock of the system; by default a new `ManualClock`.
             factory: makes the actor from its context, if the class alone does not.
             effects: returns a value that shows the effects so far, such as a list of sent mails: it must not change
-                before the
-            events are durable.
+                before the events are durable.
 
         Raises:
             TypeError: it is not a class of event-sourced actors, or one of its declarations cannot work.
