@@ -13,7 +13,8 @@ import msgspec
 from reenact.domain.errors import reading
 from reenact.domain.legible import shortened
 from reenact.domain.tools import is_array, is_object
-from reenact.projections.explain.history_view import LastEvent, Shown, last_of, past_of, shown_of
+from reenact.projections.explain.history import history_of
+from reenact.projections.explain.history_view import LastEvent, Shown, last_of, shown_of
 from reenact.projections.log import AuditedLog, Row
 
 Document: TypeAlias = dict[str, object]
@@ -91,7 +92,7 @@ def difference(
         LogUnusableError: the log lacks the session that one branches off from, or holds impossible events.
     """
     other = left if right is None else right
-    past, present = past_of(log, left, at=at_left), past_of(log, other, at=at_right)
+    past, present = history_of(log, left, until=at_left), history_of(log, other, until=at_right)
     with reading(f"session {left!r} or {other!r}"):
         before, after = shown_of(left, past), shown_of(other, present)
         common = _last_common_row(past, present)

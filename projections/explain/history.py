@@ -14,7 +14,7 @@ from reenact.domain.history.causes import read_cause
 from reenact.domain.history.explanation import Cause, causes_of
 from reenact.domain.history.stored import STORED
 from reenact.domain.image import ImageRegistered
-from reenact.domain.plain import check_position
+from reenact.domain.plain import can_be_id, check_id, check_position
 from reenact.domain.session.state import Session, SessionEvent, evolve
 from reenact.projections.log import Log, Row, shared_before, stream_of
 
@@ -131,7 +131,8 @@ def is_of_session(event: object) -> TypeGuard[SessionEvent]:
 
 
 def _lineage(log: Log, session_id: str) -> list[History]:
-    rows = log.read(stream_of(session_id))
+    check_id("session_id", session_id)
+    rows = log.read(stream_of(session_id)) if can_be_id(session_id) else ()
     if not rows:
         raise SessionNotFoundError(session_id)
     return [*shared_before(log, rows[0]), rows]

@@ -9,7 +9,7 @@ import msgspec
 from msgspec.structs import replace
 
 from reenact.domain.attachments import DocumentBlock, ImageBlock
-from reenact.domain.errors import LogUnusableError, SessionNotFoundError, reading
+from reenact.domain.errors import LogUnusableError, reading
 from reenact.domain.legible import shortened
 from reenact.domain.loop.ledger import Spent
 from reenact.domain.messages import (
@@ -23,7 +23,6 @@ from reenact.domain.messages import (
     instant,
     text_of,
 )
-from reenact.domain.plain import can_be_id, check_id
 from reenact.domain.session.agent import AgentStarted
 from reenact.domain.session.people import PendingCall
 from reenact.domain.session.state import BranchPoint, Forgotten, Session, SessionDeleted, SessionForgotten, Summary
@@ -131,23 +130,9 @@ def shown(log: AuditedLog, session_id: str, *, at: int | None = None) -> Shown:
         InvalidInputError: the session begins after the position, or the log ends before it.
         LogUnusableError: the log lacks a session that this one branches off from, or holds impossible events.
     """
-    history = past_of(log, session_id, at=at)
+    history = history_of(log, session_id, until=at)
     with reading(f"session {session_id!r}"):
         return shown_of(session_id, history)
-
-
-def past_of(log: AuditedLog, session_id: str, *, at: int | None = None) -> History:
-    """Return the session's history up to the position, all of it if it is None; the id may be any value.
-
-    Raises:
-        SessionNotFoundError: there is no such session in the log.
-        InvalidInputError: the session begins after the position, or the log ends before it.
-        LogUnusableError: the log lacks a session that this one branches off from.
-    """
-    if not can_be_id(session_id):
-        check_id("session_id", session_id)
-        raise SessionNotFoundError(session_id)
-    return history_of(log, session_id, until=at)
 
 
 def shown_of(session_id: str, history: History) -> Shown:
