@@ -5,7 +5,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from itertools import islice, takewhile
-from typing import Final, Generic, Protocol, TypeAlias, TypeVar
+from typing import Final, Protocol, TypeAlias
 
 import msgspec
 
@@ -70,7 +70,6 @@ class Log(Protocol):
         ...
 
 
-RowT = TypeVar("RowT", bound="Row")
 _NAMES: Final[Mapping[type, str]] = {kind: name for name, kind in STORED.items()}
 
 STRETCH = 20_000
@@ -132,23 +131,23 @@ class InMemoryRow(msgspec.Struct, frozen=True, gc=False):
     is_behind_forgotten: bool = False
 
 
-class InMemoryLog(Generic[RowT]):
+class InMemoryLog:
     """A log in memory, with events at their original positions; it implements `AuditedLog`."""
 
-    def __init__(self, rows: Sequence[RowT], head: int) -> None:
+    def __init__(self, rows: Sequence[Row], head: int) -> None:
         """Take the events in the order of their positions."""
         self._rows = rows
         self._positions = [row.position for row in rows]
         self._head = head
-        self._streams: dict[str, list[RowT]] = {}
+        self._streams: dict[str, list[Row]] = {}
         for row in rows:
             self._streams.setdefault(row.stream, []).append(row)
 
-    def read(self, stream: str, *, after: int = 0) -> Sequence[RowT]:
+    def read(self, stream: str, *, after: int = 0) -> Sequence[Row]:
         """Return the stream's events with a version above `after`."""
         return [row for row in self._streams.get(stream, ()) if row.version > after]
 
-    def read_all(self, *, after: int = 0, limit: int = 1000) -> Sequence[RowT]:
+    def read_all(self, *, after: int = 0, limit: int = 1000) -> Sequence[Row]:
         """Return up to `limit` events with a position above `after`, in the order of their positions."""
         first = bisect_right(self._positions, after)
         return self._rows[first : first + limit]
@@ -166,7 +165,7 @@ class InMemoryLog(Generic[RowT]):
         before: int | None = None,
         backwards: bool = False,
         limit: int = 1000,
-    ) -> Sequence[RowT]:
+    ) -> Sequence[Row]:
         """Return up to `limit` events that meet every condition, as `AuditedLog` describes."""
         rows = self._rows if stream is None else self._streams.get(stream, ())
         fitting = (

@@ -310,7 +310,7 @@ def _check_ahead(log: LogStreams, stream: _StreamComparison) -> None:
         raise HistoryDiffersError(log.name, last.stream, last.cursor, "subscribers saw something else")
 
 
-def log_of(reader: ExportReader, forms: Forms, cipher: LearningCipher) -> InMemoryLog[InMemoryRow]:
+def log_of(reader: ExportReader, forms: Forms, cipher: LearningCipher) -> InMemoryLog:
     """Return the log in an export, without forgotten events; its keys are added to the cipher.
 
     Raises:

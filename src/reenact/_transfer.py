@@ -27,7 +27,7 @@ from reenact.actors.kernel.timetable import microseconds
 from reenact.domain.chain import DataKey, Row, Timer
 from reenact.domain.errors import ConfigurationError, LogEncryptedError, LogUnusableError
 from reenact.domain.messages import instant
-from reenact.projections.log import InMemoryLog, InMemoryRow, OnProgress, Progress
+from reenact.projections.log import InMemoryLog, OnProgress, Progress
 from reenact.projections.transfer.exporting import Export, Exported
 from reenact.projections.transfer.importing import ExportReader, File, Item, MissingRows, compare_with_log, log_of
 from reenact.projections.transfer.lines import Forms
@@ -166,9 +166,7 @@ def import_log(
             return _write_missing(_reader(file, name, None, None), journal, missing, progress)
 
 
-def open_export(
-    source: Place, *, keys: KeyRing | None = None, progress: OnProgress | None = None
-) -> InMemoryLog[InMemoryRow]:
+def open_export(source: Place, *, keys: KeyRing | None = None, progress: OnProgress | None = None) -> InMemoryLog:
     """Return the content of a file as a log in memory, for inspection and replay; the keys decrypt what is encrypted.
 
     Raises:

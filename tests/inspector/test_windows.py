@@ -30,7 +30,7 @@ CREATED = SessionCreated("talk", "home", "chat", 1)
 ASKED = MessageAccepted("trn_1", "msg_1", (TextBlock("Hello"),), 0)
 
 
-def log_of(*events: object, stream: str = "session/talk", versions: Sequence[int] = ()) -> InMemoryLog[InMemoryRow]:
+def log_of(*events: object, stream: str = "session/talk", versions: Sequence[int] = ()) -> InMemoryLog:
     """Return a log that has these events in one stream, one a second."""
     numbers = versions or range(1, len(events) + 1)
     rows = [

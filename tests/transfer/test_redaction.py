@@ -38,7 +38,7 @@ from reenact.domain.session.agent import Failure, MessageAccepted, SoFar
 from reenact.domain.session.state import Session
 from reenact.domain.stream.events import ToolStarted
 from reenact.projections.explain.history import believe
-from reenact.projections.log import InMemoryLog, InMemoryRow
+from reenact.projections.log import InMemoryLog
 from reenact.projections.verification.replay import retrace
 from tests.examples import examples
 from tests.projections.histories import World
@@ -127,7 +127,7 @@ def _say(world: World, place: str, text: str, *, as_number: bool) -> None:
             world.answer("a", SoFar(failure=Failure("api_error", text)))
 
 
-def _is_whole(path: Path, *, events: int) -> InMemoryLog[InMemoryRow]:
+def _is_whole(path: Path, *, events: int) -> InMemoryLog:
     """Check that an export can be taken in, is whole there, and folds."""
     log = path.with_suffix(".imported.db")
     assert import_log(path, log, synchronous="OFF").events == events
