@@ -9,7 +9,9 @@ from pathlib import Path
 from bench.large_log import SESSIONS, TURNS, write_large_log
 from bench.measure import Line, Sample, Workload, at_most, must
 from reenact import Runtime
-from reenact._tables import open_tables
+from reenact._location import location_of
+from reenact._runtime import codec
+from reenact.projections.read_model.reader_tables import ReaderTables
 from reenact.projections.read_model.rows import DAY
 from reenact.projections.read_model.spending import Period, by_time, by_tool
 from reenact.projections.statistics.counting import statistics_of
@@ -29,7 +31,11 @@ def workloads(*, quick: bool) -> list[Workload]:
         write_large_log(path, sessions, TURNS)
         with Runtime.open(path):  # the tables catch up with the log
             pass
-        with open_tables(path, seconds=60) as tables:
+        location = location_of(path)
+        with (
+            location.open(codec(), read_only=True) as log,
+            ReaderTables(location.url, log, location.has_writer, seconds=60) as tables,
+        ):
             must(not tables.is_private, "the runtime's tables are read")
             return (
                 Sample(_milliseconds(lambda: len(by_time(tables, Period(), DAY)) + len(by_tool(tables, Period(), 12)))),

@@ -7,6 +7,8 @@ from collections.abc import Generator
 from contextlib import closing, contextmanager
 from pathlib import Path
 
+from reenact._location import location_of
+from reenact._runtime import codec
 from reenact.projections.generations import is_postgres
 from reenact.projections.log import Log
 from reenact.projections.read_model import opening
@@ -14,6 +16,7 @@ from reenact.projections.read_model.opening import tables_beside
 from reenact.projections.read_model.postgres_store import PostgresSchemas
 from reenact.projections.read_model.projection import ReadModelTables
 from reenact.projections.read_model.queries import ReadModel, ReadModelProjection, Tables
+from reenact.projections.read_model.reader_tables import ReaderTables
 from reenact.projections.read_model.sqlite_store import SqliteFiles, SqliteStore
 from reenact.projections.runner import Runner
 from reenact.projections.views.schemas import Schemas
@@ -31,6 +34,17 @@ def opened_at(place: str, log: Log) -> Generator[tuple[ReadModel, Runner]]:
     kept = opening.open_read_model(place, log)
     with kept.model, closing(kept):
         yield kept.model, kept.runner
+
+
+@contextmanager
+def reader_tables_of(log: str) -> Generator[ReaderTables]:
+    """Open a log for reading, and yield its tables."""
+    location = location_of(log)
+    with (
+        location.open(codec(), read_only=True) as journal,
+        ReaderTables(location.url, journal, location.has_writer, cipher=journal.codec.vault) as tables,
+    ):
+        yield tables
 
 
 @contextmanager

@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from reenact import Image, Runtime
-from reenact._tables import open_tables
 from reenact.projections.read_model import session_list
 from reenact.projections.read_model.reader_tables import ReaderTables
 from reenact.projections.read_model.session_list import Filters, Search, search
 from reenact.testing import MockEnvironmentFactory
+from tests.projections.opened import reader_tables_of
 
 
 @pytest.fixture
@@ -27,7 +27,7 @@ def tables(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ReaderTa
         runtime.sessions.create("home", "chat", session_id="talk")
         for fruit in ("apples", "pears", "plums"):
             runtime.ask(f"Any {fruit}?", session="talk")
-    with open_tables(path) as tables:
+    with reader_tables_of(str(path)) as tables:
         yield tables
 
 

@@ -8,11 +8,11 @@ from typing import Any
 
 from reenact import Image
 from reenact._runtime import SharedRuntime
-from reenact._tables import open_tables
 from reenact.audit import export_log, import_log
 from reenact.projections.read_model.reader_tables import ReaderTables
 from reenact.testing import CrashTest, MockEnvironmentFactory, wait_until
 from tests.logs import log_at
+from tests.projections.opened import reader_tables_of
 from tests.runtime.test_sharing import ask, hold
 from tests.runtime.witness import PATIENCE
 
@@ -32,7 +32,7 @@ def furnish(log: str) -> None:
 
 def test_tables_are_read_while_another_process_writes_and_after_it_was_killed(log: str) -> None:
     furnish(log)
-    with open_tables(log) as tables, CrashTest() as other:
+    with reader_tables_of(log) as tables, CrashTest() as other:
         before = outcomes(tables), tables.lag()
 
         def meanwhile(said: Sequence[list[Any]]) -> bool:
@@ -61,6 +61,6 @@ def test_an_imported_log_has_no_tables_yet_and_is_read_all_the_same(log: str, tm
     export_log(log, tmp_path / "log.jsonl")
     import_log(tmp_path / "log.jsonl", imported)
 
-    with open_tables(imported) as tables:
+    with reader_tables_of(imported) as tables:
         assert tables.is_private
         assert (outcomes(tables), tables.lag()) == (["completed"], 0)
