@@ -5,7 +5,7 @@ from __future__ import annotations
 from reenact.domain.errors import ConfigurationError, NotFoundError, StorageError
 
 
-def in_words(error: BaseException) -> str:
+def error_text(error: BaseException) -> str:
     """Return the error as one line of storable text, even if its message cannot be produced."""
     try:
         words = f"{type(error).__name__}: {error}"

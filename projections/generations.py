@@ -359,7 +359,7 @@ def files_in(directory: Path) -> Iterator[tuple[str, Generations]]:
         yield name, Generations(directory / f"{name}.db", OF_USERS)
 
 
-def seen(places: Iterable[tuple[str, Place]], *, head: int, is_run: bool) -> Iterator[ProjectionStatus]:
+def statuses_of(places: Iterable[tuple[str, Place]], *, head: int, is_run: bool) -> Iterator[ProjectionStatus]:
     """Yield the status of the projections with these names and storages, without changing anything.
 
     `head` is the end of the log; `is_run` is whether a process writes the log, and so maintains the projections.

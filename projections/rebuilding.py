@@ -11,7 +11,7 @@ from functools import partial
 from typing import Final
 
 from reenact.domain.errors import RuntimeClosedError, StorageError
-from reenact.projections.errors import ProjectionFailedError, ReadModelBehindError, ReadModelError, in_words
+from reenact.projections.errors import ProjectionFailedError, ReadModelBehindError, ReadModelError, error_text
 from reenact.projections.generations import (
     DamagedError,
     Health,
@@ -349,7 +349,7 @@ class FollowingProjection:
                 if self._failure is None:
                     _log.warning("the tables of %r could not be made anew; trying again", self.name, exc_info=True)
                 if not isinstance(error, ReadModelError):
-                    error = ReadModelError(f"the tables cannot be made anew: {in_words(error)}")
+                    error = ReadModelError(f"the tables cannot be made anew: {error_text(error)}")
                 self._failure = error
                 self._closing.wait(pause)
                 pause = min(2 * pause, PAUSES[1])

@@ -18,7 +18,7 @@ from reenact.projections.errors import (
     ProjectionReplacedError,
     ReadModelBehindError,
     ReadModelError,
-    in_words,
+    error_text,
 )
 from reenact.projections.generations import Health
 from reenact.projections.log import Log, Row
@@ -140,7 +140,7 @@ class ProjectionTables:
         """Raise if no further event may be applied."""
 
     def _failed(self, row: Row, error: Exception) -> ProjectionFailedError:
-        return ProjectionFailedError(row.position, row.stream, type(row.event).__name__, in_words(error))
+        return ProjectionFailedError(row.position, row.stream, type(row.event).__name__, error_text(error))
 
 
 class Runner:
@@ -449,7 +449,7 @@ class Runner:
                 if self._closed or isinstance(error, PERMANENT_ERRORS):
                     continue
                 if not isinstance(error, ReadModelError):
-                    self._fail(ReadModelError(f"the projections cannot be moved on: {in_words(error)}"))
+                    self._fail(ReadModelError(f"the projections cannot be moved on: {error_text(error)}"))
                 if not self._pause:
                     trace = None if isinstance(error, StorageError) else error
                     _log.warning("the projections could not be moved on; trying again: %s", error, exc_info=trace)

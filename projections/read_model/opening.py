@@ -9,7 +9,15 @@ from pathlib import Path
 from urllib.parse import quote
 
 from reenact.projections.cipher import ENCRYPTED, Cipher
-from reenact.projections.generations import NAME, Generations, Place, ProjectionStatus, files_in, is_postgres, seen
+from reenact.projections.generations import (
+    NAME,
+    Generations,
+    Place,
+    ProjectionStatus,
+    files_in,
+    is_postgres,
+    statuses_of,
+)
 from reenact.projections.log import Log
 from reenact.projections.read_model.queries import ReadModelProjection
 from reenact.projections.read_model.sqlite_store import SqliteFiles
@@ -73,13 +81,13 @@ def statuses(place: str, views: str, *, head: int, is_run: bool) -> Iterator[Pro
     """
     if not is_postgres(place):
         own: tuple[str, Place] = (NAME, Generations(tables_beside(place)))
-        yield from seen([own, *files_in(Path(views))], head=head, is_run=is_run)
+        yield from statuses_of([own, *files_in(Path(views))], head=head, is_run=is_run)
         return
     from reenact.projections.views.schemas import Schemas  # noqa: PLC0415 - likewise
 
     with closing(Schemas(place)) as schemas:
         names = sorted(schemas.names(), key=lambda name: (name != NAME, name))
-        yield from seen([(name, schemas.of(name)) for name in names], head=head, is_run=is_run)
+        yield from statuses_of([(name, schemas.of(name)) for name in names], head=head, is_run=is_run)
 
 
 def newest_sessions(place: str, most: int) -> list[tuple[str, bytes | None]]:

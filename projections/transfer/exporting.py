@@ -36,7 +36,7 @@ from reenact.projections.transfer.lines import (
 )
 from reenact.projections.transfer.redacting import Redactor
 
-TOLD_EVERY = 1000
+REPORTED_EVERY = 1000
 """The number of lines between two reports of progress."""
 _OF_IMAGES = SessionCreated | SessionBranched | SessionForgotten | HandoverRequested | ImageChanged
 _LINKS = frozenset(
@@ -183,7 +183,7 @@ class Export:
         total = self.header.rows
         for done, line in enumerate(self._rows(), 1):
             yield line
-            if self._progress is not None and (done % TOLD_EVERY == 0 or done == total):
+            if self._progress is not None and (done % REPORTED_EVERY == 0 or done == total):
                 self._progress(Progress("rows", done, total))
         for timer in self._log.timers(self._streams):
             yield TimerLine(stream=timer.stream, due=timer.due)

@@ -21,7 +21,7 @@ from reenact.domain.session.announce import TODAY, version_of
 from reenact.domain.stream.feed import FeedPart, unpack_feed
 from reenact.projections.cipher import ENCRYPTED, LearningCipher
 from reenact.projections.log import InMemoryLog, InMemoryRow, OnProgress, Progress
-from reenact.projections.transfer.exporting import TOLD_EVERY, StreamEnds
+from reenact.projections.transfer.exporting import REPORTED_EVERY, StreamEnds
 from reenact.projections.transfer.lines import (
     FORMAT,
     MOST_BYTES,
@@ -195,7 +195,7 @@ class ExportReader:
     def _report_progress(self) -> None:
         header, done = self.header, sum(self._counts[1:])
         total = header.rows + header.timers
-        if self._progress is not None and (done % TOLD_EVERY == 0 or done == total):
+        if self._progress is not None and (done % REPORTED_EVERY == 0 or done == total):
             self._progress(Progress("reading", done, total))
 
     def _refuse(self, problem: str) -> NoReturn:

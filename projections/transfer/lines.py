@@ -8,7 +8,7 @@ from datetime import datetime
 from functools import cache
 from math import isfinite
 from types import NoneType
-from typing import Annotated, Protocol, TypeAlias, TypedDict
+from typing import Annotated, Protocol, TypeAlias
 
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
@@ -146,7 +146,11 @@ class RowLine(msgspec.Struct, frozen=True, kw_only=True, tag="row", forbid_unkno
             version=self.version or 0,
             position=self.position or 0,
             cursor=self.cursor or 0,
-            **_same(self),
+            stream=self.stream,
+            recorded_at=self.recorded_at,
+            heard=self.heard,
+            key=self.key,
+            epoch=self.epoch,
         )
 
 
@@ -229,27 +233,12 @@ def row_line(row: Row, events: Sequence[tuple[str, bytes, dict[str, object] | No
         version=row.version if row.count else None,
         position=row.position if row.count else None,
         cursor=row.cursor if row.heard else None,
-        **_same(row),
+        stream=row.stream,
+        recorded_at=row.recorded_at,
+        heard=row.heard,
+        key=row.key,
+        epoch=row.epoch,
     )
-
-
-def _same(row: Row | RowLine) -> _Same:
-    """Return the fields that a row and its line have in common."""
-    return {
-        "stream": row.stream,
-        "recorded_at": row.recorded_at,
-        "heard": row.heard,
-        "key": row.key,
-        "epoch": row.epoch,
-    }
-
-
-class _Same(TypedDict):
-    stream: str
-    recorded_at: int
-    heard: int
-    key: str | None
-    epoch: int
 
 
 def content_of(content: bytes) -> Content:

@@ -60,7 +60,7 @@ class LiveTables:
             case _:
                 pass  # `differences` reports it
 
-    def look_behind(self, log: Log) -> None:
+    def check_forgotten(self, log: Log) -> None:
         """Check whether sessions were forgotten since then: their rows cannot be rebuilt.
 
         Raises:

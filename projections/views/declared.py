@@ -13,7 +13,7 @@ from sqlalchemy.engine import Dialect
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.schema import CreateTable
 
-from reenact.projections.errors import ProjectionMistakeError, in_words
+from reenact.projections.errors import ProjectionMistakeError, error_text
 from reenact.projections.generations import RESERVED
 from reenact.projections.log import Row
 from reenact.projections.views.transactions import PROGRESS
@@ -170,7 +170,7 @@ def _problems_of_table(table: Table, dialect: Dialect) -> Iterator[str]:
     try:
         CreateTable(table).compile(dialect=dialect)
     except SQLAlchemyError as error:
-        yield f"has the table {table.name!r}, which cannot be made in {dialect.name}: {in_words(error)}"
+        yield f"has the table {table.name!r}, which cannot be made in {dialect.name}: {error_text(error)}"
 
 
 def _declared(projection: Projection, attribute: str) -> object:

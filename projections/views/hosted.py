@@ -20,7 +20,7 @@ from reenact.projections.errors import (
     ProjectionNotReadyError,
     ProjectionReplacedError,
     ReadModelError,
-    in_words,
+    error_text,
 )
 from reenact.projections.generations import failure_of, is_postgres
 from reenact.projections.log import Log, Row
@@ -147,7 +147,7 @@ class UserTables(ProjectionTables):
             cause = error.orig
         elif isinstance(error, EscapedError):
             cause = error.escaped
-        reason = in_words(cause or error)
+        reason = error_text(cause or error)
         kind = type(row.event).__name__
         failed = ProjectionFailedError(row.position, row.stream, kind, reason, self._projection.name)
         # The note is for readers elsewhere; it is no harm if it cannot be written.
@@ -261,13 +261,13 @@ def host(
     hosted: list[UserProjection] = []
     running = [*others]
 
-    def heard(position: int) -> None:
+    def notify_all(position: int) -> None:
         for one in hosted:
             one.notify(position)
 
     place = open_place(url)
     undo.callback(place.close)
-    look = None if _watch(log, heard, undo) else LOOK
+    look = None if _watch(log, notify_all, undo) else LOOK
     undo.callback(close_all, running)
     for projection in projections:
         hosted.append(UserProjection(projection, place.of(projection.name), log, look=look, is_keeper=is_keeper))

@@ -56,9 +56,9 @@ def installed(names: list[str], of_libraries: Mapping[str, str]) -> list[str]:
 
     Importing such a name by itself raises an error that says what to install.
     """
-    lacking = {name for library in of_libraries if not _is_there(library) for name in of_libraries[library].split()}
+    lacking = {name for library in of_libraries if not _is_installed(library) for name in of_libraries[library].split()}
     return [name for name in names if name not in lacking]
 
 
-def _is_there(library: str) -> bool:
+def _is_installed(library: str) -> bool:
     return PathFinder.find_spec(library) is not None

@@ -156,7 +156,7 @@ class LogFile(LogLocation):
         own, given = Path(os.path.realpath(self.url)), Path(os.path.realpath(path))
         if any(one.parent == own.parent and _belongs(own.name, one.name) for one in (given, *given.parents)):
             return True
-        return given.exists() and any(one.samefile(given) for one in _there(own))
+        return given.exists() and any(one.samefile(given) for one in _existing_files(own))
 
     def owner(self) -> Path | None:
         """Return the existing log to which this file belongs by its name, or None."""
@@ -248,7 +248,7 @@ def _owners(path: Path) -> Iterator[Path]:
     yield from (path.with_name(name) for name in names if name)
 
 
-def _there(own: Path) -> list[Path]:
+def _existing_files(own: Path) -> list[Path]:
     """Return the files of the log that exist: one of them may have another name as well."""
     if not own.parent.is_dir():
         return []

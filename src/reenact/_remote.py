@@ -29,12 +29,12 @@ class AsyncRemoteListener(AsyncSubscription):
         self._events = events
 
     def __await__(self) -> Generator[object, None, Self]:
-        return self._stand().__await__()
+        return self._subscribed().__await__()
 
     async def __aenter__(self) -> Self:
-        return await self._stand()
+        return await self._subscribed()
 
-    async def _stand(self) -> Self:
+    async def _subscribed(self) -> Self:
         try:
             await self._events.settled(self._standing)
         except BaseException:
@@ -60,7 +60,7 @@ class AsyncRemoteEvents(Observable[AsyncRemoteListener]):
         self, session_id: str, client_id: str | None = None, after: int | None = None, *, auto_ack: bool = True
     ) -> Subscribing[RemoteSubscription]:
         """See `RemoteEvents.subscribe`: iterate with `async for`, acknowledge with `aack`."""
-        return Subscribing(lambda: self._stand(self._of.follow(session_id, client_id, after, auto_ack=auto_ack)))
+        return Subscribing(lambda: self._subscribed(self._of.follow(session_id, client_id, after, auto_ack=auto_ack)))
 
     @overload
     def stream(self, session_id: str, after: int = 0) -> Subscribing[RemoteSubscription]: ...
@@ -73,11 +73,11 @@ class AsyncRemoteEvents(Observable[AsyncRemoteListener]):
     ) -> Subscribing[RemoteSubscription] | Subscribing[FamilyStream]:
         """See `RemoteEvents.stream`: iterate with `async for`."""
         if children:
-            return Subscribing(lambda: self._stand_all(*self._of.follow_family(session_id, after)))
+            return Subscribing(lambda: self._all_subscribed(*self._of.follow_family(session_id, after)))
         begin = check_cursor("`after`", after)
-        return Subscribing(lambda: self._stand(self._of.follow_unnamed(session_id, begin)))
+        return Subscribing(lambda: self._subscribed(self._of.follow_unnamed(session_id, begin)))
 
-    async def _stand_all(self, family: FamilyStream, top: RemoteSubscription) -> FamilyStream:
+    async def _all_subscribed(self, family: FamilyStream, top: RemoteSubscription) -> FamilyStream:
         try:
             await self._of.settled(top.standing)
         except BaseException:
@@ -85,7 +85,7 @@ class AsyncRemoteEvents(Observable[AsyncRemoteListener]):
             raise
         return family
 
-    async def _stand(self, subscription: RemoteSubscription) -> RemoteSubscription:
+    async def _subscribed(self, subscription: RemoteSubscription) -> RemoteSubscription:
         try:
             subscription.cursor = await self._of.settled(subscription.standing)
         except BaseException:

@@ -194,7 +194,7 @@ def checkpoint_of(log: Log, to: Log | Callable[[bytes], object], *, progress: On
     location = location_of(log)
     with ExitStack() as parts:
         evidence = parts.enter_context(evidence_of(location.url))
-        write = to if callable(to) else parts.enter_context(replacing(_beside(location, Path(to)))).write
+        write = to if callable(to) else parts.enter_context(replacing(_outside_of_log(location, Path(to)))).write
         return write_checkpoint(evidence, write, made_at=microseconds(), report=_reporting(progress))
 
 
@@ -208,7 +208,7 @@ def _line(finding: Finding) -> str:
     return f"{finding.kind}{name} at {finding.at:,}{place}: {finding.problem}"
 
 
-def _beside(location: LogLocation, to: Path) -> Path:
+def _outside_of_log(location: LogLocation, to: Path) -> Path:
     """Return the path, checked not to be that of a file of the log."""
     if location.owns(to):
         raise ConfigurationError(f"{to} is the log, or a file that belongs to it; name another for the checkpoint")
@@ -249,7 +249,7 @@ def _compare(
         return live or "not there"
     verdict: Compared = "agrees"
     try:
-        live.look_behind(log)
+        live.check_forgotten(log)
         if live.unlike is not None:
             return "not comparable"
         told = None if report is None else partial(report, "read model")

@@ -107,7 +107,7 @@ def _events(text: str) -> Iterator[_Event]:
                 version=getattr(event, "version", None),
             )
     except Exception as error:  # the parser may raise other exceptions than YAML errors
-        raise _said(error, text) from error
+        raise _located_error(error, text) from error
 
 
 class _Reader:
@@ -206,7 +206,7 @@ def _unicode(text: str) -> str:
         raise ValueError("half of a surrogate pair is not a character") from None
 
 
-def _said(error: Exception, text: str) -> InvalidYAMLError:
+def _located_error(error: Exception, text: str) -> InvalidYAMLError:
     """Return the parser's error with its place, which is given by a mark, by an offset, or not at all."""
     directive = _VERSION.search(text)
     if directive and isinstance(error, AssertionError):  # a version that the parser does not expect

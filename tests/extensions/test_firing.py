@@ -11,17 +11,17 @@ import pytest
 
 from reenact.extensions.firing import Hooks, Verdict
 from reenact.extensions.hooks import Hook
-from reenact.extensions.running import Ran
+from reenact.extensions.running import HookResult
 
 
 def hook(command: str, event: str = "PreToolUse", matcher: str = "", timeout: float = 60.0) -> Hook:
     return Hook(event=event, matcher=matcher, command=command, timeout=timeout, path="hooks.json", source="user")
 
 
-def that_ran(ran: Ran) -> Callable[..., Ran]:
+def that_ran(ran: HookResult) -> Callable[..., HookResult]:
     """Return what stands for running a command line."""
 
-    def run(*_arguments: object, **_more: object) -> Ran:
+    def run(*_arguments: object, **_more: object) -> HookResult:
         return ran
 
     return run
@@ -77,25 +77,25 @@ def test_a_hook_knows_the_log_that_is_a_file(tmp_path: Path) -> None:
 
 
 UNCLEAR = [
-    (Ran(0, '{"decision": "block", "reason": "xxx', "", is_cut=True), "more than 100,000 bytes of JSON"),
-    (Ran(0, '{"decision": "block"', ""), "it is not valid JSON"),
-    (Ran(0, "{'decision': 'block'}", ""), "it is not valid JSON"),
-    (Ran(0, '{"decision": "block"}\ndone', ""), "it is not valid JSON"),
-    (Ran(0, '{"a": ' * 100_000, ""), "nested more than 100 deep"),
-    (Ran(0, '{"decision": "block", "decision": "approve"}', ""), "the key 'decision' comes twice"),
-    (Ran(0, '{"decision": "deny"}', ""), "`decision` is 'deny', and must be 'approve' or 'block'"),
-    (Ran(0, '{"continue": "false"}', ""), "`continue` is 'false', and must be true or false"),
-    (Ran(0, '{"continue": 0}', ""), "`continue` is 0"),
-    (Ran(0, '{"hookSpecificOutput": 3}', ""), "`hookSpecificOutput` must be an object"),
-    (Ran(0, '{"hookSpecificOutput": {"permissionDecision": "DENY"}}', ""), "`permissionDecision` is 'DENY'"),
-    (Ran(0, '{"hookSpecificOutput": {"permissionDecision": "defer"}}', ""), "`permissionDecision` is 'defer'"),
+    (HookResult(0, '{"decision": "block", "reason": "xxx', "", is_cut=True), "more than 100,000 bytes of JSON"),
+    (HookResult(0, '{"decision": "block"', ""), "it is not valid JSON"),
+    (HookResult(0, "{'decision': 'block'}", ""), "it is not valid JSON"),
+    (HookResult(0, '{"decision": "block"}\ndone', ""), "it is not valid JSON"),
+    (HookResult(0, '{"a": ' * 100_000, ""), "nested more than 100 deep"),
+    (HookResult(0, '{"decision": "block", "decision": "approve"}', ""), "the key 'decision' comes twice"),
+    (HookResult(0, '{"decision": "deny"}', ""), "`decision` is 'deny', and must be 'approve' or 'block'"),
+    (HookResult(0, '{"continue": "false"}', ""), "`continue` is 'false', and must be true or false"),
+    (HookResult(0, '{"continue": 0}', ""), "`continue` is 0"),
+    (HookResult(0, '{"hookSpecificOutput": 3}', ""), "`hookSpecificOutput` must be an object"),
+    (HookResult(0, '{"hookSpecificOutput": {"permissionDecision": "DENY"}}', ""), "`permissionDecision` is 'DENY'"),
+    (HookResult(0, '{"hookSpecificOutput": {"permissionDecision": "defer"}}', ""), "`permissionDecision` is 'defer'"),
 ]
 
 
 @pytest.mark.parametrize("event", ["PreToolUse", "UserPromptSubmit"])
 @pytest.mark.parametrize(("ran", "why"), UNCLEAR)
 def test_a_guard_that_cannot_be_understood_refuses_and_is_warned_of(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ran: Ran, why: str, event: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ran: HookResult, why: str, event: str
 ) -> None:
     monkeypatch.setattr("reenact.extensions.firing.run", that_ran(ran))
     fired = Fired(hook("x", event), cwd=tmp_path)
@@ -112,7 +112,7 @@ def test_a_guard_that_cannot_be_understood_refuses_and_is_warned_of(
 def test_a_hook_that_guards_nothing_and_cannot_be_understood_is_warned_of(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, event: str
 ) -> None:
-    monkeypatch.setattr("reenact.extensions.firing.run", that_ran(Ran(0, "{braces}", "")))
+    monkeypatch.setattr("reenact.extensions.firing.run", that_ran(HookResult(0, "{braces}", "")))
     fired = Fired(hook("x", event), cwd=tmp_path)
 
     verdict = fired(event)
@@ -163,35 +163,37 @@ def test_no_hook_begins_once_all_are_ended_and_what_it_guards_does_not_happen(tm
 @pytest.mark.parametrize(
     ("ran", "refusal"),
     [
-        (Ran(2, "", "not here\n"), "not here"),
-        (Ran(2, "", ""), "it gave no reason"),
-        (Ran(0, '{"decision": "block", "reason": "no"}', ""), "no"),
-        (Ran(0, '{"decision": "block"}', ""), "it gave no reason"),
-        (Ran(0, '{"decision": "block", "reason": 3}', ""), "it gave no reason"),
-        (Ran(0, '{"continue": false, "stopReason": "stop"}', ""), "stop"),
+        (HookResult(2, "", "not here\n"), "not here"),
+        (HookResult(2, "", ""), "it gave no reason"),
+        (HookResult(0, '{"decision": "block", "reason": "no"}', ""), "no"),
+        (HookResult(0, '{"decision": "block"}', ""), "it gave no reason"),
+        (HookResult(0, '{"decision": "block", "reason": 3}', ""), "it gave no reason"),
+        (HookResult(0, '{"continue": false, "stopReason": "stop"}', ""), "stop"),
         (
-            Ran(0, '{"hookSpecificOutput": {"permissionDecision": "deny", "permissionDecisionReason": "x"}}', ""),
+            HookResult(
+                0, '{"hookSpecificOutput": {"permissionDecision": "deny", "permissionDecisionReason": "x"}}', ""
+            ),
             "x",
         ),
         (
-            Ran(0, '{"hookSpecificOutput": {"permissionDecision": "ask"}}', ""),
+            HookResult(0, '{"hookSpecificOutput": {"permissionDecision": "ask"}}', ""),
             "it wants a person to be asked, which a hook cannot have here; policies can",
         ),
         (
-            Ran(0, '{"hookSpecificOutput": {"permissionDecision": "allow", "updatedInput": {}}}', ""),
+            HookResult(0, '{"hookSpecificOutput": {"permissionDecision": "allow", "updatedInput": {}}}', ""),
             "it wants to change the arguments, which a hook cannot do here",
         ),
-        (Ran(0, '{"hookSpecificOutput": {"permissionDecision": "allow"}}', ""), None),
-        (Ran(0, '{"continue": true, "decision": "approve"}', ""), None),
-        (Ran(0, '{"decision": null, "hookSpecificOutput": null}', ""), None),
-        (Ran(0, '\ufeff {"decision": "block", "reason": "no"}', ""), "no"),
-        (Ran(0, "[" * 100_000, ""), None),
-        (Ran(0, "block", ""), None),
-        (Ran(0, "", "words"), None),
+        (HookResult(0, '{"hookSpecificOutput": {"permissionDecision": "allow"}}', ""), None),
+        (HookResult(0, '{"continue": true, "decision": "approve"}', ""), None),
+        (HookResult(0, '{"decision": null, "hookSpecificOutput": null}', ""), None),
+        (HookResult(0, '\ufeff {"decision": "block", "reason": "no"}', ""), "no"),
+        (HookResult(0, "[" * 100_000, ""), None),
+        (HookResult(0, "block", ""), None),
+        (HookResult(0, "", "words"), None),
     ],
 )
 def test_a_hook_refuses_by_its_exit_code_or_by_what_it_says(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ran: Ran, refusal: str | None
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ran: HookResult, refusal: str | None
 ) -> None:
     monkeypatch.setattr("reenact.extensions.firing.run", that_ran(ran))
     fired = Fired(hook("x"), cwd=tmp_path)
@@ -203,13 +205,16 @@ def test_a_hook_refuses_by_its_exit_code_or_by_what_it_says(
 @pytest.mark.parametrize(
     ("ran", "warning"),
     [
-        (Ran(1, '{"decision": "block"}', "oh\nno\n"), "the hook 'x' for PreToolUse has failed with exit code 1: oh no"),
-        (Ran(-9, "", ""), "the hook 'x' for PreToolUse has failed with exit code -9"),
-        (Ran(None, "", ""), "the hook 'x' for PreToolUse was ended: it ran longer than 60 s"),
+        (
+            HookResult(1, '{"decision": "block"}', "oh\nno\n"),
+            "the hook 'x' for PreToolUse has failed with exit code 1: oh no",
+        ),
+        (HookResult(-9, "", ""), "the hook 'x' for PreToolUse has failed with exit code -9"),
+        (HookResult(None, "", ""), "the hook 'x' for PreToolUse was ended: it ran longer than 60 s"),
     ],
 )
 def test_a_hook_that_fails_is_warned_of_and_refuses_nothing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ran: Ran, warning: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ran: HookResult, warning: str
 ) -> None:
     monkeypatch.setattr("reenact.extensions.firing.run", that_ran(ran))
     fired = Fired(hook("x"), cwd=tmp_path)
@@ -255,6 +260,6 @@ def test_only_hooks_that_fit_are_told(tmp_path: Path) -> None:
 def test_what_a_hook_says_besides_is_for_the_model(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, event: str, out: str, context: str
 ) -> None:
-    monkeypatch.setattr("reenact.extensions.firing.run", that_ran(Ran(0, out, "")))
+    monkeypatch.setattr("reenact.extensions.firing.run", that_ran(HookResult(0, out, "")))
 
     assert Fired(hook("x", event), cwd=tmp_path)(event) == Verdict(None, context)

@@ -1,4 +1,4 @@
-"""Running a hook: what it is given, what is kept of what it says, and how it ends."""
+"""RunningHooks a hook: what it is given, what is kept of what it says, and how it ends."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from reenact.extensions.running import LARGEST, Ran, Running, run
+from reenact.extensions.running import LARGEST, HookResult, RunningHooks, run
 from reenact.testing import wait_until
 
 
 def ran(
     command: str, cwd: Path, *, given: bytes = b"", timeout: float = 60.0, stop: threading.Event | None = None
-) -> Ran:
+) -> HookResult:
     return run(command, given, environ={"PATH": os.environ["PATH"]}, cwd=cwd, timeout=timeout, stop=stop)
 
 
@@ -28,7 +28,7 @@ def is_gone(pid_file: Path) -> bool:
 
 
 def test_a_hook_is_given_its_input_and_what_it_says_is_kept(tmp_path: Path) -> None:
-    assert ran("cat; echo problem >&2; exit 3", tmp_path, given=b"told") == Ran(3, "told", "problem\n")
+    assert ran("cat; echo problem >&2; exit 3", tmp_path, given=b"told") == HookResult(3, "told", "problem\n")
 
 
 def test_a_hook_runs_where_it_is_told_to_with_nothing_but_its_environment(tmp_path: Path) -> None:
@@ -36,7 +36,7 @@ def test_a_hook_runs_where_it_is_told_to_with_nothing_but_its_environment(tmp_pa
 
 
 def test_a_hook_that_reads_nothing_is_no_failure_however_much_it_is_given(tmp_path: Path) -> None:
-    assert ran("exit 0", tmp_path, given=b"x" * 1_000_000) == Ran(0, "", "")
+    assert ran("exit 0", tmp_path, given=b"x" * 1_000_000) == HookResult(0, "", "")
 
 
 def test_a_hook_may_be_given_more_than_a_pipe_holds_and_say_it_back(tmp_path: Path) -> None:
@@ -57,7 +57,7 @@ def test_a_hook_that_takes_too_long_is_killed_with_all_it_has_started(tmp_path: 
 
     done = ran("sleep 60 & echo $! > pid; echo half; wait", tmp_path, timeout=3)
 
-    assert done == Ran(None, "half\n", "")
+    assert done == HookResult(None, "half\n", "")
     assert time.monotonic() - began < 30
     wait_until(lambda: is_gone(tmp_path / "pid"))
 
@@ -95,8 +95,8 @@ def test_what_is_kept_whole_is_not_cut(tmp_path: Path) -> None:
 
 
 def test_hooks_on_other_threads_are_ended_with_all_they_have_started(tmp_path: Path) -> None:
-    running = Running()
-    done: list[Ran] = []
+    running = RunningHooks()
+    done: list[HookResult] = []
 
     def hook() -> None:
         command = "sleep 60 & echo $! > child; echo $$ > pid; wait"

@@ -66,7 +66,7 @@ def is_folder(path: Path) -> bool:
         MalformedError: it cannot be examined, or is a broken link.
         FileNotFoundError: it does not exist.
     """
-    with _looking(path):
+    with _translated_errors(path):
         return stat.S_ISDIR(path.stat().st_mode)
 
 
@@ -77,7 +77,7 @@ def names_in(folder: Path, within: Path | None) -> list[str]:
         MalformedError: it is not a folder, cannot be read, has too many entries, or a link leads out of `within`.
     """
     try:
-        with _looking(folder):
+        with _translated_errors(folder):
             _check_inside(folder, within)
             if not is_folder(folder):
                 raise MalformedError("it must be a folder")
@@ -98,7 +98,7 @@ def read_bytes(path: Path, within: Path | None, allowance: Allowance | None = No
         MalformedError: it is not a regular file, is too large, exceeds the allowance, cannot be read, or a link leads
             out of `within`.
     """
-    with _looking(path):
+    with _translated_errors(path):
         _check_inside(path, within)
         status = path.stat()
         _check_regular(status)  # before opening it: opening a device may have an effect
@@ -128,7 +128,7 @@ def text_of(content: bytes) -> str:
 
 
 @contextlib.contextmanager
-def _looking(path: Path) -> Generator[None]:
+def _translated_errors(path: Path) -> Generator[None]:
     """Raise OS errors as `MalformedError`, except that a path does not exist."""
     try:
         yield

@@ -20,7 +20,7 @@ from reenact.domain.tools import ToolSpec, is_object
 from reenact.extensions.files import MalformedError
 from reenact.extensions.hooks import Hook
 from reenact.extensions.json_lines import read_json
-from reenact.extensions.running import LARGEST, Ran, Running, run
+from reenact.extensions.running import LARGEST, HookResult, RunningHooks, run
 
 REFUSES = 2
 """The exit code with which a hook refuses."""
@@ -40,7 +40,7 @@ class Verdict(msgspec.Struct, frozen=True):
     context: str = ""
 
 
-def verdict_of(event: str, ran: Ran) -> Verdict:
+def verdict_of(event: str, ran: HookResult) -> Verdict:
     """Return the verdict of a hook that has ended with exit code 0 or `REFUSES`.
 
     Raises:
@@ -56,12 +56,12 @@ def verdict_of(event: str, ran: Ran) -> Verdict:
     return Verdict(_refusal(said, specific), context if isinstance(context, str) else "")
 
 
-def plain_context(event: str, ran: Ran) -> str:
+def plain_context(event: str, ran: HookResult) -> str:
     """Return what the model is told of output that is not JSON."""
     return ran.out.strip() if event in _WITH_CONTEXT else ""
 
 
-def _object(ran: Ran) -> dict[str, object]:
+def _object(ran: HookResult) -> dict[str, object]:
     if ran.is_cut:
         raise MalformedError(f"more than {LARGEST:,} bytes of JSON, which are read at most")
     content, _ = read_json(ran.out.lstrip(_BLANKS))
@@ -134,7 +134,7 @@ class Hooks:
         self._warn = warn
         places = {"REENACT_PROJECT_DIR": str(cwd), "CLAUDE_PROJECT_DIR": str(cwd)}
         self._environ = without_secrets(environ) | places
-        self._running = Running()
+        self._running = RunningHooks()
 
     def listen_to(self, *events: str) -> bool:
         """Return whether there is a hook for one of the events."""

@@ -141,7 +141,7 @@ def read_document(text: str, allowance: Allowance) -> Document:
     Raises:
         MalformedError: the front matter has no end, is too large, is not YAML that we read, or no mapping.
     """
-    header, body = _taken_apart(text)
+    header, body = _split(text)
     if header is None:
         return Document(text, text)
     if len(header) > LARGEST:
@@ -174,7 +174,7 @@ def _lines_to(header: str, what: str) -> int:
     return header.count("\n", 0, header.index(what))
 
 
-def _taken_apart(text: str) -> tuple[str | None, str]:
+def _split(text: str) -> tuple[str | None, str]:
     """Return the front matter, None if there is none, and the body."""
     lines = text.split("\n")
     if lines[0].rstrip() != _FENCE:

@@ -90,12 +90,12 @@ def read_hooks(content: bytes, *, path: str, source: str) -> HookFile:
         for where, found in _found(event, groups):
             left -= 1
             if left < 0:
-                skip(where, f"{_told(where)}: it is not read, for {MOST} others stand before it")
+                skip(where, f"{_path_text(where)}: it is not read, for {MOST} others stand before it")
                 continue
             try:
                 hooks.append(_hook(event, *found, path=path, source=source))
             except MalformedError as error:
-                skip(where, f"{_told(where)}: {error.message}")
+                skip(where, f"{_path_text(where)}: {error.message}")
     if len(problems) > MOST_PROBLEMS:
         problems[MOST_PROBLEMS:] = [Problem(path, None, f"and {len(problems) - MOST_PROBLEMS:,} more")]
     return HookFile(tuple(hooks), tuple(problems), hashlib.sha256(content).hexdigest())
@@ -185,7 +185,7 @@ def _is_command_line(text: str) -> bool:
         return False
 
 
-def _told(path: KeyPath) -> str:
+def _path_text(path: KeyPath) -> str:
     """Return the path in JavaScript's notation."""
     steps = (f"[{step}]" if isinstance(step, int) else f".{step}" for step in path)
     return "".join(steps).removeprefix(".")
@@ -218,8 +218,8 @@ class Trust:
         Raises:
             ConfigurationError: the file cannot be written.
         """
-        with self._alone():
-            self._write({**self._kept(), str(project): digest})
+        with self._locked():
+            self._write({**self._trusted(), str(project): digest})
 
     def remove(self, project: Path) -> bool:
         """Revoke trust in the project; return whether it was trusted.
@@ -227,14 +227,14 @@ class Trust:
         Raises:
             ConfigurationError: the file cannot be written.
         """
-        with self._alone():
-            kept = self._kept()
+        with self._locked():
+            kept = self._trusted()
             if kept.pop(str(project), None) is None:
                 return False
             self._write(kept)
             return True
 
-    def _kept(self) -> dict[str, str]:
+    def _trusted(self) -> dict[str, str]:
         try:
             return self._read()
         except MalformedError as error:
@@ -253,13 +253,13 @@ class Trust:
         return digests
 
     @contextmanager
-    def _alone(self) -> Generator[None]:
+    def _locked(self) -> Generator[None]:
         """Lock out other processes between reading and writing the file, so that no change is lost."""
         try:
             self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             folder = os.open(self._path.parent, os.O_RDONLY)
         except OSError as error:
-            self._kept()  # may raise a more precise error
+            self._trusted()  # may raise a more precise error
             raise ConfigurationError(f"{self._path} cannot be written: {error.strerror or error}") from error
         try:
             fcntl.flock(folder, fcntl.LOCK_EX)  # released when it is closed

@@ -23,11 +23,11 @@ LARGEST = 100_000
 _REAPED_WITHIN = 2.0
 """Maximum time in seconds to wait for killed processes."""
 _PIECE = 1 << 16
-_LOOK_AROUND = 0.05
+_CHECK_INTERVAL = 0.05
 """Interval in seconds at which to check whether it has ended, even if a child process still holds its outputs."""
 
 
-class Ran(msgspec.Struct, frozen=True):
+class HookResult(msgspec.Struct, frozen=True):
     """How a hook ended: `code` is its exit code, negative for a signal; None if it was killed.
 
     `is_cut` says that standard output was longer than what is kept.
@@ -39,7 +39,7 @@ class Ran(msgspec.Struct, frozen=True):
     is_cut: bool = False
 
 
-class Running:
+class RunningHooks:
     """The hooks that run on any thread, so that they can all be killed at once, with their child processes."""
 
     _ended = False
@@ -92,9 +92,9 @@ def run(
     cwd: Path,
     timeout: float,
     stop: threading.Event | None = None,
-    running: Running | None = None,
+    running: RunningHooks | None = None,
     shell: str = SHELL,
-) -> Ran:
+) -> HookResult:
     """Run the command line in a shell, with `given` on its standard input.
 
     It runs for at most `timeout` seconds, or until `stop` is set. Then it is killed with its child processes; the same
@@ -104,17 +104,17 @@ def run(
     Raises:
         OSError: it cannot be started.
     """
-    with (running or Running()).started([shell, "-c", command], environ, cwd) as process:
+    with (running or RunningHooks()).started([shell, "-c", command], environ, cwd) as process:
         if process is None:
-            return Ran(None, "", "")
+            return HookResult(None, "", "")
         ended = False
         try:
             with _Exchange(process, given) as exchange:
                 ended = exchange.until(time.monotonic() + timeout, stop)
-                return Ran(
+                return HookResult(
                     process.returncode if ended else None,
-                    exchange.said(process.stdout),
-                    exchange.said(process.stderr),
+                    exchange.output(process.stdout),
+                    exchange.output(process.stderr),
                     exchange.is_cut,
                 )
         finally:
@@ -149,14 +149,14 @@ class _Exchange:
     def __init__(self, process: subprocess.Popen[bytes], given: bytes) -> None:
         self._process = process
         self._left = memoryview(given)
-        self._heard: dict[IO[bytes] | None, bytearray] = {process.stdout: bytearray(), process.stderr: bytearray()}
+        self._outputs: dict[IO[bytes] | None, bytearray] = {process.stdout: bytearray(), process.stderr: bytearray()}
         self._selector = selectors.DefaultSelector()
         for pipe in (process.stdin, process.stdout, process.stderr):
             assert pipe is not None  # all three are pipes
             os.set_blocking(pipe.fileno(), False)
             gives = pipe is process.stdin
             event = selectors.EVENT_WRITE if gives else selectors.EVENT_READ
-            self._selector.register(pipe, event, partial(self._give if gives else self._take, pipe))
+            self._selector.register(pipe, event, partial(self._write if gives else self._read, pipe))
 
     def __enter__(self) -> Self:
         return self
@@ -175,18 +175,18 @@ class _Exchange:
             if left <= 0 or (stop is not None and stop.is_set()):
                 return False
             if self._selector.get_map():
-                self._exchange(min(left, _LOOK_AROUND))
+                self._exchange(min(left, _CHECK_INTERVAL))
             else:
                 with contextlib.suppress(subprocess.TimeoutExpired):
-                    self._process.wait(min(left, _LOOK_AROUND))
+                    self._process.wait(min(left, _CHECK_INTERVAL))
         while self._exchange(0):  # the rest in the pipes
             if time.monotonic() >= deadline:
                 break
         return True
 
-    def said(self, pipe: IO[bytes] | None) -> str:
+    def output(self, pipe: IO[bytes] | None) -> str:
         """Return the kept output of this pipe."""
-        return self._heard[pipe].decode(errors="replace")
+        return self._outputs[pipe].decode(errors="replace")
 
     def _exchange(self, timeout: float) -> bool:
         """Read from and write to the pipes that are ready; return whether there were any."""
@@ -196,7 +196,7 @@ class _Exchange:
             act()
         return bool(ready)
 
-    def _give(self, pipe: IO[bytes]) -> None:
+    def _write(self, pipe: IO[bytes]) -> None:
         try:
             self._left = self._left[os.write(pipe.fileno(), self._left[:_PIECE]) :]
         except BlockingIOError:
@@ -206,14 +206,14 @@ class _Exchange:
         if not self._left:
             self._close(pipe)
 
-    def _take(self, pipe: IO[bytes]) -> None:
+    def _read(self, pipe: IO[bytes]) -> None:
         try:
             piece = os.read(pipe.fileno(), _PIECE)
         except BlockingIOError:
             return
         if not piece:
             self._close(pipe)
-        heard = self._heard[pipe]
+        heard = self._outputs[pipe]
         room = LARGEST - len(heard)
         self.is_cut |= pipe is self._process.stdout and len(piece) > room
         heard += piece[:room]

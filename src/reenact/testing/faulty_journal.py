@@ -391,7 +391,7 @@ class FaultyJournal:
             # thread.
             self._hand_over(Append(step.stream, None, step.recorded_at), done, error)
             return
-        fault = self._next_fault(step)
+        fault = self._next_fault(has_events=bool(step.events))
         if fault is _Crash.BEFORE:
             self.crash()
             self._begin(step, done)
@@ -419,8 +419,8 @@ class FaultyJournal:
             return _no_space()
         return None
 
-    def _next_fault(self, step: Append) -> Exception | _Crash | _Overtaken | None:
-        if not self._faults or (isinstance(self._faults[0], _Overtaken) and not step.events):
+    def _next_fault(self, *, has_events: bool) -> _Fault | None:
+        if not self._faults or (isinstance(self._faults[0], _Overtaken) and not has_events):
             return None
         return self._faults.popleft()
 
@@ -434,13 +434,11 @@ class FaultyJournal:
             raise _crashed()
         if self._full:
             return _no_space(), False
-        if not self._faults or isinstance(self._faults[0], _Overtaken):
-            return None, False
-        fault = self._faults.popleft()
+        fault = self._next_fault(has_events=False)
         if fault is _Crash.BEFORE:
             self.crash()
             raise _crashed()
-        return (fault, False) if isinstance(fault, Exception) else (None, True)
+        return (fault, False) if isinstance(fault, Exception) else (None, fault is _Crash.AFTER)
 
     @contextmanager
     def _writing(self) -> Generator[None]:

@@ -36,7 +36,7 @@ from opentelemetry.trace import Link, SpanContext, SpanKind, Status, StatusCode,
 
 from reenact.domain.errors import ConfigurationError
 from reenact.domain.legible import harmless
-from reenact.projections.errors import in_words
+from reenact.projections.errors import error_text
 from reenact.projections.log import Row
 from reenact.tracing.errors import CollectorRefusedError, CollectorUnreachableError
 from reenact.tracing.metrics import INSTRUMENTS, Sums
@@ -162,7 +162,7 @@ class Collector:
         try:
             is_taken = export() is success
         except Exception as error:  # a user's exporter may raise anything
-            raise CollectorUnreachableError(f"the collector {self.name} takes nothing: {in_words(error)}") from error
+            raise CollectorUnreachableError(f"the collector {self.name} takes nothing: {error_text(error)}") from error
         status = self._heard.status
         if status in _REFUSING and status not in _PASSING:
             raise CollectorRefusedError(self.name, status, position)
