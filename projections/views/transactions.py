@@ -5,7 +5,6 @@ Only this module ends a transaction, whatever a function calls; errors of the da
 
 from __future__ import annotations
 
-import re
 from collections.abc import Generator
 from contextlib import contextmanager
 
@@ -34,10 +33,6 @@ _IN_HAND = "reenact_in_hand"
 _SAVEPOINT = "reenact_batch"
 """It belongs to the transaction in which it was made, and is gone if that was ended and another one begun."""
 
-_ENDING = re.compile(
-    r"(?:\s|;|--[^\n]*\n|/\*.*?\*/)*(?:ABORT|BEGIN|COMMIT|END|PREPARE\s+TRANSACTION|ROLLBACK(?!.*\bTO\b)|START)\b",
-    re.IGNORECASE | re.DOTALL,
-)
 _IDLE = 0
 """libpq's status of a connection outside of a transaction."""
 _ABORTED = 3
@@ -61,9 +56,8 @@ class CommittedError(EndedError):
 
 
 def guard(engine: Engine) -> None:
-    """Install the listeners that `only_commit` needs on the engine."""
+    """Install the listener that `only_commit` needs on the engine."""
     event.listen(engine, "commit", _refuse)
-    event.listen(engine, "before_cursor_execute", _refuse_statement)
 
 
 @contextmanager
@@ -127,13 +121,6 @@ def as_one(connection: Connection) -> Generator[None]:
 def _refuse(connection: Connection) -> None:
     if not connection.invalidated and connection.info.get(_IN_HAND):
         raise EndedError("a function of a projection does not commit; that is done when the batch is done")
-
-
-def _refuse_statement(
-    connection: Connection, _cursor: object, statement: str, _parameters: object, _context: object, _many: object
-) -> None:
-    if _ENDING.match(statement):
-        _refuse(connection)
 
 
 def _status(driver: object) -> object:
