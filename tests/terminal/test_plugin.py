@@ -149,6 +149,54 @@ def test_a_test_that_fails_tells_what_was_shown_and_keeps_it(user: pytest.Pytest
     assert "red" in "".join(ET.parse(kept / "1-sh.svg").getroot().itertext())  # noqa: S314 - of our own making
 
 
+SHELL = """
+import pytest
+
+from reenact.terminal import AssertionMatcher
+
+
+@pytest.fixture
+def shell(terminal):
+    return terminal("/bin/sh", "-c", "echo ready; cat", timeout=0.1)
+"""
+FAILURES = {
+    'shell.get_by_text("done").expect_visible()': "ExpectationError: expected 'done' to be visible",
+    'shell.get_by_text("done").text': "WaitTimeoutError: timed out after 0.1 s waiting for 'done' to be visible",
+    'shell.wait_for("done")': "WaitTimeoutError: timed out after 0.1 s waiting for 'done'",
+    'shell.expect_screen("done")': "ExpectationError: the screen of '/bin/sh' is not as expected",
+    'shell.send_key("no such")': "TerminalTestError: key: there is no key 'no such'",
+    'terminal("/no/such")': "TerminalTestError: '/no/such' was not started",
+    'terminal.run(("/no/such",))': "TerminalTestError: '/no/such' was not started",
+    'terminal.run(("/bin/sleep", "60"), timeout=0.1)': "WaitTimeoutError: '/bin/sleep' did not end in time",
+    'terminal_fixture.read_file("no such")': "ExpectationError: the file 'no such' cannot be read",
+    'AssertionMatcher().check("a", "b")': "TerminalTestError: options is str, and must be AssertionOptions",
+}
+"""Lines of tests, and the errors that they are shown with."""
+
+
+def test_a_failure_is_shown_at_the_line_of_the_test_without_frames_of_the_kit(user: pytest.Pytester) -> None:
+    tests = [f"def test_{at}(shell, terminal, terminal_fixture):\n    {line}" for at, line in enumerate(FAILURES)]
+
+    done = run(user, "\n\n\n".join([SHELL, *tests]))
+    full = run(user, "\n\n\n".join([SHELL, tests[0]]), "--full-trace")
+
+    done.assert_outcomes(failed=len(FAILURES))
+    for line, error in FAILURES.items():
+        done.stdout.fnmatch_lines([f">       {line}", f"E       *{error}*", "test_user.py:*Error"])
+    done.stdout.no_fnmatch_line("*reenact/terminal/*.py:*")
+    full.stdout.fnmatch_lines(["*reenact/terminal/*.py:*"])
+
+
+def test_an_unforeseen_error_of_the_kit_is_shown_with_its_place(
+    user: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("reenact.terminal.session.locator._named", None)
+
+    done = run(user, f"{SHELL}\n\ndef test_it(shell):\n    shell.get_by_text('done')")
+
+    done.stdout.fnmatch_lines([">       shell.get_by_text('done')", "*reenact/terminal/session/locator.py:*"])
+
+
 def test_what_is_kept_is_beside_the_temporary_files_of_pytest_unless_told(user: pytest.Pytester) -> None:
     done = run(user, "def test_fails(terminal):\n    terminal('/bin/cat')\n    assert False\n")
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from enum import StrEnum
 from functools import partial
+from operator import methodcaller
 
 from reenact.domain.errors import ReenactError
 from reenact.terminal.text import plain_lines
@@ -74,6 +75,13 @@ not_set_up = partial(TerminalTestError, TerminalTestErrorType.FIXTURE_SETUP_FAIL
 """Creates the error for a fixture that could not be set up on this machine."""
 not_started = partial(TerminalTestError, TerminalTestErrorType.PROCESS_START_FAILED)
 """Creates the error for a program that could not be started."""
+
+
+is_kit_error = methodcaller("errisinstance", (TerminalTestError, OSError))
+"""As `__tracebackhide__` of a module, hides the module's frames when pytest shows one of these errors.
+
+The cause of a `TerminalTestError` may be an `OSError`. Any other error is unforeseen, and is shown with all frames.
+"""
 
 
 def _excerpt(seen: str) -> str:

@@ -9,7 +9,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple, get_args
 
 from reenact.domain.errors import needing_extra
-from reenact.terminal.errors import ExpectationError, invalid
+from reenact.terminal.errors import ExpectationError, invalid, is_kit_error
 from reenact.terminal.matching import jsons
 from reenact.terminal.matching.options import (
     LONGEST_SEARCH,
@@ -29,6 +29,8 @@ from reenact.terminal.text import common_length, look_at, quoted, shown
 
 if TYPE_CHECKING:
     from reenact.terminal.matching.schema import Violation
+
+__tracebackhide__ = is_kit_error
 
 _LISTED = 20
 _VIOLATIONS = 200

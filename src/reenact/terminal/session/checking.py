@@ -9,8 +9,10 @@ from pathlib import Path
 from typing import TypeAlias
 
 from reenact.domain.plain import is_mapping
-from reenact.terminal.errors import invalid
+from reenact.terminal.errors import invalid, is_kit_error
 from reenact.terminal.screen.model import checked_size
+
+__tracebackhide__ = is_kit_error
 
 FilePath: TypeAlias = str | os.PathLike[str]
 Command: TypeAlias = FilePath | Sequence[str]

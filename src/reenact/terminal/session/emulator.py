@@ -28,6 +28,7 @@ from reenact.terminal.errors import (
     TerminalTestErrorType,
     WaitTimeoutError,
     invalid,
+    is_kit_error,
     not_possible,
 )
 from reenact.terminal.matching.options import AssertionOptions, AssertionResult, Finder, Pattern, Scope, is_pattern
@@ -40,11 +41,21 @@ from reenact.terminal.session.keys import SpecialKey, encode, encoded, paste
 from reenact.terminal.session.live import Live, Outgoing
 from reenact.terminal.session.locator import AsyncLocator, Locator, StyleFields
 from reenact.terminal.session.pty import Pair, unavailable
-from reenact.terminal.session.spawning import Process, Spawner, environment, explained, returncode, spawn, unserved
+from reenact.terminal.session.spawning import (
+    START_ERRORS,
+    Process,
+    Spawner,
+    environment,
+    explained,
+    returncode,
+    spawn,
+    unserved,
+)
 from reenact.terminal.session.transcript import Search, Transcript, compiled
 from reenact.terminal.session.waiting import Asking, Changes, Pause, asking, blocking, wait
 from reenact.terminal.status import ExitStatus
 
+__tracebackhide__ = is_kit_error
 T = TypeVar("T")
 _LOST = "it is not known how: something else in this process, as a handler of SIGCHLD, took note of its end first"
 MAX_OUTPUT = 16 * 1024 * 1024
@@ -211,8 +222,10 @@ class Session:
                 undo.callback(pair.close)
                 mark = secrets.token_hex(8)
                 env = environment(self._term, self._env, mark, inherit=self._inherit_env)
-                with explained(self.command, env, self._cwd):
+                try:
                     process = self._spawner(self.command, env, self._cwd, pair.other)
+                except START_ERRORS as error:
+                    raise explained(error, self.command, env, self._cwd) from error
                 undo.callback(_undo_start, process, mark)
                 recording = self._new_recording()
                 try:

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 from enum import StrEnum
 
-from reenact.terminal.errors import TerminalTestError, invalid
+from reenact.terminal.errors import TerminalTestError, invalid, is_kit_error
 from reenact.terminal.screen.model import Modes
+
+__tracebackhide__ = is_kit_error
 
 
 class SpecialKey(StrEnum):

@@ -18,12 +18,14 @@ from reenact.terminal.errors import (
     TerminalTestError,
     TerminalTestErrorType,
     invalid,
+    is_kit_error,
 )
 from reenact.terminal.matching.options import Pattern
 from reenact.terminal.screen.model import Cell, Screen
 from reenact.terminal.session.transcript import compiled
 from reenact.terminal.session.waiting import blocking, run
 
+__tracebackhide__ = is_kit_error
 P = ParamSpec("P")
 _IN_VAIN = (TerminalTestErrorType.TIMEOUT, TerminalTestErrorType.PROCESS_EXITED)
 _LISTED = 10
@@ -235,7 +237,7 @@ class _Located:
                 f"expected {self} {expected}; {there}; the cursor is in row {cursor.row}, column {cursor.column}"
                 f"{ended}",
                 seen=screen.text,
-            ) from error
+            ) from None
 
 
 class AsyncLocator(_Located):

@@ -21,13 +21,14 @@ import sys
 import termios
 import threading
 from collections import deque
-from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Protocol
 
-from reenact.terminal.errors import TerminalTestError, not_started
+from reenact.terminal.errors import TerminalTestError, is_kit_error, not_started
 from reenact.terminal.session.waiting import until
+
+__tracebackhide__ = is_kit_error
 
 _STANDARD = 3
 _CLONE_FS = 0x200
@@ -233,22 +234,13 @@ def spawn(argv: Sequence[str], env: Mapping[str, str], cwd: Path | None, termina
         )
 
 
-@contextmanager
-def explained(argv: Sequence[str], env: Mapping[str, str], cwd: Path | None) -> Generator[None]:
-    """Convert errors of starting a program in this block.
+START_ERRORS = (OSError, subprocess.SubprocessError)
+"""The errors of a program that cannot be started."""
 
-    Raises:
-        TerminalTestError: it cannot be started; the message says what to do (`PROCESS_START_FAILED`).
-    """
-    if cwd is not None and not cwd.is_dir():
-        what = "is not a directory" if cwd.exists() else "does not exist"
-        raise not_started(
-            f"{argv[0]!r} was not started: the working directory {str(cwd)!r} {what}; create it, or pass another `cwd`"
-        )
-    try:
-        yield
-    except (OSError, subprocess.SubprocessError) as error:
-        raise not_started(f"{argv[0]!r} was not started: {_why(error, argv, env, cwd)}", error) from error
+
+def explained(error: Exception, argv: Sequence[str], env: Mapping[str, str], cwd: Path | None) -> TerminalTestError:
+    """Return the error that the program cannot be started, which says why and what to do (`PROCESS_START_FAILED`)."""
+    return not_started(f"{argv[0]!r} was not started: {_why(error, argv, env, cwd)}", error)
 
 
 def returncode(process: Process) -> int | None:
@@ -312,10 +304,11 @@ def unserved(name: str, error: RuntimeError) -> TerminalTestError:
     )
 
 
-def _why(
-    error: OSError | subprocess.SubprocessError, argv: Sequence[str], env: Mapping[str, str], cwd: Path | None
-) -> str:
+def _why(error: Exception, argv: Sequence[str], env: Mapping[str, str], cwd: Path | None) -> str:
     name = argv[0]
+    if cwd is not None and not cwd.is_dir():
+        what = "is not a directory" if cwd.exists() else "does not exist"
+        return f"the working directory {str(cwd)!r} {what}; create it, or pass another `cwd`"
     if not isinstance(error, OSError):
         return str(error)
     if cwd is not None and not os.access(cwd, os.X_OK):

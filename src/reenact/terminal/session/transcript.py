@@ -11,8 +11,10 @@ from typing import AnyStr, Generic
 import msgspec
 
 from reenact.terminal.ansi.parser import ANSIStripper
-from reenact.terminal.errors import invalid
+from reenact.terminal.errors import invalid, is_kit_error
 from reenact.terminal.matching.options import Expression, Finder, Pattern
+
+__tracebackhide__ = is_kit_error
 
 _PIECE = 4096
 

@@ -10,6 +10,9 @@ from contextlib import contextmanager
 from functools import wraps
 from typing import Concatenate, NamedTuple, Never, ParamSpec, TypeAlias, TypeVar
 
+from reenact.terminal.errors import is_kit_error
+
+__tracebackhide__ = is_kit_error
 P = ParamSpec("P")
 T = TypeVar("T")
 _FIRST_PAUSE = 0.0005
