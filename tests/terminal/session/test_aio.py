@@ -237,23 +237,6 @@ def test_a_loop_that_was_closed_is_not_woken() -> None:
     gc.collect()
 
 
-def test_without_a_thread_to_be_had_nothing_is_started_not_even_later(monkeypatch: pytest.MonkeyPatch) -> None:
-    def no_thread(_: object) -> None:
-        raise RuntimeError("can't start new thread")
-
-    async def test() -> None:
-        terminal = AsyncTerminalEmulator(CAT)
-        with monkeypatch.context() as patch:
-            patch.setattr("threading.Thread.start", no_thread)
-            with pytest.raises(TerminalTestError, match="no thread") as caught:
-                await terminal.start()
-        assert caught.value.type is TerminalTestErrorType.PROCESS_START_FAILED
-        await asyncio.get_running_loop().run_in_executor(None, gc.collect)
-        assert terminal.pid is None
-
-    run(test)
-
-
 def test_what_was_expected_of_a_program_that_has_ended_is_an_expectation() -> None:
     async def test() -> None:
         async with AsyncTerminalEmulator("/usr/bin/printf", ["Hello"]) as terminal:

@@ -36,20 +36,16 @@ from reenact.terminal.screen.model import Cell, Cursor, Screen
 from reenact.terminal.screen.recording import Recording
 from reenact.terminal.session import checking
 from reenact.terminal.session.display import Display
-from reenact.terminal.session.ending import AT_ONCE, Family
 from reenact.terminal.session.keys import SpecialKey, encode, encoded, paste
-from reenact.terminal.session.live import Live, Outgoing
+from reenact.terminal.session.live import Live, Outgoing, Waker
 from reenact.terminal.session.locator import AsyncLocator, Locator, StyleFields
 from reenact.terminal.session.pty import Pair, unavailable
 from reenact.terminal.session.spawning import (
     START_ERRORS,
-    Process,
     Spawner,
     environment,
     explained,
-    returncode,
     spawn,
-    unserved,
 )
 from reenact.terminal.session.transcript import Search, Transcript, compiled
 from reenact.terminal.session.waiting import Asking, Changes, Pause, asking, blocking, wait
@@ -212,43 +208,40 @@ class Session:
     # --- Start and end, blocking ---
 
     def _start(self) -> None:
-        with self._lock:
+        with self._lock, ExitStack() as undo:
             if self._live is not None or self._is_disposed:
                 raise not_possible(f"{self.command[0]!r} was started before; a terminal serves once: make another one")
-            with ExitStack() as undo:
-                engine = self._make_engine(self._cols, self._rows)
-                undo.callback(engine.close)
+            engine = self._make_engine(self._cols, self._rows)
+            undo.callback(engine.close)
+            try:
                 pair = Pair(self._cols, self._rows)
                 undo.callback(pair.close)
-                mark = secrets.token_hex(8)
-                env = environment(self._term, self._env, mark, inherit=self._inherit_env)
-                try:
-                    process = self._spawner(self.command, env, self._cwd, pair.other)
-                except START_ERRORS as error:
-                    raise explained(error, self.command, env, self._cwd) from error
-                undo.callback(_undo_start, process, mark)
-                recording = self._new_recording()
-                try:
-                    live = Live(
-                        pair=pair,
-                        process=process,
-                        mark=mark,
-                        transcript=self._transcript,
-                        display=Display(engine),
-                        recording=recording,
-                    )
-                except OSError as error:
-                    raise unavailable(error) from error
-                undo.callback(live.abandon)
-                try:
-                    live.begin()
-                except RuntimeError as error:
-                    raise unserved(self.command[0], error) from error
-                self._live, self._recording = live, recording
-                # The thread has no reference to this object, so that it can be collected; it is cleaned up then or at
-                # exit.
-                self._forgotten = weakref.finalize(self, _clear_away, live, self.command[0])
-                undo.pop_all()
+                waker = Waker()
+                undo.callback(waker.close)
+            except OSError as error:
+                raise unavailable(error) from error
+            mark = secrets.token_hex(8)
+            env = environment(self._term, self._env, mark, inherit=self._inherit_env)
+            try:
+                process = self._spawner(self.command, env, self._cwd, pair.other)
+            except START_ERRORS as error:
+                raise explained(error, self.command, env, self._cwd) from error
+            recording = self._new_recording()
+            live = Live(
+                pair=pair,
+                waker=waker,
+                process=process,
+                mark=mark,
+                transcript=self._transcript,
+                display=Display(engine),
+                recording=recording,
+            )
+            undo.callback(live.abandon)
+            live.begin()
+            self._live, self._recording = live, recording
+            # The thread has no reference to this object, so that it can be collected; it is cleaned up then or at exit.
+            self._forgotten = weakref.finalize(self, _clear_away, live, self.command[0])
+            undo.pop_all()
 
     def _dispose(self) -> None:
         if self._live is not None and self._live.is_foreign:
@@ -627,8 +620,8 @@ class TerminalEmulator(Session):
 
         Raises:
             TerminalTestError: no pseudo-terminal is available (`PTY_CREATE_FAILED`), the program or its directory
-                cannot be used, no thread can be started or SIGCHLD is ignored (`PROCESS_START_FAILED`), or it was
-                started before (`SCRIPT_EXECUTION_ERROR`).
+                cannot be used or SIGCHLD is ignored (`PROCESS_START_FAILED`), or it was started before
+                (`SCRIPT_EXECUTION_ERROR`).
         """
         self._start()
         return self
@@ -664,18 +657,6 @@ def _blank(cols: int, rows: int) -> Screen:
     return Screen(columns=cols, rows=rows, lines=("",) * rows, cells=((Cell(),) * cols,) * rows, cursor=Cursor())
 
 
-def _undo_start(process: Process, mark: str) -> None:
-    def has_ended() -> bool:
-        try:
-            return returncode(process) is not None
-        except ChildProcessError:
-            return True
-
-    Family(process.pid, mark, has_ended, lambda: None).end(AT_ONCE)
-    with suppress(ChildProcessError):
-        process.wait()
-
-
 def _clear_away(live: Live, name: str) -> None:
     if live.is_foreign:
         return
@@ -706,16 +687,8 @@ async def _rest(changes: Changes, pause: Pause) -> None:
 
 
 async def _off_the_loop(work: Callable[[], T]) -> T:
-    """Run a blocking function on a thread, or here if none is available; if cancelled, first let it finish."""
-    turns = [work]
-
-    def once() -> T:
-        return turns.pop()()
-
-    try:
-        working = asyncio.get_running_loop().run_in_executor(None, once)
-    except RuntimeError:
-        return once()  # if the executor starts it later, it finds nothing to do
+    """Run a blocking function on a thread; if cancelled, first let it finish."""
+    working = asyncio.get_running_loop().run_in_executor(None, work)
     try:
         return await asyncio.shield(working)
     except asyncio.CancelledError:

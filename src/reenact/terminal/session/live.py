@@ -145,6 +145,7 @@ class Live:
         self,
         *,
         pair: Pair,
+        waker: Waker,
         process: Process,
         mark: str,
         transcript: Transcript,
@@ -167,7 +168,7 @@ class Live:
         self._outbox = Outbox()
         self._family = Family(process.pid, mark, self.has_ended, pair.foreground, pair.place)
         self._is_stopping = False
-        self._waker = Waker()
+        self._waker = waker
         self._thread = threading.Thread(target=self._run, name=f"reenact-terminal-{next(_numbers)}", daemon=True)
 
     def begin(self) -> None:

@@ -37,15 +37,12 @@ class Pair:
     """Both ends, open. The program's end is also kept open here until `release`, so that no output is lost.
 
     Raises:
-        TerminalTestError: no pseudo-terminal is available (`PTY_CREATE_FAILED`).
+        OSError: no pseudo-terminal is available.
     """
 
     def __init__(self, cols: int, rows: int) -> None:
         self._lock = threading.RLock()
-        try:
-            self._ours, self._other = os.openpty()
-        except OSError as error:
-            raise unavailable(error) from error
+        self._ours, self._other = os.openpty()
         self._is_open = True
         self._is_kept = True
         self._place = _place_of(self._other)

@@ -75,7 +75,7 @@ def vforked(
 
     Raises:
         OSError: it cannot be started, or its directory cannot be entered.
-        CannotVforkError: it cannot be started in this way.
+        ForkNeededError: it cannot be started in this way.
     """
     if not sys.platform.startswith("linux"):
         raise CannotVforkError
@@ -127,10 +127,7 @@ def _in_directory(cwd: Path, start: Callable[[], int]) -> int:
             outcome.append(error)
 
     thread = threading.Thread(target=run, name="reenact-terminal-start")
-    try:
-        thread.start()
-    except RuntimeError as error:  # too many threads
-        raise CannotVforkError from error
+    thread.start()
     thread.join()
     (pid,) = outcome
     if isinstance(pid, BaseException):
@@ -153,7 +150,6 @@ INHERITED = ("PATH", "LANG", "HOME", "TMPDIR")
 """Variables of our environment that a program gets, besides those that begin with `LC_`."""
 MARK = "REENACT_TERMINAL"
 """The variable that identifies descendants that have left the session; it is in every environment."""
-_TOO_MANY = "dispose of terminals that are no longer needed, or raise `ulimit -u`"
 _ABOUT_OUR_TERMINAL = ("COLUMNS", "LINES")
 _FROM_TERMINALS = (
     signal.SIGHUP,
@@ -297,13 +293,6 @@ def _in_the_child(ignored: Sequence[signal.Signals]) -> Callable[[], object]:
     return functools.partial(deque[object], map(call, steps))
 
 
-def unserved(name: str, error: RuntimeError) -> TerminalTestError:
-    """Return the error that no thread can be started to serve a program."""
-    return not_started(
-        f"{name!r} was not started: there is no thread to be had for its terminal ({error}); {_TOO_MANY}", error
-    )
-
-
 def _why(error: Exception, argv: Sequence[str], env: Mapping[str, str], cwd: Path | None) -> str:
     name = argv[0]
     if cwd is not None and not cwd.is_dir():
@@ -331,6 +320,6 @@ def _why(error: Exception, argv: Sequence[str], env: Mapping[str, str], cwd: Pat
         case errno.EMFILE | errno.ENFILE:
             return "too many files are open; dispose of terminals that are no longer needed, or raise `ulimit -n`"
         case errno.EAGAIN:
-            return f"there are too many processes; {_TOO_MANY}"
+            return "there are too many processes; dispose of terminals that are no longer needed, or raise `ulimit -u`"
         case _:
             return error.strerror or str(error)
