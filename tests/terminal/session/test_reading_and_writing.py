@@ -140,14 +140,6 @@ def test_a_question_of_the_program_is_answered_as_a_terminal_does(start: Start) 
     terminal.wait_for("E[1;3R")
 
 
-def test_one_who_asks_and_does_not_read_is_not_answered_without_end(start: Start) -> None:
-    terminal = start(
-        *shell(r"stty raw -echo; yes \"$(printf '\033[6n')\" | head -n 60000; printf '\r\nasked\r\n'; sleep 60")
-    )
-
-    assert terminal.wait_for("asked", 60)
-
-
 def test_a_flood_is_kept_within_bounds_and_does_not_hold_up_a_wait(start: Start) -> None:
     terminal = start("/usr/bin/yes", max_output=100_000)
 

@@ -22,9 +22,6 @@ from reenact.terminal.session.transcript import Transcript
 from reenact.terminal.session.waiting import Changes, until
 from reenact.terminal.status import ExitStatus
 
-_REPLIES = 65_536
-"""Maximum number of bytes of replies that wait for a program that does not read; further ones are dropped."""
-
 
 @dataclass(eq=False)
 class Outgoing:
@@ -32,7 +29,6 @@ class Outgoing:
 
     data: bytes
     sent: int = 0
-    is_reply: bool = False
 
     @property
     def is_sent(self) -> bool:
@@ -51,17 +47,10 @@ class Outbox:
         return bool(self._waiting)
 
     def put(self, outgoing: Outgoing) -> None:
-        """Append it to the queue."""
+        """Append it to the queue, unless it is empty."""
         with self._lock:
             if outgoing.data:
                 self._waiting.append(outgoing)
-
-    def put_reply(self, reply: bytes) -> None:
-        """Append a reply, unless too many wait: a program that queries without reading must not fill the memory."""
-        with self._lock:
-            waiting = sum(len(each.data) for each in self._waiting if each.is_reply)
-            if waiting + len(reply) <= _REPLIES:
-                self.put(Outgoing(reply, is_reply=True))
 
     def take_back(self, outgoing: Outgoing) -> None:
         """Discard the part that has not been written."""
@@ -214,7 +203,7 @@ class Live:
         report = self.display.resize(cols, rows)
         self._recording.add_resize(self._recording.elapsed(), cols, rows)
         self._pair.resize(cols, rows)
-        self._outbox.put_reply(report)
+        self._outbox.put(Outgoing(report))
         self._write_now()
         self.changes.announce()
 
@@ -324,8 +313,7 @@ class Live:
         self._recording.add_output(self._recording.elapsed(), data)
         try:
             for reply in self.display.taken(data, self.transcript.add):
-                if reply:
-                    self._outbox.put_reply(reply)
+                self._outbox.put(Outgoing(reply))
                 self.last_arrival = time.monotonic()
                 self.changes.announce()
                 if self._is_stopping:
