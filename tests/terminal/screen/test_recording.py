@@ -7,12 +7,10 @@ from contextlib import closing
 from pathlib import Path
 
 import msgspec
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from reenact.terminal import Engine, ExitStatus, Recording
-from reenact.terminal.screen import recording as module
 from tests.terminal.screen.test_engine_properties import WRITTEN
 
 
@@ -214,16 +212,3 @@ def test_of_output_and_of_input_as_much_is_recorded_as_is_wanted() -> None:
         "the output",
         "the input",
     ]
-
-
-def test_no_more_events_are_recorded_than_can_be_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "_MOST_EVENTS", 5)
-    made = recording()
-
-    for number in range(1, 21):
-        made.add_output(number, b"o")
-        made.add_input(number, b"i")
-        made.add_resize(number, 80, number)
-
-    assert len(made.events) == 5
-    assert made.events[-1].code == "m"

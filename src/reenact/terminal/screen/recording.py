@@ -18,8 +18,6 @@ Code: TypeAlias = Literal["o", "i", "r", "x", "m"]
 """The format's codes: output, input, resize, exit status, mark."""
 _BY_SIGNAL = 128
 """Added to the number of a signal, as shells do, since the format has only a number."""
-_MOST_EVENTS = 200_000
-"""Maximum number of events of a recording, about 40 MB."""
 
 
 class Event(NamedTuple):
@@ -33,9 +31,9 @@ class Event(NamedTuple):
 class Recording:
     """The events of a terminal, in the order in which they were added.
 
-    Output and input are kept as text, which takes about as much memory as their bytes, plus 200 bytes for each event,
-    of which there are at most 200,000. Any thread may add or read. A character whose bytes arrive in pieces belongs to
-    the event of its last byte; bytes that are not UTF-8 become U+FFFD.
+    Output and input are kept as text, which takes about as much memory as their bytes, plus 200 bytes for each event.
+    Any thread may add or read. A character whose bytes arrive in pieces belongs to the event of its last byte; bytes
+    that are not UTF-8 become U+FFFD.
 
     Args:
         cols: columns at the start.
@@ -70,7 +68,6 @@ class Recording:
         self._began = clock()
         self.lock = threading.RLock()
         self._events: list[Event] = []
-        self._events_left = _MOST_EVENTS
         decoder = codecs.getincrementaldecoder("utf-8")
         self._decoders: dict[Code, codecs.IncrementalDecoder] = {"o": decoder("replace"), "i": decoder("replace")}
         self._left: dict[Code, int] = {"o": limit, "i": limit}
@@ -95,8 +92,7 @@ class Recording:
     def add_resize(self, time: float, cols: int, rows: int) -> None:
         """Add a change of the terminal's size."""
         with self.lock:
-            if self._has_room(time):
-                self._events.append(Event(time, "r", f"{cols}x{rows}"))
+            self._events.append(Event(time, "r", f"{cols}x{rows}"))
 
     def add_exit(self, time: float, status: ExitStatus) -> None:
         """Add the end of the program; a signal is recorded as its number plus 128, as in shells."""
@@ -147,22 +143,12 @@ class Recording:
     def _add(self, time: float, code: Code, data: bytes, what: str) -> None:
         with self.lock:
             left = self._left[code]
-            if left > 0 and self._has_room(time):
+            if left > 0:
                 if text := self._decoders[code].decode(data[:left]):
                     self._events.append(Event(time, code, text))
                 self._left[code] -= len(data)
                 if self._left[code] <= 0:
-                    self._mark_too_much(what, time)
-
-    def _has_room(self, time: float) -> bool:
-        """Reserve room for another event; return whether there was any."""
-        if self._events_left == 1:
-            self._mark_too_much("session", time)
-        self._events_left -= 1
-        return self._events_left > 0
-
-    def _mark_too_much(self, of_what: str, time: float) -> None:
-        self.mark(f"the {of_what} behind this was too much to be recorded", time)
+                    self.mark(f"the {what} behind this was too much to be recorded", time)
 
     def _unfinished(self) -> list[Event]:
         """Return events for incomplete characters at the end."""
