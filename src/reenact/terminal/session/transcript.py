@@ -125,21 +125,14 @@ class Search:
         self._transcript = transcript
         self._pattern = compiled(pattern)
         self._only_new = only_new
-        # The length of a literal text's matches is bounded, so that output is not searched twice.
-        self._overlap = 3 * len(pattern) if isinstance(pattern, str) else None
-        self._searched = 0
 
     def __call__(self) -> str | None:
         """Return the searched text from its beginning to the end of the match, or None."""
         with self._transcript.lock:
             kept = self._transcript.stripped
             start = max(kept.start, self._transcript.matched if self._only_new else 0)
-            begin = start if self._overlap is None else max(start, self._searched - self._overlap)
-            self._searched = kept.end
-            if begin > start and self._pattern.search(kept.since(begin)) is None:
-                return None
             part = kept.since(start)
-            match = self._pattern.search(part, begin - start)
+            match = self._pattern.search(part)
             if match is None:
                 return None
             self._transcript.match = match if isinstance(match, re.Match) else None
