@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import math
-import os
 import stat
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from pathlib import Path
 from sys import float_info
@@ -34,33 +33,19 @@ def malformed(problem: str) -> TerminalTestError:
 
 
 @dataclass(frozen=True)
-class Source:
-    """The origin of data: a file, or a text without one; neither for values created in Python."""
-
-    file: Path | None = None
-    text: str | None = None
-
-    def place_of(self, path: tuple[str | int, ...]) -> Place | None:
-        """Return the place of a value, or of its nearest container with one. JSON is parsed as YAML for this."""
-        try:
-            _, places = read_yaml_with_places(self.text or "")
-        except InvalidYAMLError:
-            return None
-        return next((places[path[:end]] for end in range(len(path), 0, -1) if path[:end] in places), None)
-
-
-@dataclass(frozen=True)
 class Plain:
-    """A value with its path."""
+    """A value with its path in a file or a text; values that were created in Python are in neither."""
 
     value: object
-    source: Source = Source()
+    file: Path | None = None
+    source: str | None = None
+    """The text that the value was read from."""
     path: tuple[str | int, ...] = ()
 
     def wrong(self, problem: str) -> TerminalTestError:
         """Return the error that this value is invalid, with its place."""
-        place = self.source.place_of(self.path)
-        where = "" if self.source.file is None else f"{self.source.file}: "
+        place = self._place()
+        where = "" if self.file is None else f"{self.file}: "
         where += "" if place is None else f"line {place[0]}: "
         where += f"{path}: " if (path := _written(self.path)) else ""
         return malformed(f"{where}{problem}")
@@ -74,7 +59,7 @@ class Plain:
 
     def at(self, step: str | int, value: object) -> Plain:
         """Return a value inside this one."""
-        return Plain(value, self.source, (*self.path, step))
+        return replace(self, value=value, path=(*self.path, step))
 
     def text(self) -> str:
         """Return the value if it is text."""
@@ -116,6 +101,15 @@ class Plain:
         if known is not None:
             know(fields, known)
         return fields
+
+    def _place(self) -> Place | None:
+        """Return the place of the value, or of its nearest container with one. JSON is parsed as YAML for this."""
+        try:
+            _, places = read_yaml_with_places(self.source or "")
+        except InvalidYAMLError:
+            return None
+        path = self.path
+        return next((places[path[:end]] for end in range(len(path), 0, -1) if path[:end] in places), None)
 
 
 def know(fields: Mapping[str, Plain], known: Iterable[str]) -> None:
@@ -166,6 +160,7 @@ FORMATS: Final[Mapping[str, Format]] = {".yaml": "yaml", ".yml": "yaml", ".json"
 """The format of a file by its suffix."""
 _LARGEST_FILE = 4 * LARGEST + 3
 """Maximum number of bytes of that many characters in UTF-8, with a byte order mark."""
+_TOO_LARGE = f"it has more than {LARGEST:,} characters; so many are read at most"
 
 
 def read_file(path: Path) -> Plain:
@@ -174,22 +169,21 @@ def read_file(path: Path) -> Plain:
     Raises:
         TerminalTestError: the file cannot be read, or is neither (`INVALID_CONFIG`).
     """
-    whole = Plain(None, Source(path))
+    whole = Plain(None, path)
     if (format_ := FORMATS.get(path.suffix.lower())) is None:
         raise whole.wrong(f"the name of the file is to end with {', '.join(FORMATS)}")
     try:
-        # Files that are not regular may block, or never end.
-        opened = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
-        with os.fdopen(opened, "rb") as file:
-            is_regular, content = stat.S_ISREG(os.fstat(opened).st_mode), file.read(_LARGEST_FILE + 1)
-        text = content.decode("utf-8-sig")
+        status = path.stat()
+        if not stat.S_ISREG(status.st_mode):
+            raise whole.wrong("this is not a regular file")
+        if status.st_size > _LARGEST_FILE:
+            raise whole.wrong(_TOO_LARGE)
+        text = path.read_text("utf-8-sig")
     except UnicodeDecodeError as error:
         raise whole.wrong(f"this is not text in UTF-8: {error.reason} at byte {error.start}") from error
     except (OSError, ValueError) as error:  # a NUL in its name
         raise whole.wrong(str(getattr(error, "strerror", None) or error)) from error
-    if not is_regular:
-        raise whole.wrong("this is not a regular file")
-    return read_text(text.replace("\r\n", "\n").replace("\r", "\n"), format_, path)
+    return read_text(text, format_, path)
 
 
 def read_text(text: str, format: Format, file: Path | None = None) -> Plain:  # noqa: A002 - the usual word
@@ -198,11 +192,13 @@ def read_text(text: str, format: Format, file: Path | None = None) -> Plain:  # 
     Raises:
         TerminalTestError: it is not valid in its format (`INVALID_CONFIG`).
     """
-    source, whole = Source(file, text), Plain(None, Source(file))
+    whole = Plain(None, file)
     if len(text) > LARGEST:
-        raise whole.wrong(f"it has more than {LARGEST:,} characters; so many are read at most")
+        raise whole.wrong(_TOO_LARGE)
     try:
-        return Plain(read_yaml(text) if format == "yaml" else _numbers(Plain(jsons.read(text), source)), source)
+        if format == "yaml":
+            return Plain(read_yaml(text), file, text)
+        return Plain(_numbers(Plain(jsons.read(text), file, text)), file, text)
     except (InvalidYAMLError, InvalidJSONError) as error:
         raise whole.wrong(str(error)) from error
     except RecursionError as error:

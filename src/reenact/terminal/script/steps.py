@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Final, Literal, TypeAlias, TypeGuard, get_args
 
@@ -42,8 +43,6 @@ from reenact.terminal.text import described, quoted
 StepType: TypeAlias = Literal["send", "sendKey", "wait", "waitForExit", "assert", "delay"]
 Subject: TypeAlias = Literal["output", "screen"]
 """What an assertion checks: all output, including escape sequences, or the text of the screen."""
-
-_SHOWN = 60
 
 
 class InteractionStep(msgspec.Struct, frozen=True, kw_only=True):
@@ -120,9 +119,9 @@ class InteractionStep(msgspec.Struct, frozen=True, kw_only=True):
                 return self.type
             case "assert":
                 assert self.assertion is not None
-                return f"assert {self.assertion.type} {_short(self.assertion.expected)}"
+                return f"assert {self.assertion.type} {_described(self.assertion.expected)}"
             case _:
-                return f"{self.type} {_short(self.value)}"
+                return f"{self.type} {_described(self.value)}"
 
 
 class InteractionScript(msgspec.Struct, frozen=True, kw_only=True):
@@ -191,9 +190,8 @@ def is_expression(value: object) -> TypeGuard[re.Pattern[str] | Expression]:
     return isinstance(value, Expression) or (is_pattern(value) and isinstance(value.pattern, str))
 
 
-def _short(value: object) -> str:
-    text = repr(value.pattern if is_expression(value) else value)
-    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
+def _described(value: object) -> str:
+    return described(value.pattern if is_expression(value) else value)
 
 
 _ASSERTIONS = get_args(AssertionType)
@@ -315,7 +313,7 @@ def _assertion(plain: Plain) -> AssertionOptions:
         expected = fields[kind]
     else:
         raise plain.wrong(f"an assertion has one of {', '.join(_ASSERTIONS)}, or a type and what is expected")
-    flags = Plain({name: fields[name].value for name in _FLAGS if name in fields}, plain.source, plain.path)
+    flags = replace(plain, value={name: fields[name].value for name in _FLAGS if name in fields})
     base = AssertionOptions(type=msgspec.convert(kind, AssertionType), expected=_expected(kind, expected))
     return struct_of(AssertionOptions, flags, base)
 
