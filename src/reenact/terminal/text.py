@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from collections.abc import Sequence
 from typing import Final, Literal, TypeAlias
 
 _UNFIT = re.compile(
@@ -74,8 +75,8 @@ Look: TypeAlias = tuple[Literal["plain", "spaces", "ascii"], int]
 PLAIN_LOOK: Final[Look] = ("plain", 0)
 
 
-def common_length(one: str, other: str) -> int:
-    """Return the length of the texts' common prefix."""
+def common_length(one: Sequence[str], other: Sequence[str]) -> int:
+    """Return the length of the common prefix of two texts, or of two lists of texts."""
     pairs = enumerate(zip(one, other, strict=False))
     return next((at for at, (a, b) in pairs if a != b), min(len(one), len(other)))
 

@@ -20,6 +20,7 @@ from reenact.terminal.matching.options import (
     SlowSearchError,
     UnusableError,
     compiled,
+    explanation,
     folded,
     is_pattern,
     normal,
@@ -63,36 +64,36 @@ class AssertionMatcher:
         `ignore_whitespace` are described in `reenact.terminal.matching.options`; they have no effect on JSON. The
         result has `actual` unchanged, and the text of a compiled pattern.
         """
-        return _judged(actual, options, seconds)
+        return _compared(actual, options, seconds)
 
     def check(self, actual: str, options: AssertionOptions) -> AssertionResult:
         """Return the result of `assert_`; raise `ExpectationError` with its message and diff if it failed."""
-        result = _judged(actual, options)
+        result = _compared(actual, options)
         if result.passed:
             return result
-        error = ExpectationError("\n".join(part for part in (result.message, result.diff) if part))
+        error = ExpectationError(explanation(result))
         error.seen = actual
         raise error
 
     def exact_match(self, actual: str, expected: str) -> AssertionResult:
         """Compare a text with exactly the expected one."""
-        return _judged(actual, AssertionOptions(type="exact", expected=expected))
+        return _compared(actual, AssertionOptions(type="exact", expected=expected))
 
     def contains_match(self, actual: str, expected: str) -> AssertionResult:
         """Search a text for another one."""
-        return _judged(actual, AssertionOptions(type="contains", expected=expected))
+        return _compared(actual, AssertionOptions(type="contains", expected=expected))
 
     def regex_match(self, actual: str, pattern: str | re.Pattern[str]) -> AssertionResult:
         """Search a text for a regular expression."""
-        return _judged(actual, AssertionOptions(type="regex", expected=pattern))
+        return _compared(actual, AssertionOptions(type="regex", expected=pattern))
 
     def json_match(self, actual: str, expected: object) -> AssertionResult:
         """Compare a text as JSON with a value."""
-        return _judged(actual, AssertionOptions(type="json", expected=expected))
+        return _compared(actual, AssertionOptions(type="json", expected=expected))
 
     def json_schema_match(self, actual: str, schema: object) -> AssertionResult:
         """Validate a text as JSON against a JSON Schema."""
-        return _judged(actual, AssertionOptions(type="jsonSchema", expected=schema))
+        return _compared(actual, AssertionOptions(type="jsonSchema", expected=schema))
 
 
 class _FailedError(Exception):
@@ -103,7 +104,7 @@ class _FailedError(Exception):
         self.diff = diff
 
 
-def _judged(actual: str, options: AssertionOptions, seconds: float = LONGEST_SEARCH) -> AssertionResult:
+def _compared(actual: str, options: AssertionOptions, seconds: float = LONGEST_SEARCH) -> AssertionResult:
     _check(actual, options)
     message = diff = None
     try:
@@ -265,11 +266,11 @@ def unified(
     how many are left out. `first` is the number of the first line of the actual text.
     """
     before, after = _lines(expected), _lines(actual)
-    above = max(0, _in_common(before, after) - _CONTEXT)
-    below = max(0, _in_common(before[above:][::-1], after[above:][::-1]) - _CONTEXT)
+    above = max(0, common_length(before, after) - _CONTEXT)
+    below = max(0, common_length(before[above:][::-1], after[above:][::-1]) - _CONTEXT)
     old = _side(before[above : len(before) - below], key, 1 + above)
     new = _side(after[above : len(after) - below], key, first + above)
-    start = max(0, _in_common([line.key for line in old], [line.key for line in new]) - _CONTEXT)
+    start = max(0, common_length([line.key for line in old], [line.key for line in new]) - _CONTEXT)
     old_left, new_left = (max(0, len(side) - start - WINDOW) for side in (old, new))
     old, new = old[start : start + WINDOW], new[start : start + WINDOW]
     diff = [f"--- {names[0]}", f"+++ {names[1]}"]
@@ -332,11 +333,6 @@ def _range(lines: Sequence[_Line]) -> str:
 def _lines(text: str) -> list[str]:
     *ended, last = text.split("\n")
     return [line + "\n" for line in ended] + ([last] if last else [])
-
-
-def _in_common(old: Sequence[str], new: Sequence[str]) -> int:
-    shorter = min(len(old), len(new))
-    return next((at for at in range(shorter) if old[at] != new[at]), shorter)
 
 
 def _changed(old: Sequence[str], new: Sequence[str]) -> Iterator[str]:

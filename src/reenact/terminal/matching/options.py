@@ -69,6 +69,11 @@ class AssertionResult(msgspec.Struct, frozen=True, kw_only=True):
     message: str | None = None
 
 
+def explanation(failed: AssertionResult) -> str:
+    """Return the message and the diff of a failed comparison."""
+    return "\n".join(part for part in (failed.message, failed.diff) if part)
+
+
 Pattern: TypeAlias = str | re.Pattern[str]
 """A literal text, or a compiled regular expression."""
 

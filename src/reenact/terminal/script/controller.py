@@ -18,6 +18,7 @@ from reenact.terminal.matching.options import (
     AssertionResult,
     Expression,
     SlowSearchError,
+    explanation,
 )
 from reenact.terminal.script.steps import InteractionResult, InteractionScript, InteractionStep, StepResult
 from reenact.terminal.session.emulator import TerminalEmulator, TerminalState
@@ -127,7 +128,7 @@ class InteractionController:
             # After the time limit the program may have been killed, which explains why a wait failed.
             failure = _too_late(limit, error) if limit.is_over and error.type in _OF_TIME else error
         if asserted is not None and not asserted.passed:
-            failure = TerminalTestError(TerminalTestErrorType.ASSERTION_FAILED, _said(asserted))
+            failure = TerminalTestError(TerminalTestErrorType.ASSERTION_FAILED, explanation(asserted))
         return StepResult(
             step=step,
             success=failure is None,
@@ -186,7 +187,3 @@ class InteractionController:
 def _too_late(limit: TimeLimit, error: TerminalTestError) -> WaitTimeoutError:
     over = "cancelled" if limit.is_off else f"the time limit of {limit.seconds:g} s is over"
     return WaitTimeoutError(f"{over}: {error.message}", seen=error.seen)
-
-
-def _said(asserted: AssertionResult) -> str:
-    return "\n".join(part for part in (asserted.message, asserted.diff) if part) or "it is not as expected"

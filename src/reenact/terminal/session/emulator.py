@@ -31,7 +31,15 @@ from reenact.terminal.errors import (
     is_kit_error,
     not_possible,
 )
-from reenact.terminal.matching.options import AssertionOptions, AssertionResult, Finder, Pattern, Scope, is_pattern
+from reenact.terminal.matching.options import (
+    AssertionOptions,
+    AssertionResult,
+    Finder,
+    Pattern,
+    Scope,
+    explanation,
+    is_pattern,
+)
 from reenact.terminal.screen.model import Cell, Cursor, Screen
 from reenact.terminal.screen.recording import Recording
 from reenact.terminal.session import checking
@@ -580,8 +588,8 @@ class AsyncTerminalEmulator(Session):
 
         def error() -> ExpectationError:
             result = judged()
-            said = "\n".join(filter(None, (result.message, result.diff)))
-            return ExpectationError(f"the screen of {self.command[0]!r} is not as expected: {said}", seen=result.actual)
+            message = f"the screen of {self.command[0]!r} is not as expected: {explanation(result)}"
+            return ExpectationError(message, seen=result.actual)
 
         await self._answer(lambda: judged().passed or None, "the screen", timeout, text, error=error)
 
