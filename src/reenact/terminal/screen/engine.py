@@ -8,7 +8,7 @@ from reenact.terminal.screen.libghostty import Glyph, Terminal, style_of
 from reenact.terminal.screen.model import Cell, Cursor, Modes, Screen, checked_size
 
 _REMEMBERED = 20_000
-"""Maximum number of cached cells, and of cached styles, before both caches are cleared."""
+"""Maximum number of cached cells before the cache is cleared."""
 _CURSOR_KEYS = 1
 _KEYPAD = 66
 _PASTE = 2004
@@ -30,7 +30,6 @@ class Engine:
         self._lines: list[str] = []
         self._cells: list[tuple[Cell, ...]] = []
         self._known: dict[int, Cell | Glyph] = {}
-        self._styles: dict[bytes, ANSIStyle] = {}
 
     def feed(self, data: bytes) -> bytes:
         """Process output of the program; return the terminal's replies, such as to a query for the cursor position."""
@@ -95,9 +94,8 @@ class Engine:
         _, rows = terminal.size
         if len(self._lines) != rows:
             self._lines, self._cells = [""] * rows, [()] * rows
-        if len(self._known) > _REMEMBERED or len(self._styles) > _REMEMBERED:
+        if len(self._known) > _REMEMBERED:
             self._known.clear()
-            self._styles.clear()
         known = self._known
         for row, numbers in terminal.changes():
             styles: dict[int, ANSIStyle] = {0: PLAIN}
@@ -121,19 +119,13 @@ class Engine:
             return cell
         found = styles.get(glyph.style)
         if found is None:
-            found = styles[glyph.style] = self._style(self._terminal.style(column))
+            found = styles[glyph.style] = style_of(self._terminal.style(column))
         return Cell(
             text=self._terminal.characters(column) if glyph.combined else glyph.text,
             width=glyph.width,
             style=found,
             link=self._terminal.link(row, column) if glyph.linked else None,
         )
-
-    def _style(self, style: bytes) -> ANSIStyle:
-        known = self._styles.get(style)
-        if known is None:
-            known = self._styles[style] = style_of(style)
-        return known
 
 
 class _History:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import weakref
 from collections.abc import Callable, Iterator, MutableSequence, Sequence
+from functools import lru_cache
 from typing import Any, Final, NamedTuple, Protocol
 
 import pyghostty  # type: ignore[import-untyped]  # untyped: the parts that are used get types below
@@ -37,6 +38,7 @@ _NO_LIMIT = 2**31
 _DELETE = b"\x7f"
 _KEYBOARD = re.compile(rb"\x1b\[\?[0-9]+u")
 """The library's reply to a query for kitty's keyboard protocol. It is not sent, since our keys are those of xterm."""
+_CACHED_STYLES = 20_000
 _UNDERLINES: Final[dict[int, Underline]] = {1: "single", 2: "double", 3: "curly", 4: "dotted", 5: "dashed"}
 
 
@@ -236,6 +238,7 @@ class Terminal:
         return True
 
 
+@lru_cache(maxsize=_CACHED_STYLES)
 def style_of(style: bytes) -> ANSIStyle:
     """Convert the result of `Terminal.style` to a style."""
     rendition = _ffi.from_buffer("GhosttyStyle*", style)
