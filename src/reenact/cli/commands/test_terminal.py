@@ -23,7 +23,7 @@ from reenact.terminal.cases.loading import CaseFile, command_line, load_cases, l
 from reenact.terminal.cases.runner import asked_for, run_cases
 from reenact.terminal.config import ReportFormat, TerminalTestConfig
 from reenact.terminal.errors import TerminalTestError, TerminalTestErrorType
-from reenact.terminal.report.generator import ReportGenerator, ReportOptions, followed
+from reenact.terminal.report.generator import ReportGenerator, ReportOptions
 from reenact.terminal.report.results import TestResult, TestSuiteResult
 from reenact.terminal.script.plain import Plain
 from reenact.terminal.text import on_a_line
@@ -99,11 +99,11 @@ def _make_room(report: ReportOptions) -> None:
             raise IsADirectoryError(0, "it is a directory")
         if path.exists() and not path.is_file():
             return
-        directory = followed(path).parent
+        directory = Path(os.path.realpath(path)).parent
         directory.mkdir(parents=True, exist_ok=True)
         with TemporaryFile(dir=directory):
             pass
-    except (OSError, ValueError) as error:  # a NUL in the name, or a cycle of links
+    except (OSError, ValueError) as error:  # a NUL in the name
         why = (error.strerror if isinstance(error, OSError) else None) or str(error)
         raise ConfigurationError(f"--report: the report cannot be written to {str(path)!r}: {why}") from error
 

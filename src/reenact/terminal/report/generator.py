@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import errno
 import os
 import secrets
 import sys
@@ -37,28 +36,15 @@ def write_report(path: Path, text: str) -> None:
         if path.exists() and not path.is_file():
             path.write_bytes(data)
             return
-        target = followed(path)
+        target = Path(os.path.realpath(path))
         target.parent.mkdir(parents=True, exist_ok=True)
         _replace(target, data)
-    except (OSError, ValueError) as error:  # a NUL in the name, or a cycle of links
+    except (OSError, ValueError) as error:  # a NUL in the name
         why = (error.strerror if isinstance(error, OSError) else None) or str(error)
         raise invalid(
             f"the report cannot be written to {os.fspath(path)!r}: {why}; make room or name another file",
             error,
         ) from error
-
-
-def followed(path: Path) -> Path:
-    """Resolve all links of the path.
-
-    Raises:
-        OSError: the links form a cycle, which `Path.resolve` does not report since Python 3.13.
-        ValueError: the path has a NUL in it.
-    """
-    target = Path(os.path.realpath(path))
-    if target.is_symlink():
-        raise OSError(errno.ELOOP, os.strerror(errno.ELOOP))
-    return target
 
 
 def _replace(target: Path, data: bytes) -> None:
