@@ -123,15 +123,6 @@ def test_long_texts_are_cut_with_a_note() -> None:
     assert "    | last\n" in report
 
 
-def test_a_text_of_many_lines_loses_its_middle_with_a_note() -> None:
-    flood = "\n".join(f"line {number}" for number in range(200))
-
-    report = console([suite(failing(error=flood))])
-
-    assert "    line 39\n    (140 lines are left out here)\n    line 180\n" in report
-    assert "    line 199\n" in report
-
-
 def test_a_diff_that_is_part_of_the_reason_is_told_once_and_coloured() -> None:
     assertion = AssertionResult(
         passed=False, actual="a", expected="b", type="exact", diff="-b\n+a", message="not alike"

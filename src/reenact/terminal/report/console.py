@@ -12,9 +12,6 @@ from reenact.terminal.text import end_of, on_a_line, plain_lines
 
 LARGEST = 4000
 """Maximum number of characters shown of one text; of output its end, of other texts their beginning."""
-FIRST_LINES = 40
-LAST_LINES = 20
-"""With `FIRST_LINES`, the number of lines shown of one text; those in between are left out."""
 DETAILED = 100
 """Maximum number of failures shown with details; of further ones only the reason is shown."""
 _WORDS = {"passed": "passed ", "failed": "FAILED ", "error": "ERROR  ", "skipped": "skipped"}
@@ -108,22 +105,13 @@ def _beginning(text: str) -> str:
     lines = plain_lines(text).strip("\n")
     start, missing = lines[:LARGEST], len(lines[LARGEST:])
     note = f"\n({missing} more characters are left out)" if missing else ""
-    return _indented(_few_lines(start) + note)
+    return _indented(start + note)
 
 
 def _end(output: str) -> str:
     end, missing = end_of(output, LARGEST)
     note = f"({missing} characters before this are left out)\n" if missing else ""
-    return _indented(note + _few_lines(plain_lines(ANSIParser().strip(end)).strip("\n")))
-
-
-def _few_lines(text: str) -> str:
-    """Return the text without its middle if it has too many lines."""
-    lines = text.split("\n")
-    missing = len(lines) - FIRST_LINES - LAST_LINES
-    if missing <= 1:
-        return text
-    return "\n".join((*lines[:FIRST_LINES], f"({missing} lines are left out here)", *lines[-LAST_LINES:]))
+    return _indented(note + plain_lines(ANSIParser().strip(end)).strip("\n"))
 
 
 def _indented(text: str) -> str:
