@@ -115,10 +115,6 @@ class Family:
         # Parents before children, since a parent may react to the end of its child by exiting.
         members = sorted((entries[pid] for pid in found), key=lambda entry: (entry.pid != self.pid, entry.started))
         self._known |= {(entry.pid, entry.started) for entry in members}
-        for entry in members:
-            if not entry.is_alive and entry.parent == os.getpid() and entry.pid != self.pid:
-                with suppress(ChildProcessError):  # an orphan that was reparented to us
-                    os.waitpid(entry.pid, os.WNOHANG)
         return [entry for entry in members if entry.is_alive]
 
     def _at_the_terminal(self, pids: Iterable[int]) -> set[int]:
