@@ -146,8 +146,6 @@ def _libc() -> ctypes.CDLL:
     return ctypes.CDLL(None)
 
 
-INHERITED = ("PATH", "LANG", "HOME", "TMPDIR")
-"""Variables of our environment that a program gets, besides those that begin with `LC_`."""
 MARK = "REENACT_TERMINAL"
 """The variable that identifies descendants that have left the session; it is in every environment."""
 _ABOUT_OUR_TERMINAL = ("COLUMNS", "LINES")
@@ -258,16 +256,19 @@ def returncode(process: Process) -> int | None:
     return ended.si_status if ended.si_code == os.CLD_EXITED else -ended.si_status
 
 
+def inherited(*names: str) -> dict[str, str]:
+    """Return these variables of our environment, and those that begin with `LC_`."""
+    return {name: value for name, value in os.environ.items() if name in names or name.startswith("LC_")}
+
+
 def environment(term: str, env: Mapping[str, str], mark: str, *, inherit: bool) -> dict[str, str]:
     """Return the environment of the program; `env` takes precedence.
 
     Our `COLUMNS` and `LINES` are never included: they describe our own terminal.
     """
-    ours = {
-        name: value
-        for name, value in os.environ.items()
-        if name not in _ABOUT_OUR_TERMINAL and (inherit or name in INHERITED or name.startswith("LC_"))
-    }
+    ours = inherited("PATH", "LANG", "HOME", "TMPDIR")
+    if inherit:
+        ours = {name: value for name, value in os.environ.items() if name not in _ABOUT_OUR_TERMINAL}
     # A terminal test may itself be under test: the outer one must find the processes that the inner one leaves.
     outer = os.environ.get(MARK)
     return {**ours, "TERM": term, **env, MARK: f"{outer}:{mark}" if outer else mark}
