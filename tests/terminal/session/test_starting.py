@@ -15,6 +15,7 @@ import pytest
 from reenact.terminal.errors import TerminalTestError, TerminalTestErrorType
 from reenact.terminal.session.emulator import TerminalEmulator
 from reenact.terminal.session.spawning import CannotVforkError, Process, spawn
+from reenact.terminal.session.waiting import until
 from reenact.terminal.status import ExitStatus
 from tests.started.programs import Programs
 from tests.terminal.session.conftest import Start
@@ -285,17 +286,10 @@ def test_one_who_starts_programs_may_be_late_to_know_of_their_end() -> None:
             self._asked = 0
             self.pid = process.pid
 
-        @property
-        def returncode(self) -> int | None:
-            return None if self._asked < 5 else self._process.returncode
-
         def poll(self) -> int | None:
             code = self._process.poll()
             self._asked += code is not None
-            return self.returncode
-
-        def wait(self, timeout: float | None = None) -> int:
-            return self._process.wait(timeout)
+            return None if self._asked < 5 else code
 
     def late(argv: Sequence[str], env: Mapping[str, str], cwd: Path | None, terminal: int) -> Process:
         return Late(spawn(argv, env, cwd, terminal))
@@ -308,7 +302,8 @@ def test_one_who_starts_programs_may_be_late_to_know_of_their_end() -> None:
 
 def test_what_another_spawner_refuses_is_told(tmp_path: Path) -> None:
     def refusing(argv: Sequence[str], env: Mapping[str, str], cwd: Path | None, terminal: int) -> Process:
-        spawn(["/bin/true"], env, cwd, terminal).wait()
+        process = spawn(["/bin/true"], env, cwd, terminal)
+        assert until(lambda: process.poll() is not None, 60)
         raise OSError(5, "the machine is on fire")
 
     with pytest.raises(TerminalTestError, match="the machine is on fire") as caught:

@@ -7,7 +7,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
@@ -15,6 +15,7 @@ import pytest
 
 from reenact.terminal.session.pty import Pair
 from reenact.terminal.session.spawning import CannotVforkError, Vforked, vforked
+from reenact.terminal.session.waiting import until
 
 PATIENCE = 60.0
 
@@ -29,9 +30,12 @@ def pair() -> Iterator[Pair]:
         yield pair
 
 
-def run(pair: Pair, *argv: str, cwd: Path | None = None, ignored: Sequence[int] = ()) -> tuple[int, str]:
+def run(pair: Pair, *argv: str, cwd: Path | None = None) -> tuple[int, str]:
     """Run the program to its end; return its code and what it wrote."""
-    code = vforked(argv, ENV, cwd, pair.other, ignored=ignored).wait(PATIENCE)
+    process = vforked(argv, ENV, cwd, pair.other)
+    assert until(lambda: process.poll() is not None, PATIENCE)
+    code = process.poll()
+    assert code is not None
     pair.release()
     said = b""
     while (more := pair.read()) is not None:
@@ -75,16 +79,6 @@ def test_signals_that_python_ignores_are_not_ignored_by_the_program(pair: Pair) 
     assert code == -signal.SIGPIPE
 
 
-def test_signals_that_we_ignore_can_be_given_back(pair: Pair) -> None:
-    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
-    try:
-        code, _ = run(pair, "sh", "-c", "kill -HUP $$", ignored=[signal.SIGHUP])
-    finally:
-        signal.signal(signal.SIGHUP, before)
-
-    assert code == -signal.SIGHUP
-
-
 def test_the_first_program_of_a_name_that_can_be_run_is_taken(
     pair: Pair, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -111,12 +105,12 @@ def test_the_first_program_of_a_name_that_can_be_run_is_taken(
 )
 def test_what_cannot_be_started_raises_here(pair: Pair, command: str, error: type[OSError]) -> None:
     with pytest.raises(error):
-        vforked([command], ENV, None, pair.other, ignored=())
+        vforked([command], ENV, None, pair.other)
 
 
 def test_a_directory_that_cannot_be_entered_raises_here(pair: Pair, tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError):
-        vforked(["true"], ENV, tmp_path / "none", pair.other, ignored=())
+        vforked(["true"], ENV, tmp_path / "none", pair.other)
 
 
 def test_where_the_terminal_has_no_name_it_cannot_be_done(monkeypatch: pytest.MonkeyPatch, pair: Pair) -> None:
@@ -126,7 +120,7 @@ def test_where_the_terminal_has_no_name_it_cannot_be_done(monkeypatch: pytest.Mo
     monkeypatch.setattr(os, "ttyname", nameless)
 
     with pytest.raises(CannotVforkError):
-        vforked(["true"], ENV, None, pair.other, ignored=())
+        vforked(["true"], ENV, None, pair.other)
 
 
 def test_where_threads_share_the_directory_it_cannot_be_done(
@@ -135,7 +129,7 @@ def test_where_threads_share_the_directory_it_cannot_be_done(
     monkeypatch.setattr("reenact.terminal.session.spawning._libc", object)
 
     with pytest.raises(CannotVforkError):
-        vforked(["true"], ENV, tmp_path, pair.other, ignored=())
+        vforked(["true"], ENV, tmp_path, pair.other)
 
 
 def test_an_end_that_others_took_note_of_is_not_made_up() -> None:
@@ -143,24 +137,14 @@ def test_an_end_that_others_took_note_of_is_not_made_up() -> None:
     process.wait()
 
     with pytest.raises(ChildProcessError):
-        Vforked(process.pid, "true").poll()
-
-
-def test_waiting_for_the_end_has_an_end(pair: Pair) -> None:
-    process = vforked(["sleep", "60"], ENV, None, pair.other, ignored=())
-
-    with pytest.raises(subprocess.TimeoutExpired):
-        process.wait(0.01)
-
-    os.kill(process.pid, signal.SIGKILL)
-    assert process.wait() == -signal.SIGKILL
-    assert process.poll() == process.returncode == -signal.SIGKILL
+        Vforked(process.pid).poll()
 
 
 def test_descriptors_are_as_many_as_before(pair: Pair, tmp_path: Path) -> None:
     before = len(list(Path("/proc/self/fd").iterdir()))
 
-    vforked(["true"], ENV, tmp_path, pair.other, ignored=()).wait(PATIENCE)
+    process = vforked(["true"], ENV, tmp_path, pair.other)
+    assert until(lambda: process.poll() is not None, PATIENCE)
 
     assert len(list(Path("/proc/self/fd").iterdir())) == before
     assert fcntl.fcntl(pair.other, fcntl.F_GETFD) == fcntl.FD_CLOEXEC

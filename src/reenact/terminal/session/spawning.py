@@ -11,8 +11,6 @@ import ctypes
 import errno
 import fcntl
 import functools
-import math
-import operator
 import os
 import shutil
 import signal
@@ -20,20 +18,28 @@ import subprocess
 import sys
 import termios
 import threading
-from collections import deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Protocol
 
 from reenact.terminal.errors import TerminalTestError, is_kit_error, not_started
-from reenact.terminal.session.waiting import until
 
 __tracebackhide__ = is_kit_error
 
 _STANDARD = 3
 _CLONE_FS = 0x200
-_RESTORED = (signal.SIGPIPE, signal.SIGXFSZ)
-"""Signals that Python ignores, but programs expect to have their defaults."""
+_FROM_TERMINALS = (
+    signal.SIGHUP,
+    signal.SIGINT,
+    signal.SIGQUIT,
+    signal.SIGTERM,
+    signal.SIGTSTP,
+    signal.SIGTTIN,
+    signal.SIGTTOU,
+    signal.SIGWINCH,
+)
+"""Signals that have their defaults after a login, and would be ignored under `nohup` or after `&` in a script."""
+_IGNORED_BY_PYTHON = (signal.SIGPIPE, signal.SIGXFSZ)
 
 
 class CannotVforkError(Exception):
@@ -41,13 +47,11 @@ class CannotVforkError(Exception):
 
 
 class Vforked:
-    """A program that was started, with the methods of `subprocess.Popen` that are needed."""
+    """A program that was started, with the part of `subprocess.Popen` that is needed."""
 
-    def __init__(self, pid: int, name: str) -> None:
+    def __init__(self, pid: int) -> None:
         self.pid = pid
-        self.returncode: int | None = None
-        self._name = name
-        self._lock = threading.RLock()
+        self._returncode: int | None = None
 
     def poll(self) -> int | None:
         """Return None while the program runs, then its exit code, negative for a signal.
@@ -55,23 +59,14 @@ class Vforked:
         Raises:
             ChildProcessError: it has ended, but another part of this process reaped it, so that its status is unknown.
         """
-        with self._lock:
-            if self.returncode is None:
-                pid, status = os.waitpid(self.pid, os.WNOHANG)
-                self.returncode = os.waitstatus_to_exitcode(status) if pid else None
-            return self.returncode
-
-    def wait(self, timeout: float | None = None) -> int:
-        """Wait for its end; return or raise the same as `poll`, or raise `subprocess.TimeoutExpired`."""
-        if not until(lambda: self.poll() is not None, math.inf if timeout is None else timeout):
-            raise subprocess.TimeoutExpired(self._name, timeout or 0.0)
-        return self.returncode or 0
+        if self._returncode is None:
+            pid, status = os.waitpid(self.pid, os.WNOHANG)
+            self._returncode = os.waitstatus_to_exitcode(status) if pid else None
+        return self._returncode
 
 
-def vforked(
-    argv: Sequence[str], env: Mapping[str, str], cwd: Path | None, terminal: int, *, ignored: Iterable[int]
-) -> Vforked:
-    """Start the program with `posix_spawn`; the signals in `ignored` get their defaults.
+def vforked(argv: Sequence[str], env: Mapping[str, str], cwd: Path | None, terminal: int) -> Vforked:
+    """Start the program with `posix_spawn`.
 
     Raises:
         OSError: it cannot be started, or its directory cannot be entered.
@@ -83,17 +78,18 @@ def vforked(
         path = os.ttyname(terminal)
     except OSError as error:  # /dev/pts is not the kernel's, as in some sandboxes
         raise CannotVforkError from error
-    start = functools.partial(_spawned, tuple(argv), dict(env), _actions(path), {*_RESTORED, *ignored})
-    return Vforked(start() if cwd is None else _in_directory(cwd, start), argv[0])
+    start = functools.partial(_spawned, tuple(argv), dict(env), _actions(path))
+    return Vforked(start() if cwd is None else _in_directory(cwd, start))
 
 
-def _spawned(argv: tuple[str, ...], env: dict[str, str], actions: list[tuple[object, ...]], restored: set[int]) -> int:
+def _spawned(argv: tuple[str, ...], env: dict[str, str], actions: list[tuple[object, ...]]) -> int:
     """Start the first program of that name in PATH."""
     name = argv[0]
     path = name if "/" in name else shutil.which(name, path=os.pathsep.join(os.get_exec_path(env)))
     if path is None:
         raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), name)
-    return os.posix_spawn(path, argv, env, file_actions=actions, setsid=True, setsigmask=(), setsigdef=restored)
+    defaults = (*_FROM_TERMINALS, *_IGNORED_BY_PYTHON)
+    return os.posix_spawn(path, argv, env, file_actions=actions, setsid=True, setsigmask=(), setsigdef=defaults)
 
 
 def _actions(path: str) -> list[tuple[object, ...]]:
@@ -149,16 +145,6 @@ def _libc() -> ctypes.CDLL:
 MARK = "REENACT_TERMINAL"
 """The variable that identifies descendants that have left the session; it is in every environment."""
 _ABOUT_OUR_TERMINAL = ("COLUMNS", "LINES")
-_FROM_TERMINALS = (
-    signal.SIGHUP,
-    signal.SIGINT,
-    signal.SIGQUIT,
-    signal.SIGTERM,
-    signal.SIGTSTP,
-    signal.SIGTTIN,
-    signal.SIGTTOU,
-    signal.SIGWINCH,
-)
 
 
 class Process(Protocol):
@@ -173,17 +159,8 @@ class Process(Protocol):
         """The process id."""
         ...
 
-    @property
-    def returncode(self) -> int | None:
-        """The last result of `poll`."""
-        ...
-
     def poll(self) -> int | None:
         """Return None while the program runs, then its exit code, negative for a signal."""
-        ...
-
-    def wait(self, timeout: float | None = None) -> int:
-        """Wait for its end; return the same as `poll`."""
         ...
 
 
@@ -211,10 +188,8 @@ def spawn(argv: Sequence[str], env: Mapping[str, str], cwd: Path | None, termina
             f"{argv[0]!r} was not started: this process ignores SIGCHLD, and would not be told how the program ends; "
             "call `signal.signal(signal.SIGCHLD, signal.SIG_DFL)` before"
         )
-    # As after a login: `nohup`, or `&` in a script, ignores signals, and the program would inherit that.
-    ignored = [number for number in _FROM_TERMINALS if signal.getsignal(number) is signal.SIG_IGN]
     try:
-        return vforked(argv, env, cwd, terminal, ignored=ignored)
+        return vforked(argv, env, cwd, terminal)
     except CannotVforkError:
         return subprocess.Popen(  # noqa: S603 - the caller chooses what is run
             argv,
@@ -224,7 +199,7 @@ def spawn(argv: Sequence[str], env: Mapping[str, str], cwd: Path | None, termina
             stdout=terminal,
             stderr=terminal,
             start_new_session=True,
-            preexec_fn=_in_the_child(ignored),  # noqa: PLW1509 - see `_in_the_child`
+            preexec_fn=_prepare_child,  # noqa: PLW1509 - see there
         )
 
 
@@ -274,24 +249,17 @@ def environment(term: str, env: Mapping[str, str], mark: str, *, inherit: bool) 
     return {**ours, "TERM": term, **env, MARK: f"{outer}:{mark}" if outer else mark}
 
 
-def _in_the_child(ignored: Sequence[signal.Signals]) -> Callable[[], object]:
-    """Return what the child runs before it executes the program.
+def _prepare_child() -> None:
+    """Make the terminal the controlling one, and let no signal be ignored or blocked.
 
-    Only the child can make the terminal its controlling one, and only after `setsid`. It is a fork of a process in
-    which other threads may have held any lock, so it runs no Python code, only C functions. (`subprocess` forks for
-    this itself, without the warning of `os.fork` in a multi-threaded process.)
+    This runs in the child, which is a fork, before the program: only the child can take the terminal, after `setsid`.
+    It takes no lock, since another thread may have held any at the fork. (`subprocess` forks for this itself, without
+    the warning of `os.fork` in a multi-threaded process.)
     """
-    take_terminal = functools.partial(fcntl.ioctl, 0, termios.TIOCSCTTY, 0)
-    blocked = signal.pthread_sigmask(signal.SIG_BLOCK, [])
-    if not ignored and not blocked:
-        return take_terminal
-    steps: list[Callable[[], object]] = [
-        take_terminal,
-        *(functools.partial(signal.signal, number, signal.SIG_DFL) for number in ignored),
-        functools.partial(signal.pthread_sigmask, signal.SIG_SETMASK, []),
-    ]
-    call: Callable[[Callable[[], object]], object] = operator.call
-    return functools.partial(deque[object], map(call, steps))
+    fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+    for number in _FROM_TERMINALS:
+        signal.signal(number, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_SETMASK, [])
 
 
 def _why(error: Exception, argv: Sequence[str], env: Mapping[str, str], cwd: Path | None) -> str:
