@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import TextIO
 
 from reenact.terminal.ansi.parser import ANSIParser
-from reenact.terminal.report.results import Results, TestResult, TestSuiteResult, account, failures, spoken, totals
+from reenact.terminal.report.results import FAILED, Results, TestResult, TestSuiteResult, account, spoken, totals
 from reenact.terminal.text import end_of, on_a_line, plain_lines
 
 LARGEST = 4000
@@ -51,7 +51,7 @@ def _lines(results: Results, ink: _Ink) -> Iterator[str]:
         for test in suite.tests:
             yield _line(test, ink)
         yield ""
-    failed = [(suite, test) for suite in results for test in failures(suite)]
+    failed = [(suite, test) for suite in results for test in suite.tests if test.status in FAILED]
     for suite, test in failed[:DETAILED]:
         yield _title(suite, test, ink)
         yield from _details(test, ink)

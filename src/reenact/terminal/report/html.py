@@ -16,9 +16,9 @@ from urllib.parse import quote
 from reenact.terminal.ansi.parser import ANSIParser, ANSIToken
 from reenact.terminal.ansi.style import ANSIStyle
 from reenact.terminal.report.results import (
+    FAILED,
     Part,
     Results,
-    Status,
     TestResult,
     TestSuiteResult,
     Totals,
@@ -93,7 +93,6 @@ _POLICY = "default-src 'none'; style-src 'unsafe-inline'"
 _LOOKS = ("font-weight: bold", "opacity: 0.75", "font-style: italic", "outline: 1px dotted")
 """CSS of bold, dim, italic and hidden text."""
 _SHAPES: Final[dict[str | bool, str]] = {False: "solid", "single": "solid", "curly": "wavy"}
-_BAD: Final[frozenset[Status]] = frozenset({"failed", "error"})
 
 
 def html(results: Results, beside: Path) -> str:
@@ -133,7 +132,7 @@ class _Page:
             (_anchor(at, place), suite, test)
             for at, suite in enumerate(results)
             for place, test in enumerate(suite.tests)
-            if test.status in _BAD
+            if test.status in FAILED
         ]
         if failed:
             yield '<section aria-labelledby="failed">\n<h2 id="failed">Tests that failed</h2>\n'
@@ -188,7 +187,7 @@ class _Page:
 
     def _row(self, anchor: str, test: TestResult) -> str:
         name = _name(test.name)
-        if test.status in _BAD:
+        if test.status in FAILED:
             name = f'<a href="#{anchor}">{name}</a>'
         notes = [f"tried {test.attempts} times"] if test.attempts > 1 else []
         if test.reason:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from decimal import Decimal
 from math import isfinite
-from typing import ClassVar, Literal, NamedTuple, TypeAlias
+from typing import ClassVar, Final, Literal, NamedTuple, TypeAlias
 
 import msgspec
 from msgspec.structs import replace
@@ -15,6 +15,7 @@ from reenact.terminal.matching.options import AssertionResult
 
 Status: TypeAlias = Literal["passed", "failed", "skipped", "error"]
 """`error` means that the fixture or the harness failed, so that the program was not judged."""
+FAILED: Final[frozenset[Status]] = frozenset({"failed", "error"})
 
 
 class TestResult(msgspec.Struct, frozen=True, kw_only=True):
@@ -151,11 +152,6 @@ def selected(results: Results, *, include_output: bool, include_stack: bool) -> 
         replace(suite, tests=tuple(_selected(test, include_output, include_stack) for test in suite.tests))
         for suite in results
     )
-
-
-def failures(suite: TestSuiteResult) -> tuple[TestResult, ...]:
-    """Return the tests with status `failed` or `error`."""
-    return tuple(test for test in suite.tests if test.status in {"failed", "error"})
 
 
 class Part(NamedTuple):
