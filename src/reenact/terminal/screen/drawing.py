@@ -56,27 +56,12 @@ class Lines(NamedTuple):
     bends: bool = False
 
 
-_LINES = {
+LINES = {
     **{character: Lines(sides) for character, sides in zip(_LIGHT, _REACHES, strict=True)},
     **{character: Lines(sides, 2) for character, sides in zip(_HEAVY, _REACHES, strict=True)},
     **{character: Lines(sides, bends=True) for character, sides in _ARCS.items()},
 }
-
-
-def lines_of(character: str) -> Lines | None:
-    """Return the lines of a box-drawing character; None for any other character."""
-    return _LINES.get(character)
-
-
-def outline(lines: Lines, x: int, y: int, width: int, height: int) -> str:
-    """Return the SVG path of these lines in the cell with this corner and size."""
-    middle, center = f"{x + width / 2:g}", f"{y + height // 2}.5"
-    ends = {"l": f"{x} {center}", "r": f"{x + width} {center}", "u": f"{middle} {y}", "d": f"{middle} {y + height}"}
-    first, *others = (ends[side] for side in lines.sides)
-    if lines.bends:
-        return f"M{first}Q{middle} {center} {others[0]}"
-    through = f"M{first}L{middle} {center}" + "".join(f"L{end}" for end in others[:1])
-    return through + "".join(f"M{middle} {center}L{end}" for end in others[1:])
+"""The lines of the box-drawing characters."""
 
 
 _WIDE = 9
@@ -176,11 +161,10 @@ def _behind(run: _Run) -> Iterator[str]:
 def _in_front(run: _Run) -> Iterator[str]:
     style = run.style
     color, _ = shown_colors(style)
-    lines = lines_of(run.text)
+    lines = LINES.get(run.text)
     if lines is not None and not style.hidden:
         classes = [name for name, on in (("h", lines.width > 1), ("d", style.dim)) if on]
-        shape = outline(lines, run.x, run.y, _WIDE, _HIGH)
-        yield f'<path d="{shape}" stroke="{color}"{_of_class(classes)}/>'
+        yield f'<path d="{_outline(lines, run)}" stroke="{color}"{_of_class(classes)}/>'
     elif (text := run.text.strip(" ")) and not style.hidden:
         look = _of_class([name for name, on in (("b", style.bold), ("i", style.italic), ("d", style.dim)) if on])
         before = len(run.text) - len(run.text.lstrip(" "))
@@ -194,6 +178,18 @@ def _in_front(run: _Run) -> Iterator[str]:
     for on, y in ((style.strikethrough, _HIGH // 2), (style.overline, 1)):
         if on:
             yield _line(run, y, color)
+
+
+def _outline(lines: Lines, run: _Run) -> str:
+    """Return the SVG path of these lines in the cell of the run."""
+    x, y = run.x, run.y
+    middle, center = f"{x + _WIDE / 2:g}", f"{y + _HIGH // 2}.5"
+    ends = {"l": f"{x} {center}", "r": f"{x + _WIDE} {center}", "u": f"{middle} {y}", "d": f"{middle} {y + _HIGH}"}
+    first, *others = (ends[side] for side in lines.sides)
+    if lines.bends:
+        return f"M{first}Q{middle} {center} {others[0]}"
+    through = f"M{first}L{middle} {center}" + "".join(f"L{end}" for end in others[:1])
+    return through + "".join(f"M{middle} {center}L{end}" for end in others[1:])
 
 
 def _of_class(names: Sequence[str]) -> str:
