@@ -284,7 +284,7 @@ def test_a_pause_ends_when_it_is_called_off(shell: Shell) -> None:
     result = InteractionController(shell("read line")).execute(script_of([{"delay": 50}, {"sendLine": "x"}]), limit)
 
     assert [step.error for step in result.steps] == ["cancelled: the pause was cut short"]
-    assert limit.is_over
+    assert limit.left == 0
     assert limit.is_off
 
 

@@ -6,6 +6,7 @@ import threading
 
 import pytest
 
+from reenact.terminal.screen.model import Screen
 from reenact.terminal.session import display as module
 from reenact.terminal.session.display import Display
 from reenact.testing import wait_until
@@ -24,9 +25,9 @@ def test_who_looks_at_the_screen_has_a_turn_while_a_flood_is_taken_in(monkeypatc
                 wait_until(lambda: bool(display._waiting))
             return b""
 
-        def text(self) -> str:
+        def screen(self) -> Screen:
             happened.append("looked at")
-            return ""
+            return super().screen()
 
     monkeypatch.setattr(module, "_LONG", 60.0)  # a busy machine needs time to give the turn
     display = Display(Told(80, 24))

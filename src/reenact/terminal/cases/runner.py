@@ -58,22 +58,21 @@ class Attempt(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Ongoing:
-    """The attempts that run: each registers here, and all can be cancelled at once."""
+    """The attempts that run: each registers here, and all can be cancelled at once.
+
+    Attributes:
+        is_off: whether the run was cancelled.
+    """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._attempts: dict[TerminalEmulator, TimeLimit] = {}
-        self._is_off = False
-
-    @property
-    def is_off(self) -> bool:
-        """Whether the run was cancelled."""
-        return self._is_off
+        self.is_off = False
 
     def call_off(self) -> None:
         """Kill the programs, which ends the steps that wait for them, and let no further attempt run."""
         with self._lock:
-            self._is_off = True
+            self.is_off = True
             for terminal, limit in self._attempts.items():
                 limit.call_off()
                 _kill(terminal)
@@ -85,7 +84,7 @@ class Ongoing:
         timer.name = "reenact-terminal-limit"
         with self._lock:
             self._attempts[terminal] = limit
-            if self._is_off:
+            if self.is_off:
                 limit.call_off()
         timer.start()
         try:

@@ -19,10 +19,11 @@ def checked_size(columns: int, rows: int) -> tuple[int, int]:
     Raises:
         TerminalTestError: the size is invalid (`INVALID_CONFIG`).
     """
-    for name, value in (("cols", columns), ("rows", rows)):
-        if not 1 <= value <= LONGEST:
+    given: dict[str, object] = {"cols": columns, "rows": rows}
+    for name, value in given.items():
+        if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= LONGEST:
             raise invalid(
-                f"{name} is {value}; a terminal has between 1 and {LONGEST:,}, 80 columns and 24 rows for instance",
+                f"{name} is {value!r}; a terminal has between 1 and {LONGEST:,}, 80 columns and 24 rows for instance",
             )
     if columns * rows > LARGEST:
         raise invalid(

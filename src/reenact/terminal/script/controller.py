@@ -42,11 +42,6 @@ class TimeLimit:
         return 0.0 if self._off.is_set() else max(0.0, self._end - time.monotonic())
 
     @property
-    def is_over(self) -> bool:
-        """Whether no time is left."""
-        return self.left == 0
-
-    @property
     def is_off(self) -> bool:
         """Whether it was cancelled."""
         return self._off.is_set()
@@ -119,14 +114,14 @@ class InteractionController:
         asserted: AssertionResult | None = None
         try:
             self._start()
-            if limit.is_over:
+            if not limit.left:
                 raise WaitTimeoutError("the step was not begun")
             asserted = self._do(step, limit)
         except SlowSearchError as error:
             failure = WaitTimeoutError(str(error))
         except TerminalTestError as error:
             # After the time limit the program may have been killed, which explains why a wait failed.
-            failure = _too_late(limit, error) if limit.is_over and error.type in _OF_TIME else error
+            failure = _too_late(limit, error) if not limit.left and error.type in _OF_TIME else error
         if asserted is not None and not asserted.passed:
             failure = TerminalTestError(TerminalTestErrorType.ASSERTION_FAILED, explanation(asserted))
         return StepResult(

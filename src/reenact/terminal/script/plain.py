@@ -24,14 +24,6 @@ from reenact.terminal.text import described, on_a_line, quoted
 T = TypeVar("T")
 
 
-def malformed(problem: str) -> TerminalTestError:
-    """Return the error for invalid input, on one line and without invisible characters.
-
-    It quotes names and values of files, which might otherwise control the terminal that it is printed on.
-    """
-    return invalid(on_a_line(problem))
-
-
 @dataclass(frozen=True)
 class Plain:
     """A value with its path in a file or a text; values that were created in Python are in neither."""
@@ -43,12 +35,16 @@ class Plain:
     path: tuple[str | int, ...] = ()
 
     def wrong(self, problem: str) -> TerminalTestError:
-        """Return the error that this value is invalid, with its place."""
+        """Return the error that this value is invalid, with its place.
+
+        It is on one line and without invisible characters: it quotes names and values of files, which might otherwise
+        control the terminal that it is printed on.
+        """
         place = self._place()
         where = "" if self.file is None else f"{self.file}: "
         where += "" if place is None else f"line {place[0]}: "
         where += f"{path}: " if (path := _written(self.path)) else ""
-        return malformed(f"{where}{problem}")
+        return invalid(on_a_line(f"{where}{problem}"))
 
     def make(self, make: Callable[[], T]) -> T:
         """Create something from this value; the place is added to an error."""

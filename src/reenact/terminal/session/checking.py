@@ -10,7 +10,6 @@ from typing import TypeAlias
 
 from reenact.domain.plain import is_mapping
 from reenact.terminal.errors import invalid, is_kit_error
-from reenact.terminal.screen.model import checked_size
 
 __tracebackhide__ = is_kit_error
 
@@ -28,15 +27,6 @@ def whole(value: object, name: str, least: int) -> int:
     if not isinstance(value, int) or isinstance(value, bool) or value < least:
         raise invalid(f"{name}: expected a whole number, {least} or more, got {value!r}")
     return value
-
-
-def size(cols: int, rows: int) -> tuple[int, int]:
-    """Return columns and rows.
-
-    Raises:
-        TerminalTestError: the size is invalid (`INVALID_CONFIG`).
-    """
-    return checked_size(whole(cols, "cols", 1), whole(rows, "rows", 1))
 
 
 def command_line(command: Command, args: Sequence[str]) -> tuple[str, ...]:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from reenact.terminal.screen.model import Modes, Screen
+from reenact.terminal.screen.model import Screen
 
 if TYPE_CHECKING:
     from reenact.terminal.screen.engine import Engine
@@ -79,13 +79,7 @@ class Display:
 
     def text(self) -> str:
         """Return the text of the screen."""
-        with self.held():
-            return self.screen().text if self._is_closed else self._engine.text()
-
-    def modes(self) -> Modes:
-        """Return the modes that the program has set."""
-        with self.held():
-            return self.screen().modes if self._is_closed else self._engine.modes()
+        return self.screen().text
 
     def close(self) -> None:
         """Keep the last screen, and release the engine. Idempotent."""

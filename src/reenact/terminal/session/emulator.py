@@ -40,7 +40,7 @@ from reenact.terminal.matching.options import (
     explanation,
     is_pattern,
 )
-from reenact.terminal.screen.model import Cell, Cursor, Screen
+from reenact.terminal.screen.model import Cell, Cursor, Screen, checked_size
 from reenact.terminal.screen.recording import Recording
 from reenact.terminal.session import checking
 from reenact.terminal.session.display import Display
@@ -119,7 +119,7 @@ class Session:
         checking.variables({"TERM": term})
         self._term = term
         self._inherit_env = inherit_env
-        self._cols, self._rows = checking.size(cols, rows)
+        self._cols, self._rows = checked_size(cols, rows)
         with needing_extra("terminal", "a terminal"):
             from reenact.terminal.screen.engine import Engine  # noqa: PLC0415 - not every importer starts a program
         self._make_engine = Engine
@@ -201,7 +201,7 @@ class Session:
         Raises:
             TerminalTestError: the size is invalid (`INVALID_CONFIG`).
         """
-        self._cols, self._rows = checking.size(cols, rows)
+        self._cols, self._rows = checked_size(cols, rows)
         if self._live is not None:
             self._started().resize(cols, rows)
 
@@ -420,7 +420,7 @@ class AsyncTerminalEmulator(Session):
 
     async def paste(self, text: str) -> None:
         """Send the text as a paste, in brackets if the program enabled them; raises the same errors as `write`."""
-        await self._wait(self._writing(paste(checking.text(text), self._started().display.modes())))
+        await self._wait(self._writing(paste(checking.text(text), self._started().display.screen().modes)))
 
     async def send_key(
         self, key: SpecialKey | str, *, shift: bool = False, alt: bool = False, ctrl: bool = False
@@ -430,7 +430,7 @@ class AsyncTerminalEmulator(Session):
         Raises:
             TerminalTestError: there is no such key (`INVALID_CONFIG`).
         """
-        modes = self._started().display.modes()
+        modes = self._started().display.screen().modes
         await self._wait(self._writing(encode(key, modes, shift=shift, alt=alt, ctrl=ctrl)))
 
     async def wait_for(self, pattern: Pattern | Finder, timeout: float | None = None, *, scope: Scope = "new") -> str:

@@ -36,38 +36,32 @@ class Place(NamedTuple):
 class Pair:
     """Both ends, open. The program's end is also kept open here until `release`, so that no output is lost.
 
+    Attributes:
+        ours: the descriptor of our end.
+        other: the descriptor of the program's end, while it is kept open.
+
     Raises:
         OSError: no pseudo-terminal is available.
     """
 
     def __init__(self, cols: int, rows: int) -> None:
         self._lock = threading.RLock()
-        self._ours, self._other = os.openpty()
+        self.ours, self.other = os.openpty()
         self._is_open = True
         self._is_kept = True
-        self._place = _place_of(self._other)
+        self._place = _place_of(self.other)
         try:
-            os.set_blocking(self._ours, False)
+            os.set_blocking(self.ours, False)
             self.resize(cols, rows)
         except BaseException:
             self.close()
             raise
 
-    @property
-    def ours(self) -> int:
-        """The descriptor of our end."""
-        return self._ours
-
-    @property
-    def other(self) -> int:
-        """The descriptor of the program's end, while it is kept open."""
-        return self._other
-
     def resize(self, cols: int, rows: int) -> None:
         """Set the size in the kernel, which notifies the program."""
         with self._lock:
             if self._is_open:
-                fcntl.ioctl(self._ours, termios.TIOCSWINSZ, struct.pack("HHHH", rows, cols, 0, 0))
+                fcntl.ioctl(self.ours, termios.TIOCSWINSZ, struct.pack("HHHH", rows, cols, 0, 0))
 
     def read(self) -> bytes | None:
         """Read without blocking, up to a limit; None once the other end is closed everywhere."""
@@ -75,7 +69,7 @@ class Pair:
         size = 0
         while size < _AT_ONCE:
             try:
-                piece = os.read(self._ours, _READ)
+                piece = os.read(self.ours, _READ)
             except BlockingIOError:
                 break
             except OSError as error:
@@ -94,7 +88,7 @@ class Pair:
             if not self._is_open:
                 return 0
             try:
-                return os.write(self._ours, data)
+                return os.write(self.ours, data)
             except BlockingIOError:
                 return 0
 
@@ -104,7 +98,7 @@ class Pair:
             if not self._is_open:
                 return None
             try:
-                return os.tcgetpgrp(self._ours) or None
+                return os.tcgetpgrp(self.ours) or None
             except OSError:
                 return None
 
@@ -118,7 +112,7 @@ class Pair:
         with self._lock:
             if self._is_kept:
                 self._is_kept = False
-                os.close(self._other)
+                os.close(self.other)
 
     def close(self) -> None:
         """Close both ends. Idempotent."""
@@ -126,7 +120,7 @@ class Pair:
             self.release()
             if self._is_open:
                 self._is_open = False
-                os.close(self._ours)
+                os.close(self.ours)
 
 
 def _place_of(terminal: int) -> Place | None:

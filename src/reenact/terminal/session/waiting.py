@@ -39,23 +39,18 @@ Asking: TypeAlias = Generator[Pause, None, T]
 
 
 class Changes:
-    """Counts changes, and wakes the waiting threads."""
+    """Counts changes in `moment`, and wakes the waiting threads."""
 
     def __init__(self) -> None:
         # Reentrant, like all locks here: the garbage collector may clean up terminals while the lock is held.
         self._changed = threading.Condition(threading.RLock())
         self._listeners: list[Callable[[], None]] = []
-        self._moment = Moment(0, over=False)
-
-    @property
-    def moment(self) -> Moment:
-        """The current count of changes."""
-        return self._moment
+        self.moment = Moment(0, over=False)
 
     def announce(self, *, over: bool = False) -> None:
         """Count a change and wake all that wait; `over` says that it is the last one."""
         with self._changed:
-            self._moment = Moment(self._moment.happened + 1, self._moment.over or over)
+            self.moment = Moment(self.moment.happened + 1, self.moment.over or over)
             self._changed.notify_all()
             for listener in self._listeners:
                 listener()
@@ -74,9 +69,9 @@ class Changes:
     def rest(self, pause: Pause) -> None:
         """Block for the pause."""
         with self._changed:
-            self._changed.wait_for(lambda: self._moment.happened != pause.happened, _left(pause.latest))
+            self._changed.wait_for(lambda: self.moment.happened != pause.happened, _left(pause.latest))
             # After the last change, ask again at once.
-            self._changed.wait_for(lambda: self._moment.over, _left(pause.earliest))
+            self._changed.wait_for(lambda: self.moment.over, _left(pause.earliest))
 
 
 def asking(
