@@ -265,16 +265,15 @@ def unified(
     `reenact.terminal.text`. At most 199 lines of each text are compared, from the first difference on; the diff says
     how many are left out. `first` is the number of the first line of the actual text.
     """
-    before, after = _lines(expected), _lines(actual)
-    above = max(0, common_length(before, after) - _CONTEXT)
-    below = max(0, common_length(before[above:][::-1], after[above:][::-1]) - _CONTEXT)
-    old = _side(before[above : len(before) - below], key, 1 + above)
-    new = _side(after[above : len(after) - below], key, first + above)
-    start = max(0, common_length([line.key for line in old], [line.key for line in new]) - _CONTEXT)
-    old_left, new_left = (max(0, len(side) - start - WINDOW) for side in (old, new))
-    old, new = old[start : start + WINDOW], new[start : start + WINDOW]
+    old, new = _side(expected, key, 1), _side(actual, key, first)
+    above = max(0, common_length(_keys(old), _keys(new)) - _CONTEXT)
+    old, new = old[above:], new[above:]
+    below = max(0, common_length(_keys(old)[::-1], _keys(new)[::-1]) - _CONTEXT)
+    old, new = old[: len(old) - below], new[: len(new) - below]
+    old_left, new_left = (max(0, len(side) - WINDOW) for side in (old, new))
+    old, new = old[:WINDOW], new[:WINDOW]
     diff = [f"--- {names[0]}", f"+++ {names[1]}"]
-    matcher = SequenceMatcher(None, [line.key for line in old], [line.key for line in new], autojunk=False)
+    matcher = SequenceMatcher(None, _keys(old), _keys(new), autojunk=False)
     for group in matcher.get_grouped_opcodes(_CONTEXT):
         (_, old_from, _, new_from, _), (_, _, old_to, _, new_to) = group[0], group[-1]
         diff.append(f"@@ -{_range(old[old_from:old_to])} +{_range(new[new_from:new_to])} @@")
@@ -319,10 +318,14 @@ def first_difference(expected: str, actual: str) -> str:
     return f"line {before.count(chr(10)) + 1}, column {same - before.rfind(chr(10))}"
 
 
-def _side(lines: Sequence[str], key: Callable[[str], str], first: int) -> list[_Line]:
-    """Return the lines that are compared."""
-    every = (_Line(line, key(line), number) for number, line in enumerate(lines, first))
+def _side(text: str, key: Callable[[str], str], first: int) -> list[_Line]:
+    """Return the lines of the text that are compared."""
+    every = (_Line(line, key(line), number) for number, line in enumerate(_lines(text), first))
     return [line for line in every if line.key]
+
+
+def _keys(lines: Sequence[_Line]) -> list[str]:
+    return [line.key for line in lines]
 
 
 def _range(lines: Sequence[_Line]) -> str:

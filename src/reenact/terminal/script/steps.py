@@ -231,14 +231,8 @@ def script_in(plain: Plain, name: str) -> InteractionScript:
     """Convert data of any origin to a script."""
     if not isinstance(plain.value, Mapping):
         return InteractionScript(name=name, steps=_steps(plain))
-    fields = plain.fields(fields_of(InteractionScript))
-    if (steps := fields.get("steps")) is None:
-        raise plain.wrong("the field steps is missing")
-    return InteractionScript(
-        name=fields["name"].text() if "name" in fields else name,
-        description=fields["description"].text() if "description" in fields else None,
-        steps=_steps(steps),
-    )
+    _needed(plain.fields(fields_of(InteractionScript)), "steps", plain)
+    return struct_of(InteractionScript, plain, InteractionScript(name=name, steps=()), {"steps": _steps})
 
 
 def _steps(plain: Plain) -> tuple[InteractionStep, ...]:
