@@ -190,7 +190,7 @@ def test_a_failure_is_shown_at_the_line_of_the_test_without_frames_of_the_kit(us
 def test_an_unforeseen_error_of_the_kit_is_shown_with_its_place(
     user: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("reenact.terminal.session.locator._named", None)
+    monkeypatch.setattr("reenact.terminal.session.locator._pattern_text", None)
 
     done = run(user, f"{SHELL}\n\ndef test_it(shell):\n    shell.get_by_text('done')")
 

@@ -15,7 +15,7 @@ import unicodedata
 from collections.abc import Sequence
 from typing import Final, Literal, TypeAlias
 
-_UNFIT = re.compile(
+_UNPRINTABLE = re.compile(
     "[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f"  # 7-bit and 8-bit controls except tab, newline and carriage return
     "\u202a-\u202e\u2066-\u2069"  # characters that change the direction of text
     "\ud800-\udfff"  # surrogates
@@ -30,7 +30,7 @@ _SEQUENCES_ARE_SHORTER = 1000
 
 def visible(text: str) -> str:
     """Escape all characters that XML 1.0 and HTML do not allow, or that control a terminal, except tab, CR and LF."""
-    return _UNFIT.sub(_as_escape, text)
+    return _UNPRINTABLE.sub(_as_escape, text)
 
 
 def plain_lines(text: str) -> str:
@@ -70,9 +70,9 @@ _UNUSUAL = re.compile(r"[^\t -~]")
 _NOT_LINES = re.compile(r"[^\t\n -~]")
 _SPACES = {" ": "·", "\t": "\\t", "\n": "\\n"}
 
-Look: TypeAlias = tuple[Literal["plain", "spaces", "ascii"], int]
+LineDisplay: TypeAlias = tuple[Literal["plain", "spaces", "ascii"], int]
 """Which characters are shown as escapes, and the index of the first character shown."""
-PLAIN_LOOK: Final[Look] = ("plain", 0)
+PLAIN_LINE: Final[LineDisplay] = ("plain", 0)
 
 
 def common_length(one: Sequence[str], other: Sequence[str]) -> int:
@@ -81,7 +81,7 @@ def common_length(one: Sequence[str], other: Sequence[str]) -> int:
     return next((at for at, (a, b) in pairs if a != b), min(len(one), len(other)))
 
 
-def look_at(one: str, other: str) -> Look:
+def line_display(one: str, other: str) -> LineDisplay:
     """Return how to show two lines so that their first difference is visible."""
     start = 0
     if max(len(one), len(other)) > LONGEST:
@@ -94,9 +94,9 @@ def look_at(one: str, other: str) -> Look:
     return "plain", start
 
 
-def shown(line: str, look: Look = PLAIN_LOOK) -> str:
+def shown(line: str, display: LineDisplay = PLAIN_LINE) -> str:
     """Return the line in the form in which it is shown."""
-    what, start = look
+    what, start = display
     part = line[start : start + LONGEST]
     left = len(line.removesuffix("\n")) - start - len(part.removesuffix("\n"))
     match what:
@@ -114,7 +114,7 @@ def escaped(text: str) -> str:
     return _NOT_LINES.sub(_escaped, text)
 
 
-def on_a_line(text: str) -> str:
+def one_line(text: str) -> str:
     """Return the text on one line, with escapes for invisible characters and line ends."""
     return _UNUSUAL.sub(_escaped, text).replace("\t", "\\t")
 
@@ -125,14 +125,14 @@ def described(value: object) -> str:
         text = repr(value)
     except ValueError:  # an integer with too many digits for `repr`
         return "a number with very many digits"
-    return on_a_line(text if len(text) <= _BRIEF else f"{text[:_BRIEF]}…")
+    return one_line(text if len(text) <= _BRIEF else f"{text[:_BRIEF]}…")
 
 
 def quoted(text: str) -> str:
     """Return the text in quotes on one line; a long one is shortened to its beginning and its end."""
     if len(text) > LONGEST:
         text = f"{text[: LONGEST // 2]}…{text[-(LONGEST // 2) :]}"
-    return f"'{on_a_line(text)}'"
+    return f"'{one_line(text)}'"
 
 
 def _escaped(found: re.Match[str]) -> str:

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reenact.terminal import AssertionMatcher, AssertionOptions
-from reenact.terminal.matching.matcher import resembling, unified
+from reenact.terminal.matching.matcher import most_similar, unified
 
 matcher = AssertionMatcher()
 judge = matcher.assert_
@@ -113,7 +113,7 @@ def test_of_the_text_the_part_is_shown_that_is_most_like_what_it_should_contain(
     ],
 )
 def test_what_resembles_a_text_has_as_many_lines(expected: str, actual: str, nearest: tuple[str, int]) -> None:
-    assert resembling(expected, actual) == nearest
+    assert most_similar(expected, actual) == nearest
 
 
 def test_a_pattern_that_is_not_found_is_shown_with_the_end_of_the_text() -> None:

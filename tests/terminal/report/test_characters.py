@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reenact.terminal.text import encodable, end_of, on_a_line, plain_lines, visible
+from reenact.terminal.text import encodable, end_of, one_line, plain_lines, visible
 from tests.terminal.report.samples import texts
 
 
@@ -39,7 +39,7 @@ def test_what_is_visible_is_allowed_in_xml_and_can_be_encoded(text: str) -> None
 
 @given(st.text(st.characters(exclude_categories=("C", "Z"))))
 def test_text_of_letters_stays_as_it_is(text: str) -> None:
-    assert visible(text) == plain_lines(text) == on_a_line(text) == encodable(text) == text
+    assert visible(text) == plain_lines(text) == one_line(text) == encodable(text) == text
 
 
 def test_the_ends_of_lines_of_a_terminal_become_newlines_and_no_other_carriage_return_does() -> None:
@@ -54,7 +54,7 @@ def test_a_flood_of_carriage_returns_is_read_once() -> None:
 
 @given(texts)
 def test_a_name_has_one_line(text: str) -> None:
-    assert not set(on_a_line(text)) & set("\r\n\t\x0b\x0c\x85")
+    assert not set(one_line(text)) & set("\r\n\t\x0b\x0c\x85")
 
 
 @given(texts)

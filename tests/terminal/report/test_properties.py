@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from reenact.terminal.cases.loading import CaseFile, TerminalTestCase
-from reenact.terminal.cases.runner import Attempt, Ongoing, attempt, run_cases
+from reenact.terminal.cases.runner import Attempt, RunningAttempts, attempt, run_cases
 from reenact.terminal.report.generator import ReportGenerator, ReportOptions
 from reenact.terminal.report.results import TestSuiteResult
 from reenact.terminal.script.steps import InteractionScript, InteractionStep
@@ -77,7 +77,7 @@ def timed_report(pause: float) -> tuple[float, list[float]]:
     case = TerminalTestCase(name="it rests", command=("cat",), script=script)
     took: list[float] = []
 
-    def timed(*arguments: *tuple[TerminalTestCase, CaseFile, Ongoing]) -> Attempt:
+    def timed(*arguments: *tuple[TerminalTestCase, CaseFile, RunningAttempts]) -> Attempt:
         began = time.monotonic()
         made = attempt(*arguments)
         took.append(time.monotonic() - began)

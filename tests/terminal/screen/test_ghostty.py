@@ -144,7 +144,7 @@ def test_memory_is_bounded_whatever_never_ends(written: Iterator[bytes]) -> None
 def test_an_engine_that_is_forgotten_gives_everything_back() -> None:
     made = [Engine(10, 2) for _ in range(3)]
     screens = [engine.feed(b"1\r\n2\r\n3") or engine.screen() for engine in made]
-    ends = [engine._live._end for engine in made if engine._live is not None]
+    ends = [engine._open_terminal._finalizer for engine in made if engine._open_terminal is not None]
 
     made.clear()
     gc.collect()

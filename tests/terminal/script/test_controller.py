@@ -274,7 +274,7 @@ class _CalledOff(TimeLimit):
     """Is called off when something pauses."""
 
     def pause(self, seconds: float) -> bool:
-        threading.Timer(0.02, self.call_off).start()
+        threading.Timer(0.02, self.cancel).start()
         return super().pause(seconds)
 
 
@@ -285,7 +285,7 @@ def test_a_pause_ends_when_it_is_called_off(shell: Shell) -> None:
 
     assert [step.error for step in result.steps] == ["cancelled: the pause was cut short"]
     assert limit.left == 0
-    assert limit.is_off
+    assert limit.is_cancelled
 
 
 def test_requirement_10_2_the_times_of_steps_are_those_of_a_clock(shell: Shell) -> None:

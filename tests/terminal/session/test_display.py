@@ -29,9 +29,9 @@ def test_who_looks_at_the_screen_has_a_turn_while_a_flood_is_taken_in(monkeypatc
             happened.append("looked at")
             return super().screen()
 
-    monkeypatch.setattr(module, "_LONG", 60.0)  # a busy machine needs time to give the turn
+    monkeypatch.setattr(module, "_LONGEST_YIELD", 60.0)  # a busy machine needs time to give the turn
     display = Display(Told(80, 24))
-    feeding = threading.Thread(target=lambda: list(display.taken(bytes(100_000), lambda _: None)))
+    feeding = threading.Thread(target=lambda: list(display.process(bytes(100_000), lambda _: None)))
     feeding.start()
     is_fed.wait()
 

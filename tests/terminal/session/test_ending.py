@@ -14,7 +14,7 @@ import pytest
 
 from reenact.terminal.session import ending, live, waiting
 from reenact.terminal.session.emulator import TerminalEmulator
-from reenact.terminal.session.ending import Family
+from reenact.terminal.session.ending import ProcessTree
 from reenact.terminal.session.pty import Pair
 from reenact.terminal.status import ExitStatus
 from tests.terminal.session.conftest import Start
@@ -203,9 +203,9 @@ def test_where_the_end_of_processes_is_not_announced_it_is_looked_for(
 
 @pytest.mark.usefixtures("hurry")
 def test_a_number_that_has_been_given_to_another_process_is_left_alone(bystander: subprocess.Popen[bytes]) -> None:
-    family = Family(bystander.pid, "no such mark", has_ended=lambda: True, foreground=lambda: None)
+    tree = ProcessTree(bystander.pid, "no such mark", has_ended=lambda: True, foreground=lambda: None)
 
-    family.end([signal.SIGKILL])
+    tree.end([signal.SIGKILL])
 
     assert bystander.poll() is None
 
@@ -224,18 +224,18 @@ def test_a_process_with_a_strange_name_is_read_right(tmp_path: Path, start: Star
 def test_one_at_a_terminal_elsewhere_that_has_the_same_path_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     # As in a container, which has a /dev/pts of its own.
     pair = Pair(80, 24)
-    ours = pair.place()
+    ours = pair.terminal_id()
     assert ours is not None
-    family = Family(1, "no such mark", lambda: True, lambda: None, terminal=pair.place)
+    tree = ProcessTree(1, "no such mark", lambda: True, lambda: None, terminal=pair.terminal_id)
     with subprocess.Popen(["/bin/sleep", "60"], stdin=pair.other, process_group=0) as at_terminal:
         try:
             for other in (ours._replace(device=ours.device + 1), ours._replace(inode=ours.inode + 1)):
                 with monkeypatch.context() as patch:
-                    patch.setattr(pair, "_place", other)
-                    family.end([signal.SIGKILL])
+                    patch.setattr(pair, "_terminal_id", other)
+                    tree.end([signal.SIGKILL])
                 assert at_terminal.poll() is None
 
-            family.end([signal.SIGKILL])
+            tree.end([signal.SIGKILL])
 
             assert not is_alive(at_terminal.pid)
         finally:
@@ -271,14 +271,14 @@ def test_an_end_that_is_interrupted_is_made_at_once(monkeypatch: pytest.MonkeyPa
 
 @pytest.mark.usefixtures("hurry")
 def test_an_end_that_could_not_be_made_is_made_by_the_next_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    def interrupted(family: Family, signals: object = None) -> None:
+    def interrupted(tree: ProcessTree, signals: object = None) -> None:
         raise KeyboardInterrupt
 
     terminal = TerminalEmulator(shell("trap '' HUP; echo ready; exec sleep 60")).start()
     terminal.wait_for("ready")
     with monkeypatch.context() as patch:
-        patch.setattr(Family, "end", interrupted)
-        patch.setattr(live, "_REAP", SHORT)
+        patch.setattr(ProcessTree, "end", interrupted)
+        patch.setattr(live, "_REAP_TIMEOUT", SHORT)
         with pytest.raises(KeyboardInterrupt):
             terminal.dispose()
     assert terminal.is_running

@@ -17,7 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from reenact.terminal.errors import TerminalTestError, TerminalTestErrorType, WaitTimeoutError
-from reenact.terminal.session.emulator import TerminalEmulator, _clear_away
+from reenact.terminal.session.emulator import TerminalEmulator, _clean_up
 from reenact.terminal.session.spawning import CannotVforkError, Process, spawn
 from reenact.terminal.status import ExitStatus
 from tests.examples import examples
@@ -275,7 +275,7 @@ def test_a_fork_of_the_process_leaves_its_terminals_alone(start: Start, monkeypa
 
     with monkeypatch.context() as patch:
         patch.setattr("os.getpid", lambda: 1)
-        _clear_away(live, "cat")
+        _clean_up(live, "cat")
         terminal.dispose()
         for use in uses:
             with pytest.raises(TerminalTestError, match="fork") as caught:
@@ -341,7 +341,7 @@ def test_a_status_that_is_lost_is_not_made_up(monkeypatch: pytest.MonkeyPatch, *
         raise CannotVforkError
 
     if is_copied:
-        monkeypatch.setattr("reenact.terminal.session.spawning.vforked", not_here)
+        monkeypatch.setattr("reenact.terminal.session.spawning.spawn_without_fork", not_here)
 
     def reaped(argv: Sequence[str], env: Mapping[str, str], cwd: Path | None, terminal: int) -> Process:
         process = spawn(argv, env, cwd, terminal)

@@ -227,7 +227,7 @@ def test_a_program_starts_in_its_directory_and_we_stay_in_ours(start: Start, tmp
 def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Have programs started in each of the two ways; where the quick one cannot be gone, both are the other."""
     if request.param == "copied":
-        monkeypatch.setattr("reenact.terminal.session.spawning.vforked", _not_here)
+        monkeypatch.setattr("reenact.terminal.session.spawning.spawn_without_fork", _not_here)
 
 
 def _not_here(*_: object, **__: object) -> NoReturn:

@@ -10,14 +10,14 @@ from hypothesis import strategies as st
 
 from reenact.terminal.ansi.parser import ANSIParser
 from reenact.terminal.errors import TerminalTestError, TerminalTestErrorType
-from reenact.terminal.session.transcript import Kept, Search, Transcript, compiled
+from reenact.terminal.session.transcript import Search, Tail, Transcript, compiled
 
 PIECES = st.lists(st.binary(max_size=12) | st.sampled_from([b"\x1b[3", b"1m", b"\xe2\x82", b"\xac", b"\r", b"\n"]))
 
 
 @given(PIECES, st.integers(1, 40), st.integers(0, 200))
 def test_the_last_of_what_was_added_is_kept(pieces: list[bytes], limit: int, place: int) -> None:
-    kept: Kept[bytes] = Kept(b"", limit)
+    kept: Tail[bytes] = Tail(b"", limit)
 
     for piece in pieces:
         kept.add(piece)
@@ -30,7 +30,7 @@ def test_the_last_of_what_was_added_is_kept(pieces: list[bytes], limit: int, pla
 
 @given(st.lists(st.integers(1, 9_000), max_size=8), st.integers(1, 20_000))
 def test_large_pieces_are_kept_as_small_ones_are(sizes: list[int], limit: int) -> None:
-    kept: Kept[str] = Kept("", limit)
+    kept: Tail[str] = Tail("", limit)
     whole = ""
 
     for size in sizes:

@@ -312,7 +312,7 @@ def test_a_rest_is_not_cut_short_by_what_happens() -> None:
     begun = time.monotonic()
     changes.announce()
 
-    changes.rest(Pause(happened=0, earliest=begun + 0.02, latest=math.inf))
+    changes.wait_out(Pause(happened=0, earliest=begun + 0.02, latest=math.inf))
 
     assert time.monotonic() >= begun + 0.02
 

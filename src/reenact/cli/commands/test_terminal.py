@@ -20,13 +20,13 @@ from reenact.cli.parsing.options import TestTerminalOptions
 from reenact.domain.errors import ConfigurationError, needing_extra
 from reenact.projections.log import Progress
 from reenact.terminal.cases.loading import CaseFile, command_line, load_cases, load_config
-from reenact.terminal.cases.runner import asked_for, run_cases
+from reenact.terminal.cases.runner import apply_only, run_cases
 from reenact.terminal.config import ReportFormat, TerminalTestConfig
 from reenact.terminal.errors import TerminalTestError, TerminalTestErrorType
 from reenact.terminal.report.generator import ReportGenerator, ReportOptions
 from reenact.terminal.report.results import TestResult, TestSuiteResult
 from reenact.terminal.script.plain import Plain
-from reenact.terminal.text import on_a_line
+from reenact.terminal.text import one_line
 
 T = TypeVar("T")
 _FILES = {"junit": "junit.xml", "html": "report.html", "json": "report.json", "console": "report.txt"}
@@ -44,7 +44,7 @@ def run_tests(options: TestTerminalOptions, console: Console) -> int:
         reports = [_report(text) for text in options.reports]
         # Run a file once even if it is named twice, for example by two patterns of a shell.
         names = {Path(name).absolute(): name for name in reversed(options.files)}
-        every = asked_for([load_cases(name, base) for name in reversed(names.values())])
+        every = apply_only([load_cases(name, base) for name in reversed(names.values())])
         files = [_chosen(file, options) for file in every]
         config = _of_the_run(files, base)
         with needing_extra("terminal", "a terminal"):
@@ -80,7 +80,7 @@ def _as_configuration() -> Generator[None]:
     except TerminalTestError as error:
         if error.type is not TerminalTestErrorType.INVALID_CONFIG:
             raise
-        raise ConfigurationError(on_a_line(error.message)) from error
+        raise ConfigurationError(one_line(error.message)) from error
 
 
 def _report(text: str) -> ReportOptions:
@@ -148,7 +148,7 @@ def _agreed(
 ) -> T:
     said = {part(file.config): file.file for file in files if part(file.config) != part(base)}
     if len(said) > 1:
-        names = " and ".join(on_a_line(str(name)) for name in said.values())
+        names = " and ".join(one_line(str(name)) for name in said.values())
         raise ConfigurationError(f"{names} do not agree on {name}; say it in one file for all, with --config")
     return next(iter(said), part(base))
 

@@ -18,17 +18,17 @@ from typing import Final, Literal, TypeAlias, get_args
 TokenKind: TypeAlias = Literal["text", "csi", "osc", "dcs", "apc", "pm", "sos", "escape", "c1", "cancelled"]
 
 ESC = "\x1b"
-_IDLE = r"\x00-\x17\x19\x1c-\x1f\x7f"
+_IGNORED = r"\x00-\x17\x19\x1c-\x1f\x7f"
 _IN_STRING = r"[^\x18\x1a\x1b\x80-\x9f]*+"
 _IN_OSC = r"[^\x07\x18\x1a\x1b\x80-\x9f]*+"
-_IN_CONTROL = rf"[{_IDLE} -?]*+"
-_IN_ESCAPE = rf"[{_IDLE} -/]*+"
-_ESCAPE = rf"\x1b[{_IDLE}]*+"
+_IN_CONTROL = rf"[{_IGNORED} -?]*+"
+_IN_ESCAPE = rf"[{_IGNORED} -/]*+"
+_ESCAPE = rf"\x1b[{_IGNORED}]*+"
 _CSI = rf"(?:{_ESCAPE}\[|\x9b){_IN_CONTROL}"
 _OSC = rf"(?:{_ESCAPE}\]|\x9d){_IN_OSC}"
 _STRING = rf"(?:{_ESCAPE}[PX^_]|[\x90\x98\x9e\x9f]){_IN_STRING}"
 _TERMINATOR = r"(?:\x1b\\|\x9c)"
-_SETTLED = rf"""
+_FINISHED = rf"""
     (?P<csi> {_CSI}[@-~] )
   | (?P<osc> {_OSC}(?:\x07|{_TERMINATOR}) )
   | (?P<escape> {_ESCAPE}(?: [0-OQ-WYZ\\`-~] | [ -/]{_IN_ESCAPE}[0-~] ) )
@@ -46,9 +46,9 @@ _SETTLED = rf"""
 _TEXT = r"[^\x1b\x80-\x9f]++"
 _OPEN = r"[\x1b\x80-\x9f][\s\S]*+"
 
-TOKEN = re.compile(rf"(?P<text> {_TEXT} ) | {_SETTLED} | (?P<open> {_OPEN} )", re.VERBOSE)
+TOKEN = re.compile(rf"(?P<text> {_TEXT} ) | {_FINISHED} | (?P<open> {_OPEN} )", re.VERBOSE)
 """A text, a sequence that no later text can change, or an unfinished sequence with everything after it."""
-KEPT = re.compile(rf"{re.sub('[?]P<[a-z0-9]+>', '?:', _SETTLED)} | ( {_TEXT} | {_OPEN} )", re.VERBOSE)
+KEPT = re.compile(rf"{re.sub('[?]P<[a-z0-9]+>', '?:', _FINISHED)} | ( {_TEXT} | {_OPEN} )", re.VERBOSE)
 """Like `TOKEN`, with one group: what remains when finished sequences are removed."""
 
 _BEGUN = re.compile(rf"{_ESCAPE}([ -/P\[\]X^_])?|[\x80-\x9f]")
@@ -59,7 +59,7 @@ def is_introducer(character: str) -> bool:
     return character == ESC or "\x80" <= character <= "\x9f"
 
 
-def least(opened: str) -> str:
+def shortened(opened: str) -> str:
     """Return the shortest equivalent of an unfinished sequence: the same text after it ends it in the same way."""
     begun = _BEGUN.match(opened)
     assert begun is not None

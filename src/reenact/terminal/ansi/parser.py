@@ -16,8 +16,8 @@ from reenact.terminal.ansi.grammar import (
     control,
     is_introducer,
     kind_of,
-    least,
     parameters,
+    shortened,
     without_executed,
 )
 from reenact.terminal.ansi.style import PLAIN, ANSIStyle, Rendition
@@ -100,7 +100,7 @@ class ANSITokenizer:
                 continue
             is_first = begun and not found.start()
             if group == "open":
-                self._open = least(content)
+                self._open = shortened(content)
                 self._pieces = self._pieces if is_first else []
                 self._pieces.append(text if is_first else content)
                 continue
@@ -142,7 +142,7 @@ def extracted(text: str) -> str:
     page = _Page()
     for token in ANSITokenizer().feed(text):
         if token.type == "escape":
-            _carry_out(token, page)
+            _execute(token, page)
             continue
         for piece in _PIECE.finditer(token.content):
             match piece.lastgroup:
@@ -159,7 +159,7 @@ def extracted(text: str) -> str:
     return page.text()
 
 
-def _carry_out(token: ANSIToken, page: _Page) -> None:
+def _execute(token: ANSIToken, page: _Page) -> None:
     if token.content == "\x85" or (token.kind == "escape" and without_executed(token.content) == "\x1bE"):
         page.end_line()
     elif token.final == "K" and not (token.private or token.intermediates):
@@ -225,7 +225,7 @@ class ANSIStripper:
     def feed(self, text: str) -> str:
         """Add the next piece; return the text in it."""
         kept: list[str] = KEPT.findall(self._open + text)
-        self._open = least(kept.pop()) if kept and kept[-1] and is_introducer(kept[-1][0]) else ""
+        self._open = shortened(kept.pop()) if kept and kept[-1] and is_introducer(kept[-1][0]) else ""
         return "".join(kept)
 
 

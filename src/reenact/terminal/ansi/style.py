@@ -159,7 +159,7 @@ def _color(details: Sequence[int | None]) -> str | None:
             return None
 
 
-_REMEMBERED = 4096
+_CACHED_STYLES = 4096
 
 
 class Rendition:
@@ -177,11 +177,11 @@ class Rendition:
         """Apply a control sequence; return the style after it."""
         match content[-1]:
             case "m":
-                self.style = _after(self.style, content)
+                self.style = _style_after(self.style, content)
             case "s" | "u" | "p":
                 parts = control(content)
                 if parts is not None:
-                    self._does(parts["private"] + parts["parameters"] + parts["intermediates"] + parts["final"])
+                    self._apply(parts["private"] + parts["parameters"] + parts["intermediates"] + parts["final"])
             case _:
                 pass
         return self.style
@@ -189,10 +189,10 @@ class Rendition:
     def escape(self, content: str) -> ANSIStyle:
         """Apply an escape sequence; return the style after it."""
         if content[-1] in "78c":
-            self._does(without_executed(content))
+            self._apply(without_executed(content))
         return self.style
 
-    def _does(self, what: str) -> None:
+    def _apply(self, what: str) -> None:
         match what:
             case "s" | "\x1b7":
                 self._saved = self.style
@@ -204,8 +204,8 @@ class Rendition:
                 pass
 
 
-@lru_cache(maxsize=_REMEMBERED)
-def _after(style: ANSIStyle, content: str) -> ANSIStyle:
+@lru_cache(maxsize=_CACHED_STYLES)
+def _style_after(style: ANSIStyle, content: str) -> ANSIStyle:
     parts = control(content)
     if parts is None or parts["private"] or parts["intermediates"]:
         return style

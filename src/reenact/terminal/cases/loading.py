@@ -17,7 +17,7 @@ from reenact.terminal.config import TerminalSize, TerminalTestConfig, seconds
 from reenact.terminal.errors import invalid
 from reenact.terminal.fixture.files import check_options
 from reenact.terminal.fixture.options import FixtureOptions
-from reenact.terminal.script.plain import Plain, Readers, fields_of, know, read_file, struct_of
+from reenact.terminal.script.plain import Plain, Readers, fields_of, read_file, refuse_unknown, struct_of
 from reenact.terminal.script.steps import InteractionScript, script_in
 from reenact.terminal.text import described, quoted
 
@@ -98,8 +98,8 @@ def _problem_of(case: TerminalTestCase) -> str | None:
 HERE = "${HERE}"
 """Placeholder for the directory of the file, in commands, their arguments and variables."""
 _DEFAULTS = TerminalTestConfig()
-_OF_FILES = ("suite", "config", "defaults", "tests")
-_OF_ONE = ("name", "script", "description", "only")
+_FILE_FIELDS = ("suite", "config", "defaults", "tests")
+_WITHOUT_DEFAULT = ("name", "script", "description", "only")
 """Fields of a test that have no defaults in `defaults`."""
 
 
@@ -124,13 +124,15 @@ def load_cases(path: str | os.PathLike[str], config: TerminalTestConfig = _DEFAU
     plain = read_file(file)
     here = file.absolute().parent
     if not (is_mapping(plain.value) and "tests" in plain.value):
-        case = _case(plain, _blank(file.stem), here)
+        case = _case(plain, _empty_case(file.stem), here)
         return CaseFile(name=file.stem, cases=(case,), config=config, file=str(file))
-    fields = plain.fields(_OF_FILES)
-    blank = _blank("")
+    fields = plain.fields(_FILE_FIELDS)
+    blank = _empty_case("")
     if (defaults := fields.get("defaults")) is not None:
-        know(defaults.fields(), (name for name in fields_of(TerminalTestCase) if name not in _OF_ONE))
-        blank = _read_case(defaults, _blank("defaults"), here)
+        refuse_unknown(
+            defaults.fields(), (name for name in fields_of(TerminalTestCase) if name not in _WITHOUT_DEFAULT)
+        )
+        blank = _read_case(defaults, _empty_case("defaults"), here)
     return CaseFile(
         name=fields["suite"].text() if "suite" in fields else file.stem,
         cases=_cases(fields["tests"], blank, here),
@@ -164,7 +166,7 @@ def command_line(plain: Plain, here: Path) -> tuple[str, ...]:
         words = [item.text() for item in plain.items()]
     if not words or not words[0]:
         raise plain.wrong("the name of a program is missing")
-    return tuple(_placed(word, here) for word in words)
+    return tuple(_with_directory(word, here) for word in words)
 
 
 def _config(plain: Plain, base: TerminalTestConfig, here: Path) -> TerminalTestConfig:
@@ -195,7 +197,7 @@ def _read_case(plain: Plain, blank: TerminalTestCase, here: Path) -> TerminalTes
     readers: Readers = {
         "script": lambda script: script_in(script, ""),
         "command": lambda command: command_line(command, here),
-        "cli_args": lambda args: tuple(_placed(item.text(), here) for item in args.items()),
+        "cli_args": lambda args: tuple(_with_directory(item.text(), here) for item in args.items()),
     }
     case = struct_of(TerminalTestCase, plain, blank, readers)
     given = plain.fields().get("fixture")
@@ -207,13 +209,13 @@ def _read_case(plain: Plain, blank: TerminalTestCase, here: Path) -> TerminalTes
 
 
 def _variables(env: Mapping[str, str], here: Path) -> dict[str, str]:
-    return {name: _placed(value, here) for name, value in env.items()}
+    return {name: _with_directory(value, here) for name, value in env.items()}
 
 
-def _placed(text: str, here: Path) -> str:
+def _with_directory(text: str, here: Path) -> str:
     return text.replace(HERE, str(here))
 
 
-def _blank(name: str) -> TerminalTestCase:
+def _empty_case(name: str) -> TerminalTestCase:
     """Return an empty test, from which others are made."""
     return TerminalTestCase(name=name or "?", script=InteractionScript(name="", steps=()))

@@ -31,13 +31,13 @@ from reenact.terminal.script.controller import InteractionController, TimeLimit
 from reenact.terminal.script.steps import InteractionResult, InteractionScript, InteractionStep
 from reenact.terminal.session.emulator import TerminalEmulator
 from reenact.terminal.status import ExitStatus
-from reenact.terminal.text import on_a_line
+from reenact.terminal.text import one_line
 
 _SHOWN = 200_000
 """Maximum number of characters of the output that a result keeps, from its end."""
 _GRACE = 0.25
 """Seconds after a test's timeout until its program is killed, in case a step is blocked writing to it."""
-_NOT_ITS_FAULT = frozenset(
+_WITHOUT_VERDICT = frozenset(
     {
         TerminalTestErrorType.PTY_CREATE_FAILED,
         TerminalTestErrorType.PROCESS_START_FAILED,
@@ -57,7 +57,7 @@ class Attempt(msgspec.Struct, frozen=True, kw_only=True):
     screen: Screen | None = None
 
 
-class Ongoing:
+class RunningAttempts:
     """The attempts that run: each registers here, and all can be cancelled at once.
 
     Attributes:
@@ -67,25 +67,25 @@ class Ongoing:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._attempts: dict[TerminalEmulator, TimeLimit] = {}
-        self.is_off = False
+        self.is_cancelled = False
 
-    def call_off(self) -> None:
+    def cancel(self) -> None:
         """Kill the programs, which ends the steps that wait for them, and let no further attempt run."""
         with self._lock:
-            self.is_off = True
+            self.is_cancelled = True
             for terminal, limit in self._attempts.items():
-                limit.call_off()
+                limit.cancel()
                 _kill(terminal)
 
     @contextmanager
-    def among(self, terminal: TerminalEmulator, limit: TimeLimit) -> Generator[None]:
+    def registered(self, terminal: TerminalEmulator, limit: TimeLimit) -> Generator[None]:
         """Register an attempt for the `with` block; its program is killed after its time limit."""
         timer = threading.Timer(limit.seconds + _GRACE, _kill, [terminal])
         timer.name = "reenact-terminal-limit"
         with self._lock:
             self._attempts[terminal] = limit
-            if self.is_off:
-                limit.call_off()
+            if self.is_cancelled:
+                limit.cancel()
         timer.start()
         try:
             yield
@@ -96,14 +96,14 @@ class Ongoing:
                 del self._attempts[terminal]
 
 
-def attempt(case: TerminalTestCase, suite: CaseFile, ongoing: Ongoing) -> Attempt:
+def attempt(case: TerminalTestCase, suite: CaseFile, running: RunningAttempts) -> Attempt:
     """Run the test once. All errors are reported in the result."""
     began = time.monotonic()
     made = Attempt(result=TestResult(name=case.name, suite=suite.name, status="error", duration=0))
     error = kind = stack = None
     try:
         with TestFixture(_options(case, suite.config)) as context:
-            made = _in_fixture(case, suite, context, ongoing)
+            made = _in_fixture(case, suite, context, running)
     except TerminalTestError as failure:
         error, kind = "\n\n".join([str(failure), *getattr(failure, "__notes__", ())]), failure.type
     except Exception as failure:  # noqa: BLE001 - an unforeseen error fails only this test
@@ -125,7 +125,7 @@ def _options(case: TerminalTestCase, config: TerminalTestConfig) -> FixtureOptio
     return replace(options, env={**config.default_env, **options.env})
 
 
-def _in_fixture(case: TerminalTestCase, suite: CaseFile, context: FixtureContext, ongoing: Ongoing) -> Attempt:
+def _in_fixture(case: TerminalTestCase, suite: CaseFile, context: FixtureContext, running: RunningAttempts) -> Attempt:
     config = suite.config
     seconds = config.global_timeout if case.timeout is None else case.timeout
     size = case.size or config.default_terminal_size
@@ -140,7 +140,7 @@ def _in_fixture(case: TerminalTestCase, suite: CaseFile, context: FixtureContext
     )
     limit = TimeLimit(seconds)
     try:
-        with ongoing.among(terminal, limit):
+        with running.registered(terminal, limit):
             played = InteractionController(terminal).execute(_to_the_end(case), limit)
         screen = None if terminal.pid is None else terminal.screen
     finally:
@@ -175,12 +175,12 @@ def _result(case: TerminalTestCase, suite: str, played: InteractionResult, scree
     if not played.steps and played.error is not None:
         errors.append(played.error)
     kind = played.error_type
-    ended = _wrong_end(case, played.exit_status)
+    ended = _unexpected_end(case, played.exit_status)
     # An earlier error is the better explanation, since the program may have been killed because of it.
     if ended is not None and (not errors or played.error_type is TerminalTestErrorType.ASSERTION_FAILED):
         errors.append(ended)
         kind = TerminalTestErrorType.ASSERTION_FAILED
-    blameless = played.error_type in _NOT_ITS_FAULT
+    blameless = played.error_type in _WITHOUT_VERDICT
     return TestResult(
         name=case.name,
         suite=suite,
@@ -194,7 +194,7 @@ def _result(case: TerminalTestCase, suite: str, played: InteractionResult, scree
     )
 
 
-def _wrong_end(case: TerminalTestCase, status: ExitStatus | None) -> str | None:
+def _unexpected_end(case: TerminalTestCase, status: ExitStatus | None) -> str | None:
     if case.expected_exit_code is not None:
         wanted = ExitStatus(code=case.expected_exit_code)
     elif case.expected_signal is not None:
@@ -207,7 +207,7 @@ def _wrong_end(case: TerminalTestCase, status: ExitStatus | None) -> str | None:
 _LONGEST = 80
 
 
-def _kept(made: Attempt, stem: Path) -> TestResult:
+def _with_evidence(made: Attempt, stem: Path) -> TestResult:
     """Save the evidence of an attempt; return its result with the paths, or with the reason why there are none."""
     result = made.result
     if made.recording is None or made.screen is None:
@@ -228,11 +228,11 @@ def _file_name(text: str) -> str:
 Progress: TypeAlias = Callable[[TestResult], object]
 """Called with each test result, in order of completion, on the thread that called `run_cases`."""
 DEFAULT_SUITE = "terminal"
-_NOT_ASKED_FOR = "another test says `only`"
+_NOT_ONLY = "another test says `only`"
 _CONFIG = TerminalTestConfig()
 
 
-class _Done(NamedTuple):
+class _Finished(NamedTuple):
     """The result of a test, with its start and its end."""
 
     result: TestResult
@@ -274,10 +274,10 @@ def run_cases(
         try:
             keep.mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            raise invalid(on_a_line(f"{keep}: nothing can be kept there: {error.strerror}"), error) from error
+            raise invalid(one_line(f"{keep}: nothing can be kept there: {error.strerror}"), error) from error
     suites = list(_suites(cases, config))
-    done = _run(asked_for(suites), workers, retries, progress, keep)
-    return tuple(_collected(suites, done))
+    done = _run(apply_only(suites), workers, retries, progress, keep)
+    return tuple(_suite_results(suites, done))
 
 
 def _suites(cases: Iterable[TerminalTestCase | CaseFile], config: TerminalTestConfig) -> Iterator[CaseFile]:
@@ -295,64 +295,66 @@ def _suites(cases: Iterable[TerminalTestCase | CaseFile], config: TerminalTestCo
         yield CaseFile(name=DEFAULT_SUITE, cases=tuple(loose), config=config)
 
 
-def asked_for(files: Sequence[CaseFile]) -> tuple[CaseFile, ...]:
+def apply_only(files: Sequence[CaseFile]) -> tuple[CaseFile, ...]:
     """Return the files; if a test that is not skipped has `only`, all tests without it are marked as skipped."""
     if not any(case.only and not case.skip for file in files for case in file.cases):
         return tuple(files)
 
     def only(case: TerminalTestCase) -> TerminalTestCase:
-        return case if case.only or case.skip else replace(case, skip=_NOT_ASKED_FOR)
+        return case if case.only or case.skip else replace(case, skip=_NOT_ONLY)
 
     return tuple(replace(file, cases=tuple(map(only, file.cases))) for file in files)
 
 
 def _run(
     suites: Sequence[CaseFile], workers: int, retries: int, progress: Progress | None, keep: Path | None
-) -> list[_Done]:
-    ongoing = Ongoing()
+) -> list[_Finished]:
+    running = RunningAttempts()
     every = [(suite, case) for suite in suites for case in suite.cases]
-    done: dict[int, _Done] = {}
+    done: dict[int, _Finished] = {}
 
-    def tell(number: int, one: _Done) -> None:
+    def finish(number: int, one: _Finished) -> None:
         done[number] = one
         if progress is not None:
             progress(one.result)
 
     pool = ThreadPoolExecutor(workers, thread_name_prefix="reenact-terminal-tests")
-    futures: dict[Future[_Done], int] = {}
+    futures: dict[Future[_Finished], int] = {}
     try:
         for number, (suite, case) in enumerate(every):
             if case.skip:
                 reason = case.skip if isinstance(case.skip, str) else None
                 skipped = TestResult(name=case.name, suite=suite.name, status="skipped", duration=0, reason=reason)
-                tell(number, _Done(skipped))
+                finish(number, _Finished(skipped))
                 continue
             stem = None if keep is None else keep / _file_name(f"{number + 1:03} {suite.name} {case.name}")
             often = retries if case.retries is None else case.retries
-            futures[pool.submit(_tried, case, suite, often, ongoing, stem)] = number
+            futures[pool.submit(_run_with_retries, case, suite, often, running, stem)] = number
         for future in as_completed(futures):
-            tell(futures[future], future.result())
+            finish(futures[future], future.result())
     except BaseException:
         pool.shutdown(wait=False, cancel_futures=True)
-        ongoing.call_off()
+        running.cancel()
         raise
     finally:
         pool.shutdown()
     return [done[number] for number in range(len(every))]
 
 
-def _tried(case: TerminalTestCase, suite: CaseFile, retries: int, ongoing: Ongoing, stem: Path | None) -> _Done:
+def _run_with_retries(
+    case: TerminalTestCase, suite: CaseFile, retries: int, running: RunningAttempts, stem: Path | None
+) -> _Finished:
     """Run the test until it passes or has no retries left; save the evidence of a failed last attempt at `stem`."""
     began, clock = time.time(), time.monotonic()
-    attempts, made = 1, attempt(case, suite, ongoing)
-    while made.result.status != "passed" and attempts <= retries and not ongoing.is_off:
-        attempts, made = attempts + 1, attempt(case, suite, ongoing)
+    attempts, made = 1, attempt(case, suite, running)
+    while made.result.status != "passed" and attempts <= retries and not running.is_cancelled:
+        attempts, made = attempts + 1, attempt(case, suite, running)
     made = replace(made, result=replace(made.result, attempts=attempts))
-    result = made.result if stem is None or made.result.status == "passed" else _kept(made, stem)
-    return _Done(result, began, began + time.monotonic() - clock)
+    result = made.result if stem is None or made.result.status == "passed" else _with_evidence(made, stem)
+    return _Finished(result, began, began + time.monotonic() - clock)
 
 
-def _collected(suites: Iterable[CaseFile], done: Sequence[_Done]) -> Iterator[TestSuiteResult]:
+def _suite_results(suites: Iterable[CaseFile], done: Sequence[_Finished]) -> Iterator[TestSuiteResult]:
     rest = iter(done)
     for suite in suites:
         own = list(islice(rest, len(suite.cases)))

@@ -23,10 +23,10 @@ from reenact.terminal.matching.options import (
     explanation,
     folded,
     is_pattern,
-    normal,
+    normalized,
     stripped,
 )
-from reenact.terminal.text import common_length, look_at, quoted, shown
+from reenact.terminal.text import common_length, line_display, quoted, shown
 
 if TYPE_CHECKING:
     from reenact.terminal.matching.schema import Violation
@@ -152,7 +152,7 @@ def _text(options: AssertionOptions) -> str:
 
 
 def _exact(actual: str, expected: str, options: AssertionOptions) -> None:
-    if normal(actual, options) == normal(expected, options):
+    if normalized(actual, options) == normalized(expected, options):
         return
     old, new = stripped(expected, options), stripped(actual, options)
     where = "" if options.ignore_case or options.ignore_whitespace else f", first in {first_difference(old, new)}"
@@ -161,20 +161,20 @@ def _exact(actual: str, expected: str, options: AssertionOptions) -> None:
 
 
 def _contains(actual: str, expected: str, options: AssertionOptions) -> None:
-    if normal(expected, options) in normal(actual, options):
+    if normalized(expected, options) in normalized(actual, options):
         return
 
     def key(line: str) -> str:
         return folded(line, options)
 
     old = stripped(expected, options)
-    nearest, first = resembling(old, stripped(actual, options), key=key)
+    nearest, first = most_similar(old, stripped(actual, options), key=key)
     diff = unified(old, nearest, key=key, names=("expected", "most like it"), first=first)
     raise _FailedError(f"{quoted(old)} is not in the text", diff)
 
 
 def _regex(actual: str, options: AssertionOptions, seconds: float) -> None:
-    pattern, text = compiled(options.expected, options), normal(actual, options)
+    pattern, text = compiled(options.expected, options), normalized(actual, options)
     found = pattern.search(text, seconds=seconds) if isinstance(pattern, Expression) else pattern.search(text)
     if found is not None:
         return
@@ -206,9 +206,9 @@ def _schema(actual: str, options: AssertionOptions) -> None:
     rules = schema.schema_of(options.expected)
     found = schema.violations(_read(actual), rules)
     if listed := list(islice(found, _VIOLATIONS)):
-        lines = [line for violation in listed for line in _told(violation)]
+        lines = [line for violation in listed for line in _violation_lines(violation)]
         message = _message("the JSON does not conform to the schema:", lines, found)
-        raise _FailedError(message, _rules(listed))
+        raise _FailedError(message, _rules_diff(listed))
 
 
 def _read(actual: str, expected: str | None = None) -> jsons.JSON:
@@ -219,12 +219,12 @@ def _read(actual: str, expected: str | None = None) -> jsons.JSON:
         raise _FailedError(f"the text is not JSON: {error}", diff) from error
 
 
-def _told(violation: Violation) -> Iterator[str]:
+def _violation_lines(violation: Violation) -> Iterator[str]:
     yield f"{violation.place}: {violation.problem}"
     yield from (f"  {reason}" for reason in violation.reasons)
 
 
-def _rules(broken: Sequence[Violation]) -> str:
+def _rules_diff(broken: Sequence[Violation]) -> str:
     lines = ["--- schema", "+++ actual"]
     for violation in broken:
         lines += [f"@@ {violation.place} @@", f"-{violation.rule}", f"+{violation.found}"]
@@ -240,7 +240,7 @@ def _message(what: str, lines: Iterable[str], rest: Iterator[object]) -> str:
 WINDOW = 199
 """Maximum number of lines of each text that are compared, from the first difference on."""
 _CONTEXT = 3
-_LATEST = 500
+_MOST_SEARCHED = 500
 
 
 class _Line(NamedTuple):
@@ -288,16 +288,16 @@ def unified(
     return "\n".join(diff)
 
 
-def resembling(expected: str, actual: str, *, key: Callable[[str], str] = str) -> tuple[str, int]:
+def most_similar(expected: str, actual: str, *, key: Callable[[str], str] = str) -> tuple[str, int]:
     """Return the lines of the actual text that are most like the expected ones, and the number of their first line.
 
     The last 500 lines are searched. If the expected text does not end with a newline, the result does not either.
     """
-    wanted = [key(line.removesuffix("\n"))[:_LATEST] for line in _lines(expected)[:WINDOW]] or [""]
+    wanted = [key(line.removesuffix("\n"))[:_MOST_SEARCHED] for line in _lines(expected)[:WINDOW]] or [""]
     lines = _lines(actual)
-    before = max(0, len(lines) - _LATEST)
+    before = max(0, len(lines) - _MOST_SEARCHED)
     lines = lines[before:]
-    keys = [key(line.removesuffix("\n"))[:_LATEST] for line in lines]
+    keys = [key(line.removesuffix("\n"))[:_MOST_SEARCHED] for line in lines]
     anchor = next((number for number, line in enumerate(wanted) if line.strip()), 0)
     matcher = SequenceMatcher(None, "", wanted[anchor], autojunk=False)
     scores: list[float] = []
@@ -339,7 +339,7 @@ def _lines(text: str) -> list[str]:
 
 
 def _changed(old: Sequence[str], new: Sequence[str]) -> Iterator[str]:
-    looks = [look_at(one, other) for one, other in zip(old, new, strict=False)]
+    displays = [line_display(one, other) for one, other in zip(old, new, strict=False)]
     for sign, lines in (("-", old), ("+", new)):
         for number, line in enumerate(lines):
-            yield sign + shown(line, looks[number] if number < len(looks) else look_at(line, ""))
+            yield sign + shown(line, displays[number] if number < len(displays) else line_display(line, ""))

@@ -2,8 +2,8 @@ r"""Options of comparisons, normalisation of texts before they are compared, and
 
 Searches for regular expressions that are given as text have a time limit, and case or white space may be ignored.
 
-Where case or white space is ignored, the text is folded as for other comparisons (`normal`): casefolded, with one blank
-for each run of white space and none at its ends. The pattern is then adapted to the folded text:
+Where case or white space is ignored, the text is folded as for other comparisons (`normalized`): casefolded, with one
+blank for each run of white space and none at its ends. The pattern is then adapted to the folded text:
 
 - **Case**: the pattern is compiled with `IGNORECASE`, and its characters above ASCII, written literally or as `\xdf` or
   `\u00df`, are casefolded, `ß` to `(?:ss)`. A class `[...]` matches one character and is left to `IGNORECASE`: `[ß]`
@@ -83,7 +83,7 @@ def stripped(text: str, options: AssertionOptions) -> str:
     return ANSIParser().strip(text) if options.strip_ansi else text
 
 
-def normal(text: str, options: AssertionOptions) -> str:
+def normalized(text: str, options: AssertionOptions) -> str:
     """Return the text in a normal form, which is the same for texts that count as equal.
 
     As far as the options say so, escape sequences are removed, then each run of white space (as in `str.split`) becomes
@@ -93,7 +93,7 @@ def normal(text: str, options: AssertionOptions) -> str:
 
 
 def folded(text: str, options: AssertionOptions) -> str:
-    """Return the result of `normal` for a text without escape sequences."""
+    """Return the result of `normalized` for a text without escape sequences."""
     if options.ignore_whitespace:
         text = " ".join(text.split())
     return text.casefold() if options.ignore_case else text
@@ -164,7 +164,7 @@ class Expression(msgspec.Struct, frozen=True):
         try:
             return regex.compile(_PARTS.sub(self._part, self.pattern), self.flags | regex.VERSION0)
         except (regex.error, OverflowError, RecursionError) as error:
-            raise BadPatternError(_no_pattern(self.pattern, error)) from error
+            raise BadPatternError(_pattern_error(self.pattern, error)) from error
 
     def _part(self, part: re.Match[str]) -> str:
         if part["brace"]:  # not a quantifier: a literal brace, which `regex` must not take for fuzzy matching
@@ -182,31 +182,31 @@ def regular(pattern: str, flags: int = 0) -> re.Pattern[str]:
     try:
         return re.compile(pattern, flags)
     except (re.error, OverflowError, RecursionError, Warning) as error:  # warnings may be errors
-        raise BadPatternError(_no_pattern(pattern, error)) from error
+        raise BadPatternError(_pattern_error(pattern, error)) from error
 
 
-def _no_pattern(pattern: str, error: Exception) -> str:
+def _pattern_error(pattern: str, error: Exception) -> str:
     return f"the pattern {quoted(pattern)} is not a regular expression: {escaped(str(error))}"
 
 
 _QUANTIFIER = r"(?:[*+?]|\{[0-9]+(?:,[0-9]*)?\}|\{,[0-9]+\})[?+]?+"
 _ESCAPED_SPACE = r"\\(?:[ntrfvs]|\s)"
 _CODE = r"\\(?:x[0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8})"
-_WHOLE = r"\\.|\[\^?+\]?+(?:\\.|[^\]\\])*+\]|\(\?P[<=][^>)]*+[>)]|\(\?[(#][^)]*+\)"
+_UNCHANGED = r"\\.|\[\^?+\]?+(?:\\.|[^\]\\])*+\]|\(\?P[<=][^>)]*+[>)]|\(\?[(#][^)]*+\)"
 """Escapes, classes, comments, and names of groups, which are skipped."""
-_LOOSE = re.compile(
-    rf"(?P<space>(?:(?:{_ESCAPED_SPACE}|\s)(?:{_QUANTIFIER})?+)++)|(?P<code>{_CODE})|{_WHOLE}|(?P<letter>[^\x00-\x7f])",
+_REWRITTEN = re.compile(
+    rf"(?P<space>(?:(?:{_ESCAPED_SPACE}|\s)(?:{_QUANTIFIER})?+)++)|(?P<code>{_CODE})|{_UNCHANGED}|(?P<letter>[^\x00-\x7f])",
     re.DOTALL,
 )
-_VERBOSE = re.compile(
-    rf"(?P<space>(?:{_ESCAPED_SPACE}(?:{_QUANTIFIER})?+)++)|(?P<code>{_CODE})|{_WHOLE}|(?P<letter>[^\x00-\x7f])",
+_REWRITTEN_IN_VERBOSE = re.compile(
+    rf"(?P<space>(?:{_ESCAPED_SPACE}(?:{_QUANTIFIER})?+)++)|(?P<code>{_CODE})|{_UNCHANGED}|(?P<letter>[^\x00-\x7f])",
     re.DOTALL,
 )
-_PART = re.compile(rf"(?:{_ESCAPED_SPACE}|\s)(?P<quantifier>{_QUANTIFIER})?+")
-_BEFORE_ALL = re.compile(r"(?:\(\?[a-zA-Z]+\))?(?:\^|\\A)?")
-_BEHIND_ALL = ("", "$", r"\Z")
+_SPACE = re.compile(rf"(?:{_ESCAPED_SPACE}|\s)(?P<quantifier>{_QUANTIFIER})?+")
+_AT_START = re.compile(r"(?:\(\?[a-zA-Z]+\))?(?:\^|\\A)?")
+_AT_END = ("", "$", r"\Z")
 _VERBOSE_INSIDE = re.compile(r"\(\?[a-zA-Z]*x")
-_ABSENT = ("*", "?", "{0", "{,")
+_OPTIONAL = ("*", "?", "{0", "{,")
 
 
 def compiled(pattern: object, options: AssertionOptions) -> Finder:
@@ -226,7 +226,7 @@ def compiled(pattern: object, options: AssertionOptions) -> Finder:
         return make(text, flags)
     flags = regular(text, flags).flags | (re.IGNORECASE if options.ignore_case else 0)
     try:
-        return make(_rewritten(text, options, verbose=bool(flags & re.VERBOSE)), flags)
+        return make(_adapted(text, options, verbose=bool(flags & re.VERBOSE)), flags)
     except BadPatternError:  # for example, look-behind no longer has a fixed width
         return make(text, flags)
 
@@ -236,11 +236,11 @@ def is_pattern(value: object) -> TypeGuard[re.Pattern[str] | re.Pattern[bytes]]:
     return isinstance(value, re.Pattern)
 
 
-def _rewritten(pattern: str, options: AssertionOptions, *, verbose: bool) -> str:
+def _adapted(pattern: str, options: AssertionOptions, *, verbose: bool) -> str:
     def replaced(found: re.Match[str]) -> str:
         if found["space"] and options.ignore_whitespace:
-            at_an_end = _BEFORE_ALL.fullmatch(pattern, 0, found.start()) or pattern[found.end() :] in _BEHIND_ALL
-            absent = all((part["quantifier"] or "").startswith(_ABSENT) for part in _PART.finditer(found[0]))
+            at_an_end = _AT_START.fullmatch(pattern, 0, found.start()) or pattern[found.end() :] in _AT_END
+            absent = all((part["quantifier"] or "").startswith(_OPTIONAL) for part in _SPACE.finditer(found[0]))
             return "[ ]?" if at_an_end or absent else "[ ]"
         if (found["letter"] or found["code"]) and options.ignore_case:
             letter = found["letter"] or str(literal_eval(f"'{found['code']}'"))
@@ -250,4 +250,4 @@ def _rewritten(pattern: str, options: AssertionOptions, *, verbose: bool) -> str
             return re.escape(letters) if len(letters) == 1 else f"(?:{letters})"
         return found[0]
 
-    return (_VERBOSE if verbose or _VERBOSE_INSIDE.search(pattern) else _LOOSE).sub(replaced, pattern)
+    return (_REWRITTEN_IN_VERBOSE if verbose or _VERBOSE_INSIDE.search(pattern) else _REWRITTEN).sub(replaced, pattern)

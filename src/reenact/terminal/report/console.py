@@ -7,8 +7,16 @@ from collections.abc import Iterator, Mapping
 from typing import TextIO
 
 from reenact.terminal.ansi.parser import ANSIParser
-from reenact.terminal.report.results import FAILED, Results, TestResult, TestSuiteResult, account, spoken, totals
-from reenact.terminal.text import end_of, on_a_line, plain_lines
+from reenact.terminal.report.results import (
+    FAILED,
+    Results,
+    TestResult,
+    TestSuiteResult,
+    duration_text,
+    failure_parts,
+    totals,
+)
+from reenact.terminal.text import end_of, one_line, plain_lines
 
 LARGEST = 4000
 """Maximum number of characters shown of one text; of output its end, of other texts their beginning."""
@@ -20,7 +28,7 @@ _COLORS = {"passed": "32", "failed": "1;31", "error": "1;35", "skipped": "33"}
 
 def console(results: Results, *, colored: bool = False) -> str:
     """Return the report, with control characters escaped except our own colours, if `colored`."""
-    return "\n".join(_lines(results, _Ink(colored=colored))) + "\n"
+    return "\n".join(_lines(results, _Painter(colored=colored))) + "\n"
 
 
 def wants_color(file: TextIO, environment: Mapping[str, str]) -> bool:
@@ -35,7 +43,7 @@ def write_console(text: str, file: TextIO) -> None:
     file.flush()
 
 
-class _Ink:
+class _Painter:
     """Colours text if colours are on."""
 
     def __init__(self, *, colored: bool) -> None:
@@ -45,37 +53,37 @@ class _Ink:
         return f"\x1b[{rendition}m{text}\x1b[0m" if self._colored and text else text
 
 
-def _lines(results: Results, ink: _Ink) -> Iterator[str]:
+def _lines(results: Results, paint: _Painter) -> Iterator[str]:
     for suite in results:
-        yield ink(on_a_line(suite.name), "1")
+        yield paint(one_line(suite.name), "1")
         for test in suite.tests:
-            yield _line(test, ink)
+            yield _line(test, paint)
         yield ""
     failed = [(suite, test) for suite in results for test in suite.tests if test.status in FAILED]
     for suite, test in failed[:DETAILED]:
-        yield _title(suite, test, ink)
-        yield from _details(test, ink)
+        yield _title(suite, test, paint)
+        yield from _details(test, paint)
         yield ""
     for suite, test in failed[DETAILED:]:
-        yield f"{_title(suite, test, ink)}: {_reason(test)}"
+        yield f"{_title(suite, test, paint)}: {_reason(test)}"
     if failed[DETAILED:]:
         yield f"(only the first {DETAILED} failures are shown with all about them)\n"
     sums = totals(results)
-    yield ink(str(sums), "1;32" if sums.success else "1;31")
+    yield paint(str(sums), "1;32" if sums.success else "1;31")
 
 
-def _line(test: TestResult, ink: _Ink) -> str:
-    notes = [spoken(test.duration)]
+def _line(test: TestResult, paint: _Painter) -> str:
+    notes = [duration_text(test.duration)]
     if test.attempts > 1:
         notes.append(f"tried {test.attempts} times")
     if test.status == "skipped" and test.reason:
-        notes.append(on_a_line(test.reason))
-    return f"  {ink(_WORDS[test.status], _COLORS[test.status])} {on_a_line(test.name)} ({', '.join(notes)})"
+        notes.append(one_line(test.reason))
+    return f"  {paint(_WORDS[test.status], _COLORS[test.status])} {one_line(test.name)} ({', '.join(notes)})"
 
 
-def _title(suite: TestSuiteResult, test: TestResult, ink: _Ink) -> str:
-    name = f"{on_a_line(suite.name)}: {on_a_line(test.name)}"
-    return f"{ink(_WORDS[test.status].rstrip(), _COLORS[test.status])} {ink(name, '1')}"
+def _title(suite: TestSuiteResult, test: TestResult, paint: _Painter) -> str:
+    name = f"{one_line(suite.name)}: {one_line(test.name)}"
+    return f"{paint(_WORDS[test.status].rstrip(), _COLORS[test.status])} {paint(name, '1')}"
 
 
 def _reason(test: TestResult) -> str:
@@ -83,22 +91,22 @@ def _reason(test: TestResult) -> str:
     return first[:LARGEST]
 
 
-def _details(test: TestResult, ink: _Ink) -> Iterator[str]:
-    for part in account(test):
+def _details(test: TestResult, paint: _Painter) -> Iterator[str]:
+    for part in failure_parts(test):
         if part.title != "why" and not (part.kind == "output" and test.screen is not None):
-            yield ink(f"    {part.title}:", "2")
+            yield paint(f"    {part.title}:", "2")
         match part.kind:
             case "text":
                 yield _beginning(part.text)
             case "diff":
-                yield _painted_diff(_beginning(part.text), ink)
+                yield _painted_diff(_beginning(part.text), paint)
             case "screen":
-                yield _framed(_beginning(part.text) if part.text.strip() else "    (empty)", ink)
+                yield _framed(_beginning(part.text) if part.text.strip() else "    (empty)", paint)
             case "output":
                 if test.screen is None:
-                    yield _framed(_end(part.text), ink)
+                    yield _framed(_ending(part.text), paint)
     for path in test.attachments:
-        yield f"    kept: {on_a_line(path)}"
+        yield f"    kept: {one_line(path)}"
 
 
 def _beginning(text: str) -> str:
@@ -108,7 +116,7 @@ def _beginning(text: str) -> str:
     return _indented(start + note)
 
 
-def _end(output: str) -> str:
+def _ending(output: str) -> str:
     end, missing = end_of(output, LARGEST)
     note = f"({missing} characters before this are left out)\n" if missing else ""
     return _indented(note + plain_lines(ANSIParser().strip(end)).strip("\n"))
@@ -118,10 +126,10 @@ def _indented(text: str) -> str:
     return textwrap.indent(text, "    ", lambda _: True)
 
 
-def _framed(text: str, ink: _Ink) -> str:
-    return "\n".join(ink("    | ", "2") + line.removeprefix("    ") for line in text.split("\n"))
+def _framed(text: str, paint: _Painter) -> str:
+    return "\n".join(paint("    | ", "2") + line.removeprefix("    ") for line in text.split("\n"))
 
 
-def _painted_diff(diff: str, ink: _Ink) -> str:
+def _painted_diff(diff: str, paint: _Painter) -> str:
     colors = {"+": "32", "-": "31", "@": "36"}
-    return "\n".join(ink(line, color) if (color := colors.get(line[4:5])) else line for line in diff.split("\n"))
+    return "\n".join(paint(line, color) if (color := colors.get(line[4:5])) else line for line in diff.split("\n"))

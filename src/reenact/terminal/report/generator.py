@@ -19,7 +19,7 @@ from reenact.terminal.matching.options import is_pattern
 from reenact.terminal.report.console import console, wants_color, write_console
 from reenact.terminal.report.html import html
 from reenact.terminal.report.junit import junit
-from reenact.terminal.report.results import Results, TestSuiteResult, Totals, selected, totals
+from reenact.terminal.report.results import Results, TestSuiteResult, Totals, totals, without_unwanted
 from reenact.terminal.text import encodable
 
 
@@ -89,8 +89,8 @@ class ReportGenerator:
                 is unchanged then.
         """
         path = None if options.output_path is None else Path(options.output_path)
-        wanted = selected(results, include_output=options.include_output, include_stack=options.include_stack)
-        report = _made(options.format, wanted, Path.cwd() if path is None else path.absolute().parent)
+        wanted = without_unwanted(results, include_output=options.include_output, include_stack=options.include_stack)
+        report = _format(options.format, wanted, Path.cwd() if path is None else path.absolute().parent)
         if path is not None:
             write_report(path, report)
         return report
@@ -110,11 +110,11 @@ class ReportGenerator:
     def print_console(self, results: Results, file: TextIO | None = None) -> None:
         """Print the console report to the file or to standard output, with colours if it is a terminal."""
         target = sys.stdout if file is None else file
-        wanted = selected(results, include_output=True, include_stack=True)
+        wanted = without_unwanted(results, include_output=True, include_stack=True)
         write_console(console(wanted, colored=wants_color(target, os.environ)), target)
 
 
-def _made(format: ReportFormat, results: Results, directory: Path) -> str:  # noqa: A002 - same name as the option
+def _format(format: ReportFormat, results: Results, directory: Path) -> str:  # noqa: A002 - same name as the option
     match format:
         case "junit":
             return junit(results)
@@ -155,11 +155,11 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
 
 def to_json(results: Results) -> str:
     """Return the results as strict JSON, without NaN and lone surrogates."""
-    report = _fit(Report(totals=totals(results), suites=tuple(results)))
+    report = _json_value(Report(totals=totals(results), suites=tuple(results)))
     return msgspec.json.format(msgspec.json.encode(report), indent=2).decode() + "\n"
 
 
-def _fit(value: object, depth: int = 0) -> object:
+def _json_value(value: object, depth: int = 0) -> object:
     """Convert the value to JSON: a pattern becomes its text, and anything that JSON cannot represent its `repr`."""
     if isinstance(value, str):
         return encodable(value)
@@ -170,10 +170,10 @@ def _fit(value: object, depth: int = 0) -> object:
     if isinstance(value, msgspec.Struct):
         value = msgspec.structs.asdict(value)
     if is_mapping(value) and depth < _DEEPEST:
-        return {encodable(str(key)): _fit(item, depth + 1) for key, item in value.items()}
+        return {encodable(str(key)): _json_value(item, depth + 1) for key, item in value.items()}
     if is_sequence(value) and depth < _DEEPEST:
-        return [_fit(item, depth + 1) for item in value]
-    return _in_words(value)
+        return [_json_value(item, depth + 1) for item in value]
+    return _safe_repr(value)
 
 
 def _is_number(value: object) -> bool:
@@ -181,7 +181,7 @@ def _is_number(value: object) -> bool:
     return isfinite(value) if isinstance(value, float) else isinstance(value, int) and abs(value) <= _LARGEST_INTEGER
 
 
-def _in_words(value: object) -> str:
+def _safe_repr(value: object) -> str:
     try:
         return encodable(repr(value))
     except RecursionError:

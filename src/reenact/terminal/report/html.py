@@ -22,12 +22,12 @@ from reenact.terminal.report.results import (
     TestResult,
     TestSuiteResult,
     Totals,
-    account,
-    spoken,
+    duration_text,
+    failure_parts,
     totals,
 )
 from reenact.terminal.screen.drawing import BACKGROUND, FOREGROUND, shown_color, shown_colors
-from reenact.terminal.text import encodable, end_of, on_a_line, plain_lines, with_newlines
+from reenact.terminal.text import encodable, end_of, one_line, plain_lines, with_newlines
 
 LIGHT = {
     "paper": "#ffffff",
@@ -89,10 +89,10 @@ LARGEST = 50_000
 """Maximum number of characters shown of one text, from its end."""
 LARGEST_IN_ALL = 5_000_000
 """Maximum number of characters shown of all texts together."""
-_POLICY = "default-src 'none'; style-src 'unsafe-inline'"
-_LOOKS = ("font-weight: bold", "opacity: 0.75", "font-style: italic", "outline: 1px dotted")
+_CONTENT_POLICY = "default-src 'none'; style-src 'unsafe-inline'"
+_TEXT_STYLES = ("font-weight: bold", "opacity: 0.75", "font-style: italic", "outline: 1px dotted")
 """CSS of bold, dim, italic and hidden text."""
-_SHAPES: Final[dict[str | bool, str]] = {False: "solid", "single": "solid", "curly": "wavy"}
+_UNDERLINES: Final[dict[str | bool, str]] = {False: "solid", "single": "solid", "curly": "wavy"}
 
 
 def html(results: Results, beside: Path) -> str:
@@ -112,7 +112,7 @@ class _Page:
         body = "".join((*self._header(results, sums), *self._failed(results), *self._all(results)))
         return (
             '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
-            f'<meta http-equiv="Content-Security-Policy" content="{escape(_POLICY)}">\n'
+            f'<meta http-equiv="Content-Security-Policy" content="{escape(_CONTENT_POLICY)}">\n'
             '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
             f"<title>{escape(_verdict(sums))}</title>\n"
             f"<style>{_style_sheet()}</style>\n</head>\n<body>\n{body}</body>\n</html>\n"
@@ -137,16 +137,17 @@ class _Page:
         if failed:
             yield '<section aria-labelledby="failed">\n<h2 id="failed">Tests that failed</h2>\n'
             for anchor, suite, test in failed:
-                yield from self._account(anchor, suite, test)
+                yield from self._failure(anchor, suite, test)
             yield "</section>\n"
 
-    def _account(self, anchor: str, suite: TestSuiteResult, test: TestResult) -> Iterator[str]:
+    def _failure(self, anchor: str, suite: TestSuiteResult, test: TestResult) -> Iterator[str]:
         name = f"{_name(suite.name)}: {_name(test.name)}"
         yield f'<article id="{anchor}" aria-labelledby="{anchor}-name">\n<h3 id="{anchor}-name">{name}</h3>\n'
         kind = "" if test.error_type is None else f" ({escape(test.error_type.value)})"
         tried = f", tried {test.attempts} times" if test.attempts > 1 else ""
-        yield f'<p><span class="{test.status}">{test.status}</span>{kind} in {spoken(test.duration)}{tried}</p>\n'
-        for part in account(test):
+        took = duration_text(test.duration)
+        yield f'<p><span class="{test.status}">{test.status}</span>{kind} in {took}{tried}</p>\n'
+        for part in failure_parts(test):
             yield self._block(part)
         if test.attachments:
             yield f"<h4>Attachments</h4>\n<ul>\n{''.join(f'<li>{link}</li>' for link in self._links(test))}\n</ul>\n"
@@ -177,7 +178,7 @@ class _Page:
         if not results:
             yield "<p>There were none.</p>\n"
         for at, suite in enumerate(results):
-            yield f"<h3>{_name(suite.name)} ({spoken(suite.duration)})</h3>\n<table>\n<thead>\n<tr>"
+            yield f"<h3>{_name(suite.name)} ({duration_text(suite.duration)})</h3>\n<table>\n<thead>\n<tr>"
             yield "".join(f'<th scope="col">{title}</th>' for title in ("Result", "Test", "Time", "Notes"))
             yield "</tr>\n</thead>\n<tbody>\n"
             for place, test in enumerate(suite.tests):
@@ -195,7 +196,7 @@ class _Page:
         notes += self._links(test)
         return (
             f'<tr><td class="{test.status}">{test.status}</td><td>{name}</td>'
-            f'<td class="time">{spoken(test.duration)}</td><td>{", ".join(notes)}</td></tr>\n'
+            f'<td class="time">{duration_text(test.duration)}</td><td>{", ".join(notes)}</td></tr>\n'
         )
 
     def _links(self, test: TestResult) -> list[str]:
@@ -223,10 +224,12 @@ def _css(style: ANSIStyle) -> Iterator[str]:
         yield f"color: {ink}"
     if paper != BACKGROUND:
         yield f"background: {paper}"
-    yield from (css for css, on in zip(_LOOKS, (style.bold, style.dim, style.italic, style.hidden), strict=True) if on)
+    yield from (
+        css for css, on in zip(_TEXT_STYLES, (style.bold, style.dim, style.italic, style.hidden), strict=True) if on
+    )
     lines = (("underline", style.underline), ("line-through", style.strikethrough), ("overline", style.overline))
     if drawn := " ".join(name for name, on in lines if on):
-        yield f"text-decoration: {drawn} {_SHAPES.get(style.underline, style.underline)}"
+        yield f"text-decoration: {drawn} {_UNDERLINES.get(style.underline, style.underline)}"
 
 
 def link_from(directory: Path, path: str) -> str:
@@ -247,7 +250,7 @@ def _verdict(sums: Totals) -> str:
 
 
 def _name(text: str) -> str:
-    return escape(on_a_line(text)) if text.strip() else "unnamed"
+    return escape(one_line(text)) if text.strip() else "unnamed"
 
 
 def _anchor(suite: int, test: int) -> str:

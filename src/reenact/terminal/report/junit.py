@@ -14,8 +14,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from xml.etree import ElementTree as ET
 
-from reenact.terminal.report.results import Results, TestResult, TestSuiteResult, account
-from reenact.terminal.text import end_of, on_a_line, visible
+from reenact.terminal.report.results import Results, TestResult, TestSuiteResult, failure_parts
+from reenact.terminal.text import end_of, one_line, visible
 
 LARGEST = 1_000_000
 """Maximum number of characters of one text: common parsers accept at most ten million bytes."""
@@ -61,29 +61,31 @@ def _add_suite(root: ET.Element, number: int, suite: TestSuiteResult) -> None:
             case "failed" | "error":
                 tag = "failure" if test.status == "failed" else "error"
                 kind = test.status if test.error_type is None else test.error_type.value
-                _add(case, tag, _told(test), message=(test.error or "it is not known why")[:_MESSAGE], type=kind)
-    _add(element, "system-out", "".join(map(_attached, suite.tests)))
+                _add(
+                    case, tag, _failure_text(test), message=(test.error or "it is not known why")[:_MESSAGE], type=kind
+                )
+    _add(element, "system-out", "".join(map(_attachment_lines, suite.tests)))
     _add(element, "system-err")
 
 
-def _told(test: TestResult) -> str:
+def _failure_text(test: TestResult) -> str:
     """Return all parts of a failure as one text."""
-    why, *parts = account(test)
+    why, *parts = failure_parts(test)
     tried = [f"tried {test.attempts} times"] if test.attempts > 1 else []
     kept = ["--- attachments", *test.attachments] if test.attachments else []
     return "\n".join([why.text, *tried, *kept, *(f"--- {part.title}\n{part.text}" for part in parts)])
 
 
-def _attached(test: TestResult) -> str:
+def _attachment_lines(test: TestResult) -> str:
     if not test.attachments:
         return ""
-    lines = (f"[[ATTACHMENT|{on_a_line(str(Path(path).absolute()))}]]\n" for path in test.attachments)
-    return f"{on_a_line(test.name)}\n{''.join(lines)}"
+    lines = (f"[[ATTACHMENT|{one_line(str(Path(path).absolute()))}]]\n" for path in test.attachments)
+    return f"{one_line(test.name)}\n{''.join(lines)}"
 
 
 def _name(text: str) -> str:
     """Return a valid name: the schemas do not allow empty ones."""
-    return on_a_line(text) if text.strip() else "unnamed"
+    return one_line(text) if text.strip() else "unnamed"
 
 
 def _add(parent: ET.Element, tag: str, text: str = "", **attributes: str) -> ET.Element:

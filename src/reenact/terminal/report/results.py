@@ -121,7 +121,7 @@ def _seconds(duration: float) -> str:
     return f"{duration:.3f}" if duration >= 1 else f"{Decimal(f'{duration:.4g}'):f}"
 
 
-def spoken(duration: float) -> str:
+def duration_text(duration: float) -> str:
     """Return the duration for people: `1.25 s`, `12.3 ms`."""
     return f"{duration:.2f} s" if duration >= 1 else f"{Decimal(f'{duration * 1000:.3g}'):f} ms"
 
@@ -138,7 +138,7 @@ def _duration(results: Results) -> float:
 _YEAR_10000 = 253_402_300_800
 
 
-def selected(results: Results, *, include_output: bool, include_stack: bool) -> tuple[TestSuiteResult, ...]:
+def without_unwanted(results: Results, *, include_output: bool, include_stack: bool) -> tuple[TestSuiteResult, ...]:
     """Return the results without the parts that are not wanted.
 
     Without output, all text of the program is removed: `output`, `screen`, and `actual` of assertions. Diffs stay.
@@ -149,7 +149,7 @@ def selected(results: Results, *, include_output: bool, include_stack: bool) -> 
     for suite in results:
         _check(suite)
     return tuple(
-        replace(suite, tests=tuple(_selected(test, include_output, include_stack) for test in suite.tests))
+        replace(suite, tests=tuple(_without_unwanted(test, include_output, include_stack) for test in suite.tests))
         for suite in results
     )
 
@@ -162,7 +162,7 @@ class Part(NamedTuple):
     kind: Literal["text", "diff", "screen", "output"] = "text"
 
 
-def account(test: TestResult) -> Iterator[Part]:
+def failure_parts(test: TestResult) -> Iterator[Part]:
     """Yield all parts of a failure: its reason, then failed assertions unless the reason already contains them."""
     why = test.error or "it is not known why"
     failed = [assertion for assertion in test.assertions if not assertion.passed]
@@ -180,7 +180,7 @@ def account(test: TestResult) -> Iterator[Part]:
         yield Part("the output", test.output, "output")
 
 
-def _selected(test: TestResult, include_output: bool, include_stack: bool) -> TestResult:  # noqa: FBT001 - as above
+def _without_unwanted(test: TestResult, include_output: bool, include_stack: bool) -> TestResult:  # noqa: FBT001 - as above
     if not include_output:
         assertions = tuple(replace(assertion, actual="") for assertion in test.assertions)
         test = replace(test, output=None, screen=None, assertions=assertions)

@@ -64,10 +64,10 @@ LINES = {
 """The lines of the box-drawing characters."""
 
 
-_WIDE = 9
-_HIGH = 18
+_CELL_WIDTH = 9
+_CELL_HEIGHT = 18
 _BASELINE = 13
-_UNDER = 15
+_UNDERLINE = 15
 _MARGIN = 9
 """In pixels: the size of a cell, the baseline and underline of its text, and the margin around the screen."""
 _UNWRITABLE = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]|[\t\n\r]")
@@ -79,7 +79,7 @@ _STYLE = (
 _DASHES: Final[dict[Underline, str]] = {"dotted": "1 2", "dashed": "4 2"}
 
 
-class _Run(NamedTuple):
+class _TextRun(NamedTuple):
     """Cells of a row that are drawn together."""
 
     row: int
@@ -90,11 +90,11 @@ class _Run(NamedTuple):
 
     @property
     def x(self) -> int:
-        return self.column * _WIDE
+        return self.column * _CELL_WIDTH
 
     @property
     def y(self) -> int:
-        return self.row * _HIGH
+        return self.row * _CELL_HEIGHT
 
 
 def svg(screen: Screen) -> str:
@@ -104,20 +104,20 @@ def svg(screen: Screen) -> str:
     on dark and light pages. Characters that XML does not allow become U+FFFD. Hidden text is left out; blinking text
     does not blink.
     """
-    width, height = screen.columns * _WIDE, screen.rows * _HIGH
+    width, height = screen.columns * _CELL_WIDTH, screen.rows * _CELL_HEIGHT
     full = f'width="{width + 2 * _MARGIN}" height="{height + 2 * _MARGIN}"'
     box = f"{-_MARGIN} {-_MARGIN} {width + 2 * _MARGIN} {height + 2 * _MARGIN}"
     title = screen.title or f"A terminal of {screen.columns} columns and {screen.rows} rows"
     lines = [
         f'<svg xmlns="http://www.w3.org/2000/svg" {full} viewBox="{box}" role="img" xml:space="preserve">',
-        f"<title>{_written(title)}</title>",
+        f"<title>{_xml_text(title)}</title>",
         f"<style>{_STYLE}</style>",
         f'<rect x="{-_MARGIN}" y="{-_MARGIN}" {full} rx="6" fill="{BACKGROUND}"/>',
     ]
     for row, cells in enumerate(screen.cells):
         runs = tuple(_runs(row, cells))
-        lines += (drawn for run in runs for drawn in _behind(run))
-        lines += (drawn for run in runs for drawn in _in_front(run))
+        lines += (drawn for run in runs for drawn in _background(run))
+        lines += (drawn for run in runs for drawn in _foreground(run))
     lines += _cursor(screen.cursor, screen)
     return "\n".join([*lines, "</svg>", ""])
 
@@ -134,9 +134,9 @@ def save_evidence(recording: Recording, screen: Screen, stem: Path, title: str |
     return cast, picture
 
 
-def _runs(row: int, cells: Iterable[Cell]) -> Iterator[_Run]:
+def _runs(row: int, cells: Iterable[Cell]) -> Iterator[_TextRun]:
     """Yield runs of cells with the same style; a character that fonts may draw in another width is a run of its own."""
-    run: _Run | None = None
+    run: _TextRun | None = None
     column = 0
     for cell in cells:
         if cell.width:
@@ -146,45 +146,51 @@ def _runs(row: int, cells: Iterable[Cell]) -> Iterator[_Run]:
             else:
                 if run is not None:
                     yield run
-                run = _Run(row, column, cell.width, cell.text, cell.style)
+                run = _TextRun(row, column, cell.width, cell.text, cell.style)
         column += cell.width
     if run is not None:
         yield run
 
 
-def _behind(run: _Run) -> Iterator[str]:
+def _background(run: _TextRun) -> Iterator[str]:
     _, background = shown_colors(run.style)
     if background != BACKGROUND:
-        yield f'<rect x="{run.x}" y="{run.y}" width="{run.width * _WIDE}" height="{_HIGH}" fill="{background}"/>'
+        width = run.width * _CELL_WIDTH
+        yield f'<rect x="{run.x}" y="{run.y}" width="{width}" height="{_CELL_HEIGHT}" fill="{background}"/>'
 
 
-def _in_front(run: _Run) -> Iterator[str]:
+def _foreground(run: _TextRun) -> Iterator[str]:
     style = run.style
     color, _ = shown_colors(style)
     lines = LINES.get(run.text)
     if lines is not None and not style.hidden:
         classes = [name for name, on in (("h", lines.width > 1), ("d", style.dim)) if on]
-        yield f'<path d="{_outline(lines, run)}" stroke="{color}"{_of_class(classes)}/>'
+        yield f'<path d="{_outline(lines, run)}" stroke="{color}"{_class_attribute(classes)}/>'
     elif (text := run.text.strip(" ")) and not style.hidden:
-        look = _of_class([name for name, on in (("b", style.bold), ("i", style.italic), ("d", style.dim)) if on])
+        look = _class_attribute([name for name, on in (("b", style.bold), ("i", style.italic), ("d", style.dim)) if on])
         before = len(run.text) - len(run.text.lstrip(" "))
         width = run.width - (len(run.text) - len(text))
         yield (
-            f'<text x="{run.x + before * _WIDE}" y="{run.y + _BASELINE}" textLength="{width * _WIDE}" '
-            f'lengthAdjust="spacingAndGlyphs" fill="{color}"{look}>{_written(text)}</text>'
+            f'<text x="{run.x + before * _CELL_WIDTH}" y="{run.y + _BASELINE}" textLength="{width * _CELL_WIDTH}" '
+            f'lengthAdjust="spacingAndGlyphs" fill="{color}"{look}>{_xml_text(text)}</text>'
         )
     if style.underline:
         yield from _underline(run, style.underline, shown_color(style.underline_color, color))
-    for on, y in ((style.strikethrough, _HIGH // 2), (style.overline, 1)):
+    for on, y in ((style.strikethrough, _CELL_HEIGHT // 2), (style.overline, 1)):
         if on:
             yield _line(run, y, color)
 
 
-def _outline(lines: Lines, run: _Run) -> str:
+def _outline(lines: Lines, run: _TextRun) -> str:
     """Return the SVG path of these lines in the cell of the run."""
     x, y = run.x, run.y
-    middle, center = f"{x + _WIDE / 2:g}", f"{y + _HIGH // 2}.5"
-    ends = {"l": f"{x} {center}", "r": f"{x + _WIDE} {center}", "u": f"{middle} {y}", "d": f"{middle} {y + _HIGH}"}
+    middle, center = f"{x + _CELL_WIDTH / 2:g}", f"{y + _CELL_HEIGHT // 2}.5"
+    ends = {
+        "l": f"{x} {center}",
+        "r": f"{x + _CELL_WIDTH} {center}",
+        "u": f"{middle} {y}",
+        "d": f"{middle} {y + _CELL_HEIGHT}",
+    }
     first, *others = (ends[side] for side in lines.sides)
     if lines.bends:
         return f"M{first}Q{middle} {center} {others[0]}"
@@ -192,30 +198,30 @@ def _outline(lines: Lines, run: _Run) -> str:
     return through + "".join(f"M{middle} {center}L{end}" for end in others[1:])
 
 
-def _of_class(names: Sequence[str]) -> str:
+def _class_attribute(names: Sequence[str]) -> str:
     return f' class="{" ".join(names)}"' if names else ""
 
 
-def _underline(run: _Run, shape: Underline, color: str) -> Iterator[str]:
+def _underline(run: _TextRun, shape: Underline, color: str) -> Iterator[str]:
     if shape == "curly":
         waves = "q1.125 -2 2.25 0t2.25 0" * (2 * run.width)
-        yield f'<path d="M{run.x} {run.y + _UNDER}.5{waves}" stroke="{color}"/>'
+        yield f'<path d="M{run.x} {run.y + _UNDERLINE}.5{waves}" stroke="{color}"/>'
         return
-    yield _line(run, _UNDER, color, _DASHES.get(shape))
+    yield _line(run, _UNDERLINE, color, _DASHES.get(shape))
     if shape == "double":
-        yield _line(run, _UNDER + 2, color)
+        yield _line(run, _UNDERLINE + 2, color)
 
 
-def _line(run: _Run, y: int, color: str, dashes: str | None = None) -> str:
+def _line(run: _TextRun, y: int, color: str, dashes: str | None = None) -> str:
     dashed = "" if dashes is None else f' stroke-dasharray="{dashes}"'
-    return f'<path d="M{run.x} {run.y + y}.5h{run.width * _WIDE}" stroke="{color}"{dashed}/>'
+    return f'<path d="M{run.x} {run.y + y}.5h{run.width * _CELL_WIDTH}" stroke="{color}"{dashed}/>'
 
 
 def _cursor(cursor: Cursor, screen: Screen) -> Iterator[str]:
     if cursor.visible and cursor.row < screen.rows and cursor.column < screen.columns:
-        width = max(screen.cells[cursor.row][cursor.column].width, 1) * _WIDE
-        x, y = cursor.column * _WIDE, cursor.row * _HIGH
-        yield f'<rect x="{x}" y="{y}" width="{width}" height="{_HIGH}" fill="{FOREGROUND}" fill-opacity=".5"/>'
+        width = max(screen.cells[cursor.row][cursor.column].width, 1) * _CELL_WIDTH
+        x, y = cursor.column * _CELL_WIDTH, cursor.row * _CELL_HEIGHT
+        yield f'<rect x="{x}" y="{y}" width="{width}" height="{_CELL_HEIGHT}" fill="{FOREGROUND}" fill-opacity=".5"/>'
 
 
 def shown_colors(style: ANSIStyle) -> tuple[str, str]:
@@ -224,5 +230,5 @@ def shown_colors(style: ANSIStyle) -> tuple[str, str]:
     return (background, foreground) if style.inverse else (foreground, background)
 
 
-def _written(text: str) -> str:
+def _xml_text(text: str) -> str:
     return escape(_UNWRITABLE.sub("\ufffd", text))

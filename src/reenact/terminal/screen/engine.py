@@ -7,7 +7,7 @@ from reenact.terminal.errors import not_possible
 from reenact.terminal.screen.libghostty import Glyph, Terminal, style_of
 from reenact.terminal.screen.model import Cell, Cursor, Modes, Screen, checked_size
 
-_REMEMBERED = 20_000
+_CACHED_CELLS = 20_000
 """Maximum number of cached cells before the cache is cleared."""
 _CURSOR_KEYS = 1
 _KEYPAD = 66
@@ -25,11 +25,11 @@ class Engine:
     """
 
     def __init__(self, columns: int, rows: int, scrollback: int = 10_000) -> None:
-        self._live: Terminal | None = Terminal(*checked_size(columns, rows), scrollback)
-        self._history = _History(self._live, scrollback)
+        self._open_terminal: Terminal | None = Terminal(*checked_size(columns, rows), scrollback)
+        self._history = _History(self._open_terminal, scrollback)
         self._lines: list[str] = []
         self._cells: list[tuple[Cell, ...]] = []
-        self._known: dict[int, Cell | Glyph] = {}
+        self._cell_cache: dict[int, Cell | Glyph] = {}
 
     def feed(self, data: bytes) -> bytes:
         """Process output of the program; return the terminal's replies, such as to a query for the cursor position."""
@@ -41,12 +41,12 @@ class Engine:
         On the main screen, lines that wrapped are wrapped again.
         """
         report = self._terminal.resize(*checked_size(columns, rows))
-        self._history.forget()
+        self._history.clear()
         return report
 
     def text(self) -> str:
         """Return the same as `Screen.text`, without copying all cells."""
-        self._look()
+        self._read_changes()
         return "\n".join(self._lines).rstrip("\n")
 
     def modes(self) -> Modes:
@@ -61,7 +61,7 @@ class Engine:
 
     def screen(self) -> Screen:
         """Return a snapshot of the screen."""
-        self._look()
+        self._read_changes()
         terminal = self._terminal
         columns, rows = terminal.size
         get = terminal.get
@@ -78,30 +78,30 @@ class Engine:
 
     def close(self) -> None:
         """Release the engine's memory. Idempotent."""
-        terminal, self._live = self._live, None
+        terminal, self._open_terminal = self._open_terminal, None
         if terminal is not None:
             terminal.close()
 
     @property
     def _terminal(self) -> Terminal:
-        if self._live is None:
+        if self._open_terminal is None:
             raise not_possible("the screen's engine is closed: what it shows is asked for while the terminal lives")
-        return self._live
+        return self._open_terminal
 
-    def _look(self) -> None:
+    def _read_changes(self) -> None:
         """Read the rows that have changed."""
         terminal = self._terminal
         _, rows = terminal.size
         if len(self._lines) != rows:
             self._lines, self._cells = [""] * rows, [()] * rows
-        if len(self._known) > _REMEMBERED:
-            self._known.clear()
-        known = self._known
+        if len(self._cell_cache) > _CACHED_CELLS:
+            self._cell_cache.clear()
+        cache = self._cell_cache
         for row, numbers in terminal.changes():
             styles: dict[int, ANSIStyle] = {0: PLAIN}
             cells = self._cells[row] = tuple(
                 [
-                    cell if isinstance(cell := known.get(number), Cell) else self._cell(number, row, column, styles)
+                    cell if isinstance(cell := cache.get(number), Cell) else self._cell(number, row, column, styles)
                     for column, number in enumerate(numbers)
                 ]
             )
@@ -109,13 +109,13 @@ class Engine:
 
     def _cell(self, number: int, row: int, column: int, styles: dict[int, ANSIStyle]) -> Cell:
         """Return a cell of the current row; cache it if its number determines it completely."""
-        glyph = self._known.get(number) or self._terminal.glyph(number)
-        self._known[number] = glyph
+        glyph = self._cell_cache.get(number) or self._terminal.glyph(number)
+        self._cell_cache[number] = glyph
         if isinstance(glyph, Cell):
             return glyph
         if not (glyph.style or glyph.linked or glyph.combined):
             style = PLAIN if glyph.background is None else ANSIStyle(background=glyph.background)
-            cell = self._known[number] = Cell(text=glyph.text, width=glyph.width, style=style)
+            cell = self._cell_cache[number] = Cell(text=glyph.text, width=glyph.width, style=style)
             return cell
         found = styles.get(glyph.style)
         if found is None:
@@ -141,7 +141,7 @@ class _History:
         """Return the lines, of which there are `count`, or the newest of them."""
         if count == 0 or self._most == 0:
             return ()
-        known = self._still_known(count) if columns == self._columns else 0
+        known = self._still_valid(count) if columns == self._columns else 0
         del self._lines[: len(self._lines) - known]
         if known < count:
             wanted = max(known, count - self._most)  # the library keeps more
@@ -150,12 +150,12 @@ class _History:
             self._columns = columns
         return tuple(self._lines[-self._most :])
 
-    def forget(self) -> None:
+    def clear(self) -> None:
         """Forget all lines."""
         self._lines.clear()
         self._terminal.unmark()
 
-    def _still_known(self, count: int) -> int:
+    def _still_valid(self, count: int) -> int:
         """Return how many of the known lines, the newest ones, are still the first lines of the history.
 
         The last of them was marked. If that row is now another line, for example after the history was erased, none

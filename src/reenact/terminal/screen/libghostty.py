@@ -63,18 +63,20 @@ class Terminal:
         terminal = self._terminal = _core.Terminal(columns, rows, scrollback=_NO_LIMIT, fg=_FOREGROUND, bg=_BACKGROUND)
         self._handle = terminal._t[0]  # noqa: SLF001 - for calls for which the wrapper has no method
         self._replies: list[bytes] = []
-        self._scrollback, self._room = scrollback, 0
-        self._picture = _made("GhosttyRenderState", _lib.ghostty_render_state_new)
-        self._rows = _made("GhosttyRenderStateRowIterator", _lib.ghostty_render_state_row_iterator_new)
-        self._cells = _made("GhosttyRenderStateRowCells", _lib.ghostty_render_state_row_cells_new)
+        self._scrollback, self._history_bytes = scrollback, 0
+        self._render_state = _new_object("GhosttyRenderState", _lib.ghostty_render_state_new)
+        self._rows = _new_object("GhosttyRenderStateRowIterator", _lib.ghostty_render_state_row_iterator_new)
+        self._cells = _new_object("GhosttyRenderStateRowCells", _lib.ghostty_render_state_row_cells_new)
         self._combining = False
         self._mark = _ffi.new("GhosttyTrackedGridRef*")
-        self._end = weakref.finalize(self, _free, self._picture, self._rows, self._cells, self._mark, terminal.close)
+        self._finalizer = weakref.finalize(
+            self, _free, self._render_state, self._rows, self._cells, self._mark, terminal.close
+        )
         terminal.on_reply(self._replies.append)
-        self._tell_size = _ffi.callback("GhosttyTerminalSizeFn", self._size_of, error=False)
+        self._size_callback = _ffi.callback("GhosttyTerminalSizeFn", self._report_size, error=False)
         bound = _ffi.new("size_t*", _LONGEST_STRING)
         for option, value in (
-            (_lib.GHOSTTY_TERMINAL_OPT_SIZE, self._tell_size),
+            (_lib.GHOSTTY_TERMINAL_OPT_SIZE, self._size_callback),
             (_lib.GHOSTTY_TERMINAL_OPT_APC_MAX_BYTES, bound),
             (_lib.GHOSTTY_TERMINAL_OPT_APC_MAX_BYTES_KITTY, bound),
             (_lib.GHOSTTY_TERMINAL_OPT_CLIPBOARD_WRITE_MAX_BYTES, bound),
@@ -96,14 +98,16 @@ class Terminal:
         self.size = (columns, rows)
         if self._scrollback:
             # Narrower rows need less, but existing ones are still wide.
-            self._room = max(self._room, min(_MOST_HISTORY, self._scrollback * columns * _CELL + _PAGES))
-        self._set(_lib.GHOSTTY_TERMINAL_OPT_SCROLLBACK_MAX_BYTES, _ffi.new("size_t*", self._room))
+            self._history_bytes = max(
+                self._history_bytes, min(_MOST_HISTORY, self._scrollback * columns * _CELL + _PAGES)
+            )
+        self._set(_lib.GHOSTTY_TERMINAL_OPT_SCROLLBACK_MAX_BYTES, _ffi.new("size_t*", self._history_bytes))
         self._terminal.resize(columns, rows, _CELL_WIDTH, _CELL_HEIGHT)
         return self._taken_replies()
 
     def close(self) -> None:
         """Free all objects of the library."""
-        self._end()
+        self._finalizer()
 
     def get(self, name: str, kind: str = "uint16_t") -> int:
         """Return a number by the library's name for it, such as `cursor_x`."""
@@ -126,30 +130,30 @@ class Terminal:
         rows, row, view = self._rows, _ffi.new("uint16_t*"), _ffi.new("GhosttyCellsView*")
         if self._combining:
             # A character that only combines with the one before the cursor does not mark its row as changed.
-            _lib.ghostty_render_state_free(self._picture[0])
-            _check(_lib.ghostty_render_state_new(_ffi.NULL, self._picture))
+            _lib.ghostty_render_state_free(self._render_state[0])
+            _check(_lib.ghostty_render_state_new(_ffi.NULL, self._render_state))
             self._combining = False
-        picture = self._picture[0]
-        _check(_lib.ghostty_render_state_update(picture, self._handle))
-        _check(_lib.ghostty_render_state_get(picture, _lib.GHOSTTY_RENDER_STATE_DATA_ROW_ITERATOR, rows))
+        render_state = self._render_state[0]
+        _check(_lib.ghostty_render_state_update(render_state, self._handle))
+        _check(_lib.ghostty_render_state_get(render_state, _lib.GHOSTTY_RENDER_STATE_DATA_ROW_ITERATOR, rows))
         while _lib.ghostty_render_state_row_iterator_next_dirty(rows[0], row):
             _check(_lib.ghostty_render_state_row_get(rows[0], _lib.GHOSTTY_RENDER_STATE_ROW_DATA_CELLS_RAW, view))
             _check(_lib.ghostty_render_state_row_get(rows[0], _lib.GHOSTTY_RENDER_STATE_ROW_DATA_CELLS, self._cells))
             yield row[0], _ffi.unpack(view.ptr, view.len)
-        _check(_lib.ghostty_render_state_clean(picture))
+        _check(_lib.ghostty_render_state_clean(render_state))
 
     def glyph(self, number: int) -> Glyph:
         """Return the properties that a cell's number determines."""
 
-        def fact(name: str, kind: str) -> int:
+        def cell_data(name: str, kind: str) -> int:
             out = _ffi.new(f"{kind}*")
             _check(_lib.ghostty_cell_get(number, getattr(_lib, f"GHOSTTY_CELL_DATA_{name}"), out))
             return out[0]  # type: ignore[no-any-return]  # a number, or convertible to one
 
-        code, tag, wide = fact("CODEPOINT", "uint32_t"), fact("CONTENT_TAG", "int"), fact("WIDE", "int")
+        code, tag, wide = cell_data("CODEPOINT", "uint32_t"), cell_data("CONTENT_TAG", "int"), cell_data("WIDE", "int")
         background = None
         if tag == _lib.GHOSTTY_CELL_CONTENT_BG_COLOR_PALETTE:
-            background = palette_color(fact("COLOR_PALETTE", "GhosttyColorPaletteIndex"))
+            background = palette_color(cell_data("COLOR_PALETTE", "GhosttyColorPaletteIndex"))
         elif tag == _lib.GHOSTTY_CELL_CONTENT_BG_COLOR_RGB:
             rgb = _ffi.new("GhosttyColorRgb*")
             _check(_lib.ghostty_cell_get(number, _lib.GHOSTTY_CELL_DATA_COLOR_RGB, rgb))
@@ -159,8 +163,8 @@ class Terminal:
             text="" if tail else chr(code) if code and background is None else " ",
             width=0 if tail else 2 if wide == _lib.GHOSTTY_CELL_WIDE_WIDE else 1,
             background=background,
-            style=fact("STYLE_ID", "GhosttyStyleId"),
-            linked=bool(fact("HAS_HYPERLINK", "bool")),
+            style=cell_data("STYLE_ID", "GhosttyStyleId"),
+            linked=bool(cell_data("HAS_HYPERLINK", "bool")),
             combined=tag == _lib.GHOSTTY_CELL_CONTENT_CODEPOINT_GRAPHEME,
         )
 
@@ -232,7 +236,7 @@ class Terminal:
     def _set(self, option: int, value: object) -> None:
         _check(_lib.ghostty_terminal_set(self._handle, option, value))
 
-    def _size_of(self, _terminal: object, _data: object, out: MutableSequence[object]) -> bool:
+    def _report_size(self, _terminal: object, _data: object, out: MutableSequence[object]) -> bool:
         columns, rows = self.size
         out[0] = {"columns": columns, "rows": rows, "cell_width": _CELL_WIDTH, "cell_height": _CELL_HEIGHT}
         return True
@@ -279,14 +283,14 @@ def _text(span: _Span) -> str:
     return text.decode(errors="replace")
 
 
-def _made(kind: str, make: Callable[..., int]) -> MutableSequence[object]:
+def _new_object(kind: str, make: Callable[..., int]) -> MutableSequence[object]:
     out: MutableSequence[object] = _ffi.new(f"{kind}*")
     _check(make(_ffi.NULL, out))
     return out
 
 
 def _free(
-    picture: Sequence[object],
+    render_state: Sequence[object],
     rows: Sequence[object],
     cells: Sequence[object],
     mark: MutableSequence[object],
@@ -295,7 +299,7 @@ def _free(
     _unmark(mark)
     _lib.ghostty_render_state_row_cells_free(cells[0])
     _lib.ghostty_render_state_row_iterator_free(rows[0])
-    _lib.ghostty_render_state_free(picture[0])
+    _lib.ghostty_render_state_free(render_state[0])
     close()
 
 

@@ -7,7 +7,7 @@ import json
 import os
 import sys
 import threading
-import time as clocks
+import time as clock_module
 from collections.abc import Callable
 from pathlib import Path
 from typing import Literal, NamedTuple, TypeAlias
@@ -56,21 +56,21 @@ class Recording:
         term: str = "xterm-256color",
         command: str | None = None,
         started: float | None = None,
-        clock: Callable[[], float] = clocks.monotonic,
+        clock: Callable[[], float] = clock_module.monotonic,
         limit: int = sys.maxsize,
     ) -> None:
         self.cols = cols
         self.rows = rows
         self.term = term
         self.command = command
-        self.started = clocks.time() if started is None else started
+        self.started = clock_module.time() if started is None else started
         self._clock = clock
         self._began = clock()
         self.lock = threading.RLock()
         self._events: list[Event] = []
         decoder = codecs.getincrementaldecoder("utf-8")
         self._decoders: dict[Code, codecs.IncrementalDecoder] = {"o": decoder("replace"), "i": decoder("replace")}
-        self._left: dict[Code, int] = {"o": limit, "i": limit}
+        self._bytes_left: dict[Code, int] = {"o": limit, "i": limit}
 
     @property
     def events(self) -> tuple[Event, ...]:
@@ -142,12 +142,12 @@ class Recording:
 
     def _add(self, time: float, code: Code, data: bytes, what: str) -> None:
         with self.lock:
-            left = self._left[code]
+            left = self._bytes_left[code]
             if left > 0:
                 if text := self._decoders[code].decode(data[:left]):
                     self._events.append(Event(time, code, text))
-                self._left[code] -= len(data)
-                if self._left[code] <= 0:
+                self._bytes_left[code] -= len(data)
+                if self._bytes_left[code] <= 0:
                     self.mark(f"the {what} behind this was too much to be recorded", time)
 
     def _unfinished(self) -> list[Event]:

@@ -34,30 +34,30 @@ class TimeLimit:
     def __init__(self, seconds: float) -> None:
         self.seconds = seconds
         self._end = time.monotonic() + seconds
-        self._off = threading.Event()
+        self._cancelled = threading.Event()
 
     @property
     def left(self) -> float:
         """Seconds that are left; 0 after the deadline or if it was cancelled."""
-        return 0.0 if self._off.is_set() else max(0.0, self._end - time.monotonic())
+        return 0.0 if self._cancelled.is_set() else max(0.0, self._end - time.monotonic())
 
     @property
-    def is_off(self) -> bool:
+    def is_cancelled(self) -> bool:
         """Whether it was cancelled."""
-        return self._off.is_set()
+        return self._cancelled.is_set()
 
-    def call_off(self) -> None:
+    def cancel(self) -> None:
         """Cancel: no time is left from now on. Idempotent."""
-        self._off.set()
+        self._cancelled.set()
 
     def pause(self, seconds: float) -> bool:
         """Pause for this time, or until the deadline or cancellation; return whether the pause was complete."""
         left = self.left
-        return not self._off.wait(min(seconds, left)) and seconds <= left
+        return not self._cancelled.wait(min(seconds, left)) and seconds <= left
 
 
 _NO_LIMIT = TimeLimit(math.inf)
-_OF_TIME = (TerminalTestErrorType.TIMEOUT, TerminalTestErrorType.PROCESS_EXITED)
+_TIME_ERRORS = (TerminalTestErrorType.TIMEOUT, TerminalTestErrorType.PROCESS_EXITED)
 
 
 class InteractionController:
@@ -76,7 +76,7 @@ class InteractionController:
         self._terminal = terminal
         self._matcher = AssertionMatcher() if matcher is None else matcher
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
-        self._heard = self._end_of_output(terminal.get_output_bytes())
+        self._reported = self._end_of_output(terminal.get_output_bytes())
 
     def execute(self, script: InteractionScript, limit: TimeLimit | None = None) -> InteractionResult:
         """Execute the script within the time of `limit`, and return its result.
@@ -121,14 +121,14 @@ class InteractionController:
             failure = WaitTimeoutError(str(error))
         except TerminalTestError as error:
             # After the time limit the program may have been killed, which explains why a wait failed.
-            failure = _too_late(limit, error) if not limit.left and error.type in _OF_TIME else error
+            failure = _too_late(limit, error) if not limit.left and error.type in _TIME_ERRORS else error
         if asserted is not None and not asserted.passed:
             failure = TerminalTestError(TerminalTestErrorType.ASSERTION_FAILED, explanation(asserted))
         return StepResult(
             step=step,
             success=failure is None,
             duration=time.monotonic() - began,
-            output=self._heard_since(),
+            output=self._new_output(),
             error=None if failure is None else str(failure),
             error_type=None if failure is None else failure.type,
             assertion=asserted,
@@ -168,11 +168,11 @@ class InteractionController:
                 raise AssertionError(f"{step} was not checked")
         return None
 
-    def _heard_since(self) -> str:
+    def _new_output(self) -> str:
         output = self._terminal.get_output_bytes()
         end = self._end_of_output(output)
-        new = output[max(0, len(output) - (end - self._heard)) :]
-        self._heard = end
+        new = output[max(0, len(output) - (end - self._reported)) :]
+        self._reported = end
         return self._decoder.decode(new)
 
     def _end_of_output(self, output: bytes) -> int:
@@ -180,5 +180,5 @@ class InteractionController:
 
 
 def _too_late(limit: TimeLimit, error: TerminalTestError) -> WaitTimeoutError:
-    over = "cancelled" if limit.is_off else f"the time limit of {limit.seconds:g} s is over"
+    over = "cancelled" if limit.is_cancelled else f"the time limit of {limit.seconds:g} s is over"
     return WaitTimeoutError(f"{over}: {error.message}", seen=error.seen)

@@ -19,7 +19,7 @@ from reenact.domain.plain import is_mapping, is_sequence
 from reenact.terminal.errors import TerminalTestError, invalid
 from reenact.terminal.matching import jsons
 from reenact.terminal.matching.jsons import InvalidJSONError
-from reenact.terminal.text import described, on_a_line, quoted
+from reenact.terminal.text import described, one_line, quoted
 
 T = TypeVar("T")
 
@@ -43,8 +43,8 @@ class Plain:
         place = self._place()
         where = "" if self.file is None else f"{self.file}: "
         where += "" if place is None else f"line {place[0]}: "
-        where += f"{path}: " if (path := _written(self.path)) else ""
-        return invalid(on_a_line(f"{where}{problem}"))
+        where += f"{path}: " if (path := _path_text(self.path)) else ""
+        return invalid(one_line(f"{where}{problem}"))
 
     def make(self, make: Callable[[], T]) -> T:
         """Create something from this value; the place is added to an error."""
@@ -60,7 +60,7 @@ class Plain:
     def text(self) -> str:
         """Return the value if it is text."""
         if not isinstance(self.value, str):
-            raise self.wrong(f"expected text, got {called(self.value)}{in_quotes(self.value)}")
+            raise self.wrong(f"expected text, got {called(self.value)}{quote_hint(self.value)}")
         return self.value
 
     def choice(self, choices: Iterable[str]) -> str:
@@ -82,7 +82,7 @@ class Plain:
         named: dict[str, Plain] = {}
         for name, value in self.value.items():
             if not isinstance(name, str):
-                raise self.at(str(name), value).wrong(f"a name is to be text, not {called(name)}{in_quotes(name)}")
+                raise self.at(str(name), value).wrong(f"a name is to be text, not {called(name)}{quote_hint(name)}")
             named[name] = self.at(name, value)
         return named
 
@@ -95,7 +95,7 @@ class Plain:
                 raise plain.wrong(f"the field comes twice, as {written} and as {name}")
             fields[name] = plain
         if known is not None:
-            know(fields, known)
+            refuse_unknown(fields, known)
         return fields
 
     def _place(self) -> Place | None:
@@ -108,7 +108,7 @@ class Plain:
         return next((places[path[:end]] for end in range(len(path), 0, -1) if path[:end] in places), None)
 
 
-def know(fields: Mapping[str, Plain], known: Iterable[str]) -> None:
+def refuse_unknown(fields: Mapping[str, Plain], known: Iterable[str]) -> None:
     """Refuse unknown fields; the error lists the known ones."""
     there = set(known)
     for name, plain in fields.items():
@@ -135,7 +135,7 @@ def called(value: object) -> str:
             return f"a {type(value).__name__}"
 
 
-def in_quotes(value: object) -> str:
+def quote_hint(value: object) -> str:
     """Return the advice to put a value in quotes, if that would make it text."""
     return "; in quotes it is text" if value is None or isinstance(value, bool | int | float) else ""
 
@@ -146,7 +146,7 @@ def camel(name: str) -> str:
     return first + "".join(part[:1].upper() + part[1:] for part in rest) if first else name
 
 
-def _written(path: tuple[str | int, ...]) -> str:
+def _path_text(path: tuple[str | int, ...]) -> str:
     parts = (f"[{step}]" if isinstance(step, int) else f".{step}" for step in path)
     return "".join(parts).removeprefix(".")
 
@@ -263,9 +263,9 @@ def _value(info: inspect.Type, plain: Plain, base: object = None) -> object:
     value = plain.value
     match info:
         case inspect.UnionType(types=types):
-            fitting = next((one for one in types if _fits(one, value)), None)
+            fitting = next((one for one in types if _has_type(one, value)), None)
             if fitting is None:
-                raise _unfit(plain, *types)
+                raise _type_error(plain, *types)
             return _value(fitting, plain, base)
         case inspect.StructType():
             return _struct(info, plain, base)
@@ -287,13 +287,13 @@ def _value(info: inspect.Type, plain: Plain, base: object = None) -> object:
             return plain.choice(str(one) for one in values)
         case inspect.CustomType():  # `object`
             return data_of(plain)
-        case inspect.FloatType() if isinstance(value, int) and _fits(info, value):
+        case inspect.FloatType() if isinstance(value, int) and _has_type(info, value):
             if abs(value) > float_info.max:
                 raise plain.wrong(f"{called(value)} is too large")
             return float(value)
         case _:
-            if not _fits(info, value):
-                raise _unfit(plain, info)
+            if not _has_type(info, value):
+                raise _type_error(plain, info)
             return value
 
 
@@ -306,15 +306,15 @@ def data_of(plain: Plain) -> object:
     return plain.value
 
 
-def _fits(info: inspect.Type, value: object) -> bool:
+def _has_type(info: inspect.Type, value: object) -> bool:
     _, kinds = _KINDS.get(type(info), _MAPPING)
     if isinstance(value, bool):  # not a number here
         return bool in kinds
     return isinstance(value, kinds) and not (isinstance(value, float) and not math.isfinite(value))
 
 
-def _unfit(plain: Plain, *infos: inspect.Type) -> Exception:
-    advice = in_quotes(plain.value) if any(isinstance(info, inspect.StrType) for info in infos) else ""
+def _type_error(plain: Plain, *infos: inspect.Type) -> Exception:
+    advice = quote_hint(plain.value) if any(isinstance(info, inspect.StrType) for info in infos) else ""
     wanted = " or ".join(dict.fromkeys(_KINDS.get(type(info), _MAPPING)[0] for info in infos))
     return plain.wrong(f"expected {wanted}, got {called(plain.value)}{advice}")
 

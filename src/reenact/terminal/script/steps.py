@@ -31,9 +31,9 @@ from reenact.terminal.script.plain import (
     called,
     data_of,
     fields_of,
-    know,
     read_file,
     read_text,
+    refuse_unknown,
     struct_of,
 )
 from reenact.terminal.session.keys import encode
@@ -173,7 +173,7 @@ def _problem_of(step: InteractionStep) -> str | None:
         case "sendKey":
             return None if isinstance(value, str) and value else f"value is the name of a key, not {said}"
         case "wait":
-            fits = is_expression(value) or (isinstance(value, str) and value != "")
+            fits = is_regular_expression(value) or (isinstance(value, str) and value != "")
             return None if fits else f"value is a text or a pattern for text, not {said}"
         case "waitForExit":
             return None if value is None else f"it takes a timeout and no value, not {said}"
@@ -185,13 +185,13 @@ def _problem_of(step: InteractionStep) -> str | None:
             return f"there is no such step; there are {', '.join(get_args(StepType))}"
 
 
-def is_expression(value: object) -> TypeGuard[re.Pattern[str] | Expression]:
+def is_regular_expression(value: object) -> TypeGuard[re.Pattern[str] | Expression]:
     """Return whether the value is a regular expression for text, compiled or from a file."""
     return isinstance(value, Expression) or (is_pattern(value) and isinstance(value.pattern, str))
 
 
 def _described(value: object) -> str:
-    return described(value.pattern if is_expression(value) else value)
+    return described(value.pattern if is_regular_expression(value) else value)
 
 
 _ASSERTIONS = get_args(AssertionType)
@@ -231,7 +231,7 @@ def script_in(plain: Plain, name: str) -> InteractionScript:
     """Convert data of any origin to a script."""
     if not isinstance(plain.value, Mapping):
         return InteractionScript(name=name, steps=_steps(plain))
-    _needed(plain.fields(fields_of(InteractionScript)), "steps", plain)
+    _required(plain.fields(fields_of(InteractionScript)), "steps", plain)
     return struct_of(InteractionScript, plain, InteractionScript(name=name, steps=()), {"steps": _steps})
 
 
@@ -240,9 +240,9 @@ def _steps(plain: Plain) -> tuple[InteractionStep, ...]:
 
 
 def _step(plain: Plain) -> InteractionStep:
-    kind, fields = _taken_apart(plain)
+    kind, fields = _type_and_fields(plain)
     readers = _STEPS[kind]
-    know(fields, readers)
+    refuse_unknown(fields, readers)
     if kind == "wait" and ("value" in fields) == ("regex" in fields):
         raise plain.wrong("a wait has a value, which is the text to wait for, or a regex")
     values = {"value" if name == "regex" else name: readers[name](item) for name, item in fields.items()}
@@ -250,7 +250,7 @@ def _step(plain: Plain) -> InteractionStep:
     return plain.make(lambda: make(type="send" if kind == "sendLine" else kind, **values))  # pyright: ignore[reportArgumentType]  # as its readers gave them
 
 
-def _taken_apart(plain: Plain) -> tuple[str, dict[str, Plain]]:
+def _type_and_fields(plain: Plain) -> tuple[str, dict[str, Plain]]:
     """Return the type of the step, and its fields in the long form."""
     if isinstance(plain.value, str):
         if plain.value == _EXIT:
@@ -293,15 +293,15 @@ def _key(plain: Plain) -> str:
 
 def _pattern(plain: Plain) -> Pattern | Expression:
     if is_mapping(plain.value):
-        return _compiled(_needed(plain.fields(["regex"]), "regex", plain))
-    return plain.value if is_expression(plain.value) else plain.text()
+        return _compiled(_required(plain.fields(["regex"]), "regex", plain))
+    return plain.value if is_regular_expression(plain.value) else plain.text()
 
 
 def _assertion(plain: Plain) -> AssertionOptions:
     fields = plain.fields([*_ASSERTIONS, *_FLAGS, "type", "expected", "subject"])
     kinds = [name for name in _ASSERTIONS if name in fields]
     if "type" in fields and not kinds:
-        kind, expected = fields["type"].choice(_ASSERTIONS), _needed(fields, "expected", plain)
+        kind, expected = fields["type"].choice(_ASSERTIONS), _required(fields, "expected", plain)
     elif len(kinds) == 1 and "type" not in fields and "expected" not in fields:
         (kind,) = kinds
         expected = fields[kind]
@@ -326,7 +326,7 @@ def _expected(kind: str, plain: Plain) -> object:
 
 
 def _compiled(plain: Plain) -> re.Pattern[str] | Expression:
-    if is_expression(plain.value):
+    if is_regular_expression(plain.value):
         return plain.value
     try:
         return Expression(plain.text())
@@ -334,7 +334,7 @@ def _compiled(plain: Plain) -> re.Pattern[str] | Expression:
         raise plain.wrong(str(error)) from error
 
 
-def _needed(fields: Mapping[str, Plain], name: str, plain: Plain) -> Plain:
+def _required(fields: Mapping[str, Plain], name: str, plain: Plain) -> Plain:
     if name not in fields:
         raise plain.wrong(f"the field {name} is missing")
     return fields[name]

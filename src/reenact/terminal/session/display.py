@@ -16,9 +16,9 @@ if TYPE_CHECKING:
 
 _PIECE = 65_536
 """Maximum number of bytes processed at a time, which takes a millisecond or two."""
-_LONG = 0.01
+_LONGEST_YIELD = 0.01
 """Maximum number of seconds to let waiting threads go first."""
-_YIELD = 0.0002
+_YIELD_INTERVAL = 0.0002
 
 
 class Display:
@@ -28,32 +28,32 @@ class Display:
         self._engine = engine
         self._lock = threading.RLock()
         self._waiting: deque[None] = deque()
-        self._drawn = 0
+        self._updates = 0
         self._screen: tuple[int, Screen] | None = None
         self._is_closed = False
 
-    def taken(self, data: bytes, note: Callable[[bytes], None]) -> Iterator[bytes]:
-        """Process output in pieces, calling `note` with each under the same lock; yield the terminal's replies.
+    def process(self, data: bytes, record: Callable[[bytes], None]) -> Iterator[bytes]:
+        """Process output in pieces, calling `record` with each under the same lock; yield the terminal's replies.
 
         Other threads can read the screen between two pieces.
         """
         for start in range(0, len(data), _PIECE):
-            yield self._feed(data[start : start + _PIECE], note)
+            yield self._feed(data[start : start + _PIECE], record)
 
-    def _feed(self, piece: bytes, note: Callable[[bytes], None]) -> bytes:
+    def _feed(self, piece: bytes, record: Callable[[bytes], None]) -> bytes:
         # A lock that is released and acquired again at once does not go to the threads that wait for it.
-        latest = time.monotonic() + _LONG
+        latest = time.monotonic() + _LONGEST_YIELD
         while self._waiting and time.monotonic() < latest:
-            time.sleep(_YIELD)
+            time.sleep(_YIELD_INTERVAL)
         with self._lock:
-            self._drawn += 1
+            self._updates += 1
             try:
                 return self._engine.feed(piece)
             finally:
-                note(piece)
+                record(piece)
 
     @contextmanager
-    def held(self) -> Generator[None]:
+    def locked(self) -> Generator[None]:
         """Hold the lock: no output is processed meanwhile."""
         self._waiting.append(None)
         try:
@@ -64,17 +64,17 @@ class Display:
 
     def resize(self, cols: int, rows: int) -> bytes:
         """Change the size of the screen, unless it is closed; return the report for the program."""
-        with self.held():
+        with self.locked():
             if self._is_closed:
                 return b""
-            self._drawn += 1
+            self._updates += 1
             return self._engine.resize(cols, rows)
 
     def screen(self) -> Screen:
         """Return a snapshot of the screen."""
-        with self.held():
-            if self._screen is None or self._screen[0] != self._drawn:
-                self._screen = self._drawn, self._engine.screen()
+        with self.locked():
+            if self._screen is None or self._screen[0] != self._updates:
+                self._screen = self._updates, self._engine.screen()
             return self._screen[1]
 
     def text(self) -> str:
@@ -83,7 +83,7 @@ class Display:
 
     def close(self) -> None:
         """Keep the last screen, and release the engine. Idempotent."""
-        with self.held():
+        with self.locked():
             if not self._is_closed:
                 try:
                     self.screen()

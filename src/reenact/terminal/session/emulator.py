@@ -47,13 +47,13 @@ from reenact.terminal.session.display import Display
 from reenact.terminal.session.keys import SpecialKey, encode, encoded, paste
 from reenact.terminal.session.live import Live, Outgoing, Waker
 from reenact.terminal.session.locator import AsyncLocator, Locator, StyleFields
-from reenact.terminal.session.pty import Pair, unavailable
+from reenact.terminal.session.pty import Pair, pty_error
 from reenact.terminal.session.spawning import (
     START_ERRORS,
     Spawner,
     environment,
-    explained,
     spawn,
+    start_error,
 )
 from reenact.terminal.session.transcript import Search, Transcript, compiled
 from reenact.terminal.session.waiting import Asking, Changes, Pause, asking, blocking, wait
@@ -61,7 +61,9 @@ from reenact.terminal.status import ExitStatus
 
 __tracebackhide__ = is_kit_error
 T = TypeVar("T")
-_LOST = "it is not known how: something else in this process, as a handler of SIGCHLD, took note of its end first"
+_STATUS_LOST = (
+    "it is not known how: something else in this process, as a handler of SIGCHLD, took note of its end first"
+)
 MAX_OUTPUT = 16 * 1024 * 1024
 
 
@@ -130,7 +132,7 @@ class Session:
         self._live: Live | None = None
         self._is_disposed = False
         self._lock = threading.RLock()
-        self._forgotten: weakref.finalize[..., Session] | None = None
+        self._finalizer: weakref.finalize[..., Session] | None = None
 
     # --- State ---
 
@@ -183,7 +185,7 @@ class Session:
 
     def get_terminal_state(self) -> TerminalState:
         """Return the current state."""
-        with nullcontext() if self._live is None else self._live.display.held():
+        with nullcontext() if self._live is None else self._live.display.locked():
             return TerminalState(
                 running=self.is_running,
                 pid=self.pid,
@@ -227,13 +229,13 @@ class Session:
                 waker = Waker()
                 undo.callback(waker.close)
             except OSError as error:
-                raise unavailable(error) from error
+                raise pty_error(error) from error
             mark = secrets.token_hex(8)
             env = environment(self._term, self._env, mark, inherit=self._inherit_env)
             try:
                 process = self._spawner(self.command, env, self._cwd, pair.other)
             except START_ERRORS as error:
-                raise explained(error, self.command, env, self._cwd) from error
+                raise start_error(error, self.command, env, self._cwd) from error
             recording = self._new_recording()
             live = Live(
                 pair=pair,
@@ -244,11 +246,11 @@ class Session:
                 display=Display(engine),
                 recording=recording,
             )
-            undo.callback(live.abandon)
+            undo.callback(live.kill_all)
             live.begin()
             self._live, self._recording = live, recording
             # The thread has no reference to this object, so that it can be collected; it is cleaned up then or at exit.
-            self._forgotten = weakref.finalize(self, _clear_away, live, self.command[0])
+            self._finalizer = weakref.finalize(self, _clean_up, live, self.command[0])
             undo.pop_all()
 
     def _dispose(self) -> None:
@@ -256,16 +258,16 @@ class Session:
             return  # a fork leaves the `with` block of a program that belongs to its parent
         with self._lock:
             self._is_disposed = True
-            if self._live is not None and self._forgotten is not None and self._forgotten.alive:
+            if self._live is not None and self._finalizer is not None and self._finalizer.alive:
                 try:
                     self._live.end()
                 except BaseException:
-                    self._live.abandon()  # interrupted, for example by Ctrl+C
+                    self._live.kill_all()  # interrupted, for example by Ctrl+C
                     raise
                 finally:
                     self._live.close()
                 # If an exception came before this line, another call or the interpreter's exit cleans up.
-                self._forgotten.detach()
+                self._finalizer.detach()
 
     def _end(self) -> None:
         self._started().end()
@@ -303,7 +305,7 @@ class Session:
         timeout: float | None,
         shown: Callable[[], str],
         *,
-        again: Callable[[], float] = lambda: math.inf,
+        next_check: Callable[[], float] = lambda: math.inf,
         note: Callable[[], str] = str,
         error: Callable[[], Exception] | None = None,
     ) -> T:
@@ -311,7 +313,7 @@ class Session:
         limit = self.timeout if timeout is None else seconds(timeout, "timeout")
 
         def ended() -> TerminalTestError:
-            return self._ended(f"while waiting for {what}{note()}", shown())
+            return self._exited_error(f"while waiting for {what}{note()}", shown())
 
         def too_late() -> WaitTimeoutError:
             return WaitTimeoutError(
@@ -320,7 +322,7 @@ class Session:
 
         changes = self._started().changes
         return await self._wait(
-            asking(changes, limit, ask, ended=error or ended, too_late=error or too_late, again=again)
+            asking(changes, limit, ask, ended=error or ended, too_late=error or too_late, next_check=next_check)
         )
 
     def _writing(self, data: object) -> Asking[None]:
@@ -329,7 +331,7 @@ class Session:
             raise invalid(f"data: expected str or bytes, got {data!r}")
         outgoing = Outgoing(encoded(data) if isinstance(data, str) else data)
         if live.has_ended():
-            raise self._ended("before it could be written to", None)
+            raise self._exited_error("before it could be written to", None)
 
         def progress() -> str:
             return f"{outgoing.sent} of {len(outgoing.data)} bytes went"
@@ -345,13 +347,13 @@ class Session:
                 live.changes,
                 self.timeout,
                 lambda: outgoing.is_sent or None,
-                ended=lambda: self._ended(f"before all was written; {progress()}", None),
+                ended=lambda: self._exited_error(f"before all was written; {progress()}", None),
                 too_late=too_late,
             )
         finally:
-            live.take_back(outgoing)
+            live.discard(outgoing)
 
-    def _ended(self, what: str, seen: str | None) -> TerminalTestError:
+    def _exited_error(self, what: str, seen: str | None) -> TerminalTestError:
         live, name = self._started(), self.command[0]
         if live.failure is not None:
             return not_possible(
@@ -361,7 +363,7 @@ class Session:
             )
         return TerminalTestError(
             TerminalTestErrorType.PROCESS_EXITED,
-            f"{name!r} has ended ({_LOST if live.status is None else live.status}) {what}",
+            f"{name!r} has ended ({_STATUS_LOST if live.status is None else live.status}) {what}",
             seen=seen,
         )
 
@@ -493,13 +495,13 @@ class AsyncTerminalEmulator(Session):
 
         def quiet_at() -> float:
             # Output that is being processed counts as new; the end of its processing is announced.
-            return math.inf if live.is_taking else max(begun, live.last_arrival) + quiet
+            return math.inf if live.is_processing else max(begun, live.last_arrival) + quiet
 
         def ask() -> bool | None:
             return live.changes.moment.over or time.monotonic() >= quiet_at() or None
 
         shown = self._transcript.stripped_output
-        await self._answer(ask, f"{quiet:g} s without output", timeout, shown, again=quiet_at)
+        await self._answer(ask, f"{quiet:g} s without output", timeout, shown, next_check=quiet_at)
 
     async def wait_until(
         self, condition: Callable[[Screen], bool], timeout: float | None = None, *, what: str
@@ -543,7 +545,8 @@ class AsyncTerminalEmulator(Session):
                 return None
             if live.is_lost and live.failure is None:
                 raise not_possible(
-                    f"{self.command[0]!r} has ended, {_LOST}; have that wait for its own processes only", seen=shown()
+                    f"{self.command[0]!r} has ended, {_STATUS_LOST}; have that wait for its own processes only",
+                    seen=shown(),
                 )
             return live.status
 
@@ -605,7 +608,7 @@ class AsyncTerminalEmulator(Session):
         changes = self._started().changes
         try:
             while True:
-                await _rest(changes, next(asking))
+                await _wait_out(changes, next(asking))
         except StopIteration as answered:
             answer: T = answered.value
             return answer
@@ -613,7 +616,7 @@ class AsyncTerminalEmulator(Session):
             asking.close()
 
     async def _call(self, work: Callable[[], T]) -> T:
-        return await _off_the_loop(work)
+        return await _run_in_thread(work)
 
 
 class TerminalEmulator(Session):
@@ -665,16 +668,16 @@ def _blank(cols: int, rows: int) -> Screen:
     return Screen(columns=cols, rows=rows, lines=("",) * rows, cells=((Cell(),) * cols,) * rows, cursor=Cursor())
 
 
-def _clear_away(live: Live, name: str) -> None:
+def _clean_up(live: Live, name: str) -> None:
     if live.is_foreign:
         return
     was_running = not live.has_ended()
-    live.abandon()
+    live.kill_all()
     if was_running:
         warnings.warn(f"the terminal of {name!r} was not disposed of", ResourceWarning, stacklevel=2)
 
 
-async def _rest(changes: Changes, pause: Pause) -> None:
+async def _wait_out(changes: Changes, pause: Pause) -> None:
     loop, woken = asyncio.get_running_loop(), asyncio.Event()
 
     def wake() -> None:
@@ -689,12 +692,12 @@ async def _rest(changes: Changes, pause: Pause) -> None:
                     if not reached():
                         await woken.wait()
 
-    with changes.heard_by(wake):
+    with changes.notifying(wake):
         await until(pause.latest, lambda: changes.moment.happened != pause.happened)
         await until(pause.earliest, lambda: changes.moment.over)
 
 
-async def _off_the_loop(work: Callable[[], T]) -> T:
+async def _run_in_thread(work: Callable[[], T]) -> T:
     """Run a blocking function on a thread; if cancelled, first let it finish."""
     working = asyncio.get_running_loop().run_in_executor(None, work)
     try:

@@ -11,20 +11,20 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
-from reenact.terminal.session.pty import Place
+from reenact.terminal.session.pty import TerminalId
 from reenact.terminal.session.spawning import MARK
 from reenact.terminal.session.waiting import until
 
 GRACE = 0.5
 """Seconds that processes have to react to a signal before the next one is sent."""
-GENTLY = (signal.SIGHUP, signal.SIGTERM, signal.SIGKILL)
-AT_ONCE = (signal.SIGKILL,)
+HANG_UP_TERMINATE_KILL = (signal.SIGHUP, signal.SIGTERM, signal.SIGKILL)
+KILL = (signal.SIGKILL,)
 _PROC = Path("/proc")
 _HAS_PROC = sys.platform == "linux"
 _ROUNDS = 20
 
 
-class Entry(NamedTuple):
+class ProcessEntry(NamedTuple):
     """A process in the kernel's process list; `started` is in clock ticks since boot."""
 
     pid: int
@@ -41,7 +41,7 @@ class Entry(NamedTuple):
 
 
 @dataclass
-class Family:
+class ProcessTree:
     """The process that was started, and all processes that descend from it.
 
     Attributes:
@@ -56,15 +56,15 @@ class Family:
     mark: str
     has_ended: Callable[[], bool]
     foreground: Callable[[], int | None]
-    terminal: Callable[[], Place | None] = lambda: None
-    _born: int = field(init=False)
+    terminal: Callable[[], TerminalId | None] = lambda: None
+    _started: int = field(init=False)
     _known: set[tuple[int, int]] = field(init=False, default_factory=set[tuple[int, int]])
 
     def __post_init__(self) -> None:
         entry = _entry(self.pid) if _HAS_PROC else None
-        self._born = entry.started if entry is not None else 0
+        self._started = entry.started if entry is not None else 0
 
-    def end(self, signals: Iterable[signal.Signals] = GENTLY) -> None:
+    def end(self, signals: Iterable[signal.Signals] = HANG_UP_TERMINATE_KILL) -> None:
         """Send the signals to all of them one after another, each with time to react, until no process is left."""
         for number in signals:
             # A process may have started another one before it was killed.
@@ -72,7 +72,7 @@ class Family:
                 if not self._send(number):
                     return
 
-    def remember(self) -> None:
+    def record_members(self) -> None:
         """Record the members while the terminal still identifies them."""
         if _HAS_PROC:
             self._members()
@@ -83,7 +83,7 @@ class Family:
             return self._send_to_groups(number)
         for member in members:
             _signal(member.pid, number)
-        until(lambda: not any(_lives(member) for member in members), GRACE)
+        until(lambda: not any(_is_alive(member) for member in members), GRACE)
         return bool(members)
 
     def _send_to_groups(self, number: signal.Signals) -> bool:
@@ -94,9 +94,11 @@ class Family:
                 os.killpg(group or self.pid, signal.SIGCONT)
         return bool(groups) and not until(self.has_ended, GRACE)
 
-    def _members(self) -> list[Entry]:
+    def _members(self) -> list[ProcessEntry]:
         """Return the live members: descendants, session, groups, and other processes with the mark or the terminal."""
-        entries = {entry.pid: entry for entry in _entries() if entry.started >= self._born and entry.pid != os.getpid()}
+        entries = {
+            entry.pid: entry for entry in _entries() if entry.started >= self._started and entry.pid != os.getpid()
+        }
         # After the process has ended, its number may belong to an unrelated process, unless it still names a session.
         is_reused = self.has_ended() and self.pid in entries
         ids = set[int]() if is_reused else {self.pid}
@@ -110,21 +112,21 @@ class Family:
             or (entry.pid, entry.started) in self._known
             or _is_marked(entry.pid, self.mark)
         }
-        found |= self._at_the_terminal(entries)
+        found |= self._users_of_terminal(entries)
         found |= _descendants(found, entries.values())
         # Parents before children, since a parent may react to the end of its child by exiting.
         members = sorted((entries[pid] for pid in found), key=lambda entry: (entry.pid != self.pid, entry.started))
         self._known |= {(entry.pid, entry.started) for entry in members}
         return [entry for entry in members if entry.is_alive]
 
-    def _at_the_terminal(self, pids: Iterable[int]) -> set[int]:
+    def _users_of_terminal(self, pids: Iterable[int]) -> set[int]:
         """Return the processes with the terminal as a standard stream: they were started there, even if they left."""
-        place = self.terminal()
-        found = set[int]() if place is None else {pid for pid in pids if _is_at(pid, place)}
-        return found if self.terminal() == place else set()
+        terminal_id = self.terminal()
+        found = set[int]() if terminal_id is None else {pid for pid in pids if _uses_terminal(pid, terminal_id)}
+        return found if self.terminal() == terminal_id else set()
 
 
-def _descendants(ancestors: set[int], entries: Iterable[Entry]) -> set[int]:
+def _descendants(ancestors: set[int], entries: Iterable[ProcessEntry]) -> set[int]:
     children: dict[int, list[int]] = {}
     for entry in entries:
         children.setdefault(entry.parent, []).append(entry.pid)
@@ -145,25 +147,25 @@ def _signal(pid: int, number: signal.Signals) -> None:
             os.kill(pid, signal.SIGCONT)  # a stopped process reacts to no other signal
 
 
-def _lives(member: Entry) -> bool:
+def _is_alive(member: ProcessEntry) -> bool:
     entry = _entry(member.pid)
     return entry is not None and entry.started == member.started and entry.is_alive
 
 
-def _entries() -> Iterator[Entry]:
+def _entries() -> Iterator[ProcessEntry]:
     for name in os.listdir(_PROC):  # noqa: PTH208 - avoids thousands of path objects
         if name.isdecimal() and (entry := _entry(int(name))) is not None:
             yield entry
 
 
-def _entry(pid: int) -> Entry | None:
+def _entry(pid: int) -> ProcessEntry | None:
     try:
         line = (_PROC / str(pid) / "stat").read_bytes()
     except OSError:
         return None
     # The name, in parentheses, may contain anything, also blanks and parentheses.
     state, parent, group, session, *rest = line[line.rindex(b")") + 2 :].split()
-    return Entry(pid, state.decode(), int(parent), int(group), int(session), int(rest[15]))
+    return ProcessEntry(pid, state.decode(), int(parent), int(group), int(session), int(rest[15]))
 
 
 def _is_marked(pid: int, mark: str) -> bool:
@@ -177,11 +179,11 @@ def _is_marked(pid: int, mark: str) -> bool:
     )
 
 
-def _is_at(pid: int, terminal: Place) -> bool:
+def _uses_terminal(pid: int, terminal: TerminalId) -> bool:
     """Return whether one of its standard streams is the terminal. Forks of this process have it open elsewhere."""
     for stream in (_PROC / str(pid) / "fd" / number for number in "012"):
         with suppress(OSError):
             # The path alone could be that of a terminal in a container.
-            if str(stream.readlink()) == terminal.path and Place.of(stream, terminal.path) == terminal:
+            if str(stream.readlink()) == terminal.path and TerminalId.of(stream, terminal.path) == terminal:
                 return True
     return False

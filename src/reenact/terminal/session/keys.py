@@ -105,7 +105,7 @@ def encode(key: SpecialKey | str, modes: Modes, *, shift: bool = False, alt: boo
     Raises:
         TerminalTestError: there is no such key, or it sends nothing with these modifiers (`INVALID_CONFIG`).
     """
-    name, held = _read(key)
+    name, held = _parse(key)
     held |= {modifier for modifier, on in (("shift", shift), ("alt", alt), ("ctrl", ctrl)) if on}
     if name in _CURSOR:
         introducer = b"\x1bO" if modes.application_cursor else b"\x1b["
@@ -192,7 +192,7 @@ _CONTROL = {
     "/": 0x1F,
 }
 _NAMES = frozenset({*_CURSOR, *_SS3, *_NUMBERED, *_PLAIN, *_KEYPAD})
-_BY_LETTERS = {name.replace("_", ""): name for name in _NAMES} | {
+_NAMES_BY_LETTERS = {name.replace("_", ""): name for name in _NAMES} | {
     "esc": "escape",
     "return": "enter",
     "del": "delete",
@@ -204,7 +204,7 @@ _MODIFIERS = {"shift": "shift", "alt": "alt", "meta": "alt", "ctrl": "ctrl", "co
 _BITS = {"shift": 1, "alt": 2, "ctrl": 4}
 
 
-def _read(key: object) -> tuple[str, set[str]]:
+def _parse(key: object) -> tuple[str, set[str]]:
     """Parse a key: return its name or character, and the modifiers."""
     if not isinstance(key, str) or not key:
         raise _unknown(key)
@@ -219,7 +219,7 @@ def _read(key: object) -> tuple[str, set[str]]:
     held = {_MODIFIERS[modifier] for modifier in given}
     if len(last) == 1:
         return last, held
-    name = _BY_LETTERS.get("".join(character for character in last.lower() if character not in "_- "))
+    name = _NAMES_BY_LETTERS.get("".join(character for character in last.lower() if character not in "_- "))
     if name is None:
         raise _unknown(key)
     return name, held

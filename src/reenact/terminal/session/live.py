@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 from reenact.terminal.screen.recording import Recording
 from reenact.terminal.session.display import Display
-from reenact.terminal.session.ending import AT_ONCE, Family
+from reenact.terminal.session.ending import KILL, ProcessTree
 from reenact.terminal.session.pty import Pair
 from reenact.terminal.session.spawning import Process, returncode
 from reenact.terminal.session.transcript import Transcript
@@ -52,7 +52,7 @@ class Outbox:
             if outgoing.data:
                 self._waiting.append(outgoing)
 
-    def take_back(self, outgoing: Outgoing) -> None:
+    def discard(self, outgoing: Outgoing) -> None:
         """Discard the part that has not been written."""
         with self._lock:
             if outgoing in self._waiting:
@@ -108,14 +108,14 @@ class Waker:
 QUIET = 0.1
 """Seconds of silence after which the output is complete, once the program has ended and others still use its terminal.
 """
-LONGEST = 2.0
+LONGEST_REMAINDER = 2.0
 """Maximum number of seconds for which output of those others is read."""
-_GLANCE = 0.01
+_POLL_INTERVAL = 0.01
 """Interval in seconds at which the process is polled if the kernel does not announce its end."""
-_RETRY = 0.05
+_WRITE_RETRY = 0.05
 """Interval in seconds of attempts to write, in case the kernel does not announce that there is room."""
-_LEAVE = 5.0
-_REAP = 1.0
+_JOIN_TIMEOUT = 5.0
+_REAP_TIMEOUT = 1.0
 _numbers = itertools.count(1)
 
 
@@ -147,7 +147,7 @@ class Live:
         self.changes = Changes()
         self.status: ExitStatus | None = None
         self.is_lost = False
-        self.is_taking = False
+        self.is_processing = False
         self.failure: Exception | None = None
         self.owner = os.getpid()
         self.last_arrival = time.monotonic()
@@ -155,7 +155,7 @@ class Live:
         self._recording = recording
         self._status_lock = threading.RLock()
         self._outbox = Outbox()
-        self._family = Family(process.pid, mark, self.has_ended, pair.foreground, pair.place)
+        self._tree = ProcessTree(process.pid, mark, self.has_ended, pair.foreground, pair.terminal_id)
         self._is_stopping = False
         self._waker = waker
         self._thread = threading.Thread(target=self._run, name=f"reenact-terminal-{next(_numbers)}", daemon=True)
@@ -188,9 +188,9 @@ class Live:
         self._outbox.put(outgoing)
         self._write_now()
 
-    def take_back(self, outgoing: Outgoing) -> None:
+    def discard(self, outgoing: Outgoing) -> None:
         """Discard the part that has not been written."""
-        self._outbox.take_back(outgoing)
+        self._outbox.discard(outgoing)
 
     def signal(self, number: signal.Signals) -> None:
         """Send the signal to the process group, unless the program has ended."""
@@ -209,12 +209,12 @@ class Live:
 
     def end(self) -> None:
         """End the program with all its descendants, and read their last output."""
-        self._family.end()
+        self._tree.end()
         self._join()
 
-    def abandon(self) -> None:
+    def kill_all(self) -> None:
         """Kill all of them at once; callable on any thread."""
-        self._family.end(AT_ONCE)
+        self._tree.end(KILL)
         self.close()
 
     def close(self) -> None:
@@ -222,7 +222,7 @@ class Live:
         self._is_stopping = True
         self._waker.wake()
         self._join()
-        until(self.has_ended, _REAP)
+        until(self.has_ended, _REAP_TIMEOUT)
         if not self._thread.is_alive():
             self._release()
         self.display.close()
@@ -234,7 +234,7 @@ class Live:
     def _join(self) -> None:
         # The garbage collector may call this on the thread itself, which then finishes by itself.
         if self._thread.ident is not None and self._thread is not threading.current_thread():
-            self._thread.join(_LEAVE)
+            self._thread.join(_JOIN_TIMEOUT)
 
     def _run(self) -> None:
         try:
@@ -249,15 +249,15 @@ class Live:
             self.changes.announce(over=True)
 
     def _serve(self) -> None:
-        ending = _descriptor_of(self.process.pid)
+        ending = _pidfd(self.process.pid)
         try:
             is_connected = self._serve_until_it_ends(ending)
         finally:
             if ending is not None:
                 os.close(ending)
         self._pair.release()
-        if is_connected and self._hear_the_rest():
-            self._family.remember()
+        if is_connected and self._read_remaining_output():
+            self._tree.record_members()
 
     def _serve_until_it_ends(self, ending: int | None) -> bool:
         """Serve the terminal until the program ends; return whether there may be more output."""
@@ -269,7 +269,7 @@ class Live:
         while not self._is_stopping:
             if is_connected:
                 poll.register(self._pair.ours, select.POLLIN | (select.POLLOUT if self._outbox else 0))
-            patience = _GLANCE if ending is None else _RETRY if self._outbox else None
+            patience = _POLL_INTERVAL if ending is None else _WRITE_RETRY if self._outbox else None
             ready = dict(poll.poll(None if patience is None else patience * 1000))
             if self._waker.descriptor in ready:
                 self._waker.clear()
@@ -287,12 +287,12 @@ class Live:
                     ending = None
         return is_connected
 
-    def _hear_the_rest(self) -> bool:
+    def _read_remaining_output(self) -> bool:
         """Read until nobody has the terminal open, or it is silent; return whether anybody still has it open."""
         poll = select.poll()
         poll.register(self._pair.ours, select.POLLIN)
         poll.register(self._waker.descriptor, select.POLLIN)
-        latest = time.monotonic() + LONGEST
+        latest = time.monotonic() + LONGEST_REMAINDER
         while not self._is_stopping and time.monotonic() < latest:
             ready = dict(poll.poll(QUIET * 1000))
             if self._waker.descriptor in ready:
@@ -304,22 +304,22 @@ class Live:
     def _read(self) -> bool:
         data = self._pair.read()
         if data:
-            self._take(data)
+            self._process(data)
         return data is not None
 
-    def _take(self, data: bytes) -> None:
+    def _process(self, data: bytes) -> None:
         self.last_arrival = time.monotonic()
-        self.is_taking = True
+        self.is_processing = True
         self._recording.add_output(self._recording.elapsed(), data)
         try:
-            for reply in self.display.taken(data, self.transcript.add):
+            for reply in self.display.process(data, self.transcript.add):
                 self._outbox.put(Outgoing(reply))
                 self.last_arrival = time.monotonic()
                 self.changes.announce()
                 if self._is_stopping:
                     break
         finally:
-            self.is_taking = False
+            self.is_processing = False
         self.changes.announce()
 
     def _write_now(self) -> None:
@@ -337,7 +337,7 @@ class Live:
             self.changes.announce()
 
 
-def _descriptor_of(pid: int) -> int | None:
+def _pidfd(pid: int) -> int | None:
     """Return a descriptor that becomes readable when the process ends; None if the kernel has none."""
     if not hasattr(os, "pidfd_open"):
         return None

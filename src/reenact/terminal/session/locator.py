@@ -27,12 +27,12 @@ from reenact.terminal.session.waiting import blocking, run
 
 __tracebackhide__ = is_kit_error
 P = ParamSpec("P")
-_IN_VAIN = (TerminalTestErrorType.TIMEOUT, TerminalTestErrorType.PROCESS_EXITED)
+_NOT_FOUND_ERRORS = (TerminalTestErrorType.TIMEOUT, TerminalTestErrorType.PROCESS_EXITED)
 _LISTED = 10
 """Maximum number of matches that an error lists."""
-_A_COLOR = "None, a name as red or bright_red, color16 to color255, or #rrggbb in small letters"
-_AN_UNDERLINE = f"True, False, or one of {', '.join(get_args(Underline))}"
-_SEEN_ON_BLANKS = frozenset({"background", "inverse", "underline", "strikethrough", "overline"})
+_EXPECTED_COLOR = "None, a name as red or bright_red, color16 to color255, or #rrggbb in small letters"
+_EXPECTED_UNDERLINE = f"True, False, or one of {', '.join(get_args(Underline))}"
+_VISIBLE_ON_BLANKS = frozenset({"background", "inverse", "underline", "strikethrough", "overline"})
 
 
 class Viewed(Protocol):
@@ -115,7 +115,7 @@ class _Located:
         Raises:
             TerminalTestError: the text is blank, or has a line break (`INVALID_CONFIG`).
         """
-        return cls(viewed, _by_text(text, exact=exact, ignore_case=ignore_case), _named(text, exact=exact))
+        return cls(viewed, _by_text(text, exact=exact, ignore_case=ignore_case), _pattern_text(text, exact=exact))
 
     @classmethod
     def by_style(cls, viewed: Viewed, **fields: Unpack[StyleFields]) -> Self:
@@ -134,21 +134,21 @@ class _Located:
     @property
     def first(self) -> Self:
         """The first match, from the top left."""
-        return self._narrowed(lambda matches: matches[:1], "the first of")
+        return self._selected(lambda matches: matches[:1], "the first of")
 
     @property
     def last(self) -> Self:
         """The last match."""
-        return self._narrowed(lambda matches: matches[-1:], "the last of")
+        return self._selected(lambda matches: matches[-1:], "the last of")
 
     def nth(self, index: int) -> Self:
         """Return a locator for the match with this index, counted from 0, or from the end if it is negative."""
-        return self._narrowed(lambda matches: matches[index : index + 1 or None], f"number {index} of")
+        return self._selected(lambda matches: matches[index : index + 1 or None], f"number {index} of")
 
     def in_row(self, row: int | Self) -> Self:
         """Return a locator for the matches in this row, or in the rows in which another locator has matches."""
         if isinstance(row, int):
-            return self._narrowed(lambda matches: tuple(each for each in matches if each.row == row), f"in row {row},")
+            return self._selected(lambda matches: tuple(each for each in matches if each.row == row), f"in row {row},")
         other, find = row, self._find
 
         def beside(screen: Screen) -> tuple[Match, ...]:
@@ -175,30 +175,32 @@ class _Located:
         """Return a description of what is searched for."""
         return self._what
 
-    def _narrowed(self, pick: Callable[[tuple[Match, ...]], tuple[Match, ...]], words: str) -> Self:
+    def _selected(self, pick: Callable[[tuple[Match, ...]], tuple[Match, ...]], words: str) -> Self:
         find = self._find
         return type(self)(self._viewed, lambda screen: pick(find(screen)), f"{words} {self}")
 
-    async def _seen(self, condition: Callable[[Screen], bool], timeout: float | None, what: str) -> Screen:
+    async def _wait_until(self, condition: Callable[[Screen], bool], timeout: float | None, what: str) -> Screen:
         screen = self._viewed.wait_until(condition, timeout, what=f"{self} {what}")
         return screen if isinstance(screen, Screen) else await screen
 
-    async def _one(self) -> Match:
-        return self._only(await self._seen(lambda screen: bool(self._find(screen)), None, "to be visible"))
+    async def _single_match(self) -> Match:
+        return self._require_single(
+            await self._wait_until(lambda screen: bool(self._find(screen)), None, "to be visible")
+        )
 
     async def _style(self) -> ANSIStyle:
-        first, *others = dict.fromkeys(cell.style for cell in (await self._one()).cells)
+        first, *others = dict.fromkeys(cell.style for cell in (await self._single_match()).cells)
         if others:
             listed = "\n".join(f"  {style}" for style in (first, *others)[:_LISTED])
             raise ExpectationError(f"{self} has more than one style; `cells` tells where:\n{listed}")
         return first
 
-    def _only(self, screen: Screen) -> Match:
+    def _require_single(self, screen: Screen) -> Match:
         matches = self._find(screen)
         if len(matches) != 1:
             raise ExpectationError(
-                f"{self} is there {_times(len(matches))}; say which one with `first`, `last`, `nth` or `in_row`:"
-                f"{_listed(matches)}",
+                f"{self} is there {_count_text(len(matches))}; say which one with `first`, `last`, `nth` or `in_row`:"
+                f"{_match_list(matches)}",
                 seen=screen.text,
             )
         return matches[0]
@@ -214,7 +216,7 @@ class _Located:
             matches = self._find(screen)
             return len(matches) > 1 or any(holds(match, screen) for match in matches)
 
-        self._only(await self._wait(expected, decided, timeout, shown))
+        self._require_single(await self._wait(expected, decided, timeout, shown))
         return self
 
     async def _wait(
@@ -225,13 +227,13 @@ class _Located:
         shown: Callable[[Match], str] = str,
     ) -> Screen:
         try:
-            return await self._seen(condition, timeout, expected)
+            return await self._wait_until(condition, timeout, expected)
         except TerminalTestError as error:
-            if error.type not in _IN_VAIN:
+            if error.type not in _NOT_FOUND_ERRORS:
                 raise
             screen = self._viewed.screen
             found, cursor = self._find(screen), screen.cursor
-            there = f"it is there {_times(len(found))}:{_listed(found, shown)}" if found else "it is not there"
+            there = f"it is there {_count_text(len(found))}:{_match_list(found, shown)}" if found else "it is not there"
             ended = "; the program has ended" if error.type is TerminalTestErrorType.PROCESS_EXITED else ""
             raise ExpectationError(
                 f"expected {self} {expected}; {there}; the cursor is in row {cursor.row}, column {cursor.column}"
@@ -245,19 +247,19 @@ class AsyncLocator(_Located):
 
     async def text(self) -> str:
         """Wait for the match and return its text."""
-        return (await self._one()).text
+        return (await self._single_match()).text
 
     async def row(self) -> int:
         """Wait for the match and return its row."""
-        return (await self._one()).row
+        return (await self._single_match()).row
 
     async def column(self) -> int:
         """Wait for the match and return its first column."""
-        return (await self._one()).column
+        return (await self._single_match()).column
 
     async def cells(self) -> tuple[Cell, ...]:
         """Wait for the match and return its cells, one for each column."""
-        return (await self._one()).cells
+        return (await self._single_match()).cells
 
     async def style(self) -> ANSIStyle:
         """Wait for the match and return its style; raises `ExpectationError` if its cells have several."""
@@ -274,7 +276,7 @@ class AsyncLocator(_Located):
 
     async def expect_count(self, count: int, timeout: float | None = None) -> Self:
         """Wait until there are exactly this many matches."""
-        await self._wait(f"to be there {_times(count)}", lambda screen: len(self._find(screen)) == count, timeout)
+        await self._wait(f"to be there {_count_text(count)}", lambda screen: len(self._find(screen)) == count, timeout)
         return self
 
     async def expect_text(self, pattern: Pattern, timeout: float | None = None) -> Self:
@@ -338,22 +340,22 @@ class Locator(_Located):
     @property
     def text(self) -> str:
         """The text of the match."""
-        return run(self._one()).text
+        return run(self._single_match()).text
 
     @property
     def row(self) -> int:
         """The row of the match."""
-        return run(self._one()).row
+        return run(self._single_match()).row
 
     @property
     def column(self) -> int:
         """The first column of the match."""
-        return run(self._one()).column
+        return run(self._single_match()).column
 
     @property
     def cells(self) -> tuple[Cell, ...]:
         """The cells of the match, one for each column."""
-        return run(self._one()).cells
+        return run(self._single_match()).cells
 
     @property
     def style(self) -> ANSIStyle:
@@ -406,7 +408,7 @@ def _match(row: int, cells: tuple[Cell, ...], start: int, end: int) -> Match:
 
 
 def _by_style(wanted: Mapping[str, object]) -> Find:
-    on_blanks = not _SEEN_ON_BLANKS.isdisjoint(wanted)
+    on_blanks = not _VISIBLE_ON_BLANKS.isdisjoint(wanted)
 
     def find(screen: Screen) -> tuple[Match, ...]:
         found: list[Match] = []
@@ -440,9 +442,9 @@ def _checked(fields: Mapping[str, object]) -> Mapping[str, object]:
         raise invalid(f"{problem}; it has {', '.join(known)}")
     for name, value in fields.items():
         if name.endswith(("ground", "color")):
-            can_be, expected = is_color(value), _A_COLOR
+            can_be, expected = is_color(value), _EXPECTED_COLOR
         elif name == "underline":
-            can_be, expected = isinstance(value, bool) or value in get_args(Underline), _AN_UNDERLINE
+            can_be, expected = isinstance(value, bool) or value in get_args(Underline), _EXPECTED_UNDERLINE
         else:
             can_be, expected = isinstance(value, bool), "True or False"
         if not can_be:
@@ -454,16 +456,16 @@ def _described(fields: Mapping[str, object]) -> str:
     return ", ".join(f"{name}={value!r}" for name, value in fields.items())
 
 
-def _named(text: Pattern, *, exact: bool) -> str:
+def _pattern_text(text: Pattern, *, exact: bool) -> str:
     whole = "the row " if exact else ""
     return f"{whole}{text!r}" if isinstance(text, str) else f"{whole}/{text.pattern}/"
 
 
-def _times(count: int) -> str:
+def _count_text(count: int) -> str:
     return "once" if count == 1 else f"{count} times"
 
 
-def _listed(matches: tuple[Match, ...], shown: Callable[[Match], str] = str) -> str:
+def _match_list(matches: tuple[Match, ...], shown: Callable[[Match], str] = str) -> str:
     lines = [f"\n  {shown(match)}" for match in matches[:_LISTED]]
     more = len(matches) - len(lines)
     return "".join(lines) + (f"\n  and {more} more" if more else "")

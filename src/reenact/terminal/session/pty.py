@@ -19,7 +19,7 @@ _READ = 65_536
 _AT_ONCE = 262_144
 
 
-class Place(NamedTuple):
+class TerminalId(NamedTuple):
     """The path of a terminal, with the device and inode that identify it."""
 
     path: str
@@ -49,7 +49,7 @@ class Pair:
         self.ours, self.other = os.openpty()
         self._is_open = True
         self._is_kept = True
-        self._place = _place_of(self.other)
+        self._terminal_id = _id_of(self.other)
         try:
             os.set_blocking(self.ours, False)
             self.resize(cols, rows)
@@ -102,10 +102,10 @@ class Pair:
             except OSError:
                 return None
 
-    def place(self) -> Place | None:
+    def terminal_id(self) -> TerminalId | None:
         """Return the place of the program's end, as long as the pair is open."""
         with self._lock:
-            return self._place if self._is_open else None
+            return self._terminal_id if self._is_open else None
 
     def release(self) -> None:
         """Close our copy of the program's end."""
@@ -123,14 +123,14 @@ class Pair:
                 os.close(self.ours)
 
 
-def _place_of(terminal: int) -> Place | None:
+def _id_of(terminal: int) -> TerminalId | None:
     try:
-        return Place.of(terminal, os.ttyname(terminal))
+        return TerminalId.of(terminal, os.ttyname(terminal))
     except OSError:  # /dev/pts is not the kernel's, as in some sandboxes
         return None
 
 
-def unavailable(error: OSError) -> TerminalTestError:
+def pty_error(error: OSError) -> TerminalTestError:
     """Return the error for a lack of a terminal, or of resources to serve one."""
     if error.errno in {errno.EMFILE, errno.ENFILE}:
         what_to_do = "dispose of terminals that are no longer needed, or raise `ulimit -n`"

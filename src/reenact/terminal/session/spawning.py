@@ -46,7 +46,7 @@ class CannotVforkError(Exception):
     """`posix_spawn` cannot be used here; `fork` can."""
 
 
-class Vforked:
+class SpawnedProcess:
     """A program that was started, with the part of `subprocess.Popen` that is needed."""
 
     def __init__(self, pid: int) -> None:
@@ -65,7 +65,7 @@ class Vforked:
         return self._returncode
 
 
-def vforked(argv: Sequence[str], env: Mapping[str, str], cwd: Path | None, terminal: int) -> Vforked:
+def spawn_without_fork(argv: Sequence[str], env: Mapping[str, str], cwd: Path | None, terminal: int) -> SpawnedProcess:
     """Start the program with `posix_spawn`.
 
     Raises:
@@ -78,11 +78,11 @@ def vforked(argv: Sequence[str], env: Mapping[str, str], cwd: Path | None, termi
         path = os.ttyname(terminal)
     except OSError as error:  # /dev/pts is not the kernel's, as in some sandboxes
         raise CannotVforkError from error
-    start = functools.partial(_spawned, tuple(argv), dict(env), _actions(path))
-    return Vforked(start() if cwd is None else _in_directory(cwd, start))
+    start = functools.partial(_posix_spawn, tuple(argv), dict(env), _actions(path))
+    return SpawnedProcess(start() if cwd is None else _in_directory(cwd, start))
 
 
-def _spawned(argv: tuple[str, ...], env: dict[str, str], actions: list[tuple[object, ...]]) -> int:
+def _posix_spawn(argv: tuple[str, ...], env: dict[str, str], actions: list[tuple[object, ...]]) -> int:
     """Start the first program of that name in PATH."""
     name = argv[0]
     path = name if "/" in name else shutil.which(name, path=os.pathsep.join(os.get_exec_path(env)))
@@ -116,7 +116,7 @@ def _in_directory(cwd: Path, start: Callable[[], int]) -> int:
 
     def run() -> None:
         try:
-            _leave_the_common_directory()
+            _unshare_directory()
             os.chdir(cwd)
             outcome.append(start())
         except BaseException as error:  # noqa: BLE001 - raised again below
@@ -131,7 +131,7 @@ def _in_directory(cwd: Path, start: Callable[[], int]) -> int:
     return pid
 
 
-def _leave_the_common_directory() -> None:
+def _unshare_directory() -> None:
     unshare = getattr(_libc(), "unshare", None)
     if unshare is None or unshare(_CLONE_FS) != 0:
         raise CannotVforkError
@@ -189,7 +189,7 @@ def spawn(argv: Sequence[str], env: Mapping[str, str], cwd: Path | None, termina
             "call `signal.signal(signal.SIGCHLD, signal.SIG_DFL)` before"
         )
     try:
-        return vforked(argv, env, cwd, terminal)
+        return spawn_without_fork(argv, env, cwd, terminal)
     except CannotVforkError:
         return subprocess.Popen(  # noqa: S603 - the caller chooses what is run
             argv,
@@ -207,9 +207,9 @@ START_ERRORS = (OSError, subprocess.SubprocessError)
 """The errors of a program that cannot be started."""
 
 
-def explained(error: Exception, argv: Sequence[str], env: Mapping[str, str], cwd: Path | None) -> TerminalTestError:
+def start_error(error: Exception, argv: Sequence[str], env: Mapping[str, str], cwd: Path | None) -> TerminalTestError:
     """Return the error that the program cannot be started, which says why and what to do (`PROCESS_START_FAILED`)."""
-    return not_started(f"{argv[0]!r} was not started: {_why(error, argv, env, cwd)}", error)
+    return not_started(f"{argv[0]!r} was not started: {_reason(error, argv, env, cwd)}", error)
 
 
 def returncode(process: Process) -> int | None:
@@ -262,7 +262,7 @@ def _prepare_child() -> None:
     signal.pthread_sigmask(signal.SIG_SETMASK, [])
 
 
-def _why(error: Exception, argv: Sequence[str], env: Mapping[str, str], cwd: Path | None) -> str:
+def _reason(error: Exception, argv: Sequence[str], env: Mapping[str, str], cwd: Path | None) -> str:
     name = argv[0]
     if cwd is not None and not cwd.is_dir():
         what = "is not a directory" if cwd.exists() else "does not exist"

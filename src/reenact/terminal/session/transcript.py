@@ -19,7 +19,7 @@ __tracebackhide__ = is_kit_error
 _PIECE = 4096
 
 
-class Kept(Generic[AnyStr]):
+class Tail(Generic[AnyStr]):
     """The last `limit` characters or bytes of what was added, by positions in the whole.
 
     Adding and reading take time in proportion to what is added or read.
@@ -69,12 +69,12 @@ class Transcript:
 
     def __init__(self, limit: int) -> None:
         self.lock = threading.RLock()
-        self.stripped: Kept[str] = Kept("", limit)
+        self.stripped: Tail[str] = Tail("", limit)
         self.matched = 0
         """Position in `stripped` up to which output was matched; the rest is new."""
         self.match: re.Match[str] | None = None
         """The last match."""
-        self._raw: Kept[bytes] = Kept(b"", limit)
+        self._raw: Tail[bytes] = Tail(b"", limit)
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
         self._stripper = ANSIStripper()
         self._complete = False

@@ -19,7 +19,7 @@ _FIRST_PAUSE = 0.0005
 _LONGEST_PAUSE = 0.02
 
 
-class Moment(NamedTuple):
+class ChangeCount(NamedTuple):
     """The number of changes so far, and whether there will be no more."""
 
     happened: int
@@ -45,18 +45,18 @@ class Changes:
         # Reentrant, like all locks here: the garbage collector may clean up terminals while the lock is held.
         self._changed = threading.Condition(threading.RLock())
         self._listeners: list[Callable[[], None]] = []
-        self.moment = Moment(0, over=False)
+        self.moment = ChangeCount(0, over=False)
 
     def announce(self, *, over: bool = False) -> None:
         """Count a change and wake all that wait; `over` says that it is the last one."""
         with self._changed:
-            self.moment = Moment(self.moment.happened + 1, self.moment.over or over)
+            self.moment = ChangeCount(self.moment.happened + 1, self.moment.over or over)
             self._changed.notify_all()
             for listener in self._listeners:
                 listener()
 
     @contextmanager
-    def heard_by(self, listener: Callable[[], None]) -> Generator[None]:
+    def notifying(self, listener: Callable[[], None]) -> Generator[None]:
         """Call the listener, on any thread, at each change during the block; it must not block."""
         with self._changed:
             self._listeners.append(listener)
@@ -66,7 +66,7 @@ class Changes:
             with self._changed:
                 self._listeners.remove(listener)
 
-    def rest(self, pause: Pause) -> None:
+    def wait_out(self, pause: Pause) -> None:
         """Block for the pause."""
         with self._changed:
             self._changed.wait_for(lambda: self.moment.happened != pause.happened, _left(pause.latest))
@@ -81,7 +81,7 @@ def asking(
     *,
     ended: Callable[[], Exception],
     too_late: Callable[[], Exception],
-    again: Callable[[], float] = lambda: math.inf,
+    next_check: Callable[[], float] = lambda: math.inf,
 ) -> Asking[T]:
     """Ask until there is an answer, and return it.
 
@@ -94,7 +94,7 @@ def asking(
         ask: returns the answer, or None if there is none yet.
         ended: returns the error to raise if there is no answer after the last change.
         too_late: returns the error to raise if the time is up.
-        again: returns the time, on the monotonic clock, at which there may be an answer without a change.
+        next_check: returns the time, on the monotonic clock, at which there may be an answer without a change.
     """
     deadline = time.monotonic() + timeout
     while True:
@@ -107,14 +107,14 @@ def asking(
             raise ended()
         if now >= deadline:
             raise too_late()
-        yield Pause(moment.happened, min(deadline, now + (now - begun)), min(deadline, again()))
+        yield Pause(moment.happened, min(deadline, now + (now - begun)), min(deadline, next_check()))
 
 
 def wait(changes: Changes, asking: Asking[T]) -> T:
     """Block until the question is answered; return the answer, or raise the question's error."""
     try:
         while True:
-            changes.rest(next(asking))
+            changes.wait_out(next(asking))
     except StopIteration as answered:
         answer: T = answered.value
         return answer

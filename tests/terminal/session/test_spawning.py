@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from reenact.terminal.session.pty import Pair
-from reenact.terminal.session.spawning import CannotVforkError, Vforked, vforked
+from reenact.terminal.session.spawning import CannotVforkError, SpawnedProcess, spawn_without_fork
 from reenact.terminal.session.waiting import until
 
 PATIENCE = 60.0
@@ -32,7 +32,7 @@ def pair() -> Iterator[Pair]:
 
 def run(pair: Pair, *argv: str, cwd: Path | None = None) -> tuple[int, str]:
     """Run the program to its end; return its code and what it wrote."""
-    process = vforked(argv, ENV, cwd, pair.other)
+    process = spawn_without_fork(argv, ENV, cwd, pair.other)
     assert until(lambda: process.poll() is not None, PATIENCE)
     code = process.poll()
     assert code is not None
@@ -105,12 +105,12 @@ def test_the_first_program_of_a_name_that_can_be_run_is_taken(
 )
 def test_what_cannot_be_started_raises_here(pair: Pair, command: str, error: type[OSError]) -> None:
     with pytest.raises(error):
-        vforked([command], ENV, None, pair.other)
+        spawn_without_fork([command], ENV, None, pair.other)
 
 
 def test_a_directory_that_cannot_be_entered_raises_here(pair: Pair, tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError):
-        vforked(["true"], ENV, tmp_path / "none", pair.other)
+        spawn_without_fork(["true"], ENV, tmp_path / "none", pair.other)
 
 
 def test_where_the_terminal_has_no_name_it_cannot_be_done(monkeypatch: pytest.MonkeyPatch, pair: Pair) -> None:
@@ -120,7 +120,7 @@ def test_where_the_terminal_has_no_name_it_cannot_be_done(monkeypatch: pytest.Mo
     monkeypatch.setattr(os, "ttyname", nameless)
 
     with pytest.raises(CannotVforkError):
-        vforked(["true"], ENV, None, pair.other)
+        spawn_without_fork(["true"], ENV, None, pair.other)
 
 
 def test_where_threads_share_the_directory_it_cannot_be_done(
@@ -129,7 +129,7 @@ def test_where_threads_share_the_directory_it_cannot_be_done(
     monkeypatch.setattr("reenact.terminal.session.spawning._libc", object)
 
     with pytest.raises(CannotVforkError):
-        vforked(["true"], ENV, tmp_path, pair.other)
+        spawn_without_fork(["true"], ENV, tmp_path, pair.other)
 
 
 def test_an_end_that_others_took_note_of_is_not_made_up() -> None:
@@ -137,13 +137,13 @@ def test_an_end_that_others_took_note_of_is_not_made_up() -> None:
     process.wait()
 
     with pytest.raises(ChildProcessError):
-        Vforked(process.pid).poll()
+        SpawnedProcess(process.pid).poll()
 
 
 def test_descriptors_are_as_many_as_before(pair: Pair, tmp_path: Path) -> None:
     before = len(list(Path("/proc/self/fd").iterdir()))
 
-    process = vforked(["true"], ENV, tmp_path, pair.other)
+    process = spawn_without_fork(["true"], ENV, tmp_path, pair.other)
     assert until(lambda: process.poll() is not None, PATIENCE)
 
     assert len(list(Path("/proc/self/fd").iterdir())) == before
