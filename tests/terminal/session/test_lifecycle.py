@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from reenact.terminal.errors import TerminalTestError, TerminalTestErrorType, WaitTimeoutError
 from reenact.terminal.session.emulator import TerminalEmulator, _clean_up
-from reenact.terminal.session.spawning import CannotVforkError, Process, spawn
+from reenact.terminal.session.spawning import ForkNeededError, Process, spawn
 from reenact.terminal.status import ExitStatus
 from tests.examples import examples
 from tests.terminal.session.conftest import Start
@@ -338,7 +338,7 @@ def test_a_status_that_others_take_first_is_that_of_the_program() -> None:
 @pytest.mark.parametrize("is_copied", [False, True])
 def test_a_status_that_is_lost_is_not_made_up(monkeypatch: pytest.MonkeyPatch, *, is_copied: bool) -> None:
     def not_here(*_: object, **__: object) -> NoReturn:
-        raise CannotVforkError
+        raise ForkNeededError
 
     if is_copied:
         monkeypatch.setattr("reenact.terminal.session.spawning.spawn_without_fork", not_here)

@@ -1,4 +1,4 @@
-"""Programs that are started without a copy of the process: as others, with a terminal of their own."""
+"""Programs that are started without a fork: as others, with a terminal of their own."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from pathlib import Path
 import pytest
 
 from reenact.terminal.session.pty import Pair
-from reenact.terminal.session.spawning import CannotVforkError, SpawnedProcess, spawn_without_fork
+from reenact.terminal.session.spawning import ForkNeededError, SpawnedProcess, spawn_without_fork
 from reenact.terminal.session.waiting import until
 
 PATIENCE = 60.0
 
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="elsewhere programs are started by a copy")
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="elsewhere programs are started by a fork")
 ENV = {"PATH": "/usr/bin:/bin"}
 
 
@@ -119,7 +119,7 @@ def test_where_the_terminal_has_no_name_it_cannot_be_done(monkeypatch: pytest.Mo
 
     monkeypatch.setattr(os, "ttyname", nameless)
 
-    with pytest.raises(CannotVforkError):
+    with pytest.raises(ForkNeededError):
         spawn_without_fork(["true"], ENV, None, pair.other)
 
 
@@ -128,7 +128,7 @@ def test_where_threads_share_the_directory_it_cannot_be_done(
 ) -> None:
     monkeypatch.setattr("reenact.terminal.session.spawning._libc", object)
 
-    with pytest.raises(CannotVforkError):
+    with pytest.raises(ForkNeededError):
         spawn_without_fork(["true"], ENV, tmp_path, pair.other)
 
 

@@ -14,7 +14,7 @@ import pytest
 
 from reenact.terminal.errors import TerminalTestError, TerminalTestErrorType
 from reenact.terminal.session.emulator import TerminalEmulator
-from reenact.terminal.session.spawning import CannotVforkError, Process, spawn
+from reenact.terminal.session.spawning import ForkNeededError, Process, spawn
 from reenact.terminal.session.waiting import until
 from reenact.terminal.status import ExitStatus
 from tests.started.programs import Programs
@@ -223,15 +223,15 @@ def test_a_program_starts_in_its_directory_and_we_stay_in_ours(start: Start, tmp
     assert Path.cwd() == here
 
 
-@pytest.fixture(params=["vforked", "copied"])
+@pytest.fixture(params=["without a fork", "by a fork"])
 def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Have programs started in each of the two ways; where the quick one cannot be gone, both are the other."""
-    if request.param == "copied":
+    """Have programs started in each of the two ways; where a fork is needed, both are the same."""
+    if request.param == "by a fork":
         monkeypatch.setattr("reenact.terminal.session.spawning.spawn_without_fork", _not_here)
 
 
 def _not_here(*_: object, **__: object) -> NoReturn:
-    raise CannotVforkError
+    raise ForkNeededError
 
 
 @pytest.mark.usefixtures("way")

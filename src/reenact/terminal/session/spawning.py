@@ -42,7 +42,7 @@ _FROM_TERMINALS = (
 _IGNORED_BY_PYTHON = (signal.SIGPIPE, signal.SIGXFSZ)
 
 
-class CannotVforkError(Exception):
+class ForkNeededError(Exception):
     """`posix_spawn` cannot be used here; `fork` can."""
 
 
@@ -73,11 +73,11 @@ def spawn_without_fork(argv: Sequence[str], env: Mapping[str, str], cwd: Path | 
         ForkNeededError: it cannot be started in this way.
     """
     if not sys.platform.startswith("linux"):
-        raise CannotVforkError
+        raise ForkNeededError
     try:
         path = os.ttyname(terminal)
     except OSError as error:  # /dev/pts is not the kernel's, as in some sandboxes
-        raise CannotVforkError from error
+        raise ForkNeededError from error
     start = functools.partial(_posix_spawn, tuple(argv), dict(env), _actions(path))
     return SpawnedProcess(start() if cwd is None else _in_directory(cwd, start))
 
@@ -134,7 +134,7 @@ def _in_directory(cwd: Path, start: Callable[[], int]) -> int:
 def _unshare_directory() -> None:
     unshare = getattr(_libc(), "unshare", None)
     if unshare is None or unshare(_CLONE_FS) != 0:
-        raise CannotVforkError
+        raise ForkNeededError
 
 
 @functools.cache
@@ -190,7 +190,7 @@ def spawn(argv: Sequence[str], env: Mapping[str, str], cwd: Path | None, termina
         )
     try:
         return spawn_without_fork(argv, env, cwd, terminal)
-    except CannotVforkError:
+    except ForkNeededError:
         return subprocess.Popen(  # noqa: S603 - the caller chooses what is run
             argv,
             env=env,
