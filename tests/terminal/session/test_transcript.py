@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import partial
 
 import pytest
 from hypothesis import given
@@ -10,7 +11,7 @@ from hypothesis import strategies as st
 
 from reenact.terminal.ansi.parser import ANSIParser
 from reenact.terminal.errors import TerminalTestError, TerminalTestErrorType
-from reenact.terminal.session.transcript import Search, Tail, Transcript, compiled
+from reenact.terminal.session.transcript import Tail, Transcript, compiled
 
 PIECES = st.lists(st.binary(max_size=12) | st.sampled_from([b"\x1b[3", b"1m", b"\xe2\x82", b"\xac", b"\r", b"\n"]))
 
@@ -75,7 +76,7 @@ def test_a_character_that_is_not_complete_is_not_shown_yet() -> None:
 )
 def test_a_text_is_found_as_soon_as_it_is_there_wherever_it_was_cut(pieces: list[str], wanted: str) -> None:
     transcript = Transcript(1_000_000)
-    search = Search(transcript, wanted, only_new=True)
+    search = partial(transcript.search, compiled(wanted), only_new=True)
     plain = re.compile(re.escape(wanted).replace("\\\n", "\r?\n"))
     whole = ""
     matched = 0
@@ -96,19 +97,19 @@ def test_what_was_matched_is_not_matched_again_unless_all_is_wanted() -> None:
     transcript = Transcript(100)
     transcript.add(b"one two one")
 
-    assert Search(transcript, "one", only_new=True)() == "one"
-    assert Search(transcript, re.compile("t(w)o"), only_new=True)() == " two"
+    assert transcript.search(compiled("one"), only_new=True) == "one"
+    assert transcript.search(compiled(re.compile("t(w)o")), only_new=True) == " two"
     assert transcript.match is not None
     assert transcript.match.group(1) == "w"
-    assert Search(transcript, "two", only_new=True)() is None
-    assert Search(transcript, "two", only_new=False)() == "one two"
-    assert Search(transcript, "one", only_new=True)() == " one"
-    assert Search(transcript, "one", only_new=True)() is None
+    assert transcript.search(compiled("two"), only_new=True) is None
+    assert transcript.search(compiled("two"), only_new=False) == "one two"
+    assert transcript.search(compiled("one"), only_new=True) == " one"
+    assert transcript.search(compiled("one"), only_new=True) is None
 
 
 def test_what_was_dropped_is_counted_and_the_rest_can_be_searched() -> None:
     transcript = Transcript(10)
-    search = Search(transcript, "ab", only_new=True)
+    search = partial(transcript.search, compiled("ab"), only_new=True)
 
     transcript.add(b"ab" + b"x" * 20)
     assert transcript.dropped == 12
@@ -131,7 +132,7 @@ def test_what_is_no_pattern_is_refused(wrong: str) -> None:
 @pytest.mark.parametrize("end", ["\n", "\r\n", "\r\r\n"])
 def test_the_end_of_a_line_is_found_as_terminals_write_it(end: str) -> None:
     transcript = Transcript(100)
-    search = Search(transcript, "a\nb", only_new=True)
+    search = partial(transcript.search, compiled("a\nb"), only_new=True)
 
     found: list[str | None] = []
     for character in f"a{end}b":

@@ -16,6 +16,7 @@ import warnings
 import weakref
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, nullcontext, suppress
+from functools import partial
 from typing import Self, TypeVar, Unpack
 
 import msgspec
@@ -55,7 +56,7 @@ from reenact.terminal.session.spawning import (
     spawn,
     start_error,
 )
-from reenact.terminal.session.transcript import Search, Transcript, compiled
+from reenact.terminal.session.transcript import Transcript, compiled
 from reenact.terminal.session.waiting import Asking, Changes, Pause, asking, blocking, wait
 from reenact.terminal.status import ExitStatus
 
@@ -269,9 +270,6 @@ class Session:
                 # If an exception came before this line, another call or the interpreter's exit cleans up.
                 self._finalizer.detach()
 
-    def _end(self) -> None:
-        self._started().end()
-
     def _new_recording(self) -> Recording:
         command = shlex.join(self.command)
         return Recording(self._cols, self._rows, term=self._term, command=command, limit=self._max_output)
@@ -450,7 +448,8 @@ class AsyncTerminalEmulator(Session):
             TerminalTestError: the program has ended without it (`PROCESS_EXITED`).
         """
         live, transcript = self._started(), self._transcript
-        what = repr(pattern) if isinstance(pattern, str) else f"a match of {compiled(pattern).pattern!r}"
+        finder = compiled(pattern)
+        what = repr(pattern) if isinstance(pattern, str) else f"a match of {finder.pattern!r}"
 
         def new_output() -> str:
             return transcript.new_output() if transcript.new_output().strip() else transcript.stripped_output()
@@ -465,13 +464,12 @@ class AsyncTerminalEmulator(Session):
 
         match scope:
             case "new":
-                search = Search(transcript, pattern, only_new=True)
+                search = partial(transcript.search, finder, only_new=True)
                 return await self._answer(search, what, timeout, new_output, note=note)
             case "all":
-                search = Search(transcript, pattern, only_new=False)
+                search = partial(transcript.search, finder, only_new=False)
                 return await self._answer(search, what, timeout, transcript.stripped_output)
             case "screen":
-                finder = compiled(pattern)
 
                 def find() -> str | None:
                     text = live.display.text()

@@ -117,27 +117,17 @@ class Transcript:
         with self.lock:
             return self.stripped.since(self.matched)
 
-
-class Search:
-    """A search for a pattern in the output as it arrives."""
-
-    def __init__(self, transcript: Transcript, pattern: Pattern | Finder, *, only_new: bool) -> None:
-        self._transcript = transcript
-        self._pattern = compiled(pattern)
-        self._only_new = only_new
-
-    def __call__(self) -> str | None:
+    def search(self, finder: Finder, *, only_new: bool) -> str | None:
         """Return the searched text from its beginning to the end of the match, or None."""
-        with self._transcript.lock:
-            kept = self._transcript.stripped
-            start = max(kept.start, self._transcript.matched if self._only_new else 0)
-            part = kept.since(start)
-            match = self._pattern.search(part)
+        with self.lock:
+            start = max(self.stripped.start, self.matched if only_new else 0)
+            part = self.stripped.since(start)
+            match = finder.search(part)
             if match is None:
                 return None
-            self._transcript.match = match if isinstance(match, re.Match) else None
-            if self._only_new:
-                self._transcript.matched = start + match.end()
+            self.match = match if isinstance(match, re.Match) else None
+            if only_new:
+                self.matched = start + match.end()
             return part[: match.end()]
 
 
