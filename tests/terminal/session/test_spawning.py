@@ -126,7 +126,10 @@ def test_where_the_terminal_has_no_name_it_cannot_be_done(monkeypatch: pytest.Mo
 def test_where_threads_share_the_directory_it_cannot_be_done(
     monkeypatch: pytest.MonkeyPatch, pair: Pair, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr("reenact.terminal.session.spawning._libc", object)
+    def without_unshare(_name: object) -> object:
+        return object()
+
+    monkeypatch.setattr("ctypes.CDLL", without_unshare)
 
     with pytest.raises(ForkNeededError):
         spawn_without_fork(["true"], ENV, tmp_path, pair.other)

@@ -50,12 +50,8 @@ class Pair:
         self._is_open = True
         self._is_kept = True
         self._terminal_id = _id_of(self.other)
-        try:
-            os.set_blocking(self.ours, False)
-            self.resize(cols, rows)
-        except BaseException:
-            self.close()
-            raise
+        os.set_blocking(self.ours, False)
+        self.resize(cols, rows)
 
     def resize(self, cols: int, rows: int) -> None:
         """Set the size in the kernel, which notifies the program."""

@@ -17,8 +17,8 @@ import signal
 import subprocess
 import sys
 import termios
-import threading
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Protocol
 
@@ -112,34 +112,20 @@ def _is_inheritable(number: int) -> bool:
 
 def _in_directory(cwd: Path, start: Callable[[], int]) -> int:
     """Call the function on a thread with this working directory."""
-    outcome: list[int | BaseException] = []
 
-    def run() -> None:
-        try:
-            _unshare_directory()
-            os.chdir(cwd)
-            outcome.append(start())
-        except BaseException as error:  # noqa: BLE001 - raised again below
-            outcome.append(error)
+    def run() -> int:
+        _unshare_directory()
+        os.chdir(cwd)
+        return start()
 
-    thread = threading.Thread(target=run, name="reenact-terminal-start")
-    thread.start()
-    thread.join()
-    (pid,) = outcome
-    if isinstance(pid, BaseException):
-        raise pid
-    return pid
+    with ThreadPoolExecutor(1, "reenact-terminal-start") as thread:
+        return thread.submit(run).result()
 
 
 def _unshare_directory() -> None:
-    unshare = getattr(_libc(), "unshare", None)
+    unshare = getattr(ctypes.CDLL(None), "unshare", None)
     if unshare is None or unshare(_CLONE_FS) != 0:
         raise ForkNeededError
-
-
-@functools.cache
-def _libc() -> ctypes.CDLL:
-    return ctypes.CDLL(None)
 
 
 MARK = "REENACT_TERMINAL"
