@@ -61,7 +61,7 @@ class RunningAttempts:
     """The attempts that run: each registers here, and all can be cancelled at once.
 
     Attributes:
-        is_off: whether the run was cancelled.
+        is_cancelled: whether the run was cancelled.
     """
 
     def __init__(self) -> None:

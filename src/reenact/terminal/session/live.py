@@ -127,7 +127,7 @@ class Live:
         is_lost: whether it has ended, but another part of this process reaped it, so that its status is unknown.
         failure: the exception that ended the thread.
         last_arrival: when output last arrived or was processed, on the monotonic clock.
-        is_taking: whether output is being processed.
+        is_processing: whether output is being processed.
     """
 
     def __init__(
