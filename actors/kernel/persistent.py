@@ -445,7 +445,7 @@ class EventSourcedActor(Declared[State, Command, Event]):
         if step.has_snapshot:
             self._snapshot_at = committed.version
         if self._waiting is not None:
-            self._waiting.noted(step.fired, step.due)
+            self._waiting.noted(step.envelope, step.fired, step.due)
         if step.envelope.message is DUE:
             return  # only the due time was recorded
         failure: Exception | None = None

@@ -133,10 +133,12 @@ class Waiting(Generic[State, Command]):
         """Forget the due time that the log holds: another writer may have changed it."""
         self.due = msgspec.UNSET
 
-    def noted(self, fired: tuple[Timer[Command], ...], due: int | None) -> None:
-        """Record what has become durable, and schedule the actor's next wake-up."""
+    def noted(self, envelope: Envelope, fired: tuple[Timer[Command], ...], due: int | None) -> None:
+        """Record what has become durable for this message, and schedule the actor's next wake-up."""
         self.fired, before, self.due = fired, self.due, due
-        if due is not None and due != before:
+        # A timer's command may lead to another timer at the same time, which is already in the log.
+        has_fired = isinstance(envelope, Own) and envelope.timer is not None
+        if due is not None and (due != before or has_fired):
             self._context.system.alarms.hint(self._context.stream, due)
 
 

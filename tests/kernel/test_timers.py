@@ -244,6 +244,23 @@ def test_a_step_to_a_state_with_a_time_that_is_none_fails_and_changes_nothing(
     assert [entry.event for entry in journal.read(A)] == [Posted(1)]
 
 
+class SteppingLedger(Ledger):
+    """A ledger whose three steps are all due from the beginning, one after the other."""
+
+    @staticmethod
+    def timers(book: Book) -> Iterable[Timer[Command]]:
+        return [Timer(0, Ring(f"{len(book.rung)}"))] if len(book.rung) < 3 else []
+
+
+def test_a_timer_that_leads_to_another_at_the_same_time_does_not_stand_still(
+    journal: MemoryJournal, clock: ManualClock
+) -> None:
+    with opened(journal, clock, SteppingLedger) as system:
+        ask(system, Post(1), kind=SteppingLedger)
+
+        eventually(lambda: rung(journal) == ["0", "1", "2"])
+
+
 # After a restart.
 
 
