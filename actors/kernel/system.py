@@ -590,7 +590,7 @@ class ActorSystem:
 
     def _wake(self, stream: str) -> PooledFuture[None] | None:
         key = self._key_of(stream)
-        if key is None:
+        if key is None or self._closing:
             return None
         if key not in self._cells:
             if not self._wakes:

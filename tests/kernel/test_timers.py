@@ -770,6 +770,32 @@ def test_a_timer_that_is_set_during_a_look_for_a_later_one_is_not_missed(
         assert ask(system, Look()).rung == ("tea",)
 
 
+# The system closes.
+
+
+class RestlessLedger(Ledger):
+    """A ledger that is always due, as one that makes up for each second of the last years."""
+
+    @staticmethod
+    def timers(book: Book) -> Iterable[Timer[Command]]:
+        return [Timer(NOON, Ring(f"{len(book.rung)}"))]
+
+
+def test_an_actor_that_is_always_due_does_not_keep_the_system_open(journal: MemoryJournal, clock: ManualClock) -> None:
+    made: list[RestlessLedger] = []
+
+    def factory(context: ActorContext) -> RestlessLedger:
+        made.append(RestlessLedger(context))
+        return made[-1]
+
+    with opened(journal, clock, RestlessLedger, factory) as system:
+        ask(system, Look(), kind=RestlessLedger)
+        eventually(lambda: len(rung(journal)) > 3)
+
+    assert len(made) == 1
+    assert journal.next_due(after=NOON - 1) == NOON
+
+
 # Another writer.
 
 
