@@ -18,7 +18,7 @@ _log = logging.getLogger("reenact.kernel")
 class SnapshotForm(Generic[State]):
     """Encodes and decodes the snapshots of an actor class."""
 
-    __slots__ = ("_decode", "_encode", "_kind", "_restore", "_take", "every", "topic")
+    __slots__ = ("_decode", "_encode", "_is_state_itself", "_kind", "_restore", "_take", "every", "topic")
 
     def __init__(
         self, topic: str, every: int, kind: object, take: Callable[[State], object], restore: Callable[..., State]
@@ -33,6 +33,7 @@ class SnapshotForm(Generic[State]):
         self._kind = kind
         self._take = take
         self._restore = restore
+        self._is_state_itself = take is restore  # the defaults, which return what they are given
         self._encode = msgspec.msgpack.Encoder().encode
         try:
             self._decode: Callable[[bytes], object] = msgspec.msgpack.Decoder(kind).decode
@@ -62,16 +63,28 @@ class SnapshotForm(Generic[State]):
             raise self._unfit_error(error) from error
 
     def taken_if_possible(self, stream: str, version: int, state: State) -> Snapshot | None:
-        """Return the snapshot, or None if the state cannot be encoded: then log why, since the events suffice."""
+        """Return the snapshot, or None if the state cannot be stored: then log why, since the events suffice."""
         try:
-            return self.taken(stream, version, state)
+            snapshot = self.taken(stream, version, state)
+            self._check_unchanged(snapshot, state)
         except TypeError as error:
             _log.warning("no snapshot of %s is taken at version %d: %s", stream, version, error)
             return None
+        return snapshot
 
-    def _unfit_error(self, error: Exception) -> TypeError:
+    def _check_unchanged(self, snapshot: Snapshot, state: State) -> None:
+        """Raise TypeError if the state could not be decoded, or would be another one."""
+        try:
+            read = self._decode(snapshot.state)
+            is_changed = self._is_state_itself and read != state
+        except Exception as error:
+            raise self._unfit_error(error) from error
+        if is_changed:
+            raise self._unfit_error("parts of it would be of other types, such as lists for tuples; name its full type")
+
+    def _unfit_error(self, reason: object) -> TypeError:
         return TypeError(
-            f"a state cannot be stored in a snapshot {self.topic!r} and read again as {self._kind!r} ({error}); "
+            f"a state cannot be stored in a snapshot {self.topic!r} and read again as {self._kind!r} ({reason}); "
             "declare snapshot_type, to_snapshot and from_snapshot"
         )
 

@@ -396,6 +396,34 @@ def test_a_state_that_no_snapshot_can_hold_keeps_nobody_from_recording(
     ]
 
 
+class Pairs(EventSourcedActor[tuple, int, Summed]):  # type: ignore[type-arg]  # as a user may leave it out
+    """Does not say of what its tuple consists, which msgspec would read as lists."""
+
+    category = "pairs"
+    initial = ()
+    decide = staticmethod(add)
+    snapshot_every = 2
+
+    @staticmethod
+    def evolve(state: tuple[tuple[int], ...], event: Summed) -> tuple[tuple[int], ...]:
+        return (*state, (event.amount,))
+
+    def reply(self, command: int, events: tuple[Summed, ...]) -> object:
+        return self.state
+
+
+def test_a_state_that_a_snapshot_would_change_gives_none(
+    journal: MemoryJournal, caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level(logging.WARNING, "reenact.kernel"), ActorSystem(journal) as system:
+        live = [system.actor(Pairs, "a").ask(number) for number in (1, 2)][-1]
+
+    with ActorSystem(journal) as system:
+        assert system.actor(Pairs, "a").ask(0) == live == ((1,), (2,))
+    assert "no snapshot of pairs/a is taken at version 2" in caplog.text
+    assert "name its full type" in caplog.text
+
+
 class Empty(msgspec.Struct, frozen=True, tag=True):
     pass
 
