@@ -11,6 +11,8 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 from typing import Final
 
+from reenact.domain.plain import seconds_of
+
 PATIENCE = 5.0
 """Seconds that closing one resource may take at exit."""
 
@@ -58,10 +60,15 @@ class AtExit:
             self._thread.join()
 
     def close_within(self, seconds: float) -> bool:
-        """Close the resource and return whether it closed in time; if not, abandon it and log what is still running."""
+        """Close the resource and return whether it closed in time; if not, abandon it and log what is still running.
+
+        Raises:
+            InvalidInputError: the seconds are not a number; nothing is closed.
+        """
+        limit = seconds_of(seconds)
         self._to_be_closed = True
         self._decided.set()
-        self._thread.join(max(0.0, seconds))
+        self._thread.join(limit)
         if not self._thread.is_alive():
             return True
         left = ", ".join([*self._unfinished(), *_thread_names()])

@@ -245,11 +245,12 @@ class Reference(Generic[Command_contra, Reply_co]):
             RequestTimeoutError: no reply came within `timeout` seconds; the command may still take effect.
             MailboxFullError: the actor's mailbox is full.
             RuntimeClosedError: the system is closed.
+            InvalidInputError: the timeout is not a number; nothing was sent.
         """
         import asyncio  # noqa: PLC0415 - a caller that awaits has imported it already
 
+        limit = asyncio.timeout(seconds_of(timeout))
         future = self.ask_future(command)
-        limit = asyncio.timeout(timeout)
         try:
             async with limit:
                 return await future

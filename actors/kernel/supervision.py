@@ -18,6 +18,8 @@ Strategy: TypeAlias = Literal["restart", "stop", "escalate"]
 OnLimit: TypeAlias = Literal["stop", "escalate"]
 
 _SPREAD = 1 << 32
+_MOST_RESTARTS = 1_000_000_000
+"""In practice any number."""
 
 _log = logging.getLogger("reenact.kernel")
 
@@ -53,6 +55,9 @@ class Supervision(msgspec.Struct, frozen=True, kw_only=True):
         """
         if self.strategy not in ("restart", "stop", "escalate") or self.on_limit not in ("stop", "escalate"):
             raise ValueError(f"there is no supervision {self.strategy!r} with on_limit {self.on_limit!r}")
+        if type(self.max_restarts) is not int or self.max_restarts > _MOST_RESTARTS:
+            most = f"a whole number of at most {_MOST_RESTARTS:,}"
+            raise ValueError(f"max_restarts of a supervision is {most}, not {self.max_restarts!r:.100}")
         if self.max_restarts < 0 or not (self.within > 0 and 0 <= self.min_backoff <= self.max_backoff < math.inf):
             raise ValueError(f"these numbers make no supervision: {self}")
 

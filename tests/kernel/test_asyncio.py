@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 import pytest
 
 from reenact.actors.kernel import PooledActor, PooledFuture, Reference
-from reenact.domain.errors import MailboxFullError, RequestTimeoutError, RuntimeClosedError
+from reenact.domain.errors import InvalidInputError, MailboxFullError, RequestTimeoutError, RuntimeClosedError
 from tests.kernel.nursery import Add, Do, Look, Nursery
 
 T = TypeVar("T")
@@ -93,6 +93,16 @@ def test_who_waits_no_longer_takes_nothing_back(home: Nursery) -> None:
     asyncio.run(story())
 
     assert person.ask(Look()) == 3
+
+
+@pytest.mark.parametrize("timeout", ["1", float("nan"), True, []])
+def test_what_is_no_timeout_is_refused_before_anything_is_sent(home: Nursery, timeout: Any) -> None:  # noqa: ANN401 - the mistake
+    person = home.system.actor(home.person(), "a")
+
+    with pytest.raises(InvalidInputError, match="a timeout is a number of seconds"):
+        asyncio.run(_awaited(person.ask_async(Add(1), timeout=timeout)))
+
+    assert person.ask(Look()) == 0
 
 
 def test_a_loop_that_is_closed_meanwhile_harms_nobody(home: Nursery, caplog: pytest.LogCaptureFixture) -> None:

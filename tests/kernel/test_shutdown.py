@@ -13,7 +13,7 @@ import pykka
 import pytest
 
 from reenact.actors.kernel import ActorContext, ActorSystem, EventSourcedActor, PooledActor, PooledFuture, Supervision
-from reenact.domain.errors import ReenactError, RuntimeClosedError, StorageError
+from reenact.domain.errors import InvalidInputError, ReenactError, RuntimeClosedError, StorageError
 from reenact.testing.clock import wait_until
 from tests.kernel.account import Account, Audit, Deposit, Deposited
 from tests.kernel.memory import MemoryJournal
@@ -219,6 +219,23 @@ def test_an_actor_cannot_close_the_system_and_the_system_goes_on(home: Nursery, 
         person.ask(Do(close)) if sourced else home.system.start(Echo).ask(Do(close))
 
     assert person.ask(Add(1)) == 1
+
+
+@pytest.mark.parametrize("timeout", ["1", float("nan"), True, []])
+def test_what_is_no_timeout_closes_nothing(timeout: Any, home: Nursery) -> None:  # noqa: ANN401 - the mistake
+    with pytest.raises(InvalidInputError, match="a timeout is a number of seconds"):
+        home.system.close(timeout)
+
+    assert home.system.actor(home.person(), "a").ask(Add(1)) == 1
+
+
+@pytest.mark.parametrize("timeout", [float("inf"), 1e30])
+def test_a_timeout_may_be_as_long_as_one_likes(timeout: float, home: Nursery) -> None:
+    home.system.actor(home.person(), "a").ask(Add(1))
+
+    home.system.close(timeout)
+
+    assert home.system.live() == 0
 
 
 def test_nothing_is_started_after_closing(home: Nursery) -> None:

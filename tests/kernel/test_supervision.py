@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import sys
 import threading
 from collections.abc import Iterator
 from contextlib import suppress
@@ -68,6 +69,9 @@ def test_it_is_given_up_exactly_when_more_failures_than_that_lie_within_the_time
     "wrong",
     [
         {"max_restarts": -1},
+        {"max_restarts": float("inf")},
+        {"max_restarts": 1.5},
+        {"max_restarts": sys.maxsize},
         {"within": 0.0},
         {"within": float("nan")},
         {"min_backoff": -0.1},
