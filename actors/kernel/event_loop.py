@@ -40,8 +40,9 @@ class EventLoopThread:
 
     def __init__(self, *, grace: float = _GRACE_SECONDS) -> None:
         self._grace = grace
-        # Protects the fields below, down to `_after_round`.
-        self._lock = threading.Lock()
+        # Protects the fields below, down to `_after_round`. Re-entrant, since the handler of a signal may call the loop
+        # while the main thread does.
+        self._lock = threading.RLock()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._selector: _Selector | None = None
         self._thread: threading.Thread | None = None

@@ -103,7 +103,7 @@ class Occupant(Protocol):
 _MOST_REMOVED_IN_PLACE = 32
 """Up to this many messages, the first one is removed from the list in place; of more, all are moved at once."""
 
-_SHARED_MUTEX = threading.Lock()
+_SHARED_MUTEX = threading.RLock()
 _NO_MESSAGES: Final[list[Envelope]] = []
 """Placeholder until the first message: many actors wait for theirs. Always empty."""
 
@@ -161,8 +161,9 @@ class Mailbox:
         self._taken = _NO_MESSAGES
         self._held = threading.Lock()  # used as a flag with test-and-set
         self._held.acquire()  # held until `open` has set the occupant
-        # For closing, and for senders that find the mailbox closed: too rare for a lock per mailbox.
-        self._mutex = _SHARED_MUTEX if limit is None else threading.Lock()
+        # For closing, and for senders that find the mailbox closed: too rare for a lock per mailbox. Re-entrant, since
+        # the handler of a signal may send while the main thread does.
+        self._mutex = _SHARED_MUTEX if limit is None else threading.RLock()
         self._idle_check: _IdleCheck | None = None
         self._closed = False
 

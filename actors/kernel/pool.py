@@ -88,9 +88,10 @@ class WorkerPool:
         # `_lock` protects the list of threads and the number of running ones. A thread that submits work reads that
         # number without the lock, after it has queued the work; a worker decrements it before it looks at the queue for
         # the last time: so at least one of them sees the other. `_end_lock` protects `_is_end_queued`, and is taken
-        # inside `_lock`.
+        # inside `_lock`. `_lock` is re-entrant, since the handler of a signal may submit work while the main thread
+        # does.
         self._queue: SimpleQueue[Runnable | None] = SimpleQueue()
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         self._threads: list[threading.Thread] = []
         self._running = 0
         self._live: dict[int, object] = {}  # by identity: an actor may define its own `__eq__`, or have no hash

@@ -608,7 +608,8 @@ class ActorSystem:
                 raise _closed()
             profile = self._classes.profiles[key[0]]
             supervision = self._family.supervision(key) or profile.supervision
-            cell = self._cells[key] = Cell(key, self, profile, supervision, self.pool)
+            # The handler of a signal may have interrupted this, and sent something to the same actor.
+            cell = self._cells.setdefault(key, Cell(key, self, profile, supervision, self.pool))
         return cell
 
     def _stop_everyone(self) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import linecache
 import sys
 import threading
@@ -14,8 +15,9 @@ from typing import Any, Self
 import pytest
 
 from reenact.actors import kernel
-from reenact.actors.kernel import ActorSystem, Reference
+from reenact.actors.kernel import ActorSystem, EventLoopActor, Reference
 from tests.kernel.account import Account, Audit, Command, Deposit
+from tests.kernel.memory import MemoryJournal
 
 KERNEL = str(Path(kernel.__file__).resolve().parent)
 PATIENCE = 20.0
@@ -28,11 +30,16 @@ SENT: dict[str, Callable[[Reference[Command, int]], object]] = {
 }
 
 
-class Interrupt:
-    """Raises `KeyboardInterrupt` before one of the lines that the current thread runs in the kernel, as Ctrl-C may."""
+def _press_ctrl_c() -> None:
+    raise KeyboardInterrupt
 
-    def __init__(self, at: int) -> None:
+
+class Interrupt:
+    """Calls a handler before one of the lines that the current thread runs in the kernel, as a signal may."""
+
+    def __init__(self, at: int, handler: Callable[[], object] = _press_ctrl_c) -> None:
         self._left = at
+        self._handler = handler
         self.was_raised = False
 
     def __enter__(self) -> Self:
@@ -46,13 +53,14 @@ class Interrupt:
     def _trace(self, frame: FrameType, event: str, _: object) -> Any:  # noqa: ANN401 - what settrace wants
         if not str(Path(frame.f_code.co_filename).resolve()).startswith(KERNEL):
             return None
-        # No signal is handled before a `try:`, nor between the end of a block and the exit of its `with`.
+        # No signal is handled before a `try:`, nor between the end of a block and the exit of its `with`, nor between a
+        # comparison and the assignment after it.
         line = linecache.getline(frame.f_code.co_filename, frame.f_lineno).lstrip()
-        if event == "line" and not line.startswith(("with ", "try:")):
+        if event == "line" and not line.startswith(("with ", "try:", "self._waiting = []")):
             self._left -= 1
             if self._left < 0 and not self.was_raised:
                 self.was_raised = True
-                raise KeyboardInterrupt
+                self._handler()
         return self._trace
 
 
@@ -69,6 +77,50 @@ def test_whoever_sends_from_the_main_thread_may_be_interrupted_at_any_line(
         was_interrupted = interrupt.was_raised
         at += 1
         assert account.ask(Audit(), PATIENCE) >= 1
+
+    assert at > 10
+
+
+@pytest.mark.parametrize("send", SENT.values(), ids=SENT)
+def test_the_handler_of_a_signal_may_send_whatever_the_main_thread_is_at(
+    journal: MemoryJournal, send: Callable[[Reference[Command, int]], object]
+) -> None:
+    at, was_interrupted, sent = 0, True, 0
+    while was_interrupted:
+        with ActorSystem(journal) as system:
+            account = system.actor(Account, "a")
+            with Interrupt(at, lambda: account.tell(Deposit(1))) as interrupt:  # noqa: B023 - called inside
+                send(account)
+            was_interrupted = interrupt.was_raised
+            sent += was_interrupted + (send is not SENT["stop"])
+            assert account.ask(Audit(), PATIENCE) == sent
+        at += 1
+
+    assert at > 10
+
+
+class Waiter(EventLoopActor):
+    """Counts what it is told, on the event loop."""
+
+    count = 0
+
+    async def on_receive(self, message: object) -> int:
+        await asyncio.sleep(0)
+        self.count += 1
+        return self.count
+
+
+def test_the_handler_of_a_signal_may_send_to_an_actor_on_the_event_loop(journal: MemoryJournal) -> None:
+    at, was_interrupted = 0, True
+    while was_interrupted:
+        with ActorSystem(journal) as system:
+            waiter = system.start(Waiter)
+            assert waiter.ask("begin", timeout=PATIENCE) == 1
+            with Interrupt(at, lambda: waiter.tell("b")) as interrupt:  # noqa: B023 - called inside
+                waiter.tell("a")
+            was_interrupted = interrupt.was_raised
+            assert waiter.ask("c", timeout=PATIENCE) == 3 + was_interrupted
+        at += 1
 
     assert at > 10
 
