@@ -14,6 +14,10 @@ AT_ONCE = 8
 """The most connections that are open: a server cannot offer one per thread, and a process has no use for more."""
 
 
+_PATIENCE = 2.0
+"""Seconds that closing waits for the connections that are lent; each is closed when it is given back."""
+
+
 class _Connection(Protocol):
     def close(self) -> None: ...
 
@@ -78,7 +82,8 @@ class ReadPool(Generic[ConnectionT]):
         with self._returned:
             self._is_open = False
             self._returned.notify_all()  # wakes the readers that wait for a connection
-            self._returned.wait_for(lambda: not self._borrowed_count)
+            # Not for ever: a connection is never given back if Ctrl+C comes right before that.
+            self._returned.wait_for(lambda: not self._borrowed_count, _PATIENCE)
         self.clear()
 
     def borrow(self) -> ConnectionT:
@@ -90,20 +95,23 @@ class ReadPool(Generic[ConnectionT]):
             StorageError: the log cannot be read.
         """
         must_be_in_time()
-        with self._lock:
-            while self._is_open and self._borrowed_count >= AT_ONCE:
-                must_be_in_time()
-                self._returned.wait(seconds_left())
-            if not self._is_open:
-                raise RuntimeClosedError(f"the log {self._name} is closed")
-            self._borrowed_count += 1
-            if self._idle:
-                return self._idle.pop()
+        is_lent = False
         try:
+            with self._lock:
+                while self._is_open and self._borrowed_count >= AT_ONCE:
+                    must_be_in_time()
+                    self._returned.wait(seconds_left())
+                if not self._is_open:
+                    raise RuntimeClosedError(f"the log {self._name} is closed")  # noqa: TRY301 - nothing is lent yet
+                self._borrowed_count += 1
+                is_lent = True
+                if self._idle:
+                    return self._idle.pop()
             with self._translated(self._name):
                 return self._connect()
         except BaseException:
-            self.give_back(None)
+            if is_lent:
+                self.give_back(None)
             raise
 
     def give_back(self, connection: ConnectionT | None) -> None:

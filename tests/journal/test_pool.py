@@ -9,6 +9,7 @@ from contextlib import nullcontext
 
 import pytest
 
+from reenact.actors.journal import pool as pool_module
 from reenact.actors.journal.deadline import reading_for
 from reenact.actors.journal.pool import AT_ONCE, ReadPool
 from reenact.domain.errors import ReadTooLongError, RuntimeClosedError
@@ -96,3 +97,32 @@ def test_who_waits_for_a_connection_hears_that_the_log_is_closed(
     for closed in closing:
         closed.result(PATIENCE)
     assert not any(one.is_open for one in opened)
+
+
+def test_a_connection_that_nobody_gives_back_does_not_keep_the_pool_open(
+    pool: ReadPool[Opened], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pool_module, "_PATIENCE", 0.01)
+    lent = pool.borrow()
+
+    pool.close()
+
+    assert lent.is_open
+    pool.give_back(lent)
+    assert not lent.is_open
+
+
+class Interrupted(list[Opened]):
+    """Idle connections; Ctrl+C comes when one of them is taken."""
+
+    def pop(self, _: object = -1) -> Opened:
+        raise KeyboardInterrupt
+
+
+def test_a_connection_that_is_taken_when_ctrl_c_comes_does_not_count_as_lent(pool: ReadPool[Opened]) -> None:
+    pool._idle = Interrupted([Opened()])
+
+    with pytest.raises(KeyboardInterrupt):
+        pool.borrow()
+
+    assert pool._borrowed_count == 0
