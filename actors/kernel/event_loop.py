@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import functools
 import logging
+import os
 import selectors
 import socket
 import threading
@@ -337,6 +338,9 @@ class LoopPlace:
 def default_place() -> LoopPlace:
     """Return the default event loop for actors that are started outside any system."""
     return LoopPlace(EventLoopThread(), default_pool())
+
+
+os.register_at_fork(after_in_child=default_place.cache_clear)  # its thread stays with the parent
 
 
 def _closed() -> RuntimeClosedError:

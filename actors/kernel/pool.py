@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import logging
+import os
 import threading
 from collections.abc import Generator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -255,3 +256,6 @@ def waiting_for_itself() -> DeadlockError:
 def default_pool() -> WorkerPool:
     """Return the default pool for actors that are started outside any system."""
     return WorkerPool()
+
+
+os.register_at_fork(after_in_child=default_pool.cache_clear)  # its threads stay with the parent

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import subprocess
+import sys
 import threading
 from collections.abc import Awaitable, Callable, Iterable, Iterator
 from pathlib import Path
@@ -283,6 +285,40 @@ def test_an_actor_outside_of_any_system_runs_on_a_loop_of_the_process() -> None:
         default_place().loop.close()
         default_place.cache_clear()
     assert ref not in pykka.ActorRegistry.get_all()
+
+
+FORKING = """
+import os, sys, warnings
+from reenact import EventLoopActor, PooledActor
+
+warnings.simplefilter("ignore")
+
+class Pooled(PooledActor):
+    def on_receive(self, message):
+        return message
+
+class Waiting(EventLoopActor):
+    async def on_receive(self, message):
+        return message
+
+kinds = [Pooled, Waiting]
+begun = [kind.start() for kind in kinds for _ in range(4)]
+assert [ref.ask(1, timeout=60) for ref in begun] == [1] * 8
+child = os.fork()
+if child == 0:
+    print([kind.start().ask(2, timeout=20) for kind in kinds], flush=True)
+    os._exit(0)
+os.waitpid(child, 0)
+print([ref.ask(3, timeout=60) for ref in begun])
+for ref in begun:
+    ref.stop()
+"""
+
+
+def test_actors_outside_of_any_system_can_be_started_in_a_forked_child() -> None:
+    said = subprocess.run([sys.executable, "-c", FORKING], capture_output=True, text=True, timeout=PATIENCE, check=True)
+
+    assert said.stdout.splitlines() == ["[2, 2]", "[3, 3, 3, 3, 3, 3, 3, 3]"]
 
 
 def test_what_is_appended_in_a_round_of_the_loop_is_one_transaction(tmp_path: Path) -> None:
