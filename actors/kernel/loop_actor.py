@@ -52,7 +52,7 @@ class EventLoopActor(PooledActor):
 
     async def _await(self, envelope: Envelope, work: Coroutine[object, Never, object]) -> None:
         try:
-            response = await work
+            response = await _result_of(work)
         except BaseException as error:  # noqa: BLE001 - as above
             self._handle_message_exception(envelope, error)
         else:
@@ -60,6 +60,17 @@ class EventLoopActor(PooledActor):
                 envelope.reply_to.set(response)
         self._task = None
         self._mailbox.again()
+
+
+async def _result_of(work: Coroutine[object, Never, object]) -> object:
+    """Await the coroutine; that something it awaits was cancelled is a failure, unless the actor's own task was."""
+    try:
+        return await work
+    except asyncio.CancelledError as error:
+        task = asyncio.current_task()
+        if task is None or task.cancelling():
+            raise
+        raise RuntimeError("what the actor awaited was cancelled") from error
 
 
 def _running_loop(work: Coroutine[object, Never, object]) -> asyncio.AbstractEventLoop:

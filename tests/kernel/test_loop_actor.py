@@ -287,6 +287,34 @@ def test_an_actor_outside_of_any_system_runs_on_a_loop_of_the_process() -> None:
     assert ref not in pykka.ActorRegistry.get_all()
 
 
+async def _await_cancelled(_: Obedient) -> None:
+    other = asyncio.ensure_future(asyncio.sleep(PATIENCE))
+    other.cancel()
+    await other
+
+
+def test_what_an_actor_awaits_may_be_cancelled_and_the_actor_goes_on(tmp_path: Path) -> None:
+    with ActorSystem.open(tmp_path / "log.db") as system:
+        ref = system.start(Obedient)
+
+        with pytest.raises(RuntimeError, match="awaited was cancelled"):
+            ref.ask(_await_cancelled, timeout=PATIENCE)
+
+        assert ref.ask(doubling(4), timeout=PATIENCE) == 8
+
+
+def test_a_supervised_actor_is_started_again_if_what_it_awaits_is_cancelled(tmp_path: Path) -> None:
+    class Supervised(Obedient):
+        supervision = Supervision(min_backoff=0.0, max_backoff=0.0)
+
+    with ActorSystem.open(tmp_path / "log.db") as system:
+        ref = system.start(Supervised)
+
+        ref.tell(_await_cancelled)
+
+        assert ref.ask(doubling(4), timeout=PATIENCE) == 8
+
+
 FORKING = """
 import os, sys, warnings
 from reenact import EventLoopActor, PooledActor
