@@ -175,6 +175,14 @@ class RuntimeClosedError(ReenactError):
     code = "runtime_closed"
 
 
+def opened_before_fork(what: str) -> RuntimeClosedError:
+    """Return the error for calls in a process that was forked from the one that opened `what`, such as "runtime"."""
+    return RuntimeClosedError(
+        f"the {what} works only in the process that opened it, and this one was forked from that: open one here, after "
+        "the fork"
+    )
+
+
 class MailboxFullError(ReenactError):
     """An actor's mailbox is full; send the message again later, or use `ask` and wait for the replies."""
 

@@ -167,7 +167,8 @@ class RuntimeOperations:
         self.closed = False
 
     def check_open(self) -> None:
-        """Raise `RuntimeClosedError` once the runtime has begun to close."""
+        """Raise `RuntimeClosedError` once the runtime has begun to close, and in a forked process."""
+        self._system.check_process()
         if self.closing:
             raise _closed()
 
@@ -568,6 +569,7 @@ class RuntimeOperations:
 
     def read(self) -> ReadModel:
         """Return the read model, once it has caught up with the log."""
+        self._system.check_process()
         if self.closed:
             raise _closed()
         self._follower.wait_for(self._journal.head(), PATIENCE)

@@ -46,7 +46,13 @@ from reenact.actors.kernel.pool import WorkerPool, here
 from reenact.actors.kernel.pooled import Keeper, PooledActor
 from reenact.actors.kernel.residents import Residents
 from reenact.actors.kernel.timetable import Clock, Timetable, microseconds
-from reenact.domain.errors import InvalidInputError, MailboxFullError, RuntimeClosedError, ShardMovedError
+from reenact.domain.errors import (
+    InvalidInputError,
+    MailboxFullError,
+    RuntimeClosedError,
+    ShardMovedError,
+    opened_before_fork,
+)
 
 ROUNDS = 16
 """How many rounds of closing wait for actors that other actors have woken again."""
@@ -422,6 +428,14 @@ class ActorSystem:
     ) -> None:
         self.close()
 
+    def check_process(self) -> None:
+        """Raise `RuntimeClosedError` in a process that was forked from the one that opened the system."""
+        if self._forked:
+            raise opened_before_fork("runtime")
+
+    def _closed_error(self) -> RuntimeClosedError:
+        return opened_before_fork("actor system") if self._forked else RuntimeClosedError("the actor system is closed")
+
     def _close_last(self, parts: ExitStack) -> None:
         """Close the parts when the system is closed, after what it already closes then."""
         parts.push(self._closed_last.pop_all())
@@ -480,7 +494,7 @@ class ActorSystem:
             RuntimeClosedError: the system is closed.
         """
         if self._closing and (self._closed or not here.runs_on(self.pool, self._on_loop)):
-            raise _closed()
+            raise self._closed_error()
         while True:
             cell = self._cells.get(key)
             if cell is None:
@@ -521,7 +535,7 @@ class ActorSystem:
             RuntimeClosedError: the system is closed.
         """
         if self._closed:
-            raise _closed()
+            raise self._closed_error()
         if self._may_start is not None and not self._may_start(context.stream):
             raise ShardMovedError(context.stream)
         return self._classes.make(key[0], context)
@@ -560,14 +574,14 @@ class ActorSystem:
             how = f"ActorSystem.actor({name}, id)" if parent is None else f"self.context.child({name}, name)"
             raise TypeError(f"{name} is event-sourced: {how} returns a reference, and the first message starts it")
         if self._closing and (self._closed or not here.runs_on(self.pool, self._on_loop)):
-            raise _closed()
+            raise self._closed_error()
         actor = make()
         ref: pykka.ActorRef[Plain] = actor.actor_ref
         if isinstance(actor, PooledActor):
             keeper = None if actor.supervision is None else Keeper(self, actor, make)
             with self._lock:
                 if self._closed:
-                    raise _closed()
+                    raise self._closed_error()
                 if parent is not None:  # before the actor can fail
                     self._family.add(parent, ref, None)
                 place = self._on_loop if isinstance(actor, EventLoopActor) else self.pool
@@ -585,7 +599,7 @@ class ActorSystem:
                 self._family.add(parent, ref, None)
         if too_late:  # the closing thread no longer looks for threads
             ref.stop()
-            raise _closed()
+            raise self._closed_error()
         return ref
 
     def _wake(self, stream: str) -> PooledFuture[None] | None:
@@ -605,7 +619,7 @@ class ActorSystem:
         cell = self._cells.get(key)
         if cell is None:
             if self._closed:
-                raise _closed()
+                raise self._closed_error()
             profile = self._classes.profiles[key[0]]
             supervision = self._family.supervision(key) or profile.supervision
             # The handler of a signal may have interrupted this, and sent something to the same actor.
@@ -663,10 +677,6 @@ def _leave_systems_to_the_parent() -> None:
 
 
 os.register_at_fork(after_in_child=_leave_systems_to_the_parent)
-
-
-def _closed() -> RuntimeClosedError:
-    return RuntimeClosedError("the actor system is closed")
 
 
 def _wait_for_messages(ref: PlainReference) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import os
 from collections.abc import AsyncIterator, Callable, Coroutine, Generator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial, wraps
@@ -31,7 +32,7 @@ from reenact.actors.feed.observable import Observable
 from reenact.actors.feed.subscription import Subscription
 from reenact.actors.output import spec_of
 from reenact.domain.content import Content
-from reenact.domain.errors import RuntimeClosedError, TurnTimeoutError
+from reenact.domain.errors import RuntimeClosedError, TurnTimeoutError, opened_before_fork
 from reenact.domain.image import Image, OutputType
 from reenact.domain.operations.table import RuntimeEvent
 from reenact.domain.output import OutputSpec
@@ -68,10 +69,13 @@ class Threads:
 
     def __init__(self) -> None:
         self._closed = False
+        self._process = os.getpid()
         self._pool = ThreadPoolExecutor(_THREADS, thread_name_prefix="reenact-async")
 
     async def call(self, method: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> R:
         """Call the method on a thread, and return its result or raise its exception."""
+        if self._process != os.getpid():  # no thread of the pool exists here
+            raise opened_before_fork("runtime")
         if self._closed:
             raise RuntimeClosedError("the runtime is closed; open it again to go on")
         return await asyncio.get_running_loop().run_in_executor(self._pool, partial(method, *args, **kwargs))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import threading
 from collections import deque
 from collections.abc import Callable, Coroutine
@@ -11,7 +12,7 @@ from concurrent.futures import Future, InvalidStateError
 from functools import partial
 from typing import Generic, TypeVar
 
-from reenact.domain.errors import ReenactError, RuntimeClosedError
+from reenact.domain.errors import ReenactError, RuntimeClosedError, opened_before_fork
 
 NAME = "reenact-client"
 _GRACE = 1.0
@@ -26,6 +27,7 @@ class ClientThread:
     def __init__(self, work: Callable[[], Coroutine[object, object, object]]) -> None:
         self._loop = asyncio.new_event_loop()
         self._lock = threading.Lock()
+        self._process = os.getpid()
         begun = threading.Event()
         self._thread = threading.Thread(target=self._run, args=(work, begun), name=NAME, daemon=True)
         self._thread.start()
@@ -35,8 +37,10 @@ class ClientThread:
         """Call the function on the thread, soon, in the order of the calls of this method.
 
         Raises:
-            RuntimeClosedError: the thread has ended.
+            RuntimeClosedError: the thread has ended, or was not forked with this process.
         """
+        if self._process != os.getpid():
+            raise opened_before_fork("connection")
         with self._lock:
             if not self._ended:
                 self._loop.call_soon_threadsafe(function, *given)
