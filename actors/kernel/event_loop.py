@@ -14,6 +14,7 @@ from collections import deque
 from collections.abc import Callable, Coroutine
 from concurrent.futures import Future
 from contextlib import AbstractContextManager
+from contextvars import Context
 from threading import get_ident
 from typing import Never, TypeAlias
 
@@ -144,7 +145,8 @@ class EventLoopThread:
             except BaseException:
                 work.close()
                 raise
-            future = asyncio.run_coroutine_threadsafe(work, loop)
+            # Which thread spawns it is chance, so it sees no context variables of that thread.
+            future = Context().run(asyncio.run_coroutine_threadsafe, work, loop)
         self._spawned.add(future)
         future.add_done_callback(self._spawned.discard)
         return future

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextvars
 import errno
 import functools
 import gc
@@ -53,6 +54,19 @@ def test_work_runs_on_one_thread_that_is_not_the_callers(loop: EventLoopThread) 
     loop.spawn(work()).result(PATIENCE)
 
     assert threads[0] is threads[1] is not threading.current_thread()
+
+
+def test_work_sees_no_context_variables_of_whoever_spawns_it(loop: EventLoopThread) -> None:
+    user = contextvars.ContextVar("user", default="nobody")
+    seen: list[str] = []
+
+    async def work() -> None:
+        seen.append(user.get())
+
+    user.set("ada")
+    loop.spawn(work()).result(PATIENCE)
+
+    assert seen == ["nobody"]
 
 
 def test_what_work_raises_stands_in_its_future(loop: EventLoopThread) -> None:
