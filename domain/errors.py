@@ -270,6 +270,17 @@ class AgentStoppedError(ReenactError):
         self.turn_id = turn_id
 
 
+class EnvironmentFailedError(ReenactError):
+    """The agent has stopped again because its environment could not be connected; nothing was sent to it."""
+
+    code = "environment_failed"
+
+    def __init__(self, agent_id: str, problem: str) -> None:
+        super().__init__(f"agent {agent_id!r} could not start: {problem}")
+        self.agent_id = agent_id
+        self.problem = problem
+
+
 class StorageError(ReenactError):
     """The log could not be read or written; anything not acknowledged was not recorded."""
 

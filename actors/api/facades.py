@@ -229,6 +229,7 @@ class Sessions(_Facade):
         Raises:
             SessionNotFoundError: there is no such session.
             ConfigurationError: the runtime has no environment for agents.
+            EnvironmentFailedError: the agent's environment could not be connected.
         """
         return self._do(commands.SessionRunRequest(session_id=session_id))
 

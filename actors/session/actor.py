@@ -300,9 +300,12 @@ class SessionActor(EventSourcedActor[Session, SessionCommand, SessionEvent]):
 
         Raises:
             MessageRefusedError: a guard has refused the message.
+            EnvironmentFailedError: the environment of the agent that was to run could not be connected.
         """
         if isinstance(command, Receive):
             _check_passed(command.checked)
+        elif isinstance(command, Run) and self.state.agent is not None:
+            self._agent.check_connected(self.state.agent.id)
         return self._reply_after(command, events, self.state, self._recorded_at)
 
     def on_lost(self, error: Exception) -> None:

@@ -13,7 +13,7 @@ from reenact.actors.journal.api import Entry
 from reenact.actors.kernel import ActorContext
 from reenact.actors.session.ports import Ports
 from reenact.actors.session.turn_stream import Channel, TurnStream
-from reenact.domain.errors import ReenactError
+from reenact.domain.errors import EnvironmentFailedError, ReenactError
 from reenact.domain.loop.rules import Rules
 from reenact.domain.session import announce as announcing
 from reenact.domain.session.agent import Failure, HandoverRequested, SoFar
@@ -37,6 +37,7 @@ class LiveAgent:
         self._environment: Environment | None = None
         self._made: Environment | None = None
         self._environment_failure: Failure | None = None
+        self._failed: tuple[str, Failure] | None = None
         self._channel: Channel | None = None
         self._rules: tuple[Rules, Rules] | None = None
         self.published: tuple[str, SoFar] | None = None
@@ -66,6 +67,11 @@ class LiveAgent:
         except Exception as error:
             _logger.exception("agent %s cannot start: no environment could be made for it", agent_id)
             self._environment_failure = Failure("environment_error", f"no environment could be made: {error}")
+
+    def check_connected(self, agent_id: str) -> None:
+        """Raise `EnvironmentFailedError` if the agent is being stopped because its environment failed to connect."""
+        if self._failed is not None and self._failed[0] == agent_id:
+            raise EnvironmentFailedError(agent_id, self._failed[1].message)
 
     def start(self, session: Session, agent_id: str) -> None:
         """Connect the environment prepared for the agent, which has started; if that fails, stop the agent."""
@@ -209,10 +215,12 @@ class LiveAgent:
         except Exception as error:
             _logger.exception("the environment of session %s could not be connected", self._context.id)
             self.disconnect()
+            self._ports.agent_ends(agent_id)  # at once: nobody is to send it a message before it has stopped
             return Failure("environment_error", f"the environment could not be connected: {error!r}")
         return None
 
     def _stop(self, agent_id: str, failure: Failure) -> None:
+        self._failed = agent_id, failure
         so_far = SoFar(failure=failure, untold=True)
         self._tell_session(Stop(agent_id=agent_id, reason="crash", at=self._ports.now(), so_far=so_far))
 

@@ -10,6 +10,7 @@ export type ErrorCode =
   | "call_not_pending"
   | "conflict"
   | "container_not_found"
+  | "environment_failed"
   | "host_not_served"
   | "image_not_found"
   | "internal_error"

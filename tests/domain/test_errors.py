@@ -171,6 +171,7 @@ ONE_OF_EACH: list[ReenactError] = [
     errors.TurnNotFoundError("t"),
     errors.InvalidOutputError("t", "it is not a palindrome"),
     errors.AgentStoppedError("a", "s", "t"),
+    errors.EnvironmentFailedError("a", "no route"),
     InvalidArgumentsError("f", ["`x` is missing", "`y` is not a number"]),
     MCPServerError("m", "is gone"),
     RemoteError("out_of_stock", "none is left"),

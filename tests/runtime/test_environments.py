@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from reenact import EnvironmentConfig, Image, Runtime
+from reenact import EnvironmentConfig, EnvironmentFailedError, Image, Runtime
 from reenact.actors.environment.api import OnEvent, SystemBusConsumer, SystemBusProducer, Unsubscribe
 from reenact.domain.messages import Said
 from reenact.domain.stream.events import UserMessage
@@ -394,6 +394,48 @@ def test_a_factory_that_raises_leaves_the_session_as_it_was(opened: Open, mock: 
         runtime.sessions.run("s")
     assert runtime.agents.list() == []
     assert runtime.agents.get(runtime.sessions.run("s")) is not None
+    check(runtime)
+
+
+class Unreachable(ScriptedFactory):
+    """Its environments cannot be connected until the backend is up."""
+
+    def __init__(self, part: str) -> None:
+        super().__init__(threaded=False)
+        self.part, self.is_up = part, False
+
+    def create(self, config: EnvironmentConfig) -> ScriptedEnvironment:
+        made = super().create(config)
+        part: Any = getattr(made, self.part)
+        connect = part.connect
+
+        def try_to_connect(to: object) -> None:
+            if not self.is_up:
+                message = "no route"
+                raise OSError(message)
+            connect(to)
+
+        part.connect = try_to_connect
+        return made
+
+
+@pytest.mark.parametrize("part", ["receptor", "effector"])
+def test_whoever_starts_an_agent_learns_why_its_environment_could_not_be_connected(opened: Open, part: str) -> None:
+    factory = Unreachable(part)
+    runtime = opened(environment=factory)
+    furnish(runtime)
+    runtime.sessions.create("c", "i", session_id="s")
+
+    refusal = r"^agent 'agt_.*' could not start: .* OSError\('no route'\)$"
+    with pytest.raises(EnvironmentFailedError, match=refusal) as failed:
+        runtime.sessions.run("s")
+    with pytest.raises(EnvironmentFailedError, match=refusal):
+        runtime.ask("Hello", session="s")
+    assert runtime.agents.get(failed.value.agent_id) is None
+    assert runtime.sessions.messages("s") == []
+
+    factory.is_up = True
+    assert runtime.ask("Hello", session="s", timeout=PATIENCE).text == "You said it."
     check(runtime)
 
 

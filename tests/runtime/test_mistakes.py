@@ -19,6 +19,7 @@ from reenact import (
     ContainerNotFoundError,
     CostLimit,
     EnvironmentConfig,
+    EnvironmentFailedError,
     Image,
     ImageNotFoundError,
     InvalidInputError,
@@ -114,8 +115,9 @@ def test_an_effector_that_raises_ends_the_turn_and_the_next_is_answered(opened: 
 
 def test_an_environment_that_cannot_be_connected_ends_its_agent_and_the_session_can_be_run_again(opened: Open) -> None:
     runtime = opened(environment=BrokenFactory("connect"))
-    agent_id, ears = begin(runtime)
-    ears.wait("agent_stopped")
+    with pytest.raises(EnvironmentFailedError) as failed:
+        begin(runtime)
+    agent_id, ears = failed.value.agent_id, Ears(runtime)
 
     with pytest.raises(AgentNotFoundError):
         runtime.agents.receive(agent_id, "Anybody there?")

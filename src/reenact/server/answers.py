@@ -41,6 +41,7 @@ _STATUS = {
     "call_not_pending": 404,
     "conflict": 409,
     "host_not_served": 421,
+    "environment_failed": 502,
     "internal_error": 500,
     "llm_error": 502,
     "mailbox_full": 503,
