@@ -91,12 +91,10 @@ def _is_tool(one: object) -> TypeGuard[AnyTool]:
 
 def as_tool(one: object) -> AnyTool:
     """Return the tool, or make the function one; raise `ConfigurationError` if it is neither."""
-    if _is_tool(one):
-        one.check_bound()
-        return one
     if not callable(one):
         raise ConfigurationError(f"{one!r} is not a tool; give a function, or what `@tool` made of one")
-    made: AnyTool = tool(one)
+    made: AnyTool = one if _is_tool(one) else tool(one)
+    made.check_bound()
     return made
 
 

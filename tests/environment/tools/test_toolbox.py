@@ -119,12 +119,17 @@ class Things:
     def look(self) -> str:
         return "things"
 
+    def touch(self) -> str:
+        return "touched"
 
-def test_a_method_without_its_instance_is_refused_at_once() -> None:
-    with pytest.raises(ConfigurationError, match=r"tool look is a method: give the one of an instance"):
-        Toolbox([Things.look])
+
+@pytest.mark.parametrize("method", [Things.look, Things.touch], ids=["decorated", "plain"])
+def test_a_method_without_its_instance_is_refused_at_once(method: object) -> None:
+    with pytest.raises(ConfigurationError, match=r"tool (look|touch) is a method: give the one of an instance"):
+        Toolbox([method])
 
     assert run(Toolbox([Things().look]).call("look", {})).content == "things"
+    assert run(Toolbox([Things().touch]).call("touch", {})).content == "touched"
 
 
 def test_what_is_no_tool_is_refused() -> None:
