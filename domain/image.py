@@ -191,7 +191,7 @@ def check_limit(value: object, what: str, least: int = 1) -> None:
 
 def as_cost_limit(limit: CostLimit | float | None) -> CostLimit | None:
     """Return the cost limit, which may be given as an amount alone."""
-    return CostLimit(limit) if isinstance(limit, int | float) else limit
+    return limit if limit is None or isinstance(limit, CostLimit) else CostLimit(limit)
 
 
 def tool_names(content: Definition) -> tuple[str, ...]:

@@ -30,6 +30,7 @@ NAN = float("nan")
         ({"mcp_servers": (FILES, 7)}, "mcp_servers of image 'i' are a tuple"),
         ({"mcp_servers": (FILES, FILES)}, "two MCP servers of the same name"),
         ({"max_steps": 0}, "max_steps of image 'i' is 0"),
+        ({"cost_limit": "1.0"}, "a cost limit is an amount of 0 or more, not '1.0'"),
     ],
 )
 def test_what_cannot_work_is_refused_by_its_name(fields: dict[str, Any], message: str) -> None:
