@@ -124,7 +124,7 @@ class Things:
 
 
 @pytest.mark.parametrize("method", [Things.look, Things.touch], ids=["decorated", "plain"])
-def test_a_method_without_its_instance_is_refused_at_once(method: object) -> None:
+def test_a_method_without_its_instance_is_refused_at_once(method: Callable[..., str]) -> None:
     with pytest.raises(ConfigurationError, match=r"tool (look|touch) is a method: give the one of an instance"):
         Toolbox([method])
 
