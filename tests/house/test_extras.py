@@ -46,12 +46,13 @@ MODULES_OF_EXTRAS = {
 """The packages and modules that need extras. Any other module is imported with the core alone."""
 IMPORT = "import importlib, sys; [importlib.import_module(name) for name in sys.argv[1:]]"
 PUBLIC_NAMES = """
-import reenact
-for name in dir(reenact):
-    try:
-        getattr(reenact, name)
-    except reenact.MissingExtraError as error:
-        print(name, error.extra)
+import reenact, reenact.terminal
+for module in reenact, reenact.terminal:
+    for name in dir(module):
+        try:
+            getattr(module, name)
+        except reenact.MissingExtraError as error:
+            print(name, error.extra)
 """
 A_TURN = """
 from reenact import Image, Runtime
@@ -227,13 +228,13 @@ def test_every_module_is_imported_with_what_it_needs_alone(
     assert (done.returncode, done.stderr) == (0, "")
 
 
-def test_with_the_core_alone_every_public_name_is_there_but_those_of_the_client(
+def test_with_the_core_alone_every_public_name_is_there_or_names_its_extra(
     environment: Environment, tmp_path: Path
 ) -> None:
     done = run(environment(), "-c", PUBLIC_NAMES, cwd=tmp_path)
 
     assert (done.stdout.split("\n"), done.stderr) == (
-        ["Reconnect client", "RemoteRuntime client", "RemoteSubscription client", ""],
+        ["Reconnect client", "RemoteRuntime client", "RemoteSubscription client", "Engine terminal", ""],
         "",
     )
 

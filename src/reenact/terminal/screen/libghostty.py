@@ -8,10 +8,12 @@ from collections.abc import Callable, Iterator, MutableSequence, Sequence
 from functools import lru_cache
 from typing import Any, Final, NamedTuple, Protocol
 
-import pyghostty  # type: ignore[import-untyped]  # untyped: the parts that are used get types below
-from pyghostty import core
-
+from reenact.domain.errors import needing_extra
 from reenact.terminal.ansi.style import ANSIStyle, Underline, palette_color, rgb_color
+
+with needing_extra("terminal", "a terminal"):
+    import pyghostty  # type: ignore[import-untyped]  # untyped: the parts that are used get types below
+    from pyghostty import core
 
 # cffi provides no static types: these objects are `Any`, and so are the results of their calls.
 _ffi: Any = pyghostty.ffi

@@ -21,7 +21,6 @@ from typing import Self, TypeVar, Unpack
 
 import msgspec
 
-from reenact.domain.errors import needing_extra
 from reenact.terminal.config import DEFAULT_COLUMNS, DEFAULT_ROWS, DEFAULT_TIMEOUT, seconds
 from reenact.terminal.errors import (
     ExpectationError,
@@ -123,8 +122,8 @@ class Session:
         self._term = term
         self._inherit_env = inherit_env
         self._cols, self._rows = checked_size(cols, rows)
-        with needing_extra("terminal", "a terminal"):
-            from reenact.terminal.screen.engine import Engine  # noqa: PLC0415 - not every importer starts a program
+        from reenact.terminal.screen.engine import Engine  # noqa: PLC0415 - not every importer starts a program
+
         self._make_engine = Engine
         self._spawner: Spawner = spawn if spawner is None else spawner
         self._max_output = checking.whole(max_output, "max_output", 1)
