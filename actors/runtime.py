@@ -369,7 +369,7 @@ class LocalRuntime(Asking):
         self._sweeper = Sweeper(
             feed, self._system.timetable, retention, ports.now, None if node is None else node.region.may_start
         )
-        self._closing = threading.Lock()
+        self._closing = threading.RLock()  # a signal's handler, or a factory's `dispose`, may close it once more
         self._closed = False
         self._at_exit = self._system._at_exit  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]  # one for both
         self._at_exit.name, self._at_exit.close = "a runtime", self.close

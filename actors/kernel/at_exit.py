@@ -40,6 +40,7 @@ class AtExit:
         self._unfinished = unfinished
         self._process = os.getpid()
         self._to_be_closed = False
+        self._undecided = threading.Lock()  # taken once, by whoever decides first what the thread does
         self._decided = threading.Event()
         self._thread = threading.Thread(target=self._run, name=_NAME, daemon=True)
         self._thread.start()
@@ -55,8 +56,7 @@ class AtExit:
         """Record that the resource is closed, so that nothing is done at exit. Idempotent."""
         with suppress(ValueError):
             _open.remove(self)
-        self._decided.set()
-        if self._thread is not threading.current_thread():
+        if self._decide(close=False):  # otherwise the thread closes it, too, and may be waiting for this call to return
             self._thread.join()
 
     def close_within(self, seconds: float) -> bool:
@@ -66,14 +66,21 @@ class AtExit:
             InvalidInputError: the seconds are not a number; nothing is closed.
         """
         limit = seconds_of(seconds)
-        self._to_be_closed = True
-        self._decided.set()
+        self._decide(close=True)
         self._thread.join(limit)
         if not self._thread.is_alive():
             return True
         left = ", ".join([*self._unfinished(), *_thread_names()])
         _log.warning("%s could not be closed within %g seconds; left running: %s", self.name, seconds, left)
         return False
+
+    def _decide(self, *, close: bool) -> bool:
+        """Let the thread close the resource, or end; return False if that was decided before."""
+        if not self._undecided.acquire(blocking=False):
+            return False
+        self._to_be_closed = close
+        self._decided.set()
+        return True
 
     def _run(self) -> None:
         self._decided.wait()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import threading
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from pathlib import Path
@@ -28,7 +29,7 @@ from reenact.testing import MockEnvironmentFactory, MockLLMProvider
 from tests.logs import copy_log, is_begun, log_of, read_log
 from tests.runtime.conftest import Open, furnish
 from tests.runtime.gated import GatedFactory
-from tests.runtime.witness import Ears, check, heard_of, journal_of
+from tests.runtime.witness import PATIENCE, Ears, check, heard_of, journal_of
 
 
 def begin(runtime: Runtime, mock: GatedFactory, scenario: str = "held") -> tuple[str, str, Ears]:
@@ -39,6 +40,29 @@ def begin(runtime: Runtime, mock: GatedFactory, scenario: str = "held") -> tuple
     turn_id = runtime.agents.receive(agent_id, "Hello")
     ears.wait("text_delta", turn_id=turn_id)
     return agent_id, turn_id, ears
+
+
+class Disposing(MockEnvironmentFactory):
+    """Closes the runtime when it is disposed of, as the handler of a signal may while the runtime is closed."""
+
+    runtime: Runtime
+    closed = False
+
+    def dispose(self) -> None:
+        self.runtime.close()
+        self.closed = True
+
+
+def test_a_runtime_can_be_closed_by_what_runs_while_it_is_closed() -> None:
+    factory = Disposing(delays=False)
+    factory.runtime = runtime = Runtime.in_memory(environment=factory)
+    closing = threading.Thread(target=runtime.close, daemon=True)
+
+    closing.start()
+    closing.join(PATIENCE)
+
+    assert factory.closed
+    assert not closing.is_alive()
 
 
 def test_closing_ends_the_turn_that_streams_and_everybody_hears_it_first(
