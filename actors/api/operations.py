@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import itertools
+import os
 import threading
 from collections.abc import Callable
 from typing import Any, Protocol, TypeAlias, TypeVar
@@ -34,6 +35,7 @@ from reenact.domain.errors import (
     SessionLockedError,
     SessionNotFoundError,
     ShardMovedError,
+    opened_before_fork,
 )
 from reenact.domain.image import Definition, ImageInfo, RegisterImage, check_policy_names, define, derive, describe
 from reenact.domain.messages import Message, check_text
@@ -162,15 +164,20 @@ class RuntimeOperations:
         self._definitions: dict[tuple[str, int], Definition] = {}
         self._newest: dict[str, int] = {}
         self._newest_lock = threading.Lock()
+        self._process = os.getpid()
         self.closing = False
         self.stops_agents = False
         self.closed = False
 
     def check_open(self) -> None:
         """Raise `RuntimeClosedError` once the runtime has begun to close, and in a forked process."""
-        self._system.check_process()
+        self._check_process()
         if self.closing:
             raise _closed()
+
+    def _check_process(self) -> None:
+        if self._process != os.getpid():  # the threads that do the work do not exist here
+            raise opened_before_fork("runtime")
 
     def container_create(self, request: commands.ContainerCreateRequest, attempt: Attempt) -> ContainerInfo:
         """See `Containers.create`."""
@@ -569,7 +576,7 @@ class RuntimeOperations:
 
     def read(self) -> ReadModel:
         """Return the read model, once it has caught up with the log."""
-        self._system.check_process()
+        self._check_process()
         if self.closed:
             raise _closed()
         self._follower.wait_for(self._journal.head(), PATIENCE)

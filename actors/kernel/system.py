@@ -428,11 +428,6 @@ class ActorSystem:
     ) -> None:
         self.close()
 
-    def check_process(self) -> None:
-        """Raise `RuntimeClosedError` in a process that was forked from the one that opened the system."""
-        if self._forked:
-            raise opened_before_fork("runtime")
-
     def _closed_error(self) -> RuntimeClosedError:
         return opened_before_fork("actor system") if self._forked else RuntimeClosedError("the actor system is closed")
 
