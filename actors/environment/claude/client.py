@@ -16,7 +16,7 @@ from reenact.actors.environment.wire.faults import Fault, error_in, may_be_sent_
 from reenact.actors.environment.wire.stream import ERROR, WireEvent, is_json_object, whole_message, wire_event
 
 if TYPE_CHECKING:
-    from anthropic import AsyncAnthropic, RequestOptions
+    from anthropic import AsyncAnthropic
 
 CLAUDE = Api(
     name="Claude",
@@ -26,7 +26,6 @@ CLAUDE = Api(
     url_variable="ANTHROPIC_BASE_URL",
 )
 MESSAGES = "/v1/messages"
-_COUNT = "/v1/messages/count_tokens"
 _SAMPLING_VERSION = {"anthropic-version": "2023-06-01"}
 """The last version of the API that takes `temperature`, `top_p` and `top_k`; the SDK sends a later one."""
 
@@ -49,25 +48,6 @@ class ClaudeClient(ApiClient["AsyncAnthropic"]):
         key = checked_key(config.api_key, CLAUDE)
         super().__init__(url=checked_url(config.base_url, CLAUDE), key=key, timeout=config.timeout)
 
-    async def count(self, request: dict[str, object]) -> int:
-        """Return how many input tokens a request has.
-
-        Raises:
-            Fault: there is no answer, or it cannot be read.
-        """
-        client = self._connected()
-        with self._faults():
-            answer = await client.post(
-                _COUNT,
-                cast_to=object,
-                body=request,
-                options=_options(request),
-            )
-        count = answer.get("input_tokens") if is_json_object(answer) else None
-        if not isinstance(count, int):
-            raise Fault("api_error", f"the API answered with {answer!r:.200}, not with a number of tokens", again=True)
-        return count
-
     def _new_client(self) -> AsyncAnthropic:
         import anthropic  # noqa: PLC0415 - half a second, spent only where Claude is used
 
@@ -87,7 +67,7 @@ class ClaudeClient(ApiClient["AsyncAnthropic"]):
             path,
             cast_to=object,
             body=request,
-            options=_options(request),
+            options={"headers": _SAMPLING_VERSION if request.keys() & SAMPLING else {}, "follow_redirects": False},
             stream=True,
             stream_cls=anthropic.AsyncStream[object],
         )
@@ -105,10 +85,6 @@ class ClaudeClient(ApiClient["AsyncAnthropic"]):
             again=may_be_sent_again(error.status_code, error.response.headers),
             wait=wait_asked_for(error.response.headers),
         )
-
-
-def _options(request: Mapping[str, object]) -> RequestOptions:
-    return {"headers": _SAMPLING_VERSION if request.keys() & SAMPLING else {}, "follow_redirects": False}
 
 
 class ClaudeReader:

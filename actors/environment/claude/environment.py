@@ -7,7 +7,7 @@ import functools
 import importlib
 import logging
 import random
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
 
 import msgspec
@@ -16,14 +16,12 @@ from reenact.actors.environment.api import EnvironmentConfig, LLMConfig
 from reenact.actors.environment.claude.client import MESSAGES, ClaudeClient, ClaudeReader
 from reenact.actors.environment.claude.models import DEFAULT_MODEL, takes_output_format
 from reenact.actors.environment.claude.output import is_format
-from reenact.actors.environment.claude.request import count_request, left_out, message_request
+from reenact.actors.environment.claude.request import left_out, message_request
 from reenact.actors.environment.model import ModelEnvironment
 from reenact.actors.environment.wire.decode import PAUSED, MessageDecoder
-from reenact.actors.environment.wire.driver import Patience, Question, StreamingDriver, read
+from reenact.actors.environment.wire.driver import Patience, Question, StreamingDriver
 from reenact.actors.environment.wire.faults import Fault
 from reenact.actors.environment.wire.messages import api_blocks
-from reenact.domain.errors import LLMError
-from reenact.domain.messages import Said
 from reenact.domain.output import OutputSpec
 from reenact.domain.plain import is_sequence
 
@@ -61,28 +59,6 @@ class ClaudeDriver(StreamingDriver):
     def takes_output(self, output: OutputSpec, model: str | None) -> bool:
         """Return whether the API can hold the model's answer to this schema."""
         return takes_output_format(model or self._config.model or DEFAULT_MODEL) and is_format(output.schema)
-
-    async def count_tokens(
-        self,
-        *,
-        messages: Sequence[Said],
-        system: str | None = None,
-        model: str | None = None,
-        tools: Sequence[Mapping[str, object]] = (),
-    ) -> int:
-        """Return how many input tokens the conversation has, as the API counts them.
-
-        Raises:
-            LLMError: the API did not count them.
-        """
-        question = Question(messages=messages, system=system, model=model, tools=tools)
-        await read(messages)
-        request = count_request(question, self._config, now=self._now())
-        try:
-            return await self._patience.retried(lambda: self._client.count(request))
-        except Fault as fault:
-            told = self.told(fault)
-            raise LLMError(told.type, told.message, retryable=told.retryable) from None
 
     def warn(self, question: Question) -> None:
         """Log once which settings are not sent."""

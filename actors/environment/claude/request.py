@@ -7,8 +7,6 @@ from datetime import datetime, timedelta
 from itertools import islice
 from typing import Literal
 
-import msgspec
-
 from reenact.actors.environment.api import LLMConfig
 from reenact.actors.environment.claude.models import DEFAULT_MODEL, takes_prefill, takes_sampling, takes_thinking_budget
 from reenact.actors.environment.claude.output import output_format
@@ -23,7 +21,6 @@ MOST_MARKS = 4
 """How many cache marks the API takes in one request."""
 _MARKABLE = frozenset({"text", "image", "document", "tool_result", "search_result", "container_upload"})
 _MARK = "cache_control"
-_COUNTED = ("model", "messages", "system", "tools", "tool_choice", "thinking", "output_config", "mcp_servers")
 _LEAST_BUDGET = 1024
 _INTERLEAVED = "interleaved-thinking"
 _MARGIN = timedelta(seconds=10)
@@ -90,12 +87,6 @@ def left_out(question: Question, config: LLMConfig) -> tuple[str, ...]:
         return ()
     given = {*config.extra, *(("temperature",) if config.temperature is not None else ())}
     return tuple(name for name in SAMPLING if name in given)
-
-
-def count_request(question: Question, config: LLMConfig, *, now: datetime) -> dict[str, object]:
-    """Return the body of the request that counts the input tokens of what `message_request` would send."""
-    request = message_request(question, msgspec.structs.replace(config, cache="off"), now=now)
-    return {name: request[name] for name in _COUNTED if name in request}
 
 
 def _live_container(conversation: Sequence[Said], now: datetime) -> str | None:

@@ -7,7 +7,6 @@ import logging
 import random
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import TypeVar
 
 import msgspec
 
@@ -20,8 +19,6 @@ from reenact.domain.conversation import Conversation
 from reenact.domain.messages import Said
 from reenact.domain.output import OutputSpec
 from reenact.domain.stream.events import StreamError
-
-T = TypeVar("T")
 
 _log = logging.getLogger(__name__)
 
@@ -44,21 +41,19 @@ class Patience(msgspec.Struct, frozen=True):
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
     chance: Callable[[], float] = random.random
 
-    async def retried(self, send: Callable[[], Awaitable[T]], message: MessageDecoder | None = None) -> T:
+    async def retried(self, send: Callable[[], Awaitable[None]], message: MessageDecoder) -> None:
         """Send a request until it is answered; raise its fault if it may not be sent again, or has failed too often."""
         attempt = 0
         while True:
             try:
                 return await send()
             except Fault as fault:
-                published = message is not None and message.published
-                if published or not fault.again or attempt >= self.max_retries:
+                if message.published or not fault.again or attempt >= self.max_retries:
                     raise
                 seconds = backoff(attempt, fault.wait, self.chance())
             _log.info("the request failed and is sent again in %.1f s", seconds)
             await self.sleep(seconds)
-            if message is not None:
-                message.start_over()
+            message.start_over()
             attempt += 1
 
 
@@ -93,7 +88,10 @@ class StreamingDriver(ABC, Interruptible):
         self.warn(question)
         with self.working():
             try:
-                await read(messages)
+                if isinstance(messages, Conversation) and not messages.is_read:
+                    await asyncio.to_thread(
+                        list, messages
+                    )  # it is still in the log, and reading it would block the loop
                 await self._answer(question, message)
             except Fault as fault:
                 message.break_off()
@@ -136,9 +134,3 @@ class StreamingDriver(ABC, Interruptible):
             _log.info("the API does not accept the thoughts of the conversation any more; it is sent without them")
             message.start_over()
             await self.converse(question, message, thoughts=False)
-
-
-async def read(messages: Sequence[Said]) -> None:
-    """Read messages that are still in the log on another thread, so that the event loop is not blocked."""
-    if isinstance(messages, Conversation) and not messages.is_read:
-        await asyncio.to_thread(list, messages)

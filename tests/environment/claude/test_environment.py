@@ -31,7 +31,7 @@ from reenact.actors.environment.claude.environment import (
 from reenact.actors.environment.claude.models import DEFAULT_MODEL
 from reenact.actors.kernel.event_loop import EventLoopThread
 from reenact.domain import conversation
-from reenact.domain.errors import ConfigurationError, LLMError
+from reenact.domain.errors import ConfigurationError
 from reenact.domain.messages import OpaqueBlock, Said, StopDetails, TextBlock, ThinkingBlock, ToolUseBlock
 from reenact.domain.plain import Json
 from reenact.domain.stream.answer import Complete
@@ -568,48 +568,6 @@ def test_a_request_that_is_refused_without_thoughts_too_is_given_up(api: FakeMes
 
     assert failure(Conversation(api).ask(THOUGHTFUL)).type == "invalid_request_error"
     assert len(api.requests) == 2
-
-
-def counted(talk: Conversation) -> int:
-    async def count() -> int:
-        try:
-            return await talk.driver.count_tokens(messages=HELLO, system="Be brief.")
-        finally:
-            await talk.driver.aclose()
-            await until(lambda: len(asyncio.all_tasks()) == 1)
-
-    return asyncio.run(count())
-
-
-def test_tokens_are_counted_by_the_api_with_patience(api: FakeMessagesAPI) -> None:
-    api.error(529)
-
-    tokens = counted(talk := Conversation(api, betas=("one",)))
-
-    assert tokens > 0
-    assert talk.waits == [0.5]
-    assert {request.path for request in api.requests} == {"/v1/messages/count_tokens"}
-    assert api.requests[-1].headers["anthropic-beta"] == "one"
-
-
-def test_tokens_that_nobody_counts_are_an_error(api: FakeMessagesAPI) -> None:
-    api.error(400, message=f"your key {KEY} is odd")
-
-    with pytest.raises(LLMError, match="odd") as refused:
-        counted(Conversation(api))
-
-    assert (refused.value.type, refused.value.retryable) == ("invalid_request_error", False)
-    assert KEY not in str(refused.value)
-
-
-def test_a_count_that_is_no_number_is_an_error(api: FakeMessagesAPI, monkeypatch: pytest.MonkeyPatch) -> None:
-    def many(*_: object) -> dict[str, str]:
-        return {"input_tokens": "many"}
-
-    monkeypatch.setattr(FakeMessagesAPI, "_reply_to", many)
-
-    with pytest.raises(LLMError, match="not with a number of tokens"):
-        counted(Conversation(api, max_retries=0))
 
 
 def test_an_interrupt_closes_the_stream_at_once(api: FakeMessagesAPI) -> None:

@@ -21,7 +21,7 @@ from reenact.actors.environment.claude.models import (
     takes_prefill,
     takes_thinking_budget,
 )
-from reenact.actors.environment.claude.request import MOST_MARKS, count_request, message_request
+from reenact.actors.environment.claude.request import MOST_MARKS, message_request
 from reenact.actors.environment.wire.driver import Question
 from reenact.actors.environment.wire.messages import GO_ON
 from reenact.domain.errors import ConfigurationError
@@ -175,22 +175,6 @@ def test_code_runs_on_in_its_container_while_that_lives(expires_at: str | None, 
     assert len(asked(messages=waiting)["messages"]) == 1
 
 
-def test_counting_asks_the_same_without_what_only_an_answer_needs() -> None:
-    config = LLMConfig(thinking_budget=2000, temperature=None, stop_sequences=("END",), effort="low")
-
-    request = count_request(Question(messages=HELLO, system="Be brief.", tools=[BASH]), config, now=NOW)
-
-    assert request == {
-        "model": DEFAULT_MODEL,
-        "messages": [{"role": "user", "content": [{"type": "text", "text": "Hello"}]}],
-        "system": "Be brief.",
-        "tools": [BASH],
-        "thinking": {"type": "adaptive"},
-        "output_config": {"effort": "low"},
-    }
-    assert refusal(HEADERS, request, None, counting=True) is None
-
-
 configs = st.sampled_from(
     [
         LLMConfig(),
@@ -208,10 +192,8 @@ def test_no_history_and_no_configuration_makes_the_api_refuse(
     question = Question(messages=history, system="Be brief.", tools=tools)
 
     request = message_request(question, config, now=NOW)
-    counted = count_request(question, config, now=NOW)
 
     assert refusal(HEADERS, request, None) is None
-    assert refusal(HEADERS, counted, None, counting=True) is None
 
 
 def marks(request: Json) -> list[str]:
