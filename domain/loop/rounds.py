@@ -7,7 +7,6 @@ to the model, in the order of the calls.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from functools import cached_property
 from typing import Literal, TypeAlias, assert_never
 
 import msgspec
@@ -38,8 +37,6 @@ from reenact.domain.policy.rules import Verdict, call_digest
 Stage: TypeAlias = Literal["ready", "waiting", "running", "answered"]
 Kind: TypeAlias = Literal["approval", "prompt", "select"]
 CallKind: TypeAlias = Literal[Kind, "child"]
-_MANY_CALLS = 16
-"""The number of calls above which a call is found by an index instead of a linear search."""
 _UNREADABLE = "its arguments cannot be read as a JSON object; call it again, with valid JSON"
 RoundEvent: TypeAlias = (
     HumanApproveRequired
@@ -75,7 +72,7 @@ class Call(msgspec.Struct, frozen=True):
     is_error: bool = False
 
 
-class Round(msgspec.Struct, frozen=True, dict=True):
+class Round(msgspec.Struct, frozen=True):
     """The calls of one answer, in order. `revision` is that of the policies under which people were asked."""
 
     calls: tuple[Call, ...] = ()
@@ -83,22 +80,7 @@ class Round(msgspec.Struct, frozen=True, dict=True):
 
     def call(self, id: str) -> Call | None:  # noqa: A002 - the word users know it by
         """Return the call with that id, or None."""
-        place = self.place(id)
-        return None if place is None else self.calls[place]
-
-    def place(self, id: str) -> int | None:  # noqa: A002 - as above
-        """Return the index of the call with that id, or None."""
-        if len(self.calls) > _MANY_CALLS:
-            return self.places.get(id)
-        for place, call in enumerate(self.calls):
-            if call.id == id:
-                return place
-        return None
-
-    @cached_property
-    def places(self) -> Mapping[str, int]:
-        """The index of each call, by its id."""
-        return {call.id: place for place, call in enumerate(self.calls)}
+        return next((call for call in self.calls if call.id == id), None)
 
     def at(self, stage: Stage) -> tuple[Call, ...]:
         """Return the calls at that stage."""
@@ -420,15 +402,8 @@ def _pending_call(round_: Round, call_id: str, wanted: Literal["approval", "answ
 
 
 def _with_call_changed(round_: Round, id_: str | None, **changes: object) -> Round:
-    """Return the round with the changes of one call. The cost hardly depends on the number of calls."""
-    calls, place = round_.calls, round_.place(id_ or "")
-    if place is None:
-        return round_
-    call = msgspec.structs.replace(calls[place], **changes)
-    later = Round((*calls[:place], call, *calls[place + 1 :]), round_.revision)
-    if len(calls) > _MANY_CALLS:
-        vars(later)["places"] = round_.places  # the ids are the same in every round of these calls
-    return later
+    """Return the round with the changes of one call."""
+    return _with_calls_changed(round_, {id_ or "": changes})
 
 
 def _with_calls_changed(round_: Round, changes: Mapping[str, Mapping[str, object]]) -> Round:

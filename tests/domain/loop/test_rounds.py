@@ -449,33 +449,3 @@ def test_a_call_that_is_not_the_one_that_was_asked_about_cannot_be_approved() ->
     with pytest.raises(StaleApprovalError, match="redacted"):
         rounds.approved(moved, "b", by(PAY_IS_LIMITED))
     assert rounds.rejected(altered, "b", "no")
-
-
-class Compared(str):
-    """An id that counts how often it is compared with another."""
-
-    __slots__ = ()
-    times = 0
-
-    def __eq__(self, other: object) -> bool:
-        Compared.times += 1
-        return str.__eq__(self, other)
-
-    __hash__ = str.__hash__
-
-
-def test_what_happens_to_a_call_costs_as_much_among_many_calls_as_among_few() -> None:
-    many = [msgspec.structs.replace(LOOK, id=Compared(f"c{number}")) for number in range(300)]
-    round_ = Round(tuple(many))
-
-    for number in reversed(range(300)):
-        round_ = rounds.evolve(round_, ToolStarted(id=f"c{number}", name="look", attempt=2))
-        round_ = rounds.evolve(round_, ToolResult(id=f"c{number}", name="look", result=number))
-
-    told = [call.result for call in round_.calls if call.stage == "answered" and call.attempts == 2]
-    assert told == list(range(300))
-    assert round_ == Round(round_.calls)
-    assert round_.call("c299") == round_.calls[299]
-    assert round_.call("nobody") is None
-    assert rounds.evolve(round_, ToolStarted(id="nobody", name="look")) is round_
-    assert Compared.times < 10 * 300
