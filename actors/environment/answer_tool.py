@@ -14,7 +14,7 @@ from itertools import count
 import msgspec
 
 from reenact.actors.environment.incoming import Reported, incoming
-from reenact.domain.loop.calls import UNREADABLE, is_unreadable
+from reenact.domain.loop.calls import UNREADABLE, is_unreadable, json_text
 from reenact.domain.loop.values import is_mapping
 from reenact.domain.messages import Block, TextBlock, ToolUseBlock
 from reenact.domain.output import OutputSpec
@@ -103,4 +103,4 @@ class AnswerTool:
 def _as_json_text(value: Json) -> str:
     if is_mapping(value) and is_unreadable(value):
         return str(value[UNREADABLE])
-    return msgspec.json.encode(value).decode()
+    return json_text(value)

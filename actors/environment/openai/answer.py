@@ -5,8 +5,6 @@ from __future__ import annotations
 import secrets
 from collections.abc import Iterable
 
-import msgspec
-
 from reenact.actors.environment.failures import RETRYABLE, type_of_refusal
 from reenact.actors.environment.wire.decode import MessageDecoder
 from reenact.actors.environment.wire.faults import Fault, error_in, words_of
@@ -18,9 +16,10 @@ from reenact.actors.environment.wire.stream import (
     WireEvent,
     is_json_object,
     lenient_json,
+    object_in,
     unlisted,
 )
-from reenact.domain.loop.calls import UNREADABLE
+from reenact.domain.loop.calls import UNREADABLE, json_text
 from reenact.domain.messages import Said, StopDetails, ToolUseBlock, Usage
 from reenact.domain.plain import Json, JsonDict, check_depth
 from reenact.domain.stream.events import InputJsonDelta
@@ -158,9 +157,9 @@ def arguments_of(text: str) -> JsonDict:
 
 def written(arguments: Json) -> str:
     """Return arguments, or a piece of them, as JSON text; some servers send them as an object."""
-    if arguments is None or isinstance(arguments, str):
-        return arguments or ""
-    return msgspec.json.encode(arguments).decode()
+    if arguments is None:
+        return ""
+    return arguments if isinstance(arguments, str) else json_text(arguments)
 
 
 def json_object(data: bytes) -> JsonDict:
@@ -176,18 +175,6 @@ def json_object(data: bytes) -> JsonDict:
     if not is_json_object(value):
         raise MalformedEventError(f"an event of the stream is not an object: {value!r:.200}")
     return value
-
-
-def object_in(value: JsonDict, name: str) -> JsonDict:
-    """Return the object under the name, or an empty one if there is none."""
-    found = value.get(name)
-    return found if is_json_object(found) else {}
-
-
-def objects_in(value: JsonDict, name: str) -> list[JsonDict]:
-    """Return the objects in the list under the name."""
-    found = value.get(name)
-    return [one for one in found if is_json_object(one)] if isinstance(found, list) else []
 
 
 def usage_of(told: JsonDict) -> Usage:

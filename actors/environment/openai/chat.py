@@ -15,28 +15,25 @@ from reenact.actors.environment.openai.answer import (
     fault_in,
     fault_of,
     json_object,
-    object_in,
-    objects_in,
     usage_of,
     written,
 )
 from reenact.actors.environment.openai.content import (
     Part,
-    arguments_in,
     joined,
+    joined_text,
     messages_for,
     question_parts,
     result_parts,
-    text_at,
-    text_in,
 )
 from reenact.actors.environment.wire.decode import MessageDecoder
 from reenact.actors.environment.wire.driver import Question
 from reenact.actors.environment.wire.faults import Fault
 from reenact.actors.environment.wire.messages import ApiBlock
-from reenact.actors.environment.wire.stream import ERROR, is_json_object, lenient_json
+from reenact.actors.environment.wire.stream import ERROR, is_json_object, lenient_json, object_in, objects_in, text_in
+from reenact.domain.loop.calls import json_text
 from reenact.domain.messages import Said, Usage
-from reenact.domain.plain import Json, JsonDict, is_sequence
+from reenact.domain.plain import Json, JsonDict
 
 DONE = b"[DONE]"
 THOUGHTS = ("reasoning_content", "reasoning")
@@ -252,36 +249,31 @@ def chat_messages(question: Question, *, thoughts: bool) -> list[dict[str, objec
 
 def chat_tool(tool: Mapping[str, object]) -> dict[str, object]:
     """Return the definition of a tool."""
-    function = {"name": tool.get("name"), "description": text_at(tool, "description")}
+    function = {"name": tool.get("name"), "description": text_in(tool, "description")}
     return {"type": "function", "function": {**function, "parameters": tool.get("input_schema")}}
 
 
 def _assistant_message(blocks: Sequence[ApiBlock]) -> dict[str, object]:
     """Return a message of the model; its thoughts are sent back in the field in which they came."""
-    message: dict[str, object] = {"role": "assistant", "content": text_in(blocks) or None}
+    message: dict[str, object] = {"role": "assistant", "content": joined_text(blocks) or None}
     for block in blocks:
-        field = text_at(block, "signature")
+        field = text_in(block, "signature")
         if field in THOUGHTS:
-            message[field] = text_at(message, field) + text_at(block, "thinking")
-    details = [one for block in blocks if block.get("type") == DETAILS for one in _list_at(block, DETAILS)]
+            message[field] = text_in(message, field) + text_in(block, "thinking")
+    details = [one for block in blocks if block.get("type") == DETAILS for one in objects_in(block, DETAILS)]
     if details:
         message[DETAILS] = details
     calls = [
         {
             "id": block["id"],
             "type": "function",
-            "function": {"name": block["name"], "arguments": arguments_in(block)},
+            "function": {"name": block["name"], "arguments": json_text(block["input"])},
             **({EXTRA: block[EXTRA]} if EXTRA in block else {}),
         }
         for block in blocks
         if block.get("type") == "tool_use"
     ]
     return {**message, "tool_calls": calls} if calls else message
-
-
-def _list_at(block: ApiBlock, name: str) -> Sequence[object]:
-    value = block.get(name)
-    return value if is_sequence(value) else ()
 
 
 def _user_messages(blocks: Sequence[ApiBlock], *, is_last: bool) -> Iterator[dict[str, object]]:

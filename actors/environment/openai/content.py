@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Literal, TypeAlias
 
 import msgspec
 
 from reenact.actors.environment.wire.faults import Fault
 from reenact.actors.environment.wire.messages import FOREIGN, ApiBlock, ApiMessage, Limits, api_messages
-from reenact.actors.environment.wire.stream import is_json_object
+from reenact.actors.environment.wire.stream import is_json_object, object_in, objects_in, text_in
 from reenact.domain.attachments import DocumentBlock, ImageBlock
 from reenact.domain.messages import Block, OpaqueBlock, Said, TextBlock, ThinkingBlock, ToolResultBlock, ToolUseBlock
-from reenact.domain.plain import is_mapping, is_sequence
 
 LIMITS = Limits(call_id=40, name=64)
 Dialect: TypeAlias = Literal["chat", "responses"]
@@ -68,20 +67,9 @@ def _block_for_dialect(block: Block, origin: str, *, thoughts: bool) -> Block | 
             return block
 
 
-def text_at(block: Mapping[str, object], name: str) -> str:
-    """Return the text under the name, or an empty string if there is none."""
-    value = block.get(name)
-    return value if isinstance(value, str) else ""
-
-
-def text_in(blocks: Sequence[ApiBlock]) -> str:
+def joined_text(blocks: Sequence[ApiBlock]) -> str:
     """Return the texts of the blocks, joined."""
-    return "".join(text_at(block, "text") for block in blocks if block.get("type") == "text")
-
-
-def arguments_in(call: ApiBlock) -> str:
-    """Return the arguments of a call as JSON."""
-    return msgspec.json.encode(call.get("input")).decode()
+    return "".join(text_in(block, "text") for block in blocks if block.get("type") == "text")
 
 
 def question_parts(dialect: Dialect, blocks: Sequence[ApiBlock], *, is_last: bool) -> list[Part]:
@@ -101,10 +89,7 @@ def result_parts(dialect: Dialect, result: ApiBlock) -> list[Part]:
     """Return the parts of a tool's result; a failure begins with "Error:"."""
     content = result.get("content")
     parts = [Part("text", content)] if isinstance(content, str) else []
-    if is_sequence(content):
-        parts = [
-            _named_if_wrong(part) for block in content if is_mapping(block) for part in _parts(dialect, _plain(block))
-        ]
+    parts += [_named_if_wrong(part) for block in objects_in(result, "content") for part in _parts(dialect, block)]
     if result.get("is_error") is True:
         return [Part("text", "Error:"), *parts]
     return parts or [Part("text", "")]
@@ -115,74 +100,61 @@ def joined(parts: Sequence[Part]) -> str:
     return "\n\n".join(part.text for part in parts if part.kind == "text")
 
 
-def _plain(block: Mapping[object, object]) -> ApiBlock:
-    return {str(name): value for name, value in block.items()}
-
-
 def _named_if_wrong(part: Part) -> Part:
     return Part("text", f"[{part.kind} that cannot be shown here]") if part.wrong else part
 
 
 def _parts(dialect: Dialect, block: ApiBlock) -> Iterator[Part]:
-    kind = text_at(block, "type")
+    kind = text_in(block, "type")
     match kind:
         case "text":
-            yield Part("text", text_at(block, "text"))
+            yield Part("text", text_in(block, "text"))
         case "image":
             yield _attached(dialect, "image", block)
         case "document":
             yield from _document(dialect, block)
         case "search_result":
-            yield Part("text", "\n".join([text_at(block, "title"), text_at(block, "source"), *_texts(block)]))
+            yield Part("text", "\n".join([text_in(block, "title"), text_in(block, "source"), *_texts(block)]))
         case "tool_reference":
-            yield Part("text", text_at(block, "tool_name"))
+            yield Part("text", text_in(block, "tool_name"))
         case _:
             yield Part(kind, wrong=f"a block of type {kind!r} is Claude's own: hand in the content itself")
 
 
 def _texts(block: ApiBlock) -> list[str]:
     content = block.get("content")
-    if isinstance(content, str):
-        return [content]
-    return [text_at(_plain(one), "text") for one in content if is_mapping(one)] if is_sequence(content) else []
+    return [content] if isinstance(content, str) else [text_in(one, "text") for one in objects_in(block, "content")]
 
 
 def _document(dialect: Dialect, block: ApiBlock) -> Iterator[Part]:
-    title, context = text_at(block, "title"), text_at(block, "context")
+    title, context = text_in(block, "title"), text_in(block, "context")
     if title or context:
         yield Part("text", "\n".join(filter(None, [title, context])))
-    source = _source(block)
+    source = object_in(block, "source")
     match source.get("type"):
         case "text":
-            yield Part("text", text_at(source, "data"))
+            yield Part("text", text_in(source, "data"))
         case "content":
-            pieces = source.get("content")
-            if isinstance(pieces, str):
-                yield Part("text", pieces)
-            elif is_sequence(pieces):
-                for piece in pieces:
-                    yield from _parts(dialect, _plain(piece)) if is_mapping(piece) else ()
+            if isinstance(text := source.get("content"), str):
+                yield Part("text", text)
+            for piece in objects_in(source, "content"):
+                yield from _parts(dialect, piece)
         case _:
             yield _attached(dialect, "document", block)
 
 
-def _source(block: ApiBlock) -> ApiBlock:
-    source = block.get("source")
-    return _plain(source) if is_mapping(source) else {}
-
-
 def _attached(dialect: Dialect, what: str, block: ApiBlock) -> Part:
     """Return an image or a document as a part; Chat Completions takes no document by URL, and no image by file id."""
-    source = _source(block)
-    kind, name = _KINDS[what], f"{text_at(block, 'title').removesuffix('.pdf') or 'document'}.pdf"
+    source = object_in(block, "source")
+    kind, name = _KINDS[what], f"{text_in(block, 'title').removesuffix('.pdf') or 'document'}.pdf"
     match source.get("type"):
         case "base64":
-            return Part(kind, url=f"data:{text_at(source, 'media_type')};base64,{text_at(source, 'data')}", name=name)
+            return Part(kind, url=f"data:{text_in(source, 'media_type')};base64,{text_in(source, 'data')}", name=name)
         case "url" if what == "image" or dialect == "responses":
-            return Part(kind, url=text_at(source, "url"), name=name)
-        case "file" if text_at(source, "file_id").startswith(_OF_OPENAI):
+            return Part(kind, url=text_in(source, "url"), name=name)
+        case "file" if text_in(source, "file_id").startswith(_OF_OPENAI):
             if what == "document" or dialect == "responses":
-                return Part(kind, file_id=text_at(source, "file_id"))
+                return Part(kind, file_id=text_in(source, "file_id"))
             wrong = 'Chat Completions takes no image by the id of a file: hand in its bytes, or use api="responses"'
         case "file":
             wrong = f"the {what} is a file at another provider, which the model cannot read: hand in its bytes"

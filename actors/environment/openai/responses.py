@@ -11,26 +11,23 @@ from reenact.actors.environment.openai.answer import (
     fault_in,
     fault_of,
     json_object,
-    object_in,
-    objects_in,
     usage_of,
     written,
 )
 from reenact.actors.environment.openai.chat import DONE
 from reenact.actors.environment.openai.content import (
     Part,
-    arguments_in,
     joined,
     messages_for,
     question_parts,
     result_parts,
-    text_at,
 )
 from reenact.actors.environment.wire.decode import MessageDecoder
 from reenact.actors.environment.wire.driver import Question
 from reenact.actors.environment.wire.faults import Fault
 from reenact.actors.environment.wire.messages import ApiBlock
-from reenact.actors.environment.wire.stream import ERROR
+from reenact.actors.environment.wire.stream import ERROR, object_in, objects_in, text_in
+from reenact.domain.loop.calls import json_text
 from reenact.domain.messages import Said, Usage
 from reenact.domain.plain import JsonDict
 
@@ -229,7 +226,7 @@ def input_items(question: Question, *, thoughts: bool) -> list[dict[str, object]
 
 def function_tool(tool: Mapping[str, object]) -> dict[str, object]:
     """Return the definition of a tool. It is not made strict, since a strict schema has no optional arguments."""
-    told = {"name": tool.get("name"), "description": text_at(tool, "description"), "strict": False}
+    told = {"name": tool.get("name"), "description": text_in(tool, "description"), "strict": False}
     return {"type": "function", **told, "parameters": tool.get("input_schema")}
 
 
@@ -240,15 +237,15 @@ def _answer_items(blocks: Sequence[ApiBlock]) -> Iterator[dict[str, object]]:
             case "phase":
                 phase = {PHASE: block[PHASE]}
             case "thinking":
-                item_id, _, sealed = text_at(block, "signature").partition(":")
-                thought = text_at(block, "thinking")
+                item_id, _, sealed = text_in(block, "signature").partition(":")
+                thought = text_in(block, "thinking")
                 summary = [{"type": "summary_text", "text": thought}] if thought else []
                 yield {"type": "reasoning", "id": item_id, "summary": summary, "encrypted_content": sealed}
             case "tool_use":
-                call = {"call_id": block["id"], "name": block["name"], "arguments": arguments_in(block)}
+                call = {"call_id": block["id"], "name": block["name"], "arguments": json_text(block["input"])}
                 yield {"type": "function_call", **call}
             case _:
-                yield {"type": "message", "role": "assistant", "content": text_at(block, "text"), **phase}
+                yield {"type": "message", "role": "assistant", "content": text_in(block, "text"), **phase}
                 phase = {}
 
 

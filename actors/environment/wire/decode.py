@@ -16,12 +16,14 @@ from reenact.actors.environment.wire.stream import (
     Started,
     WireEvent,
     is_json_object,
+    objects_in,
+    text_in,
 )
 from reenact.domain.errors import InvalidInputError
 from reenact.domain.loop.calls import input_of, is_unreadable
 from reenact.domain.loop.ledger import REQUEST
 from reenact.domain.messages import Block, OpaqueBlock, StopDetails, TextBlock, ThinkingBlock, ToolUseBlock, Usage
-from reenact.domain.plain import Json, JsonDict, is_sequence, plain
+from reenact.domain.plain import Json, JsonDict, plain
 from reenact.domain.stream.answer import CUT, Complete
 from reenact.domain.stream.events import (
     InputJsonDelta,
@@ -57,8 +59,7 @@ class _OpenBlock:
         self.text: list[str] = []
         self.json: list[str] = []
         self.signature = _optional_text(fields.get("signature"))
-        citations = fields.get("citations")
-        self.citations = [one for one in citations if is_json_object(one)] if is_sequence(citations) else []
+        self.citations = objects_in(fields, "citations")
 
     def finished(self) -> Block | None:
         """Return the block, or None if it is not complete."""
@@ -71,8 +72,7 @@ class _OpenBlock:
                 if not self.ended:
                     return None
                 extra = {name: value for name, value in self.fields.items() if name not in _OF_A_CALL}
-                call_id, name = (_optional_text(self.fields.get(field)) or "" for field in ("id", "name"))
-                return ToolUseBlock(call_id, name, self.input, extra or None)
+                return ToolUseBlock(text_in(self.fields, "id"), text_in(self.fields, "name"), self.input, extra or None)
             case _:
                 return self._opaque()
 
@@ -105,7 +105,7 @@ class _OpenBlock:
             if is_unreadable(self.input):
                 return None
         if self.text:
-            fields["content"] = f"{_optional_text(fields.get('content')) or ''}{''.join(self.text)}"
+            fields["content"] = text_in(fields, "content") + "".join(self.text)
         return OpaqueBlock(fields)
 
 
@@ -246,7 +246,7 @@ class MessageDecoder:
         if block.type == "thinking":
             self.say(ThinkingStart())
         if block.type in _WORDS:
-            self._add_words(block, block.type, _optional_text(fields.get(block.type)) or "")
+            self._add_words(block, block.type, text_in(fields, block.type))
         return block
 
     def _add_delta(self, event: WireEvent) -> None:

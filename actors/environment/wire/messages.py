@@ -26,7 +26,7 @@ from typing import TypeAlias, TypedDict
 
 import msgspec
 
-from reenact.actors.environment.wire.stream import is_json_object
+from reenact.actors.environment.wire.stream import is_json_object, text_in
 from reenact.domain.messages import (
     SERVER_CALLS,
     Block,
@@ -181,19 +181,14 @@ def _is_unsendable(block: ApiBlock) -> bool:
     """Return whether the API refuses the block everywhere: it is empty, not signed for this API, or not a block."""
     match block.get("type"):
         case "text":
-            return not _text(block, "text").strip()
+            return not text_in(block, "text").strip()
         case "thinking":
-            signature = _text(block, "signature")
+            signature = text_in(block, "signature")
             return not signature or signature.startswith(FOREIGN)
         case "compaction":
             return block.get("content") == ""
         case kind:
             return kind is None or kind == _BESIDE_THE_MESSAGE or str(kind).startswith(FOREIGN)
-
-
-def _text(block: ApiBlock, field: str) -> str:
-    value = block.get(field)
-    return value if isinstance(value, str) else ""
 
 
 def _end_for_model(messages: list[ApiMessage], *, prefill: bool) -> None:
@@ -203,7 +198,7 @@ def _end_for_model(messages: list[ApiMessage], *, prefill: bool) -> None:
         return
     *before, last = messages[-1]["content"]
     if last.get("type") == "text":
-        messages[-1]["content"] = [*before, {**last, "text": _text(last, "text").rstrip()}]
+        messages[-1]["content"] = [*before, {**last, "text": text_in(last, "text").rstrip()}]
 
 
 Turn: TypeAlias = tuple[Role, list[ApiBlock]]

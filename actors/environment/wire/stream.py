@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import TypeGuard
 
 import msgspec
@@ -154,6 +154,24 @@ def unlisted(value: object) -> object:
 def is_json_object(value: object) -> TypeGuard[JsonDict]:
     """Return whether a decoded value is an object, not a list or a scalar."""
     return isinstance(value, dict)
+
+
+def object_in(value: Mapping[str, object], name: str) -> JsonDict:
+    """Return the object under the name, or an empty one if there is none."""
+    found = value.get(name)
+    return found if is_json_object(found) else {}
+
+
+def objects_in(value: Mapping[str, object], name: str) -> list[JsonDict]:
+    """Return the objects in the list under the name."""
+    found = value.get(name)
+    return [one for one in found if is_json_object(one)] if is_sequence(found) else []
+
+
+def text_in(value: Mapping[str, object], name: str) -> str:
+    """Return the text under the name, or an empty string if there is none."""
+    found = value.get(name)
+    return found if isinstance(found, str) else ""
 
 
 class MalformedEventError(ValueError):
