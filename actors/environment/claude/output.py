@@ -7,8 +7,9 @@ schema are sent to the model as a description, and are checked when the answer h
 
 from __future__ import annotations
 
+from reenact.actors.environment.tools.arguments import reachable, references
 from reenact.domain.output import OutputSpec, is_plain_object
-from reenact.domain.plain import Json, JsonObject
+from reenact.domain.plain import JsonObject
 from reenact.domain.tools import is_array
 
 _NOT_TAKEN = frozenset(
@@ -23,14 +24,15 @@ def is_format(schema: JsonObject) -> bool:
     """Return whether the API takes the schema, and answers that fit what is sent of it can fit all of it."""
     definitions = schema.get("$defs")
     named = definitions if is_plain_object(definitions) else {}
-    return _is_taken(schema) and all(map(_is_taken, named.values())) and not _is_recursive(named)
+    is_recursive = any(name in reachable(references(of), named) for name, of in named.items())
+    return _is_taken(schema) and all(map(_is_taken, named.values())) and not is_recursive
 
 
 def output_format(output: OutputSpec) -> dict[str, object]:
     """Return the `format` of the request's `output_config`."""
     from anthropic import transform_schema  # noqa: PLC0415 - half a second, spent only where Claude is used
 
-    return {"type": "json_schema", "schema": transform_schema(_plain(output.schema))}
+    return {"type": "json_schema", "schema": transform_schema({**output.schema})}
 
 
 def _is_taken(node: object) -> bool:
@@ -45,30 +47,3 @@ def _is_taken(node: object) -> bool:
     inner: list[object] = [*properties.values()] if is_plain_object(properties) else []
     inner += alternatives if is_array(alternatives) else []
     return all(map(_is_taken, [*inner, node["items"]] if "items" in node else inner))
-
-
-def _is_recursive(definitions: dict[str, Json]) -> bool:
-    """Return whether a definition refers to itself, directly or through others."""
-    leads = {name: _references(of) for name, of in definitions.items()}
-    for name, direct in leads.items():
-        reached, waiting = set[str](), set(direct)
-        while waiting:
-            reached |= waiting
-            waiting = {one for through in waiting for one in leads.get(through, ())} - reached
-        if name in reached:
-            return True
-    return False
-
-
-def _references(node: object) -> set[str]:
-    if is_array(node):
-        return {name for one in node for name in _references(one)}
-    if not is_plain_object(node):
-        return set()
-    own = node.get("$ref")
-    found = {own.rpartition("/")[2]} if isinstance(own, str) else set[str]()
-    return found.union(*(_references(one) for one in node.values()))
-
-
-def _plain(node: JsonObject) -> dict[str, object]:
-    return {**node}

@@ -91,7 +91,7 @@ class Parameters:
         self.context = context
         self._struct = _struct(types, self.required)
         try:
-            self.schema = schema_of(self._struct, texts, defaults, _model_schema)
+            self.schema = schema_of(self._struct, texts, defaults)
         except (TypeError, NameError) as error:
             raise _unsupported(tool, types, error) from error
         msgspec.msgpack.Decoder(self._struct)  # msgspec prepares the type here, before several threads convert to it
@@ -263,7 +263,7 @@ def _unsupported(tool: str, types: Mapping[str, object], error: Exception) -> Co
     """Return an error that names the first parameter whose type has no schema, if one parameter alone is the cause."""
     for name, hint in types.items():
         try:
-            schema_of(_struct({name: hint}, frozenset({name})), {}, {}, _model_schema)
+            schema_of(_struct({name: hint}, frozenset({name})))
         except (TypeError, NameError) as found:
             why = str(found).rpartition("\n")[2]
             return _parameter_error(tool, name, f"has a type that JSON does not have ({why}): {_TYPES}")
@@ -280,20 +280,18 @@ _ALTERNATIVES = frozenset({"anyOf", "oneOf"})
 
 
 def schema_of(
-    struct: type[msgspec.Struct],
-    texts: Mapping[str, str],
-    defaults: Mapping[str, object],
-    hook: Callable[[type], JsonDict],
+    struct: type[msgspec.Struct], texts: Mapping[str, str] = {}, defaults: Mapping[str, object] = {}
 ) -> JsonDict:
     """Return the schema of the struct, with descriptions and defaults of its fields.
 
-    A reference is replaced by its definition, unless that refers to itself. `hook` returns the schemas of types that
-    msgspec does not know, or raises `NotImplementedError`.
+    A reference is replaced by its definition, unless that refers to itself.
 
     Raises:
         TypeError, NameError: a type of the struct has no schema.
     """
-    (top,), components = msgspec.json.schema_components([struct], schema_hook=hook, ref_template=f"{_PREFIX}{{name}}")
+    (top,), components = msgspec.json.schema_components(
+        [struct], schema_hook=_model_schema, ref_template=f"{_PREFIX}{{name}}"
+    )
     definitions: dict[str, JsonDict] = {}
     properties: dict[str, JsonDict] = components[_referred(top)]["properties"]
     for name, field in properties.items():
@@ -304,8 +302,8 @@ def schema_of(
             raise TypeError(f"two different types have the name {name!r}; rename one of them")
     schema = definitions.pop(_referred(top))
     del schema["title"]
-    inline = {name: of for name, of in definitions.items() if name not in _reachable(_references(of), definitions)}
-    needed = sorted(_reachable(_references(schema), definitions) - inline.keys())
+    inline = {name: of for name, of in definitions.items() if name not in reachable(references(of), definitions)}
+    needed = sorted(reachable(references(schema), definitions) - inline.keys())
     made = _inlined(schema, inline)
     if needed:
         made["$defs"] = {name: _inlined(definitions[name], inline) for name in needed}
@@ -318,7 +316,7 @@ def schema_of_type(name: str, kind: object) -> JsonDict:
     Raises:
         TypeError, NameError: the type has no schema.
     """
-    return schema_of(_struct({name: _with_formats(kind)}, frozenset({name})), {}, {}, _model_schema)
+    return schema_of(_struct({name: _with_formats(kind)}, frozenset({name})))
 
 
 def _complete(field: JsonDict, text: str | None, default: object) -> None:
@@ -362,18 +360,18 @@ def _referred(node: JsonDict) -> str:
     return reference.removeprefix(_PREFIX) if isinstance(reference, str) else ""
 
 
-def _references(schema: JsonDict) -> set[str]:
+def references(schema: Json) -> set[str]:
     """Return the names of the definitions that the schema refers to."""
     return set(_REFERENCE.findall(msgspec.json.encode(schema).decode()))
 
 
-def _reachable(names: Iterable[str], definitions: Mapping[str, JsonDict]) -> set[str]:
+def reachable(names: Iterable[str], definitions: Mapping[str, Json]) -> set[str]:
     """Return the names, and the names of the definitions that these refer to, directly or through others."""
     found: set[str] = set()
     left = set(names)
     while left:
         found |= left
-        left = {name for one in left for name in _references(definitions.get(one, {}))} - found
+        left = {name for one in left for name in references(definitions.get(one, {}))} - found
     return found
 
 
