@@ -117,16 +117,16 @@ def _dumped(result: object) -> str:
     try:
         return _encode_strictly(result)
     except TypeError:  # keys that are not text, such as dates, of which msgspec knows more
-        return _encode_strictly(
-            msgspec.to_builtins(result, builtin_types=_BYTES, str_keys=True, enc_hook=_replacement_for_msgspec)
-        )
+        return _encode_strictly(_builtin(result))
 
 
 def _replacement_for_json(value: object) -> object:
     """Return the replacement for a value that `json` does not know."""
     replaced = _replacement(value)
-    if replaced is not value:
-        return replaced
+    return _builtin(value) if replaced is value else replaced
+
+
+def _builtin(value: object) -> object:
     return msgspec.to_builtins(value, builtin_types=_BYTES, str_keys=True, enc_hook=_replacement_for_msgspec)
 
 

@@ -72,7 +72,9 @@ def test_the_tools_of_a_proper_server_are_offered_and_run(json_response: bool) -
     assert [outcome.is_error for outcome in failed] == [True, True]
 
 
-def test_many_servers_read_the_trusted_certificates_once_and_not_on_the_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_servers_that_connect_later_share_the_certificates_which_are_not_read_on_the_loop(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     readers: list[threading.Thread] = []
     read = httpx2.create_ssl_context
 
@@ -81,11 +83,12 @@ def test_many_servers_read_the_trusted_certificates_once_and_not_on_the_loop(mon
         return read()
 
     async def connect() -> None:
-        async with Toolbox([MCPServer.http(f"gone{number}", "http://127.0.0.1:9/mcp") for number in range(5)]) as box:
-            assert len(await box.connect()) == 5
+        for number in range(2):
+            async with Toolbox([MCPServer.http(f"gone{number}", "http://127.0.0.1:9/mcp")]) as box:
+                assert len(await box.connect()) == 1
 
     monkeypatch.setattr(httpx2, "create_ssl_context", reading)
-    session._cached_ssl_context.cache_clear()
+    session._ssl_context.cache_clear()
     asyncio.run(connect())
 
     assert len(readers) == 1

@@ -8,7 +8,6 @@ import binascii
 import logging
 import re
 import ssl
-import threading
 from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from functools import cache
@@ -38,7 +37,6 @@ _LONGEST = 64
 MOST_PAGES = 100
 """The most pages of tools that are requested from a server."""
 
-_trusting = threading.Lock()
 _CLOSED = "Connection closed"
 _FORGOTTEN = "Session terminated"
 _log = logging.getLogger("reenact.tools")
@@ -148,13 +146,8 @@ async def _transport(stack: AsyncExitStack, lost: Callable[[], None], report: Re
     return streamable_http_client(server.url, http_client=http, max_sse_event_size=MAX_LINE)
 
 
-def _ssl_context() -> ssl.SSLContext:
-    with _trusting:
-        return _cached_ssl_context()
-
-
 @cache
-def _cached_ssl_context() -> ssl.SSLContext:
+def _ssl_context() -> ssl.SSLContext:
     """Return an SSL context with trusted certificates; reading them takes 50 ms, too long for the event loop."""
     return httpx2.create_ssl_context()
 
