@@ -16,9 +16,8 @@ from reenact.actors.environment.api import EnvironmentConfig, LLMDriver, OnEvent
 from reenact.actors.environment.failures import failure, failure_of, is_mistake
 from reenact.actors.environment.incoming import DELTAS, Reported, incoming
 from reenact.actors.environment.tools.arguments import ToolContext
-from reenact.actors.environment.tools.outcome import ToolOutcome
-from reenact.actors.environment.tools.outcome import failure as failed_outcome
 from reenact.actors.environment.tools.running import EscapedError, in_thread
+from reenact.actors.environment.tools.toolbox import Toolbox
 from reenact.actors.kernel.event_loop import EventLoopThread
 from reenact.domain.conversation import replaceable_count, summary_message
 from reenact.domain.errors import RuntimeClosedError
@@ -94,11 +93,13 @@ class Driving:
 
     def __init__(self, config: EnvironmentConfig, provide: ProvideDriver) -> None:
         self._config = config
+        self._tools = config.tools or Toolbox()
         self._provide = provide
         self._driver: LLMDriver | None = None
         self._is_async = False
         self._tasks: dict[str, asyncio.Task[None]] = {}
-        self._calls: dict[str, set[asyncio.Task[None]]] = {}
+        self._calls: dict[asyncio.Task[None], str] = {}
+        """The calls that are running, with the turns in which they were made."""
         self._keeper: asyncio.Task[None] | None = None
 
     async def answer(
@@ -129,7 +130,8 @@ class Driving:
             reports(failure("driver_error", "the driver cancelled itself"))
         except BaseException as error:  # noqa: BLE001 - whatever it is, the turn has to end
             raised = error.error if isinstance(error, EscapedError) else error
-            _log_mistake(raised)
+            level = logging.WARNING if is_mistake(raised) else logging.DEBUG
+            _log.log(level, "the driver has failed", exc_info=raised)
             reports(failure_of(raised))
         else:
             if not reports.ended:
@@ -141,7 +143,7 @@ class Driving:
     async def call(self, call: ToolStarted, reports: Reports) -> None:
         """Run a tool and report its result; an error is reported as a result too."""
         task = _current()
-        self._calls.setdefault(reports.turn_id, set()).add(task)
+        self._calls[task] = reports.turn_id
         context = ToolContext(
             session_id=self._config.session_id,
             agent_id=self._config.agent_id,
@@ -150,7 +152,7 @@ class Driving:
             idempotency_key=f"{self._config.session_id}/{reports.turn_id}/{call.id}",
         )
         try:
-            outcome = await self._run(call, context)
+            outcome = await self._tools.call(call.name, call.input, context)
         except asyncio.CancelledError:
             if _current().cancelling():
                 raise
@@ -161,12 +163,7 @@ class Driving:
         else:
             reports(ToolResult(id=call.id, name=call.name, result=outcome.result, is_error=outcome.is_error))
         finally:
-            self._remove_call(reports.turn_id, task)
-
-    async def _run(self, call: ToolStarted, context: ToolContext) -> ToolOutcome:
-        if self._config.tools is None:
-            return failed_outcome(f"Tool not found: {call.name}")
-        return await self._config.tools.call(call.name, call.input, context)
+            del self._calls[task]
 
     async def stop(self, turn_id: str) -> None:
         """Stop the driver and the calls of this turn that are still running."""
@@ -174,36 +171,27 @@ class Driving:
         if task is not None:
             self._interrupt()
             task.cancel()
-        for call in self._calls.get(turn_id, ()):
-            call.cancel()
+        for call, of_turn in self._calls.items():
+            if of_turn == turn_id:
+                call.cancel()
 
     async def close(self) -> None:
         """Stop everything that is running, and release the driver and the tools."""
-        for turn_id in {*self._tasks, *self._calls}:
+        for turn_id in {*self._tasks, *self._calls.values()}:
             await self.stop(turn_id)
-        if self._config.tools is not None:
-            await self._config.tools.aclose()
+        await self._tools.aclose()
         if self._keeper is not None:
             # Not at once: a task that is cancelled before its first step never runs its clean-up.
             asyncio.get_running_loop().call_soon(self._keeper.cancel)
 
     async def _offered_tools(self) -> tuple[Mapping[str, object], ...]:
         """Return the tools' definitions as the Messages API takes them."""
-        toolbox = self._config.tools
-        if toolbox is None:
-            return self._config.api_tools
-        await toolbox.connect()
+        await self._tools.connect()
         own = (
             {"name": spec.name, "description": spec.description, "input_schema": spec.input_schema}
-            for spec in toolbox.specs()
+            for spec in self._tools.specs()
         )
         return (*own, *self._config.api_tools)
-
-    def _remove_call(self, turn_id: str, task: asyncio.Task[None]) -> None:
-        of_turn = self._calls.get(turn_id, set())
-        of_turn.discard(task)
-        if not of_turn:
-            self._calls.pop(turn_id, None)
 
     def _interrupt(self) -> None:
         if self._driver is not None:
@@ -299,12 +287,6 @@ def _current() -> asyncio.Task[None]:
     task = asyncio.current_task()
     assert task is not None  # a coroutine of a loop always runs in a task
     return task
-
-
-def _log_mistake(error: BaseException) -> None:
-    """Log an exception of a driver or its provider: mistakes as warnings, errors of an API or a network as debug."""
-    level = logging.WARNING if is_mistake(error) else logging.DEBUG
-    _log.log(level, "the driver has failed", exc_info=error)
 
 
 async def _wait_for_earlier_turns(tasks: set[asyncio.Task[None]]) -> None:
