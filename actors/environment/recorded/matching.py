@@ -108,30 +108,27 @@ def difference(asked: Sequence[Said], setting: Setting, recorded: Sequence[Said]
 def told(said: Said) -> str:
     """Return the role and an excerpt of a message."""
     texts = "".join(block.text if isinstance(block, TextBlock) else f"({_kind(block)})" for block in said.content)
-    return f"{said.role}: {_excerpt(texts, 0)}"
+    return f"{said.role}{' (refused)' if said.refused else ''}: {_excerpt(texts, 0)}"
 
 
 def _different_block(asked: Said, recorded: Said) -> str:
-    if asked.role != recorded.role:
-        return f"asked {told(asked)}, recorded {told(recorded)}"
     for one, other in zip_longest(asked.content, recorded.content):
         if one != other:
-            if isinstance(one, TextBlock) and isinstance(other, TextBlock):
-                return f"asked {asked.role}: {_shown(one.text, other.text)}, recorded {_shown(other.text, one.text)}"
-            return f"asked {asked.role}: {_shown_block(one, other)}, recorded {_shown_block(other, one)}"
-    return f"asked {told(asked)}, recorded the same as one that was refused"
-
-
-def _shown_block(one: Block | None, other: Block | None) -> str:
-    return "nothing more" if one is None else _shown(one, other)
+            return f"asked {asked.role}: {_shown(one, other)}, recorded {_shown(other, one)}"
+    return f"asked {told(asked)}, recorded {told(recorded)}"
 
 
 def _shown(one: object, other: object) -> str:
     """Return an excerpt of the one around the first place where it differs from the other."""
-    text, against = (value if isinstance(value, str) else _encode(value).decode() for value in (one, other))
+    text, against = _as_text(one), _as_text(other)
     pairs = zip_longest(text, against)
     place = next((number for number, (own, its) in enumerate(pairs) if own != its), 0)
     return _excerpt(text, max(0, place - _BEFORE))
+
+
+def _as_text(value: object) -> str:
+    value = value.text if isinstance(value, TextBlock) else value
+    return value if isinstance(value, str) else _encode(value).decode()
 
 
 def _excerpt(text: str, start: int) -> str:

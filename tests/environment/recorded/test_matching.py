@@ -101,9 +101,9 @@ def test_models_agree_unless_two_are_named(asked: str | None, recorded: str | No
         ((user("One"), user("Two")), (user("One"),), "message 2: asked user: 'Two', recorded is none"),
         ((user("One"),), (user("One"), user("Two")), "message 2: not asked, recorded user: 'Two'"),
         ((user("One"),), (Said("assistant", (TextBlock("One"),)),), "asked user: 'One', recorded assistant: 'One'"),
-        ((Said("user", ()),), (user("Two"),), "asked user: nothing more, recorded '"),
+        ((Said("user", ()),), (user("Two"),), "asked user: 'null', recorded 'Two'"),
         (round_of("a"), round_of("b", result="lost"), "message 2: asked user: "),
-        ((Said("user", (), refused=True),), (Said("user", ()),), "recorded the same"),
+        ((Said("user", (), refused=True),), (Said("user", ()),), "asked user (refused): '', recorded user: ''"),
         (
             (Said("assistant", (ThinkingBlock("so"), *round_of("a")[0].content)),),
             (),
