@@ -113,13 +113,9 @@ class EffectorActor(EventLoopActor):
 
     def _ask_model(self, asked: _Ask) -> None:
         self._reports = reports = Reports(asked.turn_id, self._receptor.tell, self._outside)
+        consumer = asked.consumer
         try:
-            messages, too_long = asked.consumer.conversation(), asked.consumer.must_compress()
-            output = asked.consumer.output()
-        except ReenactError as error:
-            reports(failure_of(error))
-            return
-        try:
+            messages, too_long, output = consumer.conversation(), consumer.must_compress(), consumer.output()
             answering = self._driving.answer(messages, reports, too_long=too_long, output=output)
             self._answer = self._outside.run(answering)
         except RuntimeClosedError:

@@ -156,14 +156,12 @@ def _replacement_error(error: BaseException) -> Exception:
 
 async def _call_with_timeout(tool: Tool, call: ToolCall) -> object:
     seconds = tool.spec.timeout if is_described(tool) else None
-    if seconds is None:
-        return await _call_function(tool, call)
     limit = asyncio.timeout(seconds)
     try:
         async with limit:
             return await _call_function(tool, call)
     except TimeoutError:
-        if limit.expired():
+        if seconds is not None and limit.expired():
             raise ToolTimeoutError(call.name, seconds) from None
         raise
 

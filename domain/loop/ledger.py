@@ -22,6 +22,7 @@ REQUEST = "request"
 """The type of an entry in a usage's `iterations` that is a request; entries of type `message` are the API's own."""
 SMALLEST = 1e-9
 """Amounts that differ by no more than this count as equal."""
+_COUNTS = ("input_tokens", "output_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")
 _DATED = re.compile(r"[-@]\d{8}$")
 OnExceeded: TypeAlias = Literal["stop", "interrupt", "warn"]
 
@@ -151,13 +152,8 @@ def cost_of(usage: Mapping[str, object], price: Price | None) -> float | None:
         return None
     cache_write = 1.25 * price.input if price.cache_write is None else price.cache_write
     cache_read = 0.1 * price.input if price.cache_read is None else price.cache_read
-    counted = (
-        (_count(usage, "input_tokens"), price.input),
-        (_count(usage, "output_tokens"), price.output),
-        (_count(usage, "cache_creation_input_tokens"), cache_write),
-        (_count(usage, "cache_read_input_tokens"), cache_read),
-    )
-    return sum(tokens * each for tokens, each in counted) / MILLION
+    rates = (price.input, price.output, cache_write, cache_read)
+    return sum(_count(usage, name) * rate for name, rate in zip(_COUNTS, rates, strict=True)) / MILLION
 
 
 def price_of(prices: Mapping[str, Price], model: str | None) -> Price | None:
@@ -191,8 +187,7 @@ def iterations_of(usage: Mapping[str, object]) -> list[Mapping[str, object]]:
 
 def tokens_in_context(usage: Mapping[str, object]) -> int:
     """Return the sum of all token counts; after one request, that is the length of the conversation."""
-    asked = _count(usage, "input_tokens") + _count(usage, "output_tokens")
-    return asked + _count(usage, "cache_creation_input_tokens") + _count(usage, "cache_read_input_tokens")
+    return sum(_count(usage, name) for name in _COUNTS)
 
 
 def sum_of(usage: Mapping[str, object], more: Mapping[str, object]) -> dict[str, int]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import functools
 import importlib
-import logging
 import random
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
@@ -27,8 +26,6 @@ from reenact.domain.plain import is_sequence
 
 MAX_CONTINUATIONS = 16
 """How often at most a message that the API has paused is continued."""
-
-_log = logging.getLogger(__name__)
 
 
 class ClaudeDriver(StreamingDriver):
@@ -54,20 +51,16 @@ class ClaudeDriver(StreamingDriver):
         self._client = client or ClaudeClient(config)
         super().__init__(self._client, Patience(config.max_retries, sleep, chance), shares_client=client is not None)
         self._now = now
-        self._warned = False
 
     def takes_output(self, output: OutputSpec, model: str | None) -> bool:
         """Return whether the API can hold the model's answer to this schema."""
         return takes_output_format(model or self._config.model or DEFAULT_MODEL) and is_format(output.schema)
 
-    def warn(self, question: Question) -> None:
-        """Log once which settings are not sent."""
-        names = left_out(question, self._config)
-        if names and not self._warned:
-            self._warned = True
-            model = question.model or self._config.model or DEFAULT_MODEL
-            what = ", ".join(names)
-            _log.warning("not sent, because %s does not take them: %s; remove them from LLMConfig", model, what)
+    def unsent(self, question: Question) -> str:
+        """Return which settings the model does not take."""
+        names = ", ".join(left_out(question, self._config))
+        model = question.model or self._config.model or DEFAULT_MODEL
+        return names and f"{model} does not take them: {names}; remove them from LLMConfig"
 
     async def converse(self, question: Question, message: MessageDecoder, *, thoughts: bool) -> None:
         """Send the question; while the API pauses its answer, send the partial answer back for it to continue."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import importlib
-import logging
 from collections.abc import Mapping
 from typing import Literal
 
@@ -40,7 +39,6 @@ _STRICT = frozenset(
     | {"minItems", "multipleOf", "pattern"}
 )
 """Keywords of schemas that OpenAI enforces strictly; the objects of such a schema must list all of their members."""
-_log = logging.getLogger(__name__)
 
 
 class OpenAIProvider:
@@ -99,7 +97,6 @@ class OpenAIProvider:
         elif effort is not None:
             self._settings |= {"reasoning": {"effort": effort, "summary": "auto"}, "include": [_SEALED]}
         self._extra = dict(extra or {})
-        self._warned = False
 
     @property
     def name(self) -> str:
@@ -142,13 +139,6 @@ class OpenAIProvider:
     def path(self) -> str:
         """The path, below the base address, to which requests are sent."""
         return _PATHS[self._api]
-
-    def warn(self, question: Question) -> None:
-        """Log once which tools are not sent."""
-        names = [str(tool.get("name")) for tool in question.tools if "input_schema" not in tool]
-        if names and not self._warned:
-            self._warned = True
-            _log.warning("not sent, because they are tools of the Messages API: %s", ", ".join(names))
 
     def _format(self, output: OutputSpec | None) -> dict[str, object]:
         """Return the fields of the request that ask for an answer that fits a schema."""
@@ -203,9 +193,10 @@ class OpenAIDriver(StreamingDriver):
         tools = (*question.tools, tool.offered)
         return msgspec.structs.replace(question, tools=tools, output=None), tool.hear
 
-    def warn(self, question: Question) -> None:
-        """Log once which tools are not sent."""
-        self._provider.warn(question)
+    def unsent(self, question: Question) -> str:
+        """Return which tools are the Messages API's own."""
+        names = ", ".join(str(tool.get("name")) for tool in question.tools if "input_schema" not in tool)
+        return names and f"they are tools of the Messages API: {names}"
 
     async def converse(self, question: Question, message: MessageDecoder, *, thoughts: bool) -> None:
         """Send the question and pass the answer to the message."""

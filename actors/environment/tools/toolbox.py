@@ -174,7 +174,9 @@ class Toolbox:
     ) -> ToolOutcome:
         seconds = at_most
         try:
-            found = await self._find_tool(name)
+            if self.get(name) is None and any(not connection.was_asked for connection in self._connections.values()):
+                await self.connect()
+            found = self.get(name)
             if found is None:
                 names = ", ".join((*self._local, *self._remote)) or "none"
                 return failure(f"Tool not found: {name}; there are: {names}", limit=self._max_output)
@@ -191,11 +193,6 @@ class Toolbox:
             raised = error.error if isinstance(error, EscapedError) else error
             _log.warning("tool %s has failed", name, exc_info=raised, extra={"tool": name})
             return failure(told(raised), limit=self._max_output)
-
-    async def _find_tool(self, name: str) -> Runnable | None:
-        if self.get(name) is None and any(not connection.was_asked for connection in self._connections.values()):
-            await self.connect()
-        return self.get(name)
 
 
 class _UnavailableTool:

@@ -67,6 +67,7 @@ class StreamingDriver(ABC, Interruptible):
         self._api_client = client
         self._patience = patience
         self._shares_client = shares_client
+        self._warned = False
 
     async def send_message(
         self,
@@ -85,7 +86,10 @@ class StreamingDriver(ABC, Interruptible):
         )
         question, on_event = self.asked(question, on_event)
         message = MessageDecoder(on_event)
-        self.warn(question)
+        unsent = self.unsent(question)
+        if unsent and not self._warned:
+            self._warned = True
+            _log.warning("not sent, because %s", unsent)
         with self.working():
             try:
                 if isinstance(messages, Conversation) and not messages.is_read:
@@ -111,8 +115,8 @@ class StreamingDriver(ABC, Interruptible):
         return question, on_event
 
     @abstractmethod
-    def warn(self, question: Question) -> None:
-        """Log once which settings or tools are not sent."""
+    def unsent(self, question: Question) -> str:
+        """Return why which settings or tools are not sent, for a warning; empty if all are."""
 
     @abstractmethod
     async def converse(self, question: Question, message: MessageDecoder, *, thoughts: bool) -> None:

@@ -21,7 +21,7 @@ import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from hashlib import blake2b
-from itertools import chain, compress
+from itertools import compress
 from typing import TypeAlias, TypedDict
 
 import msgspec
@@ -364,7 +364,8 @@ def _with_server_results(turns: list[Turn], *, resumable: bool) -> Iterator[Turn
         spoken = [blocks for role, blocks in exchange if role == "assistant"]
         goes_on = exchange[-1] is turns[-1] and not _is_over(exchange[-1])
         finished, unfinished = _server_calls_of(spoken)
-        stays = finished | (unfinished if resumable else unfinished - _calls_that_call(spoken)) if goes_on else finished
+        callers = {_caller(block) for blocks in spoken for block in blocks}
+        stays = finished | (unfinished if resumable else unfinished - callers) if goes_on else finished
         running: set[str] = set()
         for role, blocks in exchange:
             yield role, [block for block in blocks if role == "user" or _may_stay(block, stays, running, begun)]
@@ -421,11 +422,6 @@ def _server_calls_of(messages: list[list[ApiBlock]]) -> tuple[set[str], set[str]
             waiting -= {caller, answered}
         running -= waiting
     return finished, running
-
-
-def _calls_that_call(messages: list[list[ApiBlock]]) -> set[str | None]:
-    """Return the ids of the server's calls whose code has made calls."""
-    return {_caller(block) for block in chain.from_iterable(messages)}
 
 
 def _may_stay(block: ApiBlock, stays: set[str], running: set[str], begun: set[str]) -> bool:
