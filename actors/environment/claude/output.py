@@ -7,7 +7,8 @@ schema are sent to the model as a description, and are checked when the answer h
 
 from __future__ import annotations
 
-from reenact.actors.environment.tools.arguments import reachable, references
+from reenact.actors.environment.tools.arguments import inner_schemas, reachable, references
+from reenact.actors.environment.wire.stream import object_in
 from reenact.domain.output import OutputSpec, is_plain_object
 from reenact.domain.plain import JsonObject
 from reenact.domain.tools import is_array
@@ -22,10 +23,9 @@ _KINDS = ("type", "enum", "const", "anyOf", "$ref")
 
 def is_format(schema: JsonObject) -> bool:
     """Return whether the API takes the schema, and answers that fit what is sent of it can fit all of it."""
-    definitions = schema.get("$defs")
-    named = definitions if is_plain_object(definitions) else {}
-    is_recursive = any(name in reachable(references(of), named) for name, of in named.items())
-    return _is_taken(schema) and all(map(_is_taken, named.values())) and not is_recursive
+    definitions = object_in(schema, "$defs")
+    is_recursive = any(name in reachable(references(of), definitions) for name, of in definitions.items())
+    return _is_taken(schema) and not is_recursive
 
 
 def output_format(output: OutputSpec) -> dict[str, object]:
@@ -43,7 +43,4 @@ def _is_taken(node: object) -> bool:
         return False
     if kind == "object" and (others is not False or "properties" not in node):
         return False
-    properties, alternatives = node.get("properties"), node.get("anyOf")
-    inner: list[object] = [*properties.values()] if is_plain_object(properties) else []
-    inner += alternatives if is_array(alternatives) else []
-    return all(map(_is_taken, [*inner, node["items"]] if "items" in node else inner))
+    return all(map(_is_taken, inner_schemas(node)))

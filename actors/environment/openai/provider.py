@@ -15,10 +15,11 @@ from reenact.actors.environment.openai.answer import FILTERED
 from reenact.actors.environment.openai.chat import EXTRA, ChatReader, chat_messages, chat_tool
 from reenact.actors.environment.openai.client import OpenAIClient
 from reenact.actors.environment.openai.responses import PHASE, ResponsesReader, function_tool, input_items
+from reenact.actors.environment.tools.arguments import inner_schemas
 from reenact.actors.environment.wire.decode import MessageDecoder
 from reenact.actors.environment.wire.driver import Patience, Question, StreamingDriver
 from reenact.actors.environment.wire.faults import Fault
-from reenact.actors.environment.wire.stream import is_json_object
+from reenact.actors.environment.wire.stream import is_json_object, object_in
 from reenact.domain.errors import ConfigurationError
 from reenact.domain.output import OutputSpec, is_plain_object
 from reenact.domain.tools import is_array
@@ -233,15 +234,10 @@ def is_strict(node: object) -> bool:
     """Return whether the server can enforce this schema and the schemas in it."""
     if not is_plain_object(node) or not node.keys() <= _STRICT:
         return False
-    properties, definitions = node.get("properties", {}), node.get("$defs", {})
-    if not is_plain_object(properties) or not is_plain_object(definitions):
-        return False
     if node.get("type") == "object":
         required = node.get("required", [])
-        if not is_array(required) or properties.keys() != set(required):
+        if not is_array(required) or object_in(node, "properties").keys() != set(required):
             return False
         if node.get("additionalProperties") is not False:
             return False
-    alternatives = node.get("anyOf")
-    inner = [*properties.values(), *definitions.values(), *(alternatives if is_array(alternatives) else ())]
-    return all(map(is_strict, [*inner, node["items"]] if "items" in node else inner))
+    return all(map(is_strict, inner_schemas(node)))

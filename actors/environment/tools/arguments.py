@@ -360,6 +360,16 @@ def _referred(node: JsonDict) -> str:
     return reference.removeprefix(_PREFIX) if isinstance(reference, str) else ""
 
 
+def inner_schemas(schema: JsonDict) -> Iterator[Json]:
+    """Yield the schemas directly in a schema: its definitions, members, alternatives and items."""
+    for keyword in ("$defs", "properties"):
+        found = schema.get(keyword)
+        yield from found.values() if isinstance(found, dict) else ()
+    yield from _listed(schema, "anyOf")
+    if "items" in schema:
+        yield schema["items"]
+
+
 def references(schema: Json) -> set[str]:
     """Return the names of the definitions that the schema refers to."""
     return set(_REFERENCE.findall(msgspec.json.encode(schema).decode()))
