@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
 import functools
 import importlib
-import random
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from datetime import UTC, datetime
 
 import msgspec
@@ -31,25 +29,19 @@ MAX_CONTINUATIONS = 16
 class ClaudeDriver(StreamingDriver):
     """Streams an answer of Claude; sends a request again as long as nothing of its answer has been reported.
 
-    `sleep` waits before another attempt, `chance` returns a random number from 0 to 1, which varies that wait, and
-    `now` returns the time. Without a shared `client` the driver makes one of its own.
-
-    Raises:
-        ConfigurationError: there is no API key.
+    `now` returns the time.
     """
 
     def __init__(
         self,
         config: LLMConfig,
-        *,
-        client: ClaudeClient | None = None,
-        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
-        chance: Callable[[], float] = random.random,
+        client: ClaudeClient,
+        patience: Patience,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
+        super().__init__(client, patience)
         self._config = config
-        self._client = client or ClaudeClient(config)
-        super().__init__(self._client, Patience(config.max_retries, sleep, chance), shares_client=client is not None)
+        self._client = client
         self._now = now
 
     def takes_output(self, output: OutputSpec, model: str | None) -> bool:
@@ -89,7 +81,7 @@ class ClaudeEnvironment(ModelEnvironment):
 
     def __init__(self, config: EnvironmentConfig, *, client: ClaudeClient | None = None) -> None:
         shared = client or ClaudeClient(config.llm)
-        super().__init__("claude", config, lambda: ClaudeDriver(config.llm, client=shared))
+        super().__init__("claude", config, lambda: ClaudeDriver(config.llm, shared, Patience(config.llm.max_retries)))
         self._own_client = None if client else shared
 
     def dispose(self) -> None:

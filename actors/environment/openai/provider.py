@@ -175,7 +175,7 @@ class OpenAIDriver(StreamingDriver):
     """Streams an answer of a model; sends a request again as long as nothing of its answer has been reported."""
 
     def __init__(self, provider: OpenAIProvider, client: OpenAIClient, patience: Patience) -> None:
-        super().__init__(client, patience, shares_client=True)
+        super().__init__(client, patience)
         self._provider = provider
         self._client = client
 

@@ -58,15 +58,11 @@ class Patience(msgspec.Struct, frozen=True):
 
 
 class StreamingDriver(ABC, Interruptible):
-    """Streams answers of an API's model; a subclass for each API implements three methods.
+    """Streams answers of an API's model, over a shared client; each API has a subclass with three methods."""
 
-    The client is disposed of with the driver, unless it is shared.
-    """
-
-    def __init__(self, client: ApiClient[Sdk], patience: Patience, *, shares_client: bool) -> None:
+    def __init__(self, client: ApiClient[Sdk], patience: Patience) -> None:
         self._api_client = client
         self._patience = patience
-        self._shares_client = shares_client
         self._warned = False
 
     async def send_message(
@@ -104,11 +100,6 @@ class StreamingDriver(ABC, Interruptible):
     def told(self, fault: Fault) -> StreamError:
         """Return the `error` event of the fault, without the key, and with its message cut to a limit."""
         return failure(fault.error_type, self._api_client.without_key(fault.message))
-
-    async def aclose(self) -> None:
-        """Close the connections, unless they are shared."""
-        if not self._shares_client:
-            self._api_client.dispose()
 
     def asked(self, question: Question, on_event: OnEvent) -> tuple[Question, OnEvent]:
         """Return the question that is sent in its place, and the function that receives the answer's events."""

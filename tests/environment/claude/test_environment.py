@@ -22,6 +22,7 @@ from reenact.actors.environment.api import (
     LLMConfig,
     LLMDriver,
 )
+from reenact.actors.environment.claude.client import ClaudeClient
 from reenact.actors.environment.claude.environment import (
     MAX_CONTINUATIONS,
     ClaudeDriver,
@@ -29,6 +30,7 @@ from reenact.actors.environment.claude.environment import (
     ClaudeEnvironmentFactory,
 )
 from reenact.actors.environment.claude.models import DEFAULT_MODEL
+from reenact.actors.environment.wire.driver import Patience
 from reenact.actors.kernel.event_loop import EventLoopThread
 from reenact.domain import conversation
 from reenact.domain.errors import ConfigurationError
@@ -52,11 +54,9 @@ class Conversation:
     def __init__(self, api: FakeMessagesAPI, **config: object) -> None:
         self.heard: list[StreamData] = []
         self.waits: list[float] = []
-        self.driver = ClaudeDriver(
-            msgspec.convert({"api_key": KEY, "base_url": api.url, **config}, LLMConfig),
-            sleep=self._wait,
-            chance=lambda: 0.0,
-        )
+        llm = msgspec.convert({"api_key": KEY, "base_url": api.url, **config}, LLMConfig)
+        self.client = ClaudeClient(llm)
+        self.driver = ClaudeDriver(llm, self.client, Patience(llm.max_retries, self._wait, lambda: 0.0))
 
     async def _wait(self, seconds: float) -> None:
         self.waits.append(seconds)
@@ -74,7 +74,7 @@ class Conversation:
             async with asyncio.timeout(PATIENCE):
                 await self.driver.send_message(messages=messages, on_event=self.hear, **request)
         finally:
-            await self.driver.aclose()
+            self.client.dispose()
             await until(lambda: len(asyncio.all_tasks()) == 1)
 
 
@@ -585,7 +585,7 @@ def test_an_interrupt_closes_the_stream_at_once(api: FakeMessagesAPI) -> None:
             await asking
         assert await asyncio.to_thread(api.wait_for_hang_up)
         talk.driver.interrupt()
-        await talk.driver.aclose()
+        talk.client.dispose()
         await until(lambda: len(asyncio.all_tasks()) == 1)
 
     asyncio.run(interrupted())
@@ -599,7 +599,7 @@ def test_a_connection_serves_one_message_after_the_other(api: FakeMessagesAPI) -
     async def twice() -> None:
         for _ in range(2):
             await talk.driver.send_message(messages=HELLO, on_event=talk.hear)
-        await talk.driver.aclose()
+        talk.client.dispose()
         await until(lambda: len(asyncio.all_tasks()) == 1)
 
     asyncio.run(twice())
@@ -645,7 +645,7 @@ def test_the_environment_of_the_process_is_not_consulted(api: FakeMessagesAPI, m
     with FakeMessagesAPI(api_key=KEY) as picky:
         assert isinstance(Conversation(picky).ask()[-1], Complete)
     with pytest.raises(ConfigurationError, match="API key"):
-        ClaudeDriver(LLMConfig())
+        ClaudeClient(LLMConfig())
 
 
 def test_a_wrong_key_is_an_authentication_error() -> None:
@@ -716,5 +716,5 @@ def test_an_interrupted_turn_hangs_up_and_the_next_one_is_answered(
     environment.dispose()
 
 
-def test_the_driver_is_what_the_protocol_asks_for() -> None:
-    assert isinstance(ClaudeDriver(LLMConfig(api_key=KEY)), LLMDriver)
+def test_the_driver_is_what_the_protocol_asks_for(api: FakeMessagesAPI) -> None:
+    assert isinstance(Conversation(api).driver, LLMDriver)

@@ -475,7 +475,6 @@ def test_a_connection_serves_one_message_after_the_other(
     async def twice() -> None:
         for _ in range(2):
             await talk.driver.send_message(messages=HELLO, on_event=talk.hear)
-        await talk.driver.aclose()
         talk.provider._client.dispose()
         await until(lambda: len(asyncio.all_tasks()) == 1)
 
