@@ -63,7 +63,10 @@ def checked(reported: object) -> StreamData:
 def _checked(reported: object) -> StreamData:
     try:
         event = _read(reported)
-        _check_encodable(event)
+        # No log can store lone surrogates, integers above 64 bits, keys that are not text, and deep nesting.
+        check_depth(event.event_type, msgspec.to_builtins(event), 2 * DEEPEST)
+        msgspec.json.encode(event)
+        msgspec.msgpack.encode(event)
     except InvalidInputError:
         raise
     except (msgspec.ValidationError, TypeError, ValueError, OverflowError, RecursionError) as broken:
@@ -103,13 +106,6 @@ def _complete_error(fields: dict[object, object]) -> None:
     kind = fields.setdefault("type", fields.pop("code", None) or "api_error")
     fields.setdefault("message", kind)
     fields.setdefault("retryable", kind in RETRYABLE)
-
-
-def _check_encodable(event: StreamData) -> None:
-    """Raise for data that no log can store: lone surrogates, integers above 64 bits, non-text keys, deep nesting."""
-    check_depth(event.event_type, msgspec.to_builtins(event), 2 * DEEPEST)
-    msgspec.json.encode(event)
-    msgspec.msgpack.encode(event)
 
 
 def _described(reported: object) -> str:

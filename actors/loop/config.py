@@ -16,8 +16,9 @@ from reenact.domain.errors import ConfigurationError
 from reenact.domain.loop.instructions import snake
 from reenact.domain.loop.ledger import prices_of
 from reenact.domain.loop.rules import Rules
-from reenact.domain.loop.values import is_list, is_mapping
+from reenact.domain.loop.values import is_mapping
 from reenact.domain.messages import EPOCH
+from reenact.domain.plain import is_sequence
 from reenact.domain.policy.judge import Policies
 from reenact.domain.policy.reading import check_names, policies_of
 from reenact.domain.tools import ToolSpec, is_amount
@@ -163,7 +164,7 @@ class AgentView:
     def tools(self) -> Mapping[str, Tool]:
         """The agent's tools by name."""
         tools: object = self._part("tools") or {}
-        if is_list(tools) and len(described := [tool for tool in tools if is_described(tool)]) == len(tools):
+        if is_sequence(tools) and len(described := [tool for tool in tools if is_described(tool)]) == len(tools):
             tools = {tool.spec.name: tool for tool in described}
         if not is_mapping(tools):
             raise ConfigurationError(f"the agent's tools are a mapping of names, not {tools!r}")

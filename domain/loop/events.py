@@ -9,8 +9,8 @@ import msgspec
 
 from reenact.domain.loop.calls import ToolCall
 from reenact.domain.loop.faults import ErrorInfo
-from reenact.domain.loop.values import Fields, is_list
-from reenact.domain.plain import Encodable, Json, JsonObject
+from reenact.domain.loop.values import Fields
+from reenact.domain.plain import Encodable, Json, JsonObject, is_sequence
 
 
 class LoopEvent(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", omit_defaults=True):
@@ -80,7 +80,7 @@ class Options(tuple[Option, ...]):
     __slots__ = ()
 
     def __eq__(self, other: object) -> bool:
-        return super().__eq__(tuple(other) if is_list(other) else other)
+        return super().__eq__(tuple(other) if is_sequence(other) else other)
 
     def __hash__(self) -> int:
         return super().__hash__()

@@ -42,7 +42,7 @@ from reenact.domain.loop.events import (
 from reenact.domain.loop.faults import ErrorInfo, InvalidOutcomeError, info_of
 from reenact.domain.loop.instructions import snake
 from reenact.domain.loop.ledger import Ledger
-from reenact.domain.loop.rounds import Call, Round
+from reenact.domain.loop.rounds import Call, Round, RoundEvent
 from reenact.domain.loop.state import (
     AgentContext,
     AgentState,
@@ -65,10 +65,9 @@ from reenact.domain.loop.values import (
     converted,
     frozen,
     frozen_object,
-    is_list,
     is_mapping,
 )
-from reenact.domain.plain import Json, JsonObject, made
+from reenact.domain.plain import Json, JsonObject, is_sequence, made
 from reenact.domain.policy.rules import call_digest
 from reenact.domain.tools import is_amount
 
@@ -145,8 +144,7 @@ def _apply_by_type(draft: _Draft, event: LoopEvent) -> None:
         case HumanApproveRequired():
             _apply_approval_request(draft, event)
         case ToolPending() | ToolApproved() | ToolEdited() | ToolRejected() | ToolStarted():
-            draft["round"] = rounds.evolve(draft["round"], event)
-            _set_pending_calls(draft, draft["pending_tool_calls"])
+            _evolve_round(draft, event)
         case HumanPromptRequired() | HumanSelectRequired():
             _apply_question(draft, event)
         case HumanResponded():
@@ -192,8 +190,7 @@ def _apply_model_answer(draft: _Draft, event: LLMResult) -> None:
 
 def _apply_tool_result(draft: _Draft, event: ToolResult) -> None:
     _record_decision(draft, event.id, approved=event.ran)
-    draft["round"] = rounds.evolve(draft["round"], event)
-    _set_pending_calls(draft, draft["pending_tool_calls"])
+    _evolve_round(draft, event)
     if event.ran:
         _add_tool_cost(draft, event.name, event.cost)
     _append_message(draft, {"role": "tool", "tool_call_id": event.id, "content": compact(event.result)})
@@ -248,9 +245,7 @@ def _apply_failure(draft: _Draft, event: Failed) -> None:
     draft.update({"status": "error", "error": event.error, "phase": "error", "payload": Frozen(error=told)})
     if event.call_id is not None:
         _record_decision(draft, event.call_id, approved=True)
-        answered = ToolResult(id=event.call_id, result=event.error.message, is_error=True)
-        draft["round"] = rounds.evolve(draft["round"], answered)
-        _set_pending_calls(draft, draft["pending_tool_calls"])
+        _evolve_round(draft, ToolResult(id=event.call_id, result=event.error.message, is_error=True))
     if event.model is not None:
         _add_model_cost(draft, event.model, event)
     if event.tool is not None:
@@ -265,6 +260,11 @@ def _record_decision(draft: _Draft, call_id: str, *, approved: bool) -> None:
     draft["decided"] = (*draft["decided"], call_id)
     if call is not None and approved:
         draft["approvals"] = tuple(sorted({*draft["approvals"], call_digest(call.name, call.arguments)}))
+
+
+def _evolve_round(draft: _Draft, event: RoundEvent) -> None:
+    draft["round"] = rounds.evolve(draft["round"], event)
+    _set_pending_calls(draft, draft["pending_tool_calls"])
 
 
 def _set_pending_calls(draft: _Draft, calls: Iterable[ToolCall]) -> None:
@@ -346,10 +346,10 @@ def _outcome_fields(returned: object) -> tuple[list[object], AgentState | None, 
     names = ("events", "new_state", "next_context")
     told, new_state, context = (
         (*returned, None)[: len(names)]
-        if is_list(returned) and len(returned) in (len(names) - 1, len(names))
+        if is_sequence(returned) and len(returned) in (len(names) - 1, len(names))
         else (_field(returned, name) for name in names)
     )
-    if not is_list(told) or not isinstance(new_state, AgentState | None):
+    if not is_sequence(told) or not isinstance(new_state, AgentState | None):
         raise InvalidOutcomeError(f"an executor returns `(events, new_state)`, events and a state, not {returned!r}")
     return list(told), new_state, None if context is None else context_given(context)
 

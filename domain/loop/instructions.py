@@ -12,8 +12,8 @@ from reenact.domain.errors import InvalidInputError
 from reenact.domain.loop.calls import ToolCall, call_of
 from reenact.domain.loop.events import Option, Options
 from reenact.domain.loop.faults import InvalidInstructionError
-from reenact.domain.loop.values import Fields, FrozenList, frozen, frozen_object, is_list, is_mapping
-from reenact.domain.plain import Encodable, JsonObject
+from reenact.domain.loop.values import Fields, FrozenList, frozen, frozen_object, is_mapping
+from reenact.domain.plain import Encodable, JsonObject, is_sequence
 
 SUMMARIZE = (
     "Summarize the conversation so far for somebody who is to go on with it: what was asked, what was found out and "
@@ -126,7 +126,7 @@ _ALIASES = {
 
 def instructions_of(returned: object) -> tuple[object, ...]:
     """Return the instructions that a runner returned, one or several, in order."""
-    return tuple(returned) if is_list(returned) else (returned,)
+    return tuple(returned) if is_sequence(returned) else (returned,)
 
 
 def type_of(instruction: object) -> str:
@@ -165,18 +165,18 @@ def _canonical_name(name: str) -> str:
 
 def _field_value(kind: str, name: str, told: object) -> object:
     """Return the field's value converted from the forms that users may give, or raise `InvalidInputError`."""
-    several = told if is_list(told) else ()
+    several = told if is_sequence(told) else ()
     match name:
         case "tool_call":
             return call_of(told)
         case "metadata":
             return None if told is None else frozen_object(told, what=name)
         case "tool_calls":
-            fits, wanted = is_list(told), "a list of calls"
+            fits, wanted = is_sequence(told), "a list of calls"
         case "pending_tool_calls":
-            fits, wanted = is_list(told) and bool(told), "a list with at least one call in it"
+            fits, wanted = is_sequence(told) and bool(told), "a list with at least one call in it"
         case "options":
-            fits, wanted = is_list(told) and bool(told), "a list with at least one option in it"
+            fits, wanted = is_sequence(told) and bool(told), "a list with at least one option in it"
         case "prompt":
             fits, wanted = isinstance(told, str) and bool(told.strip()), "the text that is asked"
         case "reason" | "reason_detail" | "summary":

@@ -98,13 +98,13 @@ class Spent(msgspec.Struct, frozen=True):
     cost: float = 0.0
     unpriced: int = 0
 
-    def plus(self, usage: Mapping[str, object], cost: float | None) -> Spent:
-        """Return the sums with one more use."""
+    def plus(self, usage: Mapping[str, object], cost: float | None, calls: int = 1) -> Spent:
+        """Return the sums with one more use, or more."""
         return Spent(
-            self.calls + 1,
+            self.calls + calls,
             sum_of(self.usage, usage),
             self.cost + (cost or 0.0),
-            self.unpriced + (cost is None),
+            self.unpriced + (calls if cost is None else 0),
         )
 
 
@@ -140,10 +140,7 @@ class Ledger(msgspec.Struct, frozen=True):
 
     def with_child(self, steps: int, usage: Mapping[str, object], cost: float | None) -> Ledger:
         """Return the ledger with a child's use since its last settlement; `steps` are answers of models."""
-        before = self.children
-        unpriced = before.unpriced + (steps if cost is None else 0)
-        spent = Spent(before.calls + steps, sum_of(before.usage, usage), before.cost + (cost or 0.0), unpriced)
-        return Ledger(self.models, self.tools, spent)
+        return Ledger(self.models, self.tools, self.children.plus(usage, cost, steps))
 
 
 def cost_of(usage: Mapping[str, object], price: Price | None) -> float | None:

@@ -33,11 +33,10 @@ from reenact.domain.loop.values import (
     frozen_object,
     is_growing,
     is_iterable,
-    is_list,
     is_mapping,
 )
 from reenact.domain.messages import EPOCH, check_text
-from reenact.domain.plain import Json, JsonObject, made
+from reenact.domain.plain import Json, JsonObject, is_sequence, made
 from reenact.domain.tools import is_amount
 
 Status: TypeAlias = Literal["idle", "running", "waiting_for_human_input", "done", "error", "interrupted"]
@@ -304,7 +303,7 @@ def to_json(value: AgentState | LoopEvent | Sequence[LoopEvent]) -> str:
     """
     if isinstance(value, AgentState | LoopEvent):
         return compact(built_in(value))
-    if (is_growing(value, object) or is_list(value)) and all(isinstance(each, LoopEvent) for each in value):
+    if (is_growing(value, object) or is_sequence(value)) and all(isinstance(each, LoopEvent) for each in value):
         return compact([built_in(each) for each in value])
     raise InvalidInputError(f"only a state or events can be written as JSON, not {value!r}")
 
@@ -319,7 +318,7 @@ def from_json(text: str | bytes) -> AgentState | LoopEvent | FrozenList[LoopEven
         value: object = json.loads(text)
     except (ValueError, TypeError, RecursionError) as broken:
         raise InvalidInputError(f"this is not JSON: {broken}") from None
-    if is_list(value):
+    if is_sequence(value):
         return FrozenList(event_from(each) for each in value)
     is_state = is_mapping(value) and {"session_id", "status"} <= value.keys()
     return state_from(value) if is_state else event_from(value)
@@ -398,7 +397,7 @@ def applied(messages: AppendOnlyList[Frozen], round_: Round, changes: Mapping[st
 def _sealed(value: object) -> object:
     if isinstance(value, dict | list):
         return frozen(value)  # pyright: ignore[reportUnknownArgumentType] - its items may be of any type
-    if is_list(value):
+    if is_sequence(value):
         return tuple(_sealed(each) for each in value)
     if isinstance(value, msgspec.Struct):
         made = {name: _sealed(getattr(value, name)) for name in value.__struct_fields__ if name != "timestamp"}

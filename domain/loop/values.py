@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Generic, NoReturn, Self, TypeGuard, TypeVar, o
 import msgspec
 
 from reenact.domain.errors import InvalidInputError
-from reenact.domain.plain import Json, JsonDict
+from reenact.domain.plain import Json, JsonDict, is_sequence
 
 DEEPEST = 100
 """The greatest nesting depth of JSON values; deeper ones would exhaust the stack when compared or written."""
@@ -27,11 +27,6 @@ T = TypeVar("T")
 def is_mapping(value: object) -> TypeGuard[Mapping[str, object]]:
     """Return whether the value is a mapping."""
     return isinstance(value, Mapping)
-
-
-def is_list(value: object) -> TypeGuard[list[object] | tuple[object, ...]]:
-    """Return whether the value is a list or a tuple."""
-    return isinstance(value, list | tuple)
 
 
 def is_iterable(value: object) -> TypeGuard[Iterable[object]]:
@@ -93,7 +88,7 @@ class FrozenList(_Unchangeable, list[T]):
         append = clear = extend = insert = pop = remove = reverse = sort = _refuse
 
     def __eq__(self, other: object) -> bool:
-        return super().__eq__(list(other) if is_list(other) else other)
+        return super().__eq__(list(other) if is_sequence(other) else other)
 
     def __ne__(self, other: object) -> bool:
         return not self == other
@@ -150,7 +145,7 @@ class AppendOnlyList(_Unchangeable, Sequence[T], Generic[T]):
             yield self._shared[place]
 
     def __eq__(self, other: object) -> bool:
-        return list(self) == list(other) if is_growing(other, object) or is_list(other) else NotImplemented
+        return list(self) == list(other) if is_growing(other, object) or is_sequence(other) else NotImplemented
 
     def __hash__(self) -> int:
         return hash(self._length)
@@ -243,7 +238,7 @@ def mutable_copy(value: object) -> object:
     """Return a mutable copy of the JSON value: dicts and lists, at any depth."""
     if is_mapping(value):
         return {name: mutable_copy(each) for name, each in value.items()}
-    return [mutable_copy(each) for each in value] if is_list(value) or is_growing(value, object) else value
+    return [mutable_copy(each) for each in value] if is_sequence(value) or is_growing(value, object) else value
 
 
 def compact(value: object) -> str:

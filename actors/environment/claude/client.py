@@ -126,13 +126,9 @@ class ClaudeReader:
 
     def _take(self, event: WireEvent) -> None:
         if event.type == ERROR:
-            raise _fault_of(event.error)
+            error_type = _type_of(event.error) or "api_error"
+            raise Fault(error_type, words_of(event.error) or error_type, again=error_type in RETRYABLE)
         self._message.take(event)
-
-
-def _fault_of(error: object) -> Fault:
-    error_type = _type_of(error) or "api_error"
-    return Fault(error_type, words_of(error) or error_type, again=error_type in RETRYABLE)
 
 
 def _type_of(error: object) -> str | None:

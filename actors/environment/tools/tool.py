@@ -152,7 +152,7 @@ def _new_tool(
     rules: _Rules,
     names: Mapping[str, object],
 ) -> AnyTool:
-    function = _unwrapped(function)
+    function = function.function if isinstance(function, Tool) else function
     _check_kind(function)
     called = name if name is not None else _name_of(function)
     text, docs = read_docstring(inspect.getdoc(_written_function(function)))
@@ -171,11 +171,6 @@ def _names_around(frame: FrameType | None) -> Mapping[str, object]:
     """Return the local names of the caller of this frame's function, because annotations may use local classes."""
     caller = None if frame is None else frame.f_back
     return {} if caller is None else dict(caller.f_locals)
-
-
-def _unwrapped(function: AnyFunction) -> AnyFunction:
-    """Return the function of a tool that is made a tool again."""
-    return function.function if isinstance(function, Tool) else function
 
 
 def _check_kind(function: object) -> None:

@@ -13,7 +13,7 @@ import typer
 from msgspec.structs import FieldInfo, fields
 
 from reenact.cli.settings.values import LARGEST_NUMBER, LONGEST_TIMEOUT
-from reenact.domain.loop.values import is_list
+from reenact.domain.plain import is_sequence
 
 CONVERSATION = "Conversation"
 TOOLS = "Tools and limits"
@@ -69,7 +69,7 @@ def made_of(options: type[Some], taken: Mapping[str, object]) -> Some:
         if _is_taken(field):
             kind, _, *readers = get_args(field.type)
             if get_origin(kind) is tuple:
-                value = tuple(value) if is_list(value) else ()
+                value = tuple(value) if is_sequence(value) else ()
             for reader in readers if value not in (None, ()) else ():
                 value = reader(f"--{field.name.replace('_', '-')}", value)
         read[field.name] = value
