@@ -19,7 +19,7 @@ RETRYABLE = frozenset(
 )
 """The error types of failures that may not occur again when the same message is sent again."""
 
-_TYPES = {
+_TYPES_BY_STATUS = {
     400: "invalid_request_error",
     401: "authentication_error",
     402: "billing_error",
@@ -32,8 +32,8 @@ _TYPES = {
     504: "timeout_error",
     529: "overloaded_error",
 }
-_KNOWN = RETRYABLE | frozenset(_TYPES.values())
-_OF_KEYS = frozenset({"authentication_error", "permission_error"})
+_KNOWN = RETRYABLE | frozenset(_TYPES_BY_STATUS.values())
+_KEY_ERRORS = frozenset({"authentication_error", "permission_error"})
 _SERVER_ERROR = 500
 _LONGEST_MESSAGE = 2000
 _LIBRARIES = frozenset({"anthropic", "openai", "httpx", "httpx2"})
@@ -49,14 +49,14 @@ def type_of_refusal(said: str | None, status: int) -> str:
 
     So an invalid key is not mistaken for a server that is down, whatever a gateway writes into the body.
     """
-    by_status = _TYPES.get(status, "api_error" if status >= _SERVER_ERROR else "invalid_request_error")
+    by_status = _TYPES_BY_STATUS.get(status, "api_error" if status >= _SERVER_ERROR else "invalid_request_error")
     return said if said in _KNOWN and _kind_of(said) == _kind_of(by_status) else by_status
 
 
 def _kind_of(error_type: str) -> str:
     if error_type in RETRYABLE:
         return "network"
-    return "authentication" if error_type in _OF_KEYS else "request"
+    return "authentication" if error_type in _KEY_ERRORS else "request"
 
 
 def failure_of(error: BaseException) -> StreamError:

@@ -18,7 +18,7 @@ from reenact.actors.environment.api import (
     SystemBusProducer,
     Unsubscribe,
 )
-from reenact.actors.environment.driving import Driving, ProvideDriver, Reports
+from reenact.actors.environment.driver_runner import DriverRunner, ProvideDriver, Reports
 from reenact.actors.environment.failures import failure_of
 from reenact.actors.environment.incoming import Reported, emit_all
 from reenact.actors.kernel import EventLoopActor
@@ -81,10 +81,12 @@ class ReceptorActor(EventLoopActor):
 class EffectorActor(EventLoopActor):
     """Runs the driver and the tools, and stops the ones that are still running when the turn is over."""
 
-    def __init__(self, outside: EventLoopThread, driving: Driving, receptor: pykka.ActorRef[ReceptorActor]) -> None:
+    def __init__(
+        self, outside: EventLoopThread, driver_runner: DriverRunner, receptor: pykka.ActorRef[ReceptorActor]
+    ) -> None:
         super().__init__()
         self._outside = outside
-        self._driving = driving
+        self._driver_runner = driver_runner
         self._receptor = receptor
         self._turn_id: str | None = None
         self._reports: Reports | None = None
@@ -109,14 +111,14 @@ class EffectorActor(EventLoopActor):
         """Release the driver and the tools, and stop the current turn."""
         if self._answer is not None or self._calls:
             with contextlib.suppress(RuntimeClosedError):  # the loop has ended, and has ended its tasks
-                self._outside.run(self._driving.close())
+                self._outside.run(self._driver_runner.close())
 
     def _ask_model(self, asked: _Ask) -> None:
         self._reports = reports = Reports(asked.turn_id, self._receptor.tell, self._outside)
         consumer = asked.consumer
         try:
             messages, too_long, output = consumer.conversation(), consumer.must_compress(), consumer.output()
-            answering = self._driving.answer(messages, reports, too_long=too_long, output=output)
+            answering = self._driver_runner.answer(messages, reports, too_long=too_long, output=output)
             self._answer = self._outside.run(answering)
         except RuntimeClosedError:
             raise
@@ -126,7 +128,7 @@ class EffectorActor(EventLoopActor):
     def _run_tool(self, run: _Run) -> None:
         reports = Reports(run.turn_id, self._receptor.tell, self._outside)
         under_way = [call for call in self._calls if not call.done()]
-        self._calls = [*under_way, self._outside.run(self._driving.call(run.call, reports))]
+        self._calls = [*under_way, self._outside.run(self._driver_runner.call(run.call, reports))]
 
     def _end_turn(self, turn_id: str) -> None:
         if turn_id != self._turn_id:
@@ -134,7 +136,7 @@ class EffectorActor(EventLoopActor):
         answers = self._answer is not None and not self._answer.done()
         has_ended = self._reports is not None and self._reports.ended
         if (answers and not has_ended) or not all(call.done() for call in self._calls):
-            self._outside.run(self._driving.stop(turn_id))
+            self._outside.run(self._driver_runner.stop(turn_id))
 
 
 class ModelReceptor:
@@ -195,7 +197,7 @@ class ModelEnvironment:
         self._tools = config.tools
         self._receptor_actor = config.system.start(ReceptorActor)
         self._effector_actor = config.system.start(
-            EffectorActor, config.outside, Driving(config, provide), self._receptor_actor
+            EffectorActor, config.outside, DriverRunner(config, provide), self._receptor_actor
         )
         self._receptor = ModelReceptor(self._receptor_actor)
         self._effector = ModelEffector(self._effector_actor)

@@ -464,7 +464,7 @@ def test_a_turn_that_starts_once_the_loop_has_ended_is_ignored(
 def test_a_driver_that_lingers_is_cancelled_when_the_next_turn_needs_it(
     config: EnvironmentConfig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("reenact.actors.environment.driving._LINGER_SECONDS", 0.01)
+    monkeypatch.setattr("reenact.actors.environment.driver_runner._LINGER_SECONDS", 0.01)
 
     async def act(on_event: OnEvent) -> None:
         say(on_event)

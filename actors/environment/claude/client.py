@@ -12,8 +12,8 @@ from reenact.actors.environment.failures import RETRYABLE, type_of_refusal
 from reenact.actors.environment.wire.client import ApiClient, Response, check_installed
 from reenact.actors.environment.wire.decode import MessageDecoder
 from reenact.actors.environment.wire.endpoint import CONNECT_SECONDS, Api, checked_key, checked_url
-from reenact.actors.environment.wire.faults import Fault, error_in, may_be_sent_again, wait_asked_for, words_of
-from reenact.actors.environment.wire.stream import ERROR, WireEvent, is_json_object, whole_message, wire_event
+from reenact.actors.environment.wire.faults import Fault, error_in, error_text_in, may_be_sent_again, requested_wait
+from reenact.actors.environment.wire.stream import ERROR, WireEvent, events_of_whole_message, is_json_object, wire_event
 
 if TYPE_CHECKING:
     from anthropic import AsyncAnthropic
@@ -81,9 +81,9 @@ class ClaudeClient(ApiClient["AsyncAnthropic"]):
             return None
         return Fault(
             type_of_refusal(_type_of(error_in(error.body)), error.status_code),
-            self._refusal_text(words_of(error.body), error.response),
-            again=may_be_sent_again(error.status_code, error.response.headers),
-            wait=wait_asked_for(error.response.headers),
+            self._refusal_text(error_text_in(error.body), error.response),
+            retryable=may_be_sent_again(error.status_code, error.response.headers),
+            wait=requested_wait(error.response.headers),
         )
 
 
@@ -114,20 +114,20 @@ class ClaudeReader:
 
     def whole(self, body: bytes) -> None:
         """Take in an answer that was not streamed; raises as `take` does, and a `Fault` if it is not complete."""
-        for event in whole_message(body):
+        for event in events_of_whole_message(body):
             self._take(event)
         if not self._message.complete:
             told = "the API answered with a message that gives no reason for its end"
-            raise Fault("incomplete_stream", told, again=True)
+            raise Fault("incomplete_stream", told, retryable=True)
 
     def end(self) -> None:
         """Raise `Fault`: the stream broke off before the end of the answer."""
-        raise Fault("incomplete_stream", "the stream ended before the message was complete", again=True)
+        raise Fault("incomplete_stream", "the stream ended before the message was complete", retryable=True)
 
     def _take(self, event: WireEvent) -> None:
         if event.type == ERROR:
             error_type = _type_of(event.error) or "api_error"
-            raise Fault(error_type, words_of(event.error) or error_type, again=error_type in RETRYABLE)
+            raise Fault(error_type, error_text_in(event.error) or error_type, retryable=error_type in RETRYABLE)
         self._message.take(event)
 
 

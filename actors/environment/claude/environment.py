@@ -16,7 +16,7 @@ from reenact.actors.environment.claude.output import is_format
 from reenact.actors.environment.claude.request import left_out, message_request
 from reenact.actors.environment.model import ModelEnvironment
 from reenact.actors.environment.wire.decode import PAUSED, MessageDecoder
-from reenact.actors.environment.wire.driver import Patience, Question, StreamingDriver
+from reenact.actors.environment.wire.driver import Question, RetryPolicy, StreamingDriver
 from reenact.actors.environment.wire.faults import Fault
 from reenact.actors.environment.wire.messages import api_blocks
 from reenact.domain.output import OutputSpec
@@ -36,10 +36,10 @@ class ClaudeDriver(StreamingDriver):
         self,
         config: LLMConfig,
         client: ClaudeClient,
-        patience: Patience,
+        retry_policy: RetryPolicy,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
-        super().__init__(client, patience)
+        super().__init__(client, retry_policy)
         self._config = config
         self._client = client
         self._now = now
@@ -60,12 +60,12 @@ class ClaudeDriver(StreamingDriver):
         asked = request["messages"]
         assert is_sequence(asked)  # as `message_request` makes it
         for _ in range(MAX_CONTINUATIONS):
-            await self._patience.retried(
+            await self._retry_policy.run(
                 functools.partial(self._client.stream, MESSAGES, request, ClaudeReader(message)), message
             )
             if message.stop_reason != PAUSED:
                 return
-            message.proceed()
+            message.begin_continuation()
             request = {**request, "messages": [*asked, {"role": "assistant", "content": api_blocks(message.content)}]}
             if message.container is not None and "id" in message.container:
                 request["container"] = message.container["id"]
@@ -81,7 +81,9 @@ class ClaudeEnvironment(ModelEnvironment):
 
     def __init__(self, config: EnvironmentConfig, *, client: ClaudeClient | None = None) -> None:
         shared = client or ClaudeClient(config.llm)
-        super().__init__("claude", config, lambda: ClaudeDriver(config.llm, shared, Patience(config.llm.max_retries)))
+        super().__init__(
+            "claude", config, lambda: ClaudeDriver(config.llm, shared, RetryPolicy(config.llm.max_retries))
+        )
         self._own_client = None if client else shared
 
     def dispose(self) -> None:

@@ -7,17 +7,17 @@ from collections.abc import Iterable
 
 from reenact.actors.environment.failures import RETRYABLE, type_of_refusal
 from reenact.actors.environment.wire.decode import MessageDecoder
-from reenact.actors.environment.wire.faults import Fault, error_in, words_of
+from reenact.actors.environment.wire.faults import Fault, error_in, error_text_in
 from reenact.actors.environment.wire.messages import FOREIGN
 from reenact.actors.environment.wire.stream import (
     Delta,
     MalformedEventError,
     Started,
     WireEvent,
+    first_element,
     is_json_object,
     lenient_json,
     object_in,
-    unlisted,
 )
 from reenact.domain.loop.calls import UNREADABLE, json_text
 from reenact.domain.messages import Said, StopDetails, ToolUseBlock, Usage
@@ -33,10 +33,10 @@ _TYPES = {
     "rate_limit_exceeded": "rate_limit_error",
 }
 """Error codes in an answer's fields, with the error types by which the Messages API reports them."""
-_NO_COUNT = 1 << 53
+_IMPOSSIBLE_COUNT = 1 << 53
 
 
-class Telling:
+class MessageBuilder:
     """Builds a message block by block. Ids of calls that are missing, or were used before, are replaced by new ones."""
 
     def __init__(self, message: MessageDecoder, conversation: Iterable[Said]) -> None:
@@ -54,13 +54,13 @@ class Telling:
             self._begun = True
             self._take(WireEvent("message_start", message=Started(model=model if isinstance(model, str) else None)))
 
-    def say(self, text: object) -> None:
+    def add_text(self, text: object) -> None:
         """Add text to the answer."""
         if isinstance(text, str) and text:
             self._open_block("text", {"type": "text"})
             self._take(WireEvent("content_block_delta", index=self._blocks, delta=Delta(text=text)))
 
-    def think(self, text: object, origin: str | None = None) -> None:
+    def add_thought(self, text: object, origin: str | None = None) -> None:
         """Add text to a thought; `origin` says how it is sent back to the API, if that is known already."""
         if isinstance(text, str) and text:
             self._open_block("thinking", _thinking_fields(origin))
@@ -78,7 +78,7 @@ class Telling:
             self._take(WireEvent("content_block_stop", index=self._blocks))
             self._open = None
 
-    def call_id(self, given: object) -> str:
+    def new_call_id(self, given: object) -> str:
         """Return the id of a call that begins: the given one, or a new one if that is missing or taken."""
         call_id = given.strip() if isinstance(given, str) else ""
         while not call_id or call_id in self._ids:
@@ -86,13 +86,13 @@ class Telling:
         self._ids.add(call_id)
         return call_id
 
-    def write(self, call_id: str, piece: str) -> None:
+    def add_arguments(self, call_id: str, piece: str) -> None:
         """Add a piece of the arguments of a call; several calls may be open at the same time."""
         if piece:
             self.end_block()
-            self._message.say(InputJsonDelta(id=call_id, partial_json=piece))
+            self._message.report(InputJsonDelta(id=call_id, partial_json=piece))
 
-    def keep(self, kind: str, fields: JsonDict) -> None:
+    def add_block(self, kind: str, fields: JsonDict) -> None:
         """Keep a block that only this API understands, and takes back, in the whole message."""
         self.end_block()
         self._blocks += 1
@@ -100,7 +100,7 @@ class Telling:
         self._take(WireEvent("content_block_start", index=self._blocks, content_block=block))
         self._take(WireEvent("content_block_stop", index=self._blocks))
 
-    def call(self, call_id: str, name: str, arguments: str, kept: JsonDict | None = None) -> None:
+    def add_call(self, call_id: str, name: str, arguments: str, kept: JsonDict | None = None) -> None:
         """Add a complete call; `kept` holds fields that only an API understands and takes back, by the API's name."""
         self.end_block()
         self.has_calls = True
@@ -110,7 +110,7 @@ class Telling:
         self._take(WireEvent("content_block_start", index=self._blocks, content_block=fields))
         self._take(WireEvent("content_block_stop", index=self._blocks))
 
-    def used(self, usage: Usage) -> None:
+    def report_usage(self, usage: Usage) -> None:
         """Report the usage so far."""
         self._take(WireEvent("message_delta", usage=dict(usage)))
 
@@ -155,7 +155,7 @@ def arguments_of(text: str) -> JsonDict:
     return value if is_json_object(value) else {UNREADABLE: text}
 
 
-def written(arguments: Json) -> str:
+def arguments_text(arguments: Json) -> str:
     """Return arguments, or a piece of them, as JSON text; some servers send them as an object."""
     if arguments is None:
         return ""
@@ -169,7 +169,7 @@ def json_object(data: bytes) -> JsonDict:
         MalformedEventError: it is not a JSON object.
     """
     try:
-        value = unlisted(lenient_json(data))
+        value = first_element(lenient_json(data))
     except (ValueError, RecursionError) as broken:
         raise MalformedEventError(f"an event of the stream cannot be read: {broken}") from None
     if not is_json_object(value):
@@ -208,7 +208,7 @@ def usage_of(told: JsonDict) -> Usage:
 
 def _count(told: JsonDict, *names: str) -> int | None:
     counts = (told.get(name) for name in names)
-    return next((one for one in counts if isinstance(one, int) and 0 <= one < _NO_COUNT), None)
+    return next((one for one in counts if isinstance(one, int) and 0 <= one < _IMPOSSIBLE_COUNT), None)
 
 
 def fault_in(data: bytes) -> Fault:
@@ -230,4 +230,4 @@ def fault_of(error: object) -> Fault:
         error_type = type_of_refusal(None, code)
     elif error_type == "api_error" and any("invalid" in name for name in names):
         error_type = "invalid_request_error"
-    return Fault(error_type, words_of(error) or str(code or error_type), again=error_type in RETRYABLE)
+    return Fault(error_type, error_text_in(error) or str(code or error_type), retryable=error_type in RETRYABLE)

@@ -11,20 +11,20 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from reenact.actors.environment.openai.answer import (
     FILTERED,
-    Telling,
+    MessageBuilder,
+    arguments_text,
     fault_in,
     fault_of,
     json_object,
     usage_of,
-    written,
 )
 from reenact.actors.environment.openai.content import (
     Part,
-    joined,
     joined_text,
     messages_for,
     question_parts,
     result_parts,
+    text_of,
 )
 from reenact.actors.environment.wire.decode import MessageDecoder
 from reenact.actors.environment.wire.driver import Question
@@ -40,12 +40,12 @@ THOUGHTS = ("reasoning_content", "reasoning")
 """The fields in which servers send thoughts, and take them back; some send both, with the same text."""
 DETAILS = "reasoning_details"
 """The field in which OpenRouter sends the signature data of a thought, and takes it back."""
-SEAL = "data"
+SIGNATURE = "data"
 EXTRA = "extra_content"
 """The field of a call in which Gemini sends the signature of the thought that led to it, and takes it back."""
-_PIECES = frozenset({"text", "summary"})
+_TEXT_KEYS = frozenset({"text", "summary"})
 _REASONS = {"length": "max_tokens", "model_length": "max_tokens", "content_filter": "refusal"}
-_BROKEN = frozenset({"error", "insufficient_system_resource"})
+_BROKEN_OFF = frozenset({"error", "insufficient_system_resource"})
 
 
 class _Call:
@@ -56,13 +56,13 @@ class _Call:
         self.given = given
         self.id = call_id
         self.name = ""
-        self.written = ""
-        self.sealed: JsonDict = {}
+        self.arguments = ""
+        self.extra: JsonDict = {}
 
     @property
     def is_whole(self) -> bool:
         try:
-            lenient_json(self.written)
+            lenient_json(self.arguments)
         except (ValueError, RecursionError):
             return False
         return True
@@ -72,7 +72,7 @@ class ChatReader:
     """Parses the chunks of one answer and reports it as a message. `has_ended` is whether the rest may be missing."""
 
     def __init__(self, message: MessageDecoder, conversation: Iterable[Said]) -> None:
-        self._telling = Telling(message, conversation)
+        self._builder = MessageBuilder(message, conversation)
         self._calls: list[_Call] = []
         self._details: list[JsonDict] = []
         self._usage: Usage = {}
@@ -106,18 +106,20 @@ class ChatReader:
         answer = json_object(body)
         self._take(answer)
         if not self._has_answered:
-            raise Fault("api_error", f"the server answered with {answer!r:.200}, which is not a completion", again=True)
+            raise Fault(
+                "api_error", f"the server answered with {answer!r:.200}, which is not a completion", retryable=True
+            )
         self._end_whole()
 
     def refuse(self, explanation: str) -> None:
         """End the message as refused: the server has refused to answer, or to go on."""
         self.is_complete = True
-        self._telling.begin(None)
-        self._telling.end("refusal", self._usage, category=FILTERED, explanation=explanation)
+        self._builder.begin(None)
+        self._builder.end("refusal", self._usage, category=FILTERED, explanation=explanation)
 
     def break_off(self) -> None:
         """Report the usage of an answer that will not be complete."""
-        self._telling.used(self._usage)
+        self._builder.report_usage(self._usage)
 
     def end(self) -> None:
         """Report the calls and the end of the message, at the end of the stream.
@@ -128,17 +130,17 @@ class ChatReader:
         if self.is_complete:
             return
         if self._reason is None:
-            raise Fault("incomplete_stream", "the stream ended before the answer was complete", again=True)
-        if self._reason in _BROKEN:
-            raise Fault("api_error", f"the server broke off its answer: {self._reason}", again=True)
+            raise Fault("incomplete_stream", "the stream ended before the answer was complete", retryable=True)
+        if self._reason in _BROKEN_OFF:
+            raise Fault("api_error", f"the server broke off its answer: {self._reason}", retryable=True)
         reason = _REASONS.get(self._reason)
-        if any(SEAL in one or one.get("signature") for one in self._details):
-            self._telling.keep(f"chat:{DETAILS}", {DETAILS: [*self._details]})
+        if any(SIGNATURE in one or one.get("signature") for one in self._details):
+            self._builder.add_block(f"chat:{DETAILS}", {DETAILS: [*self._details]})
         for call in self._calls[:-1] if reason else self._calls:  # if cut, the last call may be partial
-            self._telling.call(call.id, call.name, call.written, {"chat": call.sealed} if call.sealed else None)
+            self._builder.add_call(call.id, call.name, call.arguments, {"chat": call.extra} if call.extra else None)
         self.is_complete = True
-        reason = reason or ("tool_use" if self._telling.has_calls else "end_turn")
-        self._telling.end(reason, self._usage, category=FILTERED if reason == "refusal" else None)
+        reason = reason or ("tool_use" if self._builder.has_calls else "end_turn")
+        self._builder.end(reason, self._usage, category=FILTERED if reason == "refusal" else None)
 
     def _end_whole(self) -> None:
         """End an answer that the server has marked as complete; some servers send no finish reason then."""
@@ -152,7 +154,7 @@ class ChatReader:
             self._usage = usage_of(usage)
         if chunk.get("error"):
             raise fault_of(chunk["error"])
-        self._telling.begin(chunk.get("model"))
+        self._builder.begin(chunk.get("model"))
         for choice in objects_in(chunk, "choices"):
             if not choice.get("index"):  # only one answer was requested
                 self._has_answered = True
@@ -164,11 +166,11 @@ class ChatReader:
     def _report_delta(self, delta: JsonDict) -> None:
         field = next((name for name in THOUGHTS if delta.get(name)), None)
         if field is not None:
-            self._telling.think(delta[field], f"chat:{field}")
+            self._builder.add_thought(delta[field], f"chat:{field}")
         self._report_content(delta.get("content"))
         if delta.get("refusal"):
-            self._telling.is_refused = True
-            self._telling.say(delta["refusal"])
+            self._builder.is_refused = True
+            self._builder.add_text(delta["refusal"])
         for detail in objects_in(delta, DETAILS):
             self._add_detail(detail)
         for entry in objects_in(delta, "tool_calls"):
@@ -178,46 +180,46 @@ class ChatReader:
         """Report the text of the content, which some servers split into parts; Mistral also sends thoughts as parts."""
         for part in content if isinstance(content, list) else (content,):
             if not is_json_object(part):
-                self._telling.say(part)
+                self._builder.add_text(part)
             elif part.get("type") == "thinking":
                 thought = part.get("thinking")
                 texts = [one.get("text") for one in objects_in(part, "thinking")]
                 for text in texts if isinstance(thought, list) else (thought,):
-                    self._telling.think(text)
+                    self._builder.add_thought(text)
             else:
-                self._telling.say(part.get("text"))
+                self._builder.add_text(part.get("text"))
 
     def _add_detail(self, detail: JsonDict) -> None:
         """Keep OpenRouter's details of a thought: text comes in pieces, signature data with the last one or alone."""
         last = self._details[-1] if self._details else {}
-        if SEAL in detail or any(last.get(name) != detail.get(name) for name in ("type", "index")):
+        if SIGNATURE in detail or any(last.get(name) != detail.get(name) for name in ("type", "index")):
             self._details.append({**detail})
             return
         for name, value in detail.items():
             before = last.get(name)
-            if name in _PIECES and isinstance(before, str) and isinstance(value, str):
+            if name in _TEXT_KEYS and isinstance(before, str) and isinstance(value, str):
                 last[name] = before + value
             elif value is not None:
                 last[name] = value
 
     def _add_call_piece(self, entry: JsonDict) -> None:
         function = object_in(entry, "function")
-        name, piece = function.get("name"), written(function.get("arguments"))
+        name, piece = function.get("name"), arguments_text(function.get("arguments"))
         index, given = entry.get("index"), entry.get("id")
         begun = () if self._is_whole else reversed(self._calls)
         call = next((one for one in begun if one.index == index), None)
         if call is None or (name and _begins_another_call(call, name, given, piece)):
-            call = _Call(index, given, self._telling.call_id(given))
+            call = _Call(index, given, self._builder.new_call_id(given))
             self._calls.append(call)
         if isinstance(name, str):
             call.name = call.name or name
         if extra := object_in(entry, EXTRA):
-            call.sealed = {EXTRA: extra}
-        call.written += piece
-        self._telling.write(call.id, piece)
+            call.extra = {EXTRA: extra}
+        call.arguments += piece
+        self._builder.add_arguments(call.id, piece)
 
 
-def _begins_another_call(call: _Call, name: Json, given: Json, written: str) -> bool:
+def _begins_another_call(call: _Call, name: Json, given: Json, piece: str) -> bool:
     """Return whether a named piece under a call's index begins another call; in some dialects every piece has the name.
 
     A different id means another call, and so does a different name after arguments. Complete arguments are not
@@ -225,7 +227,7 @@ def _begins_another_call(call: _Call, name: Json, given: Json, written: str) -> 
     """
     if given and call.given and given != call.given:
         return True
-    return bool(call.written) and (name != call.name or (call.is_whole and bool(written.strip())))
+    return bool(call.arguments) and (name != call.name or (call.is_whole and bool(piece.strip())))
 
 
 def chat_messages(question: Question, *, thoughts: bool) -> list[dict[str, object]]:
@@ -285,11 +287,11 @@ def _user_messages(blocks: Sequence[ApiBlock], *, is_last: bool) -> Iterator[dic
             pictures = [part for part in parts if part.kind != "text"]
             if pictures:
                 shown += [Part("text", f"What {block['tool_use_id']} has returned:"), *pictures]
-            yield {"role": "tool", "tool_call_id": block["tool_use_id"], "content": joined(parts)}
+            yield {"role": "tool", "tool_call_id": block["tool_use_id"], "content": text_of(parts)}
     parts = [*shown, *question_parts("chat", blocks, is_last=is_last)]
     if parts:
         texts = all(part.kind == "text" for part in parts)
-        yield {"role": "user", "content": joined(parts) if texts else [_part(part) for part in parts]}
+        yield {"role": "user", "content": text_of(parts) if texts else [_part(part) for part in parts]}
 
 
 def _part(part: Part) -> dict[str, object]:

@@ -11,7 +11,7 @@ from reenact.actors.environment.failures import type_of_refusal
 from reenact.actors.environment.openai.answer import FILTERED, fault_of
 from reenact.actors.environment.wire.client import ApiClient, Response, check_installed
 from reenact.actors.environment.wire.endpoint import CONNECT_SECONDS, Api, checked_key, checked_url
-from reenact.actors.environment.wire.faults import Fault, error_in, may_be_sent_again, wait_asked_for, words_of
+from reenact.actors.environment.wire.faults import Fault, error_in, error_text_in, may_be_sent_again, requested_wait
 
 if TYPE_CHECKING:
     from openai import AsyncOpenAI, Omit
@@ -108,7 +108,7 @@ class OpenAIClient(ApiClient["AsyncOpenAI"]):
         is_final = named in {"billing_error", FILTERED}
         return Fault(
             named if is_final else type_of_refusal(None, error.status_code),
-            self._refusal_text(words_of(error.body), error.response),
-            again=may_be_sent_again(error.status_code, error.response.headers) and not is_final,
-            wait=wait_asked_for(error.response.headers),
+            self._refusal_text(error_text_in(error.body), error.response),
+            retryable=may_be_sent_again(error.status_code, error.response.headers) and not is_final,
+            wait=requested_wait(error.response.headers),
         )

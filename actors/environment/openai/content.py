@@ -16,9 +16,9 @@ from reenact.domain.messages import Block, OpaqueBlock, Said, TextBlock, Thinkin
 LIMITS = Limits(call_id=40, name=64)
 Dialect: TypeAlias = Literal["chat", "responses"]
 
-_OF_OPENAI = "file-"
+_FILE_PREFIX = "file-"
 _KINDS = {"image": "image", "document": "file"}
-_KEPT = frozenset({"search_result", "container_upload"})
+_USER_BLOCKS = frozenset({"search_result", "container_upload"})
 """Blocks of a user that have no counterpart in either API and are sent as text."""
 
 
@@ -30,7 +30,7 @@ class Part(msgspec.Struct, frozen=True):
     url: str | None = None
     file_id: str | None = None
     name: str = "document.pdf"
-    wrong: str = ""
+    problem: str = ""
     """Why the part cannot be sent, and what to do."""
 
 
@@ -62,7 +62,7 @@ def _block_for_dialect(block: Block, origin: str, *, thoughts: bool) -> Block | 
             kind = str(data.get("type"))
             if thoughts and kind.startswith(f"{origin}:"):
                 return OpaqueBlock({**data, "type": kind.removeprefix(f"{origin}:")})
-            return block if kind in _KEPT else None
+            return block if kind in _USER_BLOCKS else None
         case ToolResultBlock() | ImageBlock() | DocumentBlock():
             return block
 
@@ -80,28 +80,28 @@ def question_parts(dialect: Dialect, blocks: Sequence[ApiBlock], *, is_last: boo
     """
     said = [part for block in blocks if block.get("type") != "tool_result" for part in _parts(dialect, block)]
     for part in said:
-        if part.wrong and is_last:
-            raise Fault("invalid_request_error", part.wrong, again=False)
-    return [_named_if_wrong(part) for part in said]
+        if part.problem and is_last:
+            raise Fault("invalid_request_error", part.problem, retryable=False)
+    return [_named_if_unsendable(part) for part in said]
 
 
 def result_parts(dialect: Dialect, result: ApiBlock) -> list[Part]:
     """Return the parts of a tool's result; a failure begins with "Error:"."""
     content = result.get("content")
     parts = [Part("text", content)] if isinstance(content, str) else []
-    parts += [_named_if_wrong(part) for block in objects_in(result, "content") for part in _parts(dialect, block)]
+    parts += [_named_if_unsendable(part) for block in objects_in(result, "content") for part in _parts(dialect, block)]
     if result.get("is_error") is True:
         return [Part("text", "Error:"), *parts]
     return parts or [Part("text", "")]
 
 
-def joined(parts: Sequence[Part]) -> str:
+def text_of(parts: Sequence[Part]) -> str:
     """Return the text of the parts, in paragraphs."""
     return "\n\n".join(part.text for part in parts if part.kind == "text")
 
 
-def _named_if_wrong(part: Part) -> Part:
-    return Part("text", f"[{part.kind} that cannot be shown here]") if part.wrong else part
+def _named_if_unsendable(part: Part) -> Part:
+    return Part("text", f"[{part.kind} that cannot be shown here]") if part.problem else part
 
 
 def _parts(dialect: Dialect, block: ApiBlock) -> Iterator[Part]:
@@ -118,7 +118,7 @@ def _parts(dialect: Dialect, block: ApiBlock) -> Iterator[Part]:
         case "tool_reference":
             yield Part("text", text_in(block, "tool_name"))
         case _:
-            yield Part(kind, wrong=f"a block of type {kind!r} is Claude's own: hand in the content itself")
+            yield Part(kind, problem=f"a block of type {kind!r} is Claude's own: hand in the content itself")
 
 
 def _texts(block: ApiBlock) -> list[str]:
@@ -152,12 +152,12 @@ def _attached(dialect: Dialect, what: str, block: ApiBlock) -> Part:
             return Part(kind, url=f"data:{text_in(source, 'media_type')};base64,{text_in(source, 'data')}", name=name)
         case "url" if what == "image" or dialect == "responses":
             return Part(kind, url=text_in(source, "url"), name=name)
-        case "file" if text_in(source, "file_id").startswith(_OF_OPENAI):
+        case "file" if text_in(source, "file_id").startswith(_FILE_PREFIX):
             if what == "document" or dialect == "responses":
                 return Part(kind, file_id=text_in(source, "file_id"))
-            wrong = 'Chat Completions takes no image by the id of a file: hand in its bytes, or use api="responses"'
+            problem = 'Chat Completions takes no image by the id of a file: hand in its bytes, or use api="responses"'
         case "file":
-            wrong = f"the {what} is a file at another provider, which the model cannot read: hand in its bytes"
+            problem = f"the {what} is a file at another provider, which the model cannot read: hand in its bytes"
         case _:
-            wrong = 'Chat Completions takes no document by its address: hand in its bytes, or use api="responses"'
-    return Part(kind, wrong=wrong)
+            problem = 'Chat Completions takes no document by its address: hand in its bytes, or use api="responses"'
+    return Part(kind, problem=problem)

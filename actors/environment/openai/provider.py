@@ -17,7 +17,7 @@ from reenact.actors.environment.openai.client import OpenAIClient
 from reenact.actors.environment.openai.responses import PHASE, ResponsesReader, function_tool, input_items
 from reenact.actors.environment.tools.arguments import inner_schemas
 from reenact.actors.environment.wire.decode import MessageDecoder
-from reenact.actors.environment.wire.driver import Patience, Question, StreamingDriver
+from reenact.actors.environment.wire.driver import Question, RetryPolicy, StreamingDriver
 from reenact.actors.environment.wire.faults import Fault
 from reenact.actors.environment.wire.stream import is_json_object, object_in
 from reenact.domain.errors import ConfigurationError
@@ -26,11 +26,11 @@ from reenact.domain.tools import is_array
 
 RESERVED = frozenset({"model", "messages", "input", "instructions", "stream", "tools"})
 """The names that `extra` may not hold, because they are set elsewhere."""
-_SEALED = "reasoning.encrypted_content"
+_ENCRYPTED_REASONING = "reasoning.encrypted_content"
 """A value of `include` that older servers need to send encrypted thoughts, and refuse for models that do not think."""
 CONTEXT_WINDOW = 200_000
 """The context window, in tokens, that is assumed if none is given."""
-_TOKENS = 8192
+_MAX_TOKENS = 8192
 """The tokens that are asked for in an answer if no limit is given, as with Claude."""
 _PATHS = {"chat": "/chat/completions", "responses": "/responses"}
 
@@ -82,7 +82,7 @@ class OpenAIProvider:
             raise ConfigurationError("the Responses API has no stop sequences; use api='chat', or leave them out")
         llm = LLMConfig(
             model=model,
-            max_tokens=_TOKENS if max_tokens is None else max_tokens,
+            max_tokens=_MAX_TOKENS if max_tokens is None else max_tokens,
             context_window=CONTEXT_WINDOW if context_window is None else context_window,
             stop_sequences=stop_sequences,
         )
@@ -96,7 +96,7 @@ class OpenAIProvider:
         if api == "chat":
             self._settings["reasoning_effort"] = effort
         elif effort is not None:
-            self._settings |= {"reasoning": {"effort": effort, "summary": "auto"}, "include": [_SEALED]}
+            self._settings |= {"reasoning": {"effort": effort, "summary": "auto"}, "include": [_ENCRYPTED_REASONING]}
         self._extra = dict(extra or {})
 
     @property
@@ -112,7 +112,7 @@ class OpenAIProvider:
     async def provide(self) -> OpenAIDriver:
         """Return a driver; the first call imports the SDK on another thread, so that the event loop is not blocked."""
         await asyncio.to_thread(importlib.import_module, "openai")
-        return OpenAIDriver(self, self._client, Patience(self._max_retries))
+        return OpenAIDriver(self, self._client, RetryPolicy(self._max_retries))
 
     def request(self, question: Question, *, thoughts: bool = True) -> dict[str, object]:
         """Return the body of the request that streams an answer.
@@ -123,7 +123,7 @@ class OpenAIProvider:
         model = question.model or self._model
         if not model:
             told = "no model is named: OpenAIProvider(model=…), or Image(model=…)"
-            raise Fault("invalid_request_error", told, again=False)
+            raise Fault("invalid_request_error", told, retryable=False)
         asked = question.max_tokens or self._max_tokens
         most = min(asked, self._max_tokens or asked) if asked else None
         shaped = self._chat if self._api == "chat" else self._responses
@@ -174,8 +174,8 @@ class OpenAIProvider:
 class OpenAIDriver(StreamingDriver):
     """Streams an answer of a model; sends a request again as long as nothing of its answer has been reported."""
 
-    def __init__(self, provider: OpenAIProvider, client: OpenAIClient, patience: Patience) -> None:
-        super().__init__(client, patience)
+    def __init__(self, provider: OpenAIProvider, client: OpenAIClient, retry_policy: RetryPolicy) -> None:
+        super().__init__(client, retry_policy)
         self._provider = provider
         self._client = client
 
@@ -183,7 +183,7 @@ class OpenAIDriver(StreamingDriver):
         """Return True: servers enforce a schema or ignore it, and the answer is checked when it has arrived."""
         return True
 
-    def asked(self, question: Question, on_event: OnEvent) -> tuple[Question, OnEvent]:
+    def prepared(self, question: Question, on_event: OnEvent) -> tuple[Question, OnEvent]:
         """Replace the schema by an answer tool, where the server would not call the other tools with a schema in force.
 
         Servers other than OpenAI's hold each answer to the schema, or refuse the request, if there are tools besides.
@@ -213,7 +213,7 @@ class OpenAIDriver(StreamingDriver):
                     raise
                 reader.refuse(fault.message)
 
-        await self._patience.retried(send, message)
+        await self._retry_policy.run(send, message)
 
     def is_about_thoughts(self, fault: Fault) -> bool:
         """Return whether the server has refused the request because of the thoughts in the conversation."""

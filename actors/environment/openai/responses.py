@@ -7,20 +7,20 @@ from typing import TypeAlias
 
 from reenact.actors.environment.openai.answer import (
     FILTERED,
-    Telling,
+    MessageBuilder,
+    arguments_text,
     fault_in,
     fault_of,
     json_object,
     usage_of,
-    written,
 )
 from reenact.actors.environment.openai.chat import DONE
 from reenact.actors.environment.openai.content import (
     Part,
-    joined,
     messages_for,
     question_parts,
     result_parts,
+    text_of,
 )
 from reenact.actors.environment.wire.decode import MessageDecoder
 from reenact.actors.environment.wire.driver import Question
@@ -44,7 +44,7 @@ class ResponsesReader:
     """False: nothing may be missing after the reason for the end, because it arrives together with the usage."""
 
     def __init__(self, message: MessageDecoder, conversation: Iterable[Said]) -> None:
-        self._telling = Telling(message, conversation)
+        self._builder = MessageBuilder(message, conversation)
         self._calls: dict[_Place, str] = {}
         self._reported: set[_Place] = set()
         """The items of which pieces have arrived."""
@@ -53,7 +53,7 @@ class ResponsesReader:
         self._usage: Usage = {}
         self.is_complete = False
         self._table: dict[str, Callable[[JsonDict], None]] = {
-            "response.created": lambda event: self._telling.begin(object_in(event, "response").get("model")),
+            "response.created": lambda event: self._builder.begin(object_in(event, "response").get("model")),
             "response.output_item.added": self._begin_item,
             "response.output_text.delta": self._report_text,
             "response.refusal.delta": self._report_refusal,
@@ -93,46 +93,46 @@ class ResponsesReader:
     def refuse(self, explanation: str) -> None:
         """End the message as refused: the server has refused to answer, or to go on."""
         self.is_complete = True
-        self._telling.begin(None)
-        self._telling.end("refusal", {}, category=FILTERED, explanation=explanation)
+        self._builder.begin(None)
+        self._builder.end("refusal", {}, category=FILTERED, explanation=explanation)
 
     def break_off(self) -> None:
         """Report the usage of an answer that will not be complete."""
-        self._telling.used(self._usage)
+        self._builder.report_usage(self._usage)
 
     def end(self) -> None:
         """Raise `Fault` if the stream ended before the end of the answer."""
         if not self.is_complete:
-            raise Fault("incomplete_stream", "the stream ended before the answer was complete", again=True)
+            raise Fault("incomplete_stream", "the stream ended before the answer was complete", retryable=True)
 
     def _begin_item(self, event: JsonDict) -> None:
         item = object_in(event, "item")
         if item.get("type") == "function_call":
-            self._calls[_place(event)] = self._telling.call_id(item.get("call_id"))
+            self._calls[_place(event)] = self._builder.new_call_id(item.get("call_id"))
         elif item.get("type") == "message":
             self._begin_message(_place(event), item)
 
     def _report_text(self, event: JsonDict) -> None:
         self._reported.add(_place(event))
-        self._telling.say(event.get("delta"))
+        self._builder.add_text(event.get("delta"))
 
     def _report_refusal(self, event: JsonDict) -> None:
-        self._telling.is_refused = True
+        self._builder.is_refused = True
         self._report_text(event)
 
     def _begin_part(self, event: JsonDict) -> None:
         if _place(event) in self._reported:
-            self._telling.think(_PARAGRAPH)
+            self._builder.add_thought(_PARAGRAPH)
 
     def _report_thought(self, event: JsonDict) -> None:
         self._reported.add(_place(event))
-        self._telling.think(event.get("delta"))
+        self._builder.add_thought(event.get("delta"))
 
     def _report_arguments(self, event: JsonDict) -> None:
         call_id = self._calls.get(_place(event))
         if call_id is not None:
             self._reported.add(_place(event))
-            self._telling.write(call_id, written(event.get("delta")))
+            self._builder.add_arguments(call_id, arguments_text(event.get("delta")))
 
     def _end_item(self, place: _Place, item: JsonDict) -> None:
         """End an item, which is complete in this event; report what has not been reported in pieces."""
@@ -143,8 +143,8 @@ class ResponsesReader:
             case "reasoning":
                 self._end_thought(place, item)
             case "function_call" if item.get("status") != "incomplete":
-                call_id = self._calls.get(place) or self._telling.call_id(item.get("call_id"))
-                self._telling.call(call_id, str(item.get("name", "")), written(item.get("arguments")))
+                call_id = self._calls.get(place) or self._builder.new_call_id(item.get("call_id"))
+                self._builder.add_call(call_id, str(item.get("name", "")), arguments_text(item.get("arguments")))
             case _:
                 pass
 
@@ -153,27 +153,27 @@ class ResponsesReader:
         phase = item.get(PHASE)
         if phase and place not in self._phased:
             self._phased.add(place)
-            self._telling.keep(f"responses:{PHASE}", {PHASE: phase})
+            self._builder.add_block(f"responses:{PHASE}", {PHASE: phase})
 
     def _end_message(self, place: _Place, item: JsonDict) -> None:
         if place not in self._reported:
             self._begin_message(place, item)
         for part in objects_in(item, "content"):
             if part.get("type") == "refusal":
-                self._telling.is_refused = True
+                self._builder.is_refused = True
             if place not in self._reported:
-                self._telling.say(part.get("text") or part.get("refusal"))
-        self._telling.end_block()
+                self._builder.add_text(part.get("text") or part.get("refusal"))
+        self._builder.end_block()
 
     def _end_thought(self, place: _Place, item: JsonDict) -> None:
         parts = objects_in(item, "summary") or objects_in(item, "content")
         if place not in self._reported:
-            self._telling.think(_PARAGRAPH.join(str(part.get("text", "")) for part in parts))
+            self._builder.add_thought(_PARAGRAPH.join(str(part.get("text", "")) for part in parts))
         sealed = item.get("encrypted_content")
         if isinstance(sealed, str) and sealed:
-            self._telling.end_thought(f"responses:{item.get('id', '')}:{sealed}")
+            self._builder.end_thought(f"responses:{item.get('id', '')}:{sealed}")
         else:
-            self._telling.end_block()
+            self._builder.end_block()
 
     def _end(self, event: JsonDict) -> None:
         response = object_in(event, "response")
@@ -182,8 +182,10 @@ class ResponsesReader:
         if error or response.get("status") in {"failed", "cancelled"}:
             raise fault_of(error or "the server gave up its answer")
         if not response:
-            raise Fault("api_error", f"the server answered with {event!r:.200}, which is not a response", again=True)
-        self._telling.begin(response.get("model"))
+            raise Fault(
+                "api_error", f"the server answered with {event!r:.200}, which is not a response", retryable=True
+            )
+        self._builder.begin(response.get("model"))
         for place, item in enumerate(objects_in(response, "output")):
             places = {place, str(item.get("id")), None}
             is_told = self._reported & places and item.get("type") != "function_call"
@@ -192,8 +194,8 @@ class ResponsesReader:
         self.is_complete = True
         why = str(object_in(response, "incomplete_details").get("reason"))
         cut = (_CUT.get(why) or "max_tokens") if response.get("status") == "incomplete" else None
-        reason = cut or ("tool_use" if self._telling.has_calls else "end_turn")
-        self._telling.end(reason, self._usage, category=why if reason == "refusal" else None)
+        reason = cut or ("tool_use" if self._builder.has_calls else "end_turn")
+        self._builder.end(reason, self._usage, category=why if reason == "refusal" else None)
 
     def _fail(self, event: JsonDict) -> None:
         raise fault_of(event.get("error") or event)
@@ -254,7 +256,7 @@ def _question_items(blocks: Sequence[ApiBlock], *, is_last: bool) -> Iterator[di
         if block.get("type") == "tool_result":
             parts = result_parts("responses", block)
             texts = all(part.kind == "text" for part in parts)
-            output = joined(parts) if texts else [_part(part) for part in parts]
+            output = text_of(parts) if texts else [_part(part) for part in parts]
             yield {"type": "function_call_output", "call_id": block["tool_use_id"], "output": output}
     parts = question_parts("responses", blocks, is_last=is_last)
     if parts:

@@ -13,7 +13,12 @@ from typing import Generic, Protocol, TypeVar
 from weakref import WeakKeyDictionary
 
 from reenact.actors.environment.failures import RETRYABLE, type_of
-from reenact.actors.environment.wire.endpoint import check_way, disconnection, shown, silence
+from reenact.actors.environment.wire.endpoint import (
+    check_network_variables,
+    connection_failure_message,
+    timeout_message,
+    shown_url,
+)
 from reenact.actors.environment.wire.faults import Fault
 from reenact.actors.environment.wire.stream import MalformedEventError, SseDecoder
 from reenact.domain.errors import MissingExtraError
@@ -63,7 +68,7 @@ class ApiClient(ABC, Generic[Sdk]):
     _kind = "an API"
 
     def __init__(self, *, url: str, key: str, timeout: float) -> None:
-        check_way(url, os.environ)
+        check_network_variables(url, os.environ)
         self._url = url
         self._key = key
         self._timeout = timeout
@@ -89,8 +94,8 @@ class ApiClient(ABC, Generic[Sdk]):
         with self._faults():
             async with self._post(client, path, request) as response:
                 if response.headers.get("content-type", "").startswith("text/html"):
-                    told = f"what answers at {shown(self._url)} is not {self._kind}: it sends a page for a browser"
-                    raise Fault("api_error", told, again=True)
+                    told = f"what answers at {shown_url(self._url)} is not {self._kind}: it sends a page for a browser"
+                    raise Fault("api_error", told, retryable=True)
                 await _read(response.aiter_bytes(), reader)
 
     def without_key(self, text: str) -> str:
@@ -123,9 +128,9 @@ class ApiClient(ABC, Generic[Sdk]):
         try:
             yield
         except MalformedEventError as error:
-            raise Fault("api_error", str(error), again=True) from error
+            raise Fault("api_error", str(error), retryable=True) from error
         except RecursionError as error:
-            raise Fault("api_error", "the answer cannot be read: it is nested too deeply", again=True) from error
+            raise Fault("api_error", "the answer cannot be read: it is nested too deeply", retryable=True) from error
         except Exception as error:
             refusal = self._refusal(error)
             if refusal is not None:
@@ -134,14 +139,18 @@ class ApiClient(ABC, Generic[Sdk]):
             if error_type not in RETRYABLE:
                 raise  # this includes faults
             is_silent = error_type == "timeout_error"
-            told = silence(self._url, self._timeout, error) if is_silent else disconnection(self._url, error)
-            raise Fault(error_type, told, again=True) from error
+            told = (
+                timeout_message(self._url, self._timeout, error)
+                if is_silent
+                else connection_failure_message(self._url, error)
+            )
+            raise Fault(error_type, told, retryable=True) from error
 
     def _refusal_text(self, said: str, response: Response) -> str:
         """Return the text of a refusal, or its status if it has none; with the target of a redirect, if it is one."""
-        told = said or f"{shown(self._url)} answered with status {response.status_code}"
+        told = said or f"{shown_url(self._url)} answered with status {response.status_code}"
         if response.has_redirect_location:
-            told += f" and sends requests on to {shown(response.headers['location'])}, where the key is not sent"
+            told += f" and sends requests on to {shown_url(response.headers['location'])}, where the key is not sent"
         return told
 
 

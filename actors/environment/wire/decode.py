@@ -38,11 +38,11 @@ from reenact.domain.stream.events import (
 )
 
 PAUSED = "pause_turn"
-_WORDS = {"text": TextDelta, "thinking": ThinkingDelta}
+_TEXT_EVENTS = {"text": TextDelta, "thinking": ThinkingDelta}
 """The types of blocks that consist of text, with the events by which that is reported."""
-_TOLD = frozenset({*_WORDS, "tool_use"})
+_REPORTED_TYPES = frozenset({*_TEXT_EVENTS, "tool_use"})
 """The types of blocks that are reported as they arrive; others are only part of the whole message."""
-_OF_A_CALL = frozenset({"type", "id", "name", "input"})
+_CALL_FIELDS = frozenset({"type", "id", "name", "input"})
 _log = logging.getLogger(__name__)
 
 
@@ -71,7 +71,7 @@ class _OpenBlock:
             case "tool_use":
                 if not self.ended:
                     return None
-                extra = {name: value for name, value in self.fields.items() if name not in _OF_A_CALL}
+                extra = {name: value for name, value in self.fields.items() if name not in _CALL_FIELDS}
                 return ToolUseBlock(text_in(self.fields, "id"), text_in(self.fields, "name"), self.input, extra or None)
             case _:
                 return self._opaque()
@@ -84,12 +84,12 @@ class _OpenBlock:
     @property
     def is_known(self) -> bool:
         """Whether the block's type is one whose deltas are known."""
-        return self.type in {*_WORDS, "compaction"} or self.is_call
+        return self.type in {*_TEXT_EVENTS, "compaction"} or self.is_call
 
     @property
-    def is_told(self) -> bool:
+    def is_reported(self) -> bool:
         """Whether everything in the block is reported as it arrives."""
-        return self.type in _TOLD and not self.citations
+        return self.type in _REPORTED_TYPES and not self.citations
 
     @cached_property
     def input(self) -> JsonDict:
@@ -112,7 +112,7 @@ class _OpenBlock:
 class MessageDecoder:
     """Reports a message as its events come in, and holds the message so far.
 
-    A message that is paused and continued by another request is one message; `proceed` begins the next request.
+    A message that is paused and continued by another request is one message; `begin_continuation` begins the next request.
     `announced` is whether any of it has been reported; `container` is the container in which the API ran code for it.
 
     One block is open at a time, the last one that began, whatever its index. So the blocks stay in the order in which
@@ -123,13 +123,13 @@ class MessageDecoder:
     def __init__(self, on_event: OnEvent) -> None:
         self._on_event = on_event
         self._blocks: list[_OpenBlock] = []
-        self._before: list[Block] = []
-        self._usage_before: Usage = {}
+        self._earlier_blocks: list[Block] = []
+        self._earlier_usage: Usage = {}
         self._usage: Usage = {}
-        self._usage_said: Usage = {}
+        self._reported_usage: Usage = {}
         self._started: Started | None = None
         self.announced = False
-        self._unsaid_call: _OpenBlock | None = None
+        self._unreported_call: _OpenBlock | None = None
         self.published = False
         """Whether anything of the current request has been reported."""
         self.container: JsonDict | None = None
@@ -137,14 +137,14 @@ class MessageDecoder:
         self._stop_sequence: str | None = None
         self._stop_details: StopDetails | None = None
         self.complete = False
-        self._left_out: set[str] = set()
+        self._logged_types: set[str] = set()
         """The types that have been logged as left out."""
-        self._table: dict[str, Callable[[WireEvent], None]] = {
-            "message_start": self._start,
+        self._handlers: dict[str, Callable[[WireEvent], None]] = {
+            "message_start": self._begin_message,
             "content_block_start": self._begin_block,
             "content_block_delta": self._add_delta,
             "content_block_stop": self._end_block,
-            "message_delta": self._near_end,
+            "message_delta": self._add_message_delta,
             "message_stop": self._stop,
         }
 
@@ -152,12 +152,12 @@ class MessageDecoder:
     def content(self) -> tuple[Block, ...]:
         """The blocks so far, in the order in which they began."""
         blocks = (block.finished() for block in self._blocks)
-        return (*self._before, *(block for block in blocks if block is not None))
+        return (*self._earlier_blocks, *(block for block in blocks if block is not None))
 
     @property
     def usage(self) -> Usage:
         """The usage so far, over all requests of the message; `iterations` lists that of each."""
-        before, now = self._usage_before, self._usage
+        before, now = self._earlier_usage, self._usage
         if not before or not now:
             return now or before
         return {**_sum(before, now), "iterations": _iterations(before) + _iterations(now)}
@@ -168,23 +168,23 @@ class MessageDecoder:
         Raises:
             MalformedEventError: it contradicts an earlier event.
         """
-        handle = self._table.get(event.type)
+        handle = self._handlers.get(event.type)
         if handle is not None and not self.complete:
             handle(event)
 
     def start_over(self) -> None:
         """Forget the current request, of which nothing has been reported: it is sent again."""
         self._blocks.clear()
-        self._usage, self._unsaid_call = {}, None
+        self._usage, self._unreported_call = {}, None
         self._started = self.stop_reason = self._stop_sequence = self._stop_details = None
 
-    def proceed(self) -> None:
+    def begin_continuation(self) -> None:
         """Keep the answer so far, and take in the answer of the next request as its continuation."""
-        self._before, self._usage_before = list(self.content), self.usage
+        self._earlier_blocks, self._earlier_usage = list(self.content), self.usage
         self.start_over()
         self.complete = self.published = False
 
-    def say(self, event: StreamData) -> None:
+    def report(self, event: StreamData) -> None:
         """Report an event, after a `message_start` if it is the first; the request cannot be sent again after that."""
         if not self.published:
             self.published = True
@@ -204,7 +204,7 @@ class MessageDecoder:
         content = self.content
         if content and self.container is not None:
             content = (*content, OpaqueBlock({**self.container, "type": "container"}))
-        self.say(
+        self.report(
             Complete(
                 stop_reason=stop_reason,
                 content=content,
@@ -213,7 +213,7 @@ class MessageDecoder:
             )
         )
 
-    def _start(self, event: WireEvent) -> None:
+    def _begin_message(self, event: WireEvent) -> None:
         if event.message is None:
             return
         if self._started is not None:
@@ -240,13 +240,13 @@ class MessageDecoder:
         self._end()
         self._report_call()
         block = _OpenBlock(index, fields)
-        if block.type not in _TOLD:
-            _check_kept(index, fields)
+        if block.type not in _REPORTED_TYPES:
+            _check_storable(index, fields)
         self._blocks.append(block)
         if block.type == "thinking":
-            self.say(ThinkingStart())
-        if block.type in _WORDS:
-            self._add_words(block, block.type, text_in(fields, block.type))
+            self.report(ThinkingStart())
+        if block.type in _TEXT_EVENTS:
+            self._add_text(block, block.type, text_in(fields, block.type))
         return block
 
     def _add_delta(self, event: WireEvent) -> None:
@@ -262,9 +262,9 @@ class MessageDecoder:
                 raise MalformedEventError(f"the input of a call goes on at index {event.index}, where none is open")
             return
         if delta.text is not None:
-            self._add_words(block, "text", delta.text)
+            self._add_text(block, "text", delta.text)
         elif delta.thinking is not None:
-            self._add_words(block, "thinking", delta.thinking)
+            self._add_text(block, "thinking", delta.thinking)
         elif delta.partial_json is not None:
             self._add_json(block, delta.partial_json)
         elif delta.signature is not None:
@@ -282,26 +282,26 @@ class MessageDecoder:
         if block is not None and not block.is_known:
             block.is_partial = True
             what = f"a block of type {block.type!r}"
-        if what not in self._left_out:
-            self._left_out.add(what)
+        if what not in self._logged_types:
+            self._logged_types.add(what)
             _log.warning("left out of the answer, because the type is not known: %s", what)
 
-    def _add_words(self, block: _OpenBlock, kind: str, text: str) -> None:
+    def _add_text(self, block: _OpenBlock, kind: str, text: str) -> None:
         if block.type != kind and not block.is_known:
             self._ignore_delta(block, kind)
         elif block.type != kind:
             raise _mismatch(block, kind)
         elif text:
             block.text.append(text)
-            self.say(_WORDS[kind](text=text))
+            self.report(_TEXT_EVENTS[kind](text=text))
 
     def _add_json(self, block: _OpenBlock, text: str) -> None:
         if text:
-            if block.type in _WORDS:
+            if block.type in _TEXT_EVENTS:
                 raise _mismatch(block, "tool_use")
             block.json.append(text)
             if block.type == "tool_use":
-                self.say(InputJsonDelta(id=_optional_text(block.fields.get("id")), partial_json=text))
+                self.report(InputJsonDelta(id=_optional_text(block.fields.get("id")), partial_json=text))
 
     def _end_block(self, event: WireEvent) -> None:
         if self._open_at(event.index) is not None:
@@ -322,9 +322,9 @@ class MessageDecoder:
             return
         block.ended = True
         if block.type == "thinking":
-            self.say(ThinkingEnd(signature=block.signature if self._is_reported_before_last else None))
+            self.report(ThinkingEnd(signature=block.signature if self._is_reported_before_last else None))
         elif block.type == "tool_use":
-            self._unsaid_call = block
+            self._unreported_call = block
             if (block.json or block.fields.get("input")) and not is_unreadable(block.input):
                 self._report_call()
 
@@ -335,17 +335,17 @@ class MessageDecoder:
         A thought's signature is valid only after exactly the same content. If the message is cut short and rebuilt from
         the reported events, the thought must not follow other content.
         """
-        opaque = any(isinstance(one, OpaqueBlock) for one in self._before)
-        return not opaque and all(block.is_told for block in self._blocks[:-1])
+        opaque = any(isinstance(one, OpaqueBlock) for one in self._earlier_blocks)
+        return not opaque and all(block.is_reported for block in self._blocks[:-1])
 
     def _report_call(self) -> None:
         """Report the call that has ended; if its input is not readable, only once it is certain that it is complete."""
-        block, self._unsaid_call = self._unsaid_call, None
+        block, self._unreported_call = self._unreported_call, None
         call = block.finished() if block is not None else None
         if isinstance(call, ToolUseBlock):
-            self.say(ToolCall(id=call.id, name=call.name, input=call.input))
+            self.report(ToolCall(id=call.id, name=call.name, input=call.input))
 
-    def _near_end(self, event: WireEvent) -> None:
+    def _add_message_delta(self, event: WireEvent) -> None:
         if event.delta is not None:
             self._store_stop_reason(event.delta)
             if event.delta.stop_reason is not None:
@@ -363,15 +363,15 @@ class MessageDecoder:
 
     def _report_usage(self) -> None:
         usage = self.usage
-        if usage and usage != self._usage_said:
-            self._usage_said = usage
-            self.say(MessageDelta(usage=usage))
+        if usage and usage != self._reported_usage:
+            self._reported_usage = usage
+            self.report(MessageDelta(usage=usage))
 
     def _close_unfinished(self) -> None:
         """End a block that the API left open when it stopped; drop a call left open, or cut off before its input."""
-        if self.stop_reason in CUT and self._unsaid_call is not None:
-            self._unsaid_call.ended = False
-            self._unsaid_call = None
+        if self.stop_reason in CUT and self._unreported_call is not None:
+            self._unreported_call.ended = False
+            self._unreported_call = None
         self._report_call()
         block = self._open_block
         if block is not None and block.type == "thinking":
@@ -387,7 +387,7 @@ class MessageDecoder:
             self.end(self.stop_reason)
 
 
-def _check_kept(index: int | None, fields: JsonDict) -> None:
+def _check_storable(index: int | None, fields: JsonDict) -> None:
     try:
         plain("it", fields)
     except InvalidInputError as broken:

@@ -34,21 +34,21 @@ class Question(msgspec.Struct, frozen=True, kw_only=True):
     output: OutputSpec | None = None
 
 
-class Patience(msgspec.Struct, frozen=True):
+class RetryPolicy(msgspec.Struct, frozen=True):
     """How often a request is sent again; `sleep` waits before that, `chance` returns a random number from 0 to 1."""
 
     max_retries: int
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
     chance: Callable[[], float] = random.random
 
-    async def retried(self, send: Callable[[], Awaitable[None]], message: MessageDecoder) -> None:
+    async def run(self, send: Callable[[], Awaitable[None]], message: MessageDecoder) -> None:
         """Send a request until it is answered; raise its fault if it may not be sent again, or has failed too often."""
         attempt = 0
         while True:
             try:
                 return await send()
             except Fault as fault:
-                if message.published or not fault.again or attempt >= self.max_retries:
+                if message.published or not fault.retryable or attempt >= self.max_retries:
                     raise
                 seconds = backoff(attempt, fault.wait, self.chance())
             _log.info("the request failed and is sent again in %.1f s", seconds)
@@ -60,9 +60,9 @@ class Patience(msgspec.Struct, frozen=True):
 class StreamingDriver(ABC, Interruptible):
     """Streams answers of an API's model, over a shared client; each API has a subclass with three methods."""
 
-    def __init__(self, client: ApiClient[Sdk], patience: Patience) -> None:
+    def __init__(self, client: ApiClient[Sdk], retry_policy: RetryPolicy) -> None:
         self._api_client = client
-        self._patience = patience
+        self._retry_policy = retry_policy
         self._warned = False
 
     async def send_message(
@@ -80,7 +80,7 @@ class StreamingDriver(ABC, Interruptible):
         question = Question(
             messages=messages, system=system, model=model, max_tokens=max_tokens, tools=tools, output=output
         )
-        question, on_event = self.asked(question, on_event)
+        question, on_event = self.prepared(question, on_event)
         message = MessageDecoder(on_event)
         unsent = self.unsent(question)
         if unsent and not self._warned:
@@ -95,13 +95,13 @@ class StreamingDriver(ABC, Interruptible):
                 await self._answer(question, message)
             except Fault as fault:
                 message.break_off()
-                on_event(self.told(fault))
+                on_event(self.error_event(fault))
 
-    def told(self, fault: Fault) -> StreamError:
+    def error_event(self, fault: Fault) -> StreamError:
         """Return the `error` event of the fault, without the key, and with its message cut to a limit."""
         return failure(fault.error_type, self._api_client.without_key(fault.message))
 
-    def asked(self, question: Question, on_event: OnEvent) -> tuple[Question, OnEvent]:
+    def prepared(self, question: Question, on_event: OnEvent) -> tuple[Question, OnEvent]:
         """Return the question that is sent in its place, and the function that receives the answer's events."""
         return question, on_event
 

@@ -28,7 +28,7 @@ _SCHEMES = frozenset({"http", "https"})
 _PROXIES = ("http_proxy", "https_proxy", "all_proxy")
 _SCHEMES_OF_PROXIES = _SCHEMES | {"socks5", "socks5h"}
 _CERTIFICATES = "SSL_CERT_FILE"
-_WRONG_IN_KEYS = re.compile(r"\A | \Z|[^ -~]")
+_INVALID_IN_KEYS = re.compile(r"\A | \Z|[^ -~]")
 
 
 def checked_key(key: str | None, api: Api) -> str:
@@ -42,7 +42,7 @@ def checked_key(key: str | None, api: Api) -> str:
         raise ConfigurationError(
             f"{api.name} needs an API key: {api.key_from}, or {api.key_variable} on the command line"
         )
-    if wrong := _WRONG_IN_KEYS.search(key):
+    if wrong := _INVALID_IN_KEYS.search(key):
         what = "a blank or a line end" if wrong[0].isspace() else "a character that is not ASCII, or is invisible"
         place = f"place {wrong.start() + 1} of {len(key)}"
         raise ConfigurationError(
@@ -61,13 +61,13 @@ def checked_url(url: str | None, api: Api) -> str:
         return api.url
     if not _is_address(url, _SCHEMES) or not url.isprintable() or " " in url:
         raise ConfigurationError(
-            f"the API cannot be at {shown(url)!r}: an address is like {api.url} or http://localhost:8080 "
+            f"the API cannot be at {shown_url(url)!r}: an address is like {api.url} or http://localhost:8080 "
             f"(base_url, or {api.url_variable} on the command line)"
         )
     return url
 
 
-def check_way(url: str, environ: Mapping[str, str]) -> None:
+def check_network_variables(url: str, environ: Mapping[str, str]) -> None:
     """Check the environment variables that the HTTP library uses to reach the address.
 
     Raises:
@@ -78,7 +78,7 @@ def check_way(url: str, environ: Mapping[str, str]) -> None:
             proxy = environ.get(variable, "").strip()
             if proxy and not _is_address(proxy if "://" in proxy else f"http://{proxy}", _SCHEMES_OF_PROXIES):
                 raise ConfigurationError(
-                    f"no proxy can be at {shown(proxy)!r} ({variable}): an address is like http://proxy.example:3128"
+                    f"no proxy can be at {shown_url(proxy)!r} ({variable}): an address is like http://proxy.example:3128"
                 )
     if url.startswith("https:"):
         _check_certificates(environ)
@@ -104,7 +104,7 @@ def _is_address(url: str, schemes: frozenset[str]) -> bool:
         return False
 
 
-def shown(url: str) -> str:
+def shown_url(url: str) -> str:
     """Return the address without parts that may be secret: a password, a query."""
     beginning, slashes, rest = url.partition("//")
     host, slash, path = rest.partition("/")
@@ -112,24 +112,24 @@ def shown(url: str) -> str:
     return f"{beginning}{slashes}{host}{slash}{path}".partition("?")[0].partition("#")[0]
 
 
-def silence(url: str, seconds: float, error: BaseException) -> str:
+def timeout_message(url: str, seconds: float, error: BaseException) -> str:
     """Return a message that no byte arrived within `seconds`, or, while connecting, within the limit for that."""
-    if any(type(one).__name__ == "ConnectTimeout" for one in _chain(error)):
-        return f"{shown(url)} could not be reached within {min(CONNECT_SECONDS, seconds):g} s"
-    return f"nothing came from {shown(url)} for {seconds:g} s"
+    if any(type(one).__name__ == "ConnectTimeout" for one in _causes(error)):
+        return f"{shown_url(url)} could not be reached within {min(CONNECT_SECONDS, seconds):g} s"
+    return f"nothing came from {shown_url(url)} for {seconds:g} s"
 
 
-def disconnection(url: str, error: BaseException) -> str:
+def connection_failure_message(url: str, error: BaseException) -> str:
     """Return a message that the connection failed, or broke off in the middle of the answer, and why."""
-    chain = list(_chain(error))
+    chain = list(_causes(error))
     kinds = {type(one).__name__ for one in chain}
-    what = f"the connection to {shown(url)} failed"
+    what = f"the connection to {shown_url(url)} failed"
     if "DecodingError" in kinds:
-        what = f"the answer of {shown(url)} cannot be unpacked"
+        what = f"the answer of {shown_url(url)} cannot be unpacked"
     elif "ConnectError" in kinds:
-        what = f"{shown(url)} cannot be reached"
+        what = f"{shown_url(url)} cannot be reached"
     elif "RemoteProtocolError" in kinds:
-        what = f"what answers at {shown(url)} broke off, or speaks no HTTP"
+        what = f"what answers at {shown_url(url)} broke off, or speaks no HTTP"
     return f"{what}: {_reason(chain)}"
 
 
@@ -144,7 +144,7 @@ def _reason(chain: list[BaseException]) -> str:
     return str(said[-1]) if said else type(chain[-1]).__name__
 
 
-def _chain(error: BaseException) -> Iterator[BaseException]:
+def _causes(error: BaseException) -> Iterator[BaseException]:
     """Yield the error and its causes; of an exception group, the first."""
     seen: set[int] = set()
     one: BaseException | None = error

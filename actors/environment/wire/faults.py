@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 
 import msgspec
 
-from reenact.actors.environment.wire.stream import ERROR, is_json_object, unlisted
+from reenact.actors.environment.wire.stream import ERROR, first_element, is_json_object
 from reenact.domain.plain import is_sequence
 
 RETRYABLE_STATUS = frozenset({408, 409, 429})
@@ -19,18 +19,18 @@ _FIRST_WAIT = 0.5
 _LONGEST_OWN_WAIT = 8.0
 _SERVER_ERROR = 500
 _MILLISECONDS = 1000
-_WORDS = ("message", ERROR, "detail", "errors")
+_TEXT_FIELDS = ("message", ERROR, "detail", "errors")
 """The fields in which servers put an error's text; the first one that is not empty is used."""
 
 
 class Fault(Exception):
     """A request failed: why, whether it may be sent again, and how many seconds the server asks to wait."""
 
-    def __init__(self, error_type: str, message: str, *, again: bool, wait: float | None = None) -> None:
+    def __init__(self, error_type: str, message: str, *, retryable: bool, wait: float | None = None) -> None:
         super().__init__(message)
         self.error_type = error_type
         self.message = message
-        self.again = again
+        self.retryable = retryable
         self.wait = wait
 
 
@@ -42,7 +42,7 @@ def may_be_sent_again(status: int, headers: Mapping[str, str]) -> bool:
     return status in RETRYABLE_STATUS or status >= _SERVER_ERROR
 
 
-def wait_asked_for(headers: Mapping[str, str], now: Callable[[], float] = time.time) -> float | None:
+def requested_wait(headers: Mapping[str, str], now: Callable[[], float] = time.time) -> float | None:
     """Return the seconds that `retry-after-ms` or `retry-after` (seconds or a date) asks to wait, if present."""
     milliseconds = _number(headers.get("retry-after-ms"))
     if milliseconds is not None:
@@ -71,25 +71,25 @@ def backoff(attempt: int, asked_for: float | None, chance: float) -> float:
 
 def error_in(body: object) -> object:
     """Return the error in a body, or in an event: its `error` field, or else all of it."""
-    body = unlisted(body)
+    body = first_element(body)
     return (body.get(ERROR) or body) if is_json_object(body) else body
 
 
-def words_of(error: object) -> str:
+def error_text_in(error: object) -> str:
     """Return the text of an error, wherever it is in it; empty if there is none, as in an HTML page."""
     try:
-        return _words_of(error)
+        return _error_text_in(error)
     except RecursionError:
         return ""
 
 
-def _words_of(error: object) -> str:
+def _error_text_in(error: object) -> str:
     if isinstance(error, str):
         return "" if error.lstrip().startswith("<") else error.strip()
     if is_sequence(error):
-        return "; ".join(filter(None, map(_words_of, error)))
-    said = next(filter(None, map(error.get, _WORDS)), None) if is_json_object(error) else None
-    return "" if said is None else _words_of(said) or msgspec.json.encode(said).decode()
+        return "; ".join(filter(None, map(_error_text_in, error)))
+    said = next(filter(None, map(error.get, _TEXT_FIELDS)), None) if is_json_object(error) else None
+    return "" if said is None else _error_text_in(said) or msgspec.json.encode(said).decode()
 
 
 def _number(text: str | None) -> float | None:

@@ -40,15 +40,15 @@ from reenact.domain.messages import (
 )
 
 THOUGHTS = frozenset({"thinking", "redacted_thinking"})
-GO_ON = "Continue."
+CONTINUE = "Continue."
 """The user's text that is added when the model spoke last and cannot continue its own answer."""
 FAILED = "The tool failed and said nothing more."
 """The content of a failure without any, since the API requires some."""
 
-_NOT_ACCEPTED_BACK = "file_id"  # the API adds it to citations, and refuses it in requests
-_OF_THE_USER = frozenset({"tool_result", "image", "document", "search_result"})
-_OF_THE_MODEL = frozenset({"tool_use", "server_tool_use", "mcp_tool_use", "compaction", "fallback", *THOUGHTS})
-_BESIDE_THE_MESSAGE = "container"
+_FILE_ID = "file_id"  # the API adds it to citations, and refuses it in requests
+_USER_BLOCKS = frozenset({"tool_result", "image", "document", "search_result"})
+_MODEL_BLOCKS = frozenset({"tool_use", "server_tool_use", "mcp_tool_use", "compaction", "fallback", *THOUGHTS})
+_CONTAINER = "container"
 
 
 FOREIGN = "openai:"
@@ -106,7 +106,7 @@ def container_of(conversation: Sequence[Said]) -> ApiBlock | None:
     """Return the latest data about the container in which the API runs code: its `id`, and when it `expires_at`."""
     for said in reversed(conversation):
         for block in reversed(said.content):
-            if isinstance(block, OpaqueBlock) and block.data.get("type") == _BESIDE_THE_MESSAGE:
+            if isinstance(block, OpaqueBlock) and block.data.get("type") == _CONTAINER:
                 return block.data
     return None
 
@@ -133,14 +133,14 @@ def _sendable_turn(said: Said, *, thoughts: bool) -> Turn:
     """Return the message with those blocks that its role may send."""
     blocks = api_blocks(said.content)
     kinds = (block.get("type") for block in blocks)
-    may = [_may_say(said.role, kind) and (thoughts or kind not in THOUGHTS) for kind in kinds]
+    may = [_is_sendable_by(said.role, kind) and (thoughts or kind not in THOUGHTS) for kind in kinds]
     return said.role, list(compress(blocks, may))
 
 
-def _may_say(role: Role, kind: object) -> bool:
+def _is_sendable_by(role: Role, kind: object) -> bool:
     if role == "user":
-        return kind not in _OF_THE_MODEL and not (isinstance(kind, str) and kind.endswith("_tool_result"))
-    return kind not in _OF_THE_USER
+        return kind not in _MODEL_BLOCKS and not (isinstance(kind, str) and kind.endswith("_tool_result"))
+    return kind not in _USER_BLOCKS
 
 
 def _api_block(block: Block) -> ApiBlock:
@@ -174,7 +174,7 @@ def _result(content: str | tuple[ApiBlock, ...], *, is_error: bool) -> str | lis
 
 
 def _citation(citation: ApiBlock) -> ApiBlock:
-    return {name: value for name, value in citation.items() if name != _NOT_ACCEPTED_BACK}
+    return {name: value for name, value in citation.items() if name != _FILE_ID}
 
 
 def _is_unsendable(block: ApiBlock) -> bool:
@@ -188,13 +188,13 @@ def _is_unsendable(block: ApiBlock) -> bool:
         case "compaction":
             return block.get("content") == ""
         case kind:
-            return kind is None or kind == _BESIDE_THE_MESSAGE or str(kind).startswith(FOREIGN)
+            return kind is None or kind == _CONTAINER or str(kind).startswith(FOREIGN)
 
 
 def _end_for_model(messages: list[ApiMessage], *, prefill: bool) -> None:
     """Add a user message at the end, or strip trailing white space from the answer that the model is to continue."""
     if not prefill:
-        messages.append({"role": "user", "content": [{"type": "text", "text": GO_ON}]})
+        messages.append({"role": "user", "content": [{"type": "text", "text": CONTINUE}]})
         return
     *before, last = messages[-1]["content"]
     if last.get("type") == "text":
@@ -206,9 +206,9 @@ Turn: TypeAlias = tuple[Role, list[ApiBlock]]
 NO_RESULT = "No result: the call was interrupted or never carried out, or its outcome was lost."
 """The result of a call that was never answered."""
 
-_AFTER_A_CALL = SERVER_CALLS | {"tool_use"}
+_CALL_TYPES = SERVER_CALLS | {"tool_use"}
 _DIGEST = 8
-_IMPROPER = re.compile(r"[^a-zA-Z0-9_-]")
+_NOT_ALLOWED = re.compile(r"[^a-zA-Z0-9_-]")
 
 
 def repaired_turns(spoken: Iterable[Turn], *, resumable: bool = True, limits: Limits = MESSAGES_API) -> list[Turn]:
@@ -261,21 +261,24 @@ def _with_unique_ids(turns: Iterable[Turn], limits: Limits) -> Iterator[Turn]:
     for role, blocks in turns:
         if role == "assistant":
             asked = defaultdict(list)
-            yield role, [_call(one, asked, used, limits) if one.get("type") == "tool_use" else one for one in blocks]
+            yield (
+                role,
+                [_with_unique_id(one, asked, used, limits) if one.get("type") == "tool_use" else one for one in blocks],
+            )
         else:
-            yield role, list(_answers(blocks, asked))
+            yield role, list(_with_renamed_results(blocks, asked))
 
 
-def _call(block: ApiBlock, asked: dict[str, list[str]], used: set[str], limits: Limits) -> ApiBlock:
+def _with_unique_id(block: ApiBlock, asked: dict[str, list[str]], used: set[str], limits: Limits) -> ApiBlock:
     given, name = str(block.get("id", "")), str(block.get("name", ""))
-    call_id = stem = _shortened(_IMPROPER.sub("_", given) or "call", limits.call_id)
+    call_id = stem = _shortened(_NOT_ALLOWED.sub("_", given) or "call", limits.call_id)
     count = 1
     while call_id in used:
         count += 1
         call_id = _shortened(f"{stem}_{count}", limits.call_id)
     used.add(call_id)
     asked[given].append(call_id)
-    proper = _IMPROPER.sub("_", name)[: limits.name] or "tool"
+    proper = _NOT_ALLOWED.sub("_", name)[: limits.name] or "tool"
     return block if call_id == given and proper == name else {**block, "id": call_id, "name": proper}
 
 
@@ -287,7 +290,7 @@ def _shortened(call_id: str, most: int | None) -> str:
     return f"{call_id[: most - len(digest) - 1]}_{digest}"
 
 
-def _answers(blocks: list[ApiBlock], asked: dict[str, list[str]]) -> Iterator[ApiBlock]:
+def _with_renamed_results(blocks: list[ApiBlock], asked: dict[str, list[str]]) -> Iterator[ApiBlock]:
     for block in blocks:
         if block.get("type") != "tool_result":
             yield block
@@ -306,24 +309,24 @@ def _with_answers(turns: list[Turn]) -> Iterator[Turn]:
         if role == "user":
             results = _results(blocks)
             others = [block for block in blocks if block.get("type") != "tool_result"]
-            yield role, [*(_answer(call, results) for call in calls), *others]
+            yield role, [*(_result_of(call, results) for call in calls), *others]
             calls = []
         else:
             *before, last = _segments(blocks)
             results = _results([block for _, following in turns[number + 1 : number + 2] for block in following])
             for segment in before:
                 yield "assistant", segment
-                yield "user", [_answer(call, results) for call in _calls(segment)]
+                yield "user", [_result_of(call, results) for call in _calls(segment)]
             yield "assistant", last
             calls = _calls(last)
-    yield "user", [_answer(call, {}) for call in calls]
+    yield "user", [_result_of(call, {}) for call in calls]
 
 
 def _segments(blocks: list[ApiBlock]) -> list[list[ApiBlock]]:
     """Split a message of the model where other blocks follow a call."""
     segments: list[list[ApiBlock]] = [[]]
     for block in blocks:
-        if _calls(segments[-1]) and block.get("type") not in _AFTER_A_CALL:
+        if _calls(segments[-1]) and block.get("type") not in _CALL_TYPES:
             segments.append([])
         segments[-1].append(block)
     return segments
@@ -337,7 +340,7 @@ def _results(blocks: list[ApiBlock]) -> dict[str, ApiBlock]:
     return {str(block["tool_use_id"]): block for block in blocks if block.get("type") == "tool_result"}
 
 
-def _answer(call: ApiBlock, results: dict[str, ApiBlock]) -> ApiBlock:
+def _result_of(call: ApiBlock, results: dict[str, ApiBlock]) -> ApiBlock:
     result = results.get(str(call["id"]))
     if result is None:
         result = {"type": "tool_result", "tool_use_id": call["id"], "content": NO_RESULT, "is_error": True}
@@ -356,7 +359,7 @@ def _without_last_thoughts(turns: list[Turn]) -> Iterator[Turn]:
 
 def _with_server_results(turns: list[Turn], *, resumable: bool) -> Iterator[Turn]:
     """Leave out unfinished calls of the API's own tools, and results without a call."""
-    if not any(_concerns_the_server(block) for _, blocks in turns for block in blocks):
+    if not any(_involves_server_calls(block) for _, blocks in turns for block in blocks):
         yield from turns
         return
     begun: set[str] = set()
@@ -364,21 +367,21 @@ def _with_server_results(turns: list[Turn], *, resumable: bool) -> Iterator[Turn
         spoken = [blocks for role, blocks in exchange if role == "assistant"]
         goes_on = exchange[-1] is turns[-1] and not _is_over(exchange[-1])
         finished, unfinished = _server_calls_of(spoken)
-        callers = {_caller(block) for blocks in spoken for block in blocks}
+        callers = {_calling_id(block) for blocks in spoken for block in blocks}
         stays = finished | (unfinished if resumable else unfinished - callers) if goes_on else finished
         running: set[str] = set()
         for role, blocks in exchange:
             yield role, [block for block in blocks if role == "user" or _may_stay(block, stays, running, begun)]
 
 
-def _concerns_the_server(block: ApiBlock) -> bool:
-    return block.get("type") in SERVER_CALLS or "caller" in block or _answered(block) is not None
+def _involves_server_calls(block: ApiBlock) -> bool:
+    return block.get("type") in SERVER_CALLS or "caller" in block or _answered_call_id(block) is not None
 
 
 def is_open(blocks: list[ApiBlock]) -> bool:
     """Return whether the model's message has calls of the API's own tools without a result."""
     begun = {str(block.get("id")) for block in blocks if block.get("type") in SERVER_CALLS}
-    return not begun <= {_answered(block) for block in blocks}
+    return not begun <= {_answered_call_id(block) for block in blocks}
 
 
 def _exchanges(turns: list[Turn]) -> Iterator[list[Turn]]:
@@ -413,7 +416,7 @@ def _server_calls_of(messages: list[list[ApiBlock]]) -> tuple[set[str], set[str]
     for blocks in messages:
         waiting = set(running)
         for block in blocks:
-            caller, answered = _caller(block), _answered(block)
+            caller, answered = _calling_id(block), _answered_call_id(block)
             if block.get("type") in SERVER_CALLS:
                 running.add(str(block.get("id")))
             elif answered in running:
@@ -426,7 +429,7 @@ def _server_calls_of(messages: list[list[ApiBlock]]) -> tuple[set[str], set[str]
 
 def _may_stay(block: ApiBlock, stays: set[str], running: set[str], begun: set[str]) -> bool:
     """Return whether the block may stay, and record which server calls have begun and which have finished."""
-    caller, answered = _caller(block), _answered(block)
+    caller, answered = _calling_id(block), _answered_call_id(block)
     if caller is not None and caller not in running:
         return False
     if block.get("type") in SERVER_CALLS:
@@ -442,15 +445,15 @@ def _may_stay(block: ApiBlock, stays: set[str], running: set[str], begun: set[st
     return True
 
 
-def _answered(block: ApiBlock) -> str | None:
+def _answered_call_id(block: ApiBlock) -> str | None:
     """Return the id of the server's call that the block answers, if it is such an answer."""
     kind = block.get("type")
     return str(block.get("tool_use_id")) if isinstance(kind, str) and kind.endswith("_tool_result") else None
 
 
-def _caller(block: ApiBlock) -> str | None:
+def _calling_id(block: ApiBlock) -> str | None:
     """Return the id of the server's call whose code made this call, if code made it; None for an answer."""
     caller = block.get("caller")
-    if _answered(block) is not None or not is_json_object(caller):
+    if _answered_call_id(block) is not None or not is_json_object(caller):
         return None
     return str(caller["tool_id"]) if "tool_id" in caller else None

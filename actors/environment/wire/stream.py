@@ -21,7 +21,7 @@ class SseDecoder:
 
     def __init__(self) -> None:
         self._rest = bytearray()
-        self._no_event = b""
+        self._json_block = b""
         self._has_events = False
         self._after_cr = False
         self._started = False
@@ -62,7 +62,7 @@ class SseDecoder:
             self._has_events = True
             yield name, b"\n".join(data)
         elif _JSON.match(block):
-            self._no_event = block
+            self._json_block = block
 
     @property
     def _is_whole(self) -> bool:
@@ -73,7 +73,7 @@ class SseDecoder:
     def body(self) -> bytes:
         """JSON that was sent instead of the events, or of one of them, or empty; known when the stream has ended."""
         rest = self._rest.removeprefix(_BYTE_ORDER_MARK)
-        return bytes(rest) if _JSON.match(rest) else self._no_event
+        return bytes(rest) if _JSON.match(rest) else self._json_block
 
 
 class Ending(msgspec.Struct):
@@ -137,14 +137,14 @@ DELTAS = frozenset(
 )
 """The types of deltas that are used."""
 
-_TOO_MANY = 1 << 53
+_IMPOSSIBLE_COUNT = 1 << 53
 """A count that no message reaches, and from which on floats are not exact."""
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _JSON = re.compile(rb"(?:\xef\xbb\xbf)?\s*[\[{]")
 _decoder = msgspec.json.Decoder(WireEvent)
 
 
-def unlisted(value: object) -> object:
+def first_element(value: object) -> object:
     """Return the first element of a list, or the value itself: Google's gateways put an error into a list."""
     while is_sequence(value) and value:
         value = value[0]
@@ -187,21 +187,21 @@ def wire_event(name: str, data: bytes) -> WireEvent | None:
     try:
         event: WireEvent | None = _decoder.decode(data)
     except (msgspec.DecodeError, UnicodeDecodeError):
-        event = _leniently(name, data)
+        event = _decoded_leniently(name, data)
     if event is None:
         return None
     event.type = event.type or name or (ERROR if event.error else "")
     return _checked(event) if event.type in KNOWN else None
 
 
-def whole_message(body: bytes) -> tuple[WireEvent, ...]:
+def events_of_whole_message(body: bytes) -> tuple[WireEvent, ...]:
     """Return the events that are equivalent to a message, or an error, that was sent whole.
 
     Raises:
         MalformedEventError: it is neither.
     """
     try:
-        value = unlisted(lenient_json(body))
+        value = first_element(lenient_json(body))
         if is_json_object(value) and (value.get(ERROR) or value.get("type") == ERROR):
             return (WireEvent(ERROR, error=value.get(ERROR)),)
         if is_json_object(value) and (isinstance(value.get("content"), list) or value.get("type") == "message"):
@@ -224,12 +224,12 @@ def _check_counts(usage: object) -> None:
     """Raise `MalformedEventError` if a number in the usage cannot be a count of tokens."""
     if is_json_object(usage):
         for name, value in usage.items():
-            if isinstance(value, int | float) and not 0 <= value < _TOO_MANY:
+            if isinstance(value, int | float) and not 0 <= value < _IMPOSSIBLE_COUNT:
                 raise MalformedEventError(f"the usage cannot be: {name} is {value!r:.40}")
             _check_counts(value)
 
 
-def _leniently(name: str, data: bytes) -> WireEvent | None:
+def _decoded_leniently(name: str, data: bytes) -> WireEvent | None:
     """Parse an event that the fast decoder refuses: for its invalid Unicode, which becomes U+FFFD, or a new delta."""
     try:
         value = parsed(data.decode(errors="replace"))

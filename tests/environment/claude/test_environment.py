@@ -30,7 +30,7 @@ from reenact.actors.environment.claude.environment import (
     ClaudeEnvironmentFactory,
 )
 from reenact.actors.environment.claude.models import DEFAULT_MODEL
-from reenact.actors.environment.wire.driver import Patience
+from reenact.actors.environment.wire.driver import RetryPolicy
 from reenact.actors.kernel.event_loop import EventLoopThread
 from reenact.domain import conversation
 from reenact.domain.errors import ConfigurationError
@@ -56,7 +56,7 @@ class Conversation:
         self.waits: list[float] = []
         llm = msgspec.convert({"api_key": KEY, "base_url": api.url, **config}, LLMConfig)
         self.client = ClaudeClient(llm)
-        self.driver = ClaudeDriver(llm, self.client, Patience(llm.max_retries, self._wait, lambda: 0.0))
+        self.driver = ClaudeDriver(llm, self.client, RetryPolicy(llm.max_retries, self._wait, lambda: 0.0))
 
     async def _wait(self, seconds: float) -> None:
         self.waits.append(seconds)

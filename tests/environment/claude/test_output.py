@@ -14,7 +14,7 @@ from reenact.actors.environment.claude.client import ClaudeClient
 from reenact.actors.environment.claude.environment import ClaudeDriver
 from reenact.actors.environment.claude.models import DEFAULT_MODEL, takes_output_format
 from reenact.actors.environment.claude.output import is_format
-from reenact.actors.environment.wire.driver import Patience
+from reenact.actors.environment.wire.driver import RetryPolicy
 from reenact.actors.output import output_of
 from reenact.domain.output import OutputSpec
 from reenact.testing import FakeMessagesAPI, FakeReply
@@ -62,7 +62,7 @@ def of(**schema: Any) -> dict[str, Any]:  # noqa: ANN401 - JSON
 def test_models_from_4_1_on_are_held_to_a_schema(model: str, takes: bool) -> None:  # noqa: FBT001 - what is expected
     assert takes_output_format(model) is takes
     llm = LLMConfig(api_key="k", model=model)
-    assert ClaudeDriver(llm, ClaudeClient(llm), Patience(0)).takes_output(INVOICE, None) is takes
+    assert ClaudeDriver(llm, ClaudeClient(llm), RetryPolicy(0)).takes_output(INVOICE, None) is takes
 
 
 @pytest.mark.parametrize(

@@ -23,7 +23,7 @@ from reenact.actors.environment.claude.models import (
 )
 from reenact.actors.environment.claude.request import MOST_MARKS, message_request
 from reenact.actors.environment.wire.driver import Question
-from reenact.actors.environment.wire.messages import GO_ON
+from reenact.actors.environment.wire.messages import CONTINUE
 from reenact.domain.errors import ConfigurationError
 from reenact.domain.messages import OpaqueBlock, Said, TextBlock, ThinkingBlock, ToolResultBlock, ToolUseBlock
 from reenact.domain.plain import JsonObject, is_mapping, is_sequence
@@ -140,9 +140,9 @@ def test_tools_that_were_called_are_defined_but_not_to_be_called_when_there_are_
     ("model", "config", "last"),
     [
         ("claude-sonnet-4-5", {}, "So far"),
-        ("claude-sonnet-4-5", {"thinking_budget": 2000}, GO_ON),
-        ("claude-opus-5", {}, GO_ON),
-        ("another", {}, GO_ON),
+        ("claude-sonnet-4-5", {"thinking_budget": 2000}, CONTINUE),
+        ("claude-opus-5", {}, CONTINUE),
+        ("another", {}, CONTINUE),
     ],
 )
 def test_an_answer_is_gone_on_with_where_the_model_can(model: str, config: dict[str, Any], last: str) -> None:
@@ -313,7 +313,7 @@ def looked_for(request: Json, lookback: int = LOOKBACK) -> set[bytes]:
 def test_what_one_request_leaves_in_the_cache_the_next_one_looks_for(history: list[Said]) -> None:
     requests = [asked(messages=history[:end], system="x", tools=[BASH]) for end in ends_of_requests(history)]
     requests = [one for one in requests if one["messages"]]  # what was not plain may have been all that was said
-    requests = [one for one in requests if one["messages"][-1]["content"][-1].get("text") != GO_ON]
+    requests = [one for one in requests if one["messages"][-1]["content"][-1].get("text") != CONTINUE]
 
     for one, following in pairwise(requests):
         assert written(one)[-1] in looked_for(following)

@@ -264,7 +264,7 @@ def test_an_answer_without_a_reason_for_its_end_has_broken_off(end: tuple[Json, 
     with pytest.raises(Fault) as broken:
         chat(chunk({"content": "Hi"}), *end)
 
-    assert (broken.value.error_type, broken.value.again) == ("incomplete_stream", True)
+    assert (broken.value.error_type, broken.value.retryable) == ("incomplete_stream", True)
 
 
 @pytest.mark.parametrize("reason", ["error", "insufficient_system_resource"])
@@ -272,7 +272,7 @@ def test_a_server_that_breaks_off_has_failed(reason: str) -> None:
     with pytest.raises(Fault) as broken:
         chat(chunk({"content": "Hi"}), chunk({}, reason), DONE)
 
-    assert (broken.value.error_type, broken.value.again) == ("api_error", True)
+    assert (broken.value.error_type, broken.value.retryable) == ("api_error", True)
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ import pytest
 from reenact import Image, OpenAIProvider, OutputSpec, Runtime
 from reenact.actors.environment.api import OutputDriver
 from reenact.actors.environment.openai.provider import OpenAIDriver, is_strict
-from reenact.actors.environment.wire.driver import Patience, Question
+from reenact.actors.environment.wire.driver import Question, RetryPolicy
 from reenact.domain.messages import Said, TextBlock
 from reenact.testing import FakeChatAPI
 
@@ -121,7 +121,7 @@ def test_openai_has_both(monkeypatch: pytest.MonkeyPatch, api: FakeChatAPI) -> N
 
 def test_the_driver_takes_any_schema() -> None:
     provider = OpenAIProvider("http://localhost:1")
-    driver = OpenAIDriver(provider, provider._client, Patience(0))
+    driver = OpenAIDriver(provider, provider._client, RetryPolicy(0))
 
     assert isinstance(driver, OutputDriver)
     assert driver.takes_output(OutputSpec(name="place", schema=CLOSED), None)

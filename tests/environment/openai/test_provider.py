@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from reenact import Image, LLMConfig, OpenAIProvider, Runtime
 from reenact.actors.environment.api import LLMDriver, LLMProvider
 from reenact.actors.environment.openai.provider import OpenAIDriver
-from reenact.actors.environment.wire.driver import Patience
+from reenact.actors.environment.wire.driver import RetryPolicy
 from reenact.domain.messages import Said, StopDetails, TextBlock, ThinkingBlock, ToolUseBlock
 from reenact.domain.stream.answer import Complete
 from reenact.domain.stream.events import MessageDelta, MessageStart, StreamData, StreamError, TextDelta
@@ -63,7 +63,7 @@ class Conversation:
             timeout=timeout,
             max_retries=max_retries,
         )
-        patience = Patience(max_retries, self._wait, lambda: 0.0)
+        patience = RetryPolicy(max_retries, self._wait, lambda: 0.0)
         self.driver = OpenAIDriver(self.provider, self.provider._client, patience)
 
     async def _wait(self, seconds: float) -> None:

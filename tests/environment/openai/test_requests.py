@@ -321,7 +321,7 @@ def test_what_cannot_be_sent_is_refused_in_the_question_and_named_in_what_was_sa
     with pytest.raises(Fault, match=advice) as fault:
         sent(path, user("Look", block))
 
-    assert (fault.value.error_type, fault.value.again) == ("invalid_request_error", False)
+    assert (fault.value.error_type, fault.value.retryable) == ("invalid_request_error", False)
     assert "that cannot be shown here]" in repr(sent(path, user("Look", block), model("Hm"), user("And now?"))[0])
 
 

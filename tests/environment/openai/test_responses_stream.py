@@ -225,7 +225,7 @@ def test_a_stream_without_an_end_has_broken_off() -> None:
     with pytest.raises(Fault) as fault:
         responses(CREATED, *text(0, "So"), "[DONE]")
 
-    assert (fault.value.error_type, fault.value.again) == ("incomplete_stream", True)
+    assert (fault.value.error_type, fault.value.retryable) == ("incomplete_stream", True)
 
 
 def test_events_and_items_that_mean_nothing_here_are_left_out() -> None:

@@ -15,7 +15,7 @@ from reenact import Image, LLMConfig, LLMDriver, OpenAIProvider, Runtime
 from reenact.actors.environment.api import OnEvent
 from reenact.actors.environment.claude.client import ClaudeClient
 from reenact.actors.environment.claude.environment import ClaudeDriver
-from reenact.actors.environment.wire.driver import Patience
+from reenact.actors.environment.wire.driver import RetryPolicy
 from reenact.domain.messages import Said
 from reenact.testing import FakeChatAPI, FakeMessagesAPI
 from tests.examples import examples
@@ -150,7 +150,7 @@ def test_every_provider_takes_what_any_other_has_said_also_between_a_call_and_it
     with FakeMessagesAPI() as claude, FakeChatAPI() as chat:
         llm = LLMConfig(api_key="k", base_url=claude.url)
         drivers: dict[str, LLMDriver] = {
-            "claude": ClaudeDriver(llm, ClaudeClient(llm), Patience(0)),
+            "claude": ClaudeDriver(llm, ClaudeClient(llm), RetryPolicy(0)),
             "chat": asyncio.run(OpenAIProvider(chat.url, "k").provide()),
             "responses": asyncio.run(OpenAIProvider(chat.url, "k", api="responses", effort="low").provide()),
         }

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reenact.actors.environment.wire.decode import MessageDecoder
-from reenact.actors.environment.wire.stream import MalformedEventError, SseDecoder, whole_message, wire_event
+from reenact.actors.environment.wire.stream import MalformedEventError, SseDecoder, events_of_whole_message, wire_event
 from reenact.domain.loop.calls import UNREADABLE
 from reenact.domain.messages import Block, OpaqueBlock, TextBlock, ThinkingBlock, ToolUseBlock
 from reenact.domain.stream.answer import Answer, Complete, gather
@@ -468,7 +468,7 @@ def taken(message: Json) -> list[StreamData]:
     """Return what is reported of a message that was sent whole."""
     said: list[StreamData] = []
     decoder = MessageDecoder(lambda event: said.append(event) if isinstance(event, StreamData) else None)
-    for event in whole_message(json.dumps(message).encode()):
+    for event in events_of_whole_message(json.dumps(message).encode()):
         decoder.take(event)
     return said
 
@@ -507,11 +507,11 @@ def test_of_a_whole_message_that_was_cut_the_last_call_is_none_though_it_looks_w
 @pytest.mark.parametrize("body", [b"{", b"[]", b'{"content": 5}', b'{"content": [1]}', b"<html>", b"\xff"])
 def test_what_is_no_message_is_told_so(body: bytes) -> None:
     with pytest.raises(MalformedEventError):
-        whole_message(body)
+        events_of_whole_message(body)
 
 
 def test_an_error_that_was_sent_whole_is_one() -> None:
-    (event,) = whole_message(b'{"type": "error", "error": {"type": "overloaded_error", "message": "later"}}')
+    (event,) = events_of_whole_message(b'{"type": "error", "error": {"type": "overloaded_error", "message": "later"}}')
 
     assert (event.type, event.error) == ("error", {"type": "overloaded_error", "message": "later"})
 
@@ -561,7 +561,7 @@ def test_a_signature_is_not_told_of_a_thought_that_follows_what_is_not(before: l
 def test_a_signature_is_not_told_either_after_a_pause() -> None:
     decoder, said = decoded(START, opened(0, **SEARCH), closed(0), near_end("pause_turn"), STOP)
 
-    decoder.proceed()
+    decoder.begin_continuation()
     for event in (START, opened(0, type="thinking", thinking="so", signature="sig"), closed(0), near_end(), STOP):
         wired = wire_event("", json.dumps(event).encode())
         assert wired is not None

@@ -9,7 +9,13 @@ from hypothesis import strategies as st
 
 from reenact import ConfigurationError
 from reenact.actors.environment.claude.client import CLAUDE
-from reenact.actors.environment.wire.endpoint import checked_key, checked_url, disconnection, shown, silence
+from reenact.actors.environment.wire.endpoint import (
+    checked_key,
+    checked_url,
+    connection_failure_message,
+    timeout_message,
+    shown_url,
+)
 
 SECRET = "sk-ant-secret"  # noqa: S105 - it opens nothing
 
@@ -68,20 +74,25 @@ def test_an_address_at_which_nothing_can_be_is_refused(url: str) -> None:
     ],
 )
 def test_an_address_is_shown_without_what_is_secret_in_it(url: str, told: str) -> None:
-    assert shown(url) == told
+    assert shown_url(url) == told
 
 
 def test_a_silence_is_told_with_its_limit_which_is_another_one_while_connecting() -> None:
-    assert silence("http://host", 600, httpx2.ReadTimeout("")) == "nothing came from http://host for 600 s"
-    assert silence("http://host", 600, httpx2.ConnectTimeout("")) == "http://host could not be reached within 10 s"
+    assert timeout_message("http://host", 600, httpx2.ReadTimeout("")) == "nothing came from http://host for 600 s"
+    assert (
+        timeout_message("http://host", 600, httpx2.ConnectTimeout("")) == "http://host could not be reached within 10 s"
+    )
 
 
 def test_what_the_system_says_is_told_also_of_several_that_failed_together() -> None:
     error = httpx2.ConnectError("All connection attempts failed")
     error.__cause__ = ExceptionGroup("several", [ConnectionRefusedError(111, "Connect call failed ('::1', 1)")])
 
-    assert disconnection("http://host", error) == "http://host cannot be reached: Connection refused"
+    assert connection_failure_message("http://host", error) == "http://host cannot be reached: Connection refused"
 
 
 def test_an_error_that_says_nothing_is_told_by_its_name() -> None:
-    assert disconnection("http://host", httpx2.ReadError("")) == "the connection to http://host failed: ReadError"
+    assert (
+        connection_failure_message("http://host", httpx2.ReadError(""))
+        == "the connection to http://host failed: ReadError"
+    )

@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reenact.actors.environment.wire.messages import (
+    CONTINUE,
     FAILED,
-    GO_ON,
     NO_RESULT,
     ApiBlock,
     ApiMessage,
@@ -280,7 +280,7 @@ def test_the_model_goes_on_with_its_own_words_only_if_it_can() -> None:
     assert api_messages(conversation, prefill=True)[1]["content"] == [{"type": "text", "text": "I say"}]
     assert api_messages(conversation)[1:] == [
         {"role": "assistant", "content": [{"type": "text", "text": "I say \n"}]},
-        {"role": "user", "content": [{"type": "text", "text": GO_ON}]},
+        {"role": "user", "content": [{"type": "text", "text": CONTINUE}]},
     ]
 
 
@@ -513,7 +513,7 @@ def test_a_request_begins_with_the_one_before_it(history: list[Said]) -> None:
     """Where the API's own tools left nothing unfinished, and nothing was refused: that may take back what was sent."""
     requests = [flat(api_messages(history[:end])) for end in ends_of_requests(history)]
 
-    asked = [request for request in requests if request and request[-1][1].get("text") != GO_ON]
+    asked = [request for request in requests if request and request[-1][1].get("text") != CONTINUE]
     for one, following in pairwise(asked):
         assert following[: len(one)] == one
 

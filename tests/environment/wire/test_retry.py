@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from reenact.actors.environment.wire.faults import LONGEST_WAIT, backoff, may_be_sent_again, wait_asked_for
+from reenact.actors.environment.wire.faults import LONGEST_WAIT, backoff, may_be_sent_again, requested_wait
 
 
 @pytest.mark.parametrize(
@@ -36,7 +36,7 @@ def test_the_server_has_the_last_word() -> None:
     ],
 )
 def test_the_server_may_ask_to_wait(headers: dict[str, str], seconds: float | None) -> None:
-    assert wait_asked_for(headers, now=lambda: 60.0) == seconds
+    assert requested_wait(headers, now=lambda: 60.0) == seconds
 
 
 def test_the_wait_doubles_up_to_a_limit() -> None:

@@ -14,7 +14,7 @@ from reenact.actors.environment.claude.models import DEFAULT_MODEL
 from reenact.actors.environment.model import ProviderEnvironmentFactory
 from reenact.actors.environment.tools.tool import Tool
 from reenact.actors.environment.tools.toolbox import Toolbox
-from reenact.actors.environment.wire.endpoint import shown
+from reenact.actors.environment.wire.endpoint import shown_url
 from reenact.cli.chat.conversation import IMAGE, Attending, Conversation
 from reenact.cli.output.answers import Answer
 from reenact.cli.output.console import Console
@@ -195,7 +195,7 @@ def _openai(llm: LLMConfig, variables: Variables, model: str | None, system_prom
     openai = OpenAIProvider(llm.base_url, llm.api_key, llm.model)
     return Answering(
         ProviderEnvironmentFactory(openai),
-        who="OpenAI" if llm.base_url is None else shown(llm.base_url),
+        who="OpenAI" if llm.base_url is None else shown_url(llm.base_url),
         default=llm.model or "",
         variables=variables,
         known_prices={},

@@ -16,7 +16,7 @@ from typing import Final
 import msgspec
 
 from reenact.actors.environment.claude.models import DEFAULT_MODEL
-from reenact.actors.environment.wire.endpoint import shown
+from reenact.actors.environment.wire.endpoint import shown_url
 from reenact.cli.output.console import Console
 from reenact.cli.output.failures import ExitCode
 from reenact.cli.parsing.options import ServeOptions, SettingsOptions, TalkOptions
@@ -313,7 +313,7 @@ def _shown(value: object) -> str:
 def _shown_place(name: str, value: Value) -> Value:
     """Return the value, without a password if it is a URL that may have one."""
     if name == "baseUrl":
-        return shown(str(value))
+        return shown_url(str(value))
     return _without_password(str(value)) if name == "db" else value
 
 

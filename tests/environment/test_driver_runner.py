@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from reenact.actors.environment.driving import Reports
+from reenact.actors.environment.driver_runner import Reports
 from reenact.actors.kernel.event_loop import EventLoopThread
 from reenact.domain.stream.events import MessageStop, StreamError, TextDelta
 from tests.environment.support import PATIENCE

@@ -88,7 +88,7 @@ class Reports:
         return taken
 
 
-class Driving:
+class DriverRunner:
     """Lets a driver answer, one turn at a time. Everything here runs on the outside loop."""
 
     def __init__(self, config: EnvironmentConfig, provide: ProvideDriver) -> None:
