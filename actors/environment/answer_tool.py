@@ -13,7 +13,7 @@ from itertools import count
 
 import msgspec
 
-from reenact.actors.environment.incoming import Reported, incoming
+from reenact.actors.environment.incoming import Reported, event_or_error
 from reenact.domain.loop.calls import UNREADABLE, is_unreadable, json_text
 from reenact.domain.loop.values import is_mapping
 from reenact.domain.messages import Block, TextBlock, ToolUseBlock
@@ -41,7 +41,7 @@ class AnswerTool:
         taken = {tool.get("name") for tool in others}
         names = (_NAME if number == 1 else f"{_NAME}_{number}" for number in count(1))
         self.name = next(name for name in names if name not in taken)
-        self.offered: Mapping[str, object] = {
+        self.definition: Mapping[str, object] = {
             "name": self.name,
             "description": _DESCRIPTION,
             "input_schema": output.schema,
@@ -50,12 +50,12 @@ class AnswerTool:
         self._pieces: list[str] | None = None
         self._has_text = self._has_calls = self._has_answered = False
 
-    def hear(self, reported: Reported) -> None:
+    def convert(self, reported: Reported) -> None:
         """Pass on an event of the driver; a call of the answer tool is passed on as text.
 
         The text begins on a new line if there is text before it.
         """
-        event = incoming(reported)
+        event = event_or_error(reported)
         if self._pieces is not None and not isinstance(event, InputJsonDelta):
             self._report_text("".join(self._pieces))
             self._pieces = None

@@ -14,7 +14,7 @@ import pykka
 from reenact.actors.environment.answer_tool import AnswerTool
 from reenact.actors.environment.api import EnvironmentConfig, LLMDriver, OnEvent, OutputDriver
 from reenact.actors.environment.failures import failure, failure_of, is_mistake
-from reenact.actors.environment.incoming import DELTAS, Reported, incoming
+from reenact.actors.environment.incoming import DELTAS, Reported, event_or_error
 from reenact.actors.environment.tools.arguments import ToolContext
 from reenact.actors.environment.tools.running import EscapedError, in_thread
 from reenact.actors.environment.tools.toolbox import Toolbox
@@ -220,7 +220,7 @@ class DriverRunner:
         answer = Answer(lambda: "")
 
         def on_event(event: Reported) -> None:
-            answer.accept(incoming(event))
+            answer.accept(event_or_error(event))
 
         try:
             await self._call_driver(driver.send_message, summary_request(messages[:cut]), (), on_event)
@@ -244,7 +244,7 @@ class DriverRunner:
             await self._call_driver(partial(driver.send_message, output=output), messages, tools, reports)
         else:
             tool = AnswerTool(output, tools, reports)
-            await self._call_driver(driver.send_message, messages, (*tools, tool.offered), tool.hear)
+            await self._call_driver(driver.send_message, messages, (*tools, tool.definition), tool.convert)
 
     @property
     def _model(self) -> str | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from reenact.actors.environment.tools.outcome import told
+from reenact.actors.environment.tools.outcome import error_text
 from reenact.domain.errors import ReenactError
 from reenact.domain.stream.events import Envelope, StreamData, StreamError, ToolResult, ToolStarted
 
@@ -61,7 +61,7 @@ def _kind_of(error_type: str) -> str:
 
 def failure_of(error: BaseException) -> StreamError:
     """Return the `error` event for an exception of a driver."""
-    return failure(type_of(error), told(error).encode(errors="backslashreplace").decode())
+    return failure(type_of(error), error_text(error).encode(errors="backslashreplace").decode())
 
 
 def is_mistake(error: BaseException) -> bool:
@@ -69,9 +69,9 @@ def is_mistake(error: BaseException) -> bool:
     return not isinstance(error, ReenactError) and type_of(error) == "driver_error"
 
 
-def failure_on(heard: Envelope, error: BaseException) -> StreamData:
+def failure_of_handler(heard: Envelope, error: BaseException) -> StreamData:
     """Return the event to emit when an effector raises: the tool call fails if it was for one, else the turn does."""
-    message = f"the environment failed on {heard.type}: {told(error)}".encode(errors="backslashreplace").decode()
+    message = f"the environment failed on {heard.type}: {error_text(error)}".encode(errors="backslashreplace").decode()
     if isinstance(heard.data, ToolStarted):
         return ToolResult(id=heard.data.id, name=heard.data.name, result=message, is_error=True)
     return StreamError(type="environment_error", message=message)

@@ -11,7 +11,7 @@ from functools import partial
 from math import isfinite
 from typing import TypeAlias, TypeGuard, overload
 
-from reenact.actors.environment.tools.outcome import told
+from reenact.actors.environment.tools.outcome import error_text
 from reenact.actors.environment.tools.running import EscapedError, ExpiredError, awaited, in_thread, within
 from reenact.domain.errors import ConfigurationError
 from reenact.domain.guards import GuardChecked, GuardInput
@@ -60,7 +60,7 @@ class Guard:
         except Exception as error:  # noqa: BLE001 - it is logged, and recorded
             raised = error.error if isinstance(error, EscapedError) else error
             _log.warning("guard %s has failed", self.name, exc_info=raised, extra={"guard": self.name})
-            return _recordable(f"it raised {told(raised)}")
+            return _recordable(f"it raised {error_text(raised)}")
         if said is None:
             return None
         if isinstance(said, str):

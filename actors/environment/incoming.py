@@ -27,18 +27,18 @@ def emit_all(producer: SystemBusProducer, reported: Sequence[Reported], turn_id:
     try:
         producer.emit_all(reported, turn_id=turn_id)
     except InvalidInputError:  # the producer checks all events before it emits the first
-        producer.emit_all([incoming(event) for event in reported], turn_id=turn_id)
+        producer.emit_all([event_or_error(event) for event in reported], turn_id=turn_id)
 
 
-def incoming(reported: object) -> StreamData:
+def event_or_error(reported: object) -> StreamData:
     """Return the reported event as a stream event, or an `error` event that says what is wrong with it."""
     try:
-        return checked(reported)
+        return checked_event(reported)
     except InvalidInputError as broken:
         return failure("driver_error", f"the driver reported {_described(reported)}: {broken}")
 
 
-def checked(reported: object) -> StreamData:
+def checked_event(reported: object) -> StreamData:
     """Return the reported event as a stream event.
 
     Raises:

@@ -18,8 +18,8 @@ from typing import Final, Self
 import msgspec
 
 from reenact.actors.environment.api import Handler
-from reenact.actors.environment.failures import failure_on
-from reenact.actors.environment.incoming import checked
+from reenact.actors.environment.failures import failure_of_handler
+from reenact.actors.environment.incoming import checked_event
 from reenact.actors.journal.api import Append, Done, Entry, Journal, Outcome, Segment
 from reenact.domain.conversation import Conversation
 from reenact.domain.errors import InvalidInputError, ReenactError, RuntimeClosedError, UnknownEventTypeError, reading
@@ -166,7 +166,7 @@ class TurnStream:
 
     def emit_all(self, events: Iterable[StreamData | Mapping[str, object]], *, turn_id: str | None = None) -> bool:
         """See `SystemBusProducer.emit_all`."""
-        said = [checked(event) for event in events]
+        said = [checked_event(event) for event in events]
         with self._lock:
             turn = self._turn_id
             if turn is None or (turn_id is not None and turn_id != turn):
@@ -387,7 +387,7 @@ class Channel:
         """Log the error, and end the turn, or answer the call, on which the effector should have acted."""
         logger.error("an effector raised on %r", envelope.type, exc_info=error)
         with contextlib.suppress(ReenactError):
-            self.turn_stream.emit(failure_on(envelope, error), turn_id=envelope.context.turn_id or "")
+            self.turn_stream.emit(failure_of_handler(envelope, error), turn_id=envelope.context.turn_id or "")
 
     def _subscribe(self, type_: str | None, handler: Handler) -> _EndSubscription:
         entry = (type_, handler)

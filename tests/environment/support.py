@@ -12,7 +12,7 @@ from typing import Any, Self
 import msgspec
 
 from reenact.actors.environment.api import Environment, Handler
-from reenact.actors.environment.incoming import incoming
+from reenact.actors.environment.incoming import event_or_error
 from reenact.domain.messages import Said, TextBlock
 from reenact.domain.operations.table import Response
 from reenact.domain.output import OutputSpec
@@ -64,7 +64,7 @@ class Bus:
 
     def emit(self, event: StreamData | Mapping[str, Any], *, turn_id: str | None = None) -> None:
         with self._changed:
-            self.emitted.append((turn_id, incoming(event)))
+            self.emitted.append((turn_id, event_or_error(event)))
             self._changed.notify_all()
 
     def on(self, type: str, handler: Handler) -> Subscription:  # noqa: A002 - the protocol's word

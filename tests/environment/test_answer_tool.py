@@ -32,14 +32,14 @@ def heard(*reported: StreamData | Mapping[str, object], others: Sequence[str] = 
     found: list[StreamData] = []
     tool = AnswerTool(NUMBER, [{"name": name} for name in others], found.append)
     for event in reported:
-        tool.hear(event)
+        tool.convert(event)
     return found
 
 
 def test_the_model_is_told_of_a_tool_that_takes_the_answer() -> None:
     tool = AnswerTool(NUMBER, [], print)
 
-    assert (tool.offered["name"], tool.offered["input_schema"]) == ("final_answer", NUMBER.schema)
+    assert (tool.definition["name"], tool.definition["input_schema"]) == ("final_answer", NUMBER.schema)
 
 
 def test_it_has_a_name_that_no_other_tool_has() -> None:

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from reenact.actors.environment.incoming import incoming
+from reenact.actors.environment.incoming import event_or_error
 from reenact.actors.environment.mock import MockEvent
 from reenact.domain.messages import OpaqueBlock, TextBlock
 from reenact.domain.plain import Json
@@ -25,8 +25,8 @@ COMPLETE = Complete(stop_reason="end_turn", content=(TextBlock("ü"), OpaqueBloc
     "event", [TextDelta(text="ü😀"), ThinkingDelta(text=""), ToolCall(name="x", input={"a": [1, None]}), COMPLETE]
 )
 def test_a_ready_made_event_stays_what_it_is(event: StreamData) -> None:
-    assert incoming(event) == event
-    assert type(incoming(event)) is type(event)
+    assert event_or_error(event) == event
+    assert type(event_or_error(event)) is type(event)
 
 
 @pytest.mark.parametrize(
@@ -51,7 +51,7 @@ def test_a_ready_made_event_stays_what_it_is(event: StreamData) -> None:
     ],
 )
 def test_each_spelling_is_understood(reported: object, event: StreamData) -> None:
-    assert incoming(reported) == event
+    assert event_or_error(reported) == event
 
 
 def nested(depth: int) -> Json:
@@ -83,7 +83,7 @@ def nested(depth: int) -> Json:
     ],
 )
 def test_what_is_no_stream_event_becomes_an_error_that_says_so(reported: object, complaint: str) -> None:
-    event = incoming(reported)
+    event = event_or_error(reported)
 
     assert isinstance(event, StreamError)
     assert event.type == "driver_error"

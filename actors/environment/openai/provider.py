@@ -191,8 +191,8 @@ class OpenAIDriver(StreamingDriver):
         if question.output is None or not question.tools or self._client.is_openai:
             return question, on_event
         tool = AnswerTool(question.output, question.tools, on_event)
-        tools = (*question.tools, tool.offered)
-        return msgspec.structs.replace(question, tools=tools, output=None), tool.hear
+        tools = (*question.tools, tool.definition)
+        return msgspec.structs.replace(question, tools=tools, output=None), tool.convert
 
     def unsent(self, question: Question) -> str:
         """Return which tools are the Messages API's own."""

@@ -19,10 +19,10 @@ from reenact.actors.environment.recorded.format import (
     Digest,
     Entry,
     Exchange,
+    RecordedEvent,
     Redactor,
     Setting,
-    Spoken,
-    ToldTool,
+    ToolDefinition,
     ToolRun,
 )
 from reenact.domain.errors import InvalidInputError, RecordingError
@@ -34,7 +34,7 @@ _LAST_LINES = frozenset({b"", b"]", b"]}"})
 _UNREADABLE = (msgspec.MsgspecError, InvalidInputError, ValueError, RecursionError, OverflowError, MemoryError)
 _ENDS = frozenset({MessageStop.event_type, StreamError.event_type})
 """The events that end an answer; a turn whose answer has none of them would wait for ever."""
-_STRUCTS = (Exchange, ToolRun, Cut, Setting, Spoken, ToldTool, Digest)
+_STRUCTS = (Exchange, ToolRun, Cut, Setting, RecordedEvent, ToolDefinition, Digest)
 _FIELDS = frozenset({"kind", *(name for one in _STRUCTS for name in one.__struct_fields__)})
 _log = logging.getLogger("reenact.environment")
 

@@ -53,7 +53,7 @@ class Digest(msgspec.Struct, frozen=True):
     sha256: str
 
 
-class ToldTool(msgspec.Struct, frozen=True):
+class ToolDefinition(msgspec.Struct, frozen=True):
     """A tool's definition as the model gets it."""
 
     name: str
@@ -67,12 +67,12 @@ class Setting(msgspec.Struct, frozen=True, omit_defaults=True):
     system: str | None = None
     model: str | None = None
     max_tokens: int | None = None
-    tools: tuple[ToldTool, ...] = ()
+    tools: tuple[ToolDefinition, ...] = ()
     mcp_servers: tuple[str, ...] = ()
     api_tools: tuple[dict[str, object], ...] = ()
 
 
-class Spoken(msgspec.Struct, frozen=True):
+class RecordedEvent(msgspec.Struct, frozen=True):
     """An event that the environment emitted, `at` seconds after the request."""
 
     at: _Seconds
@@ -107,7 +107,7 @@ class Exchange(msgspec.Struct, frozen=True, tag_field="kind", tag="exchange", kw
     follows: _Number | None = None
     setting: Setting | None = None
     messages: tuple[Said, ...]
-    events: tuple[Spoken, ...] = ()
+    events: tuple[RecordedEvent, ...] = ()
     complete: bool = True
     hidden: tuple[Digest, ...] = ()
 
@@ -144,12 +144,12 @@ class Cut(msgspec.Struct, frozen=True, tag_field="kind", tag="cut", omit_default
 Entry: TypeAlias = Exchange | ToolRun | Cut
 
 
-def spoken(event: StreamData, at: float) -> Spoken:
+def recorded_event(event: StreamData, at: float) -> RecordedEvent:
     """Return the event as it is recorded: without ids that the runtime chose, and without fields that are None."""
     if isinstance(event, MessageStart):
         event = MessageStart(model=event.model)
     fields: dict[str, object] = msgspec.to_builtins(event)
-    return Spoken(round(at, 6), event.event_type, {name: one for name, one in fields.items() if one is not None})
+    return RecordedEvent(round(at, 6), event.event_type, {name: one for name, one in fields.items() if one is not None})
 
 
 def setting_of(config: EnvironmentConfig) -> Setting:
@@ -162,7 +162,7 @@ def setting_of(config: EnvironmentConfig) -> Setting:
         system=config.system_prompt,
         model=config.model or config.llm.model,
         max_tokens=config.max_tokens or config.llm.max_tokens,
-        tools=tuple(ToldTool(spec.name, spec.description, spec.input_schema) for spec in told),
+        tools=tuple(ToolDefinition(spec.name, spec.description, spec.input_schema) for spec in told),
         mcp_servers=tuple(server.name for server in config.mcp_servers),
         api_tools=tuple(msgspec.to_builtins(dict(tool)) for tool in config.api_tools),
     )
@@ -215,7 +215,7 @@ class Redactor:
     def search(self, value: object) -> None:
         """Find the keys in a JSON-encodable value whose digests are known, and hide them from now on."""
         if self._wanted:
-            _with_texts(msgspec.json.decode(msgspec.json.encode(value)), self._recognised)
+            _with_texts(msgspec.json.decode(msgspec.json.encode(value)), self._learn_known_keys)
 
     def digests(self, value: object) -> tuple[Digest, ...]:
         """Return the digests of the known keys in a JSON-encodable value."""
@@ -274,7 +274,7 @@ class Redactor:
                 events[place] = msgspec.structs.replace(events[place], data={**events[place].data, field: part})
         return msgspec.structs.replace(exchange, events=tuple(events), hidden=tuple(hidden))
 
-    def _recognised(self, text: str) -> str:
+    def _learn_known_keys(self, text: str) -> str:
         """Learn the keys in the text that have one of the digests, and return the text."""
         for word in _WORD.findall(text):
             for length in {one.length for one in self._wanted}:

@@ -11,7 +11,7 @@ import msgspec
 from reenact.actors.environment.recorded.format import Redactor, Setting
 from reenact.domain.messages import Block, Said, TextBlock, ToolResultBlock, ToolUseBlock
 
-NOTHING = b""
+EMPTY_DIGEST = b""
 """The digest of an empty conversation."""
 _SHOWN = 80
 """How many characters of a difference a message shows."""
@@ -20,18 +20,18 @@ _BEFORE = 20
 _encode = msgspec.json.Encoder(order="deterministic").encode
 
 
-def normal(said: Said, before: Said | None) -> Said:
+def without_ids(said: Said, before: Said | None) -> Said:
     """Return the message with the ids of its calls, and of the calls that it answers, replaced by their positions."""
     own = _call_names(said)
     asked = {} if before is None else _call_names(before)
-    return msgspec.structs.replace(said, content=tuple(_normal_block(block, own, asked) for block in said.content))
+    return msgspec.structs.replace(said, content=tuple(_block_without_ids(block, own, asked) for block in said.content))
 
 
 def digests_after(digest: bytes, messages: Sequence[Said], before: Said | None) -> list[bytes]:
     """Return the digest of a conversation, and its digests after each further message."""
     digests = [digest]
     for said in messages:
-        digests.append(hashlib.sha256(digests[-1] + _encode(normal(said, before))).digest())
+        digests.append(hashlib.sha256(digests[-1] + _encode(without_ids(said, before))).digest())
         before = said
     return digests
 
@@ -59,11 +59,11 @@ class Request:
         self._raw: list[Said] = []
         self.setting = setting
         self.messages: list[Said] = []
-        self.digests: list[bytes] = [NOTHING]
+        self.digests: list[bytes] = [EMPTY_DIGEST]
 
     def ask(self, messages: Sequence[Said], redactor: Redactor) -> bytes:
         """Set the conversation, and return its digest; keys in it that can be recognised are hidden from then on."""
-        same = common(messages, self._raw)
+        same = common_length(messages, self._raw)
         if self._secrets is None:
             redactor.search(self._given)
         redactor.search(messages[same:])
@@ -77,15 +77,15 @@ class Request:
         return self.digests[-1]
 
 
-def common(these: Iterable[Said], those: Iterable[Said]) -> int:
+def common_length(these: Iterable[Said], those: Iterable[Said]) -> int:
     """Return how many messages, from the first on, are equal in both conversations, including ids."""
     same = takewhile(lambda pair: pair[0] is pair[1] or pair[0] == pair[1], zip(these, those, strict=False))
     return sum(1 for _ in same)
 
 
-def alike(these: Sequence[Said], those: Sequence[Said]) -> int:
+def alike_length(these: Sequence[Said], those: Sequence[Said]) -> int:
     """Return how many messages, from the first on, are equal in both conversations, ignoring ids."""
-    return common(_normalised(these), _normalised(those))
+    return common_length(_all_without_ids(these), _all_without_ids(those))
 
 
 def difference(asked: Sequence[Said], setting: Setting, recorded: Sequence[Said], recorded_setting: Setting) -> str:
@@ -96,16 +96,16 @@ def difference(asked: Sequence[Said], setting: Setting, recorded: Sequence[Said]
             return f"{name.replace('_', ' ')}: asked {_shown(one, other)}, recorded {_shown(other, one)}"
     if not models_agree(setting.model, recorded_setting.model):
         return f"model: asked {setting.model!r}, recorded {recorded_setting.model!r}"
-    place = alike(asked, recorded)
+    place = alike_length(asked, recorded)
     if place == len(asked):
-        return f"message {place + 1}: not asked, recorded {told(recorded[place])}"
+        return f"message {place + 1}: not asked, recorded {excerpt_of(recorded[place])}"
     if place == len(recorded):
-        return f"message {place + 1}: asked {told(asked[place])}, recorded is none"
-    one_, other_ = (tuple(_normalised(messages[: place + 1]))[place] for messages in (asked, recorded))
+        return f"message {place + 1}: asked {excerpt_of(asked[place])}, recorded is none"
+    one_, other_ = (tuple(_all_without_ids(messages[: place + 1]))[place] for messages in (asked, recorded))
     return f"message {place + 1}: {_different_block(one_, other_)}"
 
 
-def told(said: Said) -> str:
+def excerpt_of(said: Said) -> str:
     """Return the role and an excerpt of a message."""
     texts = "".join(block.text if isinstance(block, TextBlock) else f"({_kind(block)})" for block in said.content)
     return f"{said.role}{' (refused)' if said.refused else ''}: {_excerpt(texts, 0)}"
@@ -115,7 +115,7 @@ def _different_block(asked: Said, recorded: Said) -> str:
     for one, other in zip_longest(asked.content, recorded.content):
         if one != other:
             return f"asked {asked.role}: {_shown(one, other)}, recorded {_shown(other, one)}"
-    return f"asked {told(asked)}, recorded {told(recorded)}"
+    return f"asked {excerpt_of(asked)}, recorded {excerpt_of(recorded)}"
 
 
 def _shown(one: object, other: object) -> str:
@@ -140,10 +140,10 @@ def _kind(block: Block) -> str:
     return f"{block.name} is called" if isinstance(block, ToolUseBlock) else type(block).__name__.removesuffix("Block")
 
 
-def _normalised(messages: Sequence[Said]) -> Iterator[Said]:
+def _all_without_ids(messages: Sequence[Said]) -> Iterator[Said]:
     before: Said | None = None
     for said in messages:
-        yield normal(said, before)
+        yield without_ids(said, before)
         before = said
 
 
@@ -152,7 +152,7 @@ def _call_names(said: Said) -> dict[str, str]:
     return {id_: f"call {number}" for number, id_ in enumerate(calls, 1)}
 
 
-def _normal_block(block: Block, own: dict[str, str], asked: dict[str, str]) -> Block:
+def _block_without_ids(block: Block, own: dict[str, str], asked: dict[str, str]) -> Block:
     if isinstance(block, ToolUseBlock):
         return msgspec.structs.replace(block, id=own[block.id])
     if isinstance(block, ToolResultBlock):

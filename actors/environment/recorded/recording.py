@@ -27,12 +27,20 @@ from reenact.actors.environment.api import (
     SystemBusProducer,
     Unsubscribe,
 )
-from reenact.actors.environment.failures import failure_on
-from reenact.actors.environment.incoming import checked
+from reenact.actors.environment.failures import failure_of_handler
+from reenact.actors.environment.incoming import checked_event
 from reenact.actors.environment.model import ProviderEnvironmentFactory
 from reenact.actors.environment.recorded.file import RecordingFile, read
-from reenact.actors.environment.recorded.format import Cut, Exchange, Setting, Spoken, ToolRun, setting_of, spoken
-from reenact.actors.environment.recorded.matching import common
+from reenact.actors.environment.recorded.format import (
+    Cut,
+    Exchange,
+    RecordedEvent,
+    Setting,
+    ToolRun,
+    recorded_event,
+    setting_of,
+)
+from reenact.actors.environment.recorded.matching import common_length
 from reenact.actors.environment.recorded.replaying import ReplayFactory
 from reenact.domain.errors import ConfigurationError
 from reenact.domain.messages import Said
@@ -156,12 +164,12 @@ class _RecordedProducer:
     def emit_all(
         self, events: Iterable[StreamData | Mapping[str, object]], *, turn_id: str | None = None
     ) -> bool | None:
-        said = [checked(event) for event in events]
+        said = [checked_event(event) for event in events]
         with self._emit_lock:
-            recorded = self._recorder.say(said, turn_id)
+            recorded = self._recorder.record(said, turn_id)
             heard = self._producer.emit_all(said, turn_id=turn_id)
             if heard is False:
-                self._recorder.take_back(recorded)
+                self._recorder.retract(recorded)
         return heard
 
 
@@ -207,7 +215,7 @@ class _RecordedConsumer(ConsumerProxy):
                 pass
 
     def _recording_handler(self, handler: Handler) -> Handler:
-        def hear(envelope: Envelope) -> object:
+        def handle(envelope: Envelope) -> object:
             if envelope.type in _OF_LOOP:
                 self.record(envelope)
             try:
@@ -217,7 +225,7 @@ class _RecordedConsumer(ConsumerProxy):
                 raise
             return self._recording_failure(envelope, work) if inspect.iscoroutine(work) else work
 
-        return hear
+        return handle
 
     async def _recording_failure(self, envelope: Envelope, work: Coroutine[object, object, object]) -> object:
         try:
@@ -228,7 +236,7 @@ class _RecordedConsumer(ConsumerProxy):
 
     def _record_failure(self, envelope: Envelope, error: Exception) -> None:
         """Record the event that the runtime is going to emit for an effector that raised."""
-        self._recorder.say((failure_on(envelope, error),), envelope.context.turn_id)
+        self._recorder.record((failure_of_handler(envelope, error),), envelope.context.turn_id)
 
 
 @dataclass(eq=False)
@@ -237,7 +245,7 @@ class _OpenExchange:
 
     entry: Exchange
     began: float
-    events: list[Spoken] = field(default_factory=list[Spoken])
+    events: list[RecordedEvent] = field(default_factory=list[RecordedEvent])
     written: bool = False
 
 
@@ -251,8 +259,8 @@ class _OpenRun:
 
 
 @dataclass(frozen=True, eq=False)
-class Recorded:
-    """What one call of `say` recorded: events of an exchange from `start` on, and results of calls."""
+class RecordedBatch:
+    """What one call of `record` recorded: events of an exchange from `start` on, and results of calls."""
 
     exchange: _OpenExchange | None
     start: int
@@ -279,7 +287,7 @@ class Recorder:
                 return
             self._write_exchange(complete=False)
             before = len(self._asked)
-            goes_on = last is not None and common(messages, self._asked) == before
+            goes_on = last is not None and common_length(messages, self._asked) == before
             entry = Exchange(
                 number=self._file.number(),
                 session=self._session_id,
@@ -300,7 +308,7 @@ class Recorder:
                 entry = ToolRun(number=number, exchange=asked_by, id=call.id, name=call.name, input=call.input)
                 self._runs[call.id] = _OpenRun(entry, turn_id, time.perf_counter())
 
-    def say(self, events: Sequence[StreamData], turn_id: str | None) -> Recorded:
+    def record(self, events: Sequence[StreamData], turn_id: str | None) -> RecordedBatch:
         """Record emitted events; an exchange or a call that they end is on disk when this returns."""
         with self._lock:
             exchange, runs = self._open_exchange(turn_id), list[int]()
@@ -311,12 +319,12 @@ class Recorder:
                     runs.append(run.entry.number)
                     self._write_run(run, event)
                 elif exchange is not None and not exchange.written:
-                    exchange.events.append(spoken(event, time.perf_counter() - exchange.began))
+                    exchange.events.append(recorded_event(event, time.perf_counter() - exchange.began))
                     if isinstance(event, MessageStop | StreamError):
                         self._write_exchange(complete=True)
-            return Recorded(exchange, start, tuple(runs))
+            return RecordedBatch(exchange, start, tuple(runs))
 
-    def take_back(self, recorded: Recorded) -> None:
+    def retract(self, recorded: RecordedBatch) -> None:
         """Record that these events were dropped because their turn was over."""
         with self._lock:
             for number in recorded.runs:

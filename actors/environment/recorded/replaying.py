@@ -19,14 +19,14 @@ from reenact.actors.environment.model import EffectorActor, ModelEffector, Model
 from reenact.actors.environment.recorded.file import read
 from reenact.actors.environment.recorded.format import Cut, Entry, Exchange, Redactor, Setting, ToolRun, setting_of
 from reenact.actors.environment.recorded.matching import (
-    NOTHING,
+    EMPTY_DIGEST,
     Request,
     difference,
     digests_after,
+    excerpt_of,
     key_of,
     models_agree,
-    normal,
-    told,
+    without_ids,
 )
 from reenact.actors.environment.tools.arguments import ToolContext
 from reenact.actors.environment.tools.outcome import ToolOutcome
@@ -137,7 +137,8 @@ class RecordingIndex:
                 *asked, answer = request.messages
                 before = asked[-1] if asked else None
                 for one in self._by_conversation.get(request.digests[-2], ()):
-                    if normal(self._redactor.copy(one.answer), before).content == normal(answer, before).content:
+                    recorded = without_ids(self._redactor.copy(one.answer), before)
+                    if recorded.content == without_ids(answer, before).content:
                         return self._answer_of(one)
         return RecordedAnswer(None, self._runs)
 
@@ -165,7 +166,7 @@ class RecordingIndex:
         self._settings: dict[int, Setting] = {}
         self._by_key: dict[bytes, list[Exchange]] = defaultdict(list)
         self._by_conversation: dict[bytes, list[Exchange]] = defaultdict(list)
-        self._digests: dict[int | None, list[bytes]] = {None: [NOTHING]}
+        self._digests: dict[int | None, list[bytes]] = {None: [EMPTY_DIGEST]}
         last: dict[int | None, Said | None] = {None: None}
         for exchange in self._exchanges.values():
             number, follows, given = exchange.number, exchange.follows, exchange.setting
@@ -221,7 +222,7 @@ class RecordingIndex:
 
 def _described(asked: Sequence[Said]) -> str:
     count = "1 message" if len(asked) == 1 else f"{len(asked)} messages"
-    return f"{count}, the last from {told(asked[-1])}" if asked else "no messages"
+    return f"{count}, the last from {excerpt_of(asked[-1])}" if asked else "no messages"
 
 
 def _exchanges_and_runs(entries: Sequence[Entry]) -> tuple[dict[int, Exchange], tuple[ToolRun, ...]]:
@@ -295,13 +296,13 @@ class ReplayFactory:
     def create(self, config: EnvironmentConfig) -> ReplayEnvironment:
         """Return a new environment, not yet connected."""
         self._index.hide(config.llm.api_key)
-        return ReplayEnvironment(config, Player(config, self._index, self._factor), run_tools=self._run_tools)
+        return ReplayEnvironment(config, ReplayDriver(config, self._index, self._factor), run_tools=self._run_tools)
 
 
 class ReplayEnvironment(ModelEnvironment):
     """An environment for one agent that replays the recording."""
 
-    def __init__(self, config: EnvironmentConfig, player: Player, *, run_tools: bool) -> None:
+    def __init__(self, config: EnvironmentConfig, player: ReplayDriver, *, run_tools: bool) -> None:
         replayed = config if run_tools else msgspec.structs.replace(config, tools=player)
         super().__init__("recorded", replayed, lambda: player)
         self._replay_effector = ReplayEffector(self._effector_actor, player)
@@ -315,7 +316,7 @@ class ReplayEnvironment(ModelEnvironment):
 class ReplayEffector(ModelEffector):
     """Gives the player access to its agent's conversation."""
 
-    def __init__(self, actor: pykka.ActorRef[EffectorActor], player: Player) -> None:
+    def __init__(self, actor: pykka.ActorRef[EffectorActor], player: ReplayDriver) -> None:
         super().__init__(actor)
         self._player = player
 
@@ -327,7 +328,7 @@ class ReplayEffector(ModelEffector):
         super().connect(replayed)
 
 
-class Player(Toolbox):
+class ReplayDriver(Toolbox):
     """Replays answers as a driver, and results of calls as a toolbox. Everything here runs on the outside loop."""
 
     def __init__(self, config: EnvironmentConfig, index: RecordingIndex, factor: float) -> None:

@@ -41,7 +41,7 @@ class ToolOutcome(msgspec.Struct, frozen=True):
     duration: float = 0.0
 
 
-class _UnfitError(Exception):
+class _NotJsonError(Exception):
     """A result holds a value that JSON cannot represent."""
 
 
@@ -60,7 +60,7 @@ def outcome_of(result: object, *, tool: str = "the tool", limit: int = MAX_OUTPU
         if result is None:
             return ToolOutcome()
         return _outcome(_as_json(result), limit)
-    except (_UnfitError, InvalidInputError) as unfit:
+    except (_NotJsonError, InvalidInputError) as unfit:
         return failure(f"{tool} returned a result of type {type(result).__name__} that cannot be sent: {unfit}")
 
 
@@ -70,7 +70,7 @@ def failure(why: str, *, limit: int = MAX_OUTPUT) -> ToolOutcome:
     return ToolOutcome(text, is_error=True, result=text)
 
 
-def told(error: BaseException) -> str:
+def error_text(error: BaseException) -> str:
     """Return the text for the model about an exception: its type and its message."""
     kind = type(error).__name__
     try:
@@ -96,7 +96,7 @@ def _as_json(result: object) -> Json:
     """Return the result as a JSON value, copied.
 
     Raises:
-        _UnfitError: JSON cannot represent it.
+        _NotJsonError: JSON cannot represent it.
     """
     try:
         if isinstance(result, str):
@@ -105,11 +105,11 @@ def _as_json(result: object) -> Json:
         copy: Json = msgspec.json.decode(_dumped(result))
         check_depth("it", copy)
     except UnicodeEncodeError as error:
-        raise _UnfitError(f"a lone surrogate stands in its text, at index {error.start}") from None
+        raise _NotJsonError(f"a lone surrogate stands in its text, at index {error.start}") from None
     except RecursionError:
-        raise _UnfitError("it contains itself, or is nested too deeply") from None
+        raise _NotJsonError("it contains itself, or is nested too deeply") from None
     except (TypeError, ValueError) as error:
-        raise _UnfitError(str(error)) from None
+        raise _NotJsonError(str(error)) from None
     return copy
 
 
@@ -134,7 +134,7 @@ def _replacement_for_msgspec(value: object) -> object:
     """Return the replacement for a value that msgspec does not know."""
     replaced = _replacement(value)
     if replaced is value:
-        raise _UnfitError(
+        raise _NotJsonError(
             f"it holds a value of type {type(value).__name__}; return text, numbers, lists, dicts, dataclasses, …"
         )
     return replaced
@@ -142,7 +142,7 @@ def _replacement_for_msgspec(value: object) -> object:
 
 def _replacement(value: object) -> object:
     if isinstance(value, _BYTES):
-        raise _UnfitError("it holds bytes; return text, or a content block with base64 in it")
+        raise _NotJsonError("it holds bytes; return text, or a content block with base64 in it")
     if is_dataclass(value) and not isinstance(value, type):
         return {field.name: getattr(value, field.name) for field in fields(value)}
     dump: Callable[..., object] | None = getattr(value, "model_dump", None)

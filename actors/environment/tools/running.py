@@ -15,10 +15,10 @@ from typing import Final, TypeVar
 
 T = TypeVar("T")
 
-LINGER = 1.0
+CLEANUP_SECONDS = 1.0
 """Seconds that a cancelled task has for its clean-up before it is abandoned."""
 
-REST = 0.05
+IDLE_SECONDS = 0.05
 """Seconds for which an idle thread waits for another call before it ends."""
 
 _log = logging.getLogger("reenact.tools")
@@ -103,7 +103,7 @@ class _CallerThread:
             self._run()
             self._run = None
             _idle_callers.append(self)
-            if not self._gate.acquire(timeout=REST):
+            if not self._gate.acquire(timeout=IDLE_SECONDS):
                 try:
                     _idle_callers.remove(self)
                 except ValueError:  # another thread has taken this caller just now
@@ -156,7 +156,7 @@ async def _cancel_and_wait(task: asyncio.Task[object]) -> None:
     """Cancel the task and give it a moment for its clean-up."""
     task.cancel()
     try:
-        await asyncio.wait((task,), timeout=LINGER)
+        await asyncio.wait((task,), timeout=CLEANUP_SECONDS)
     finally:
         if not task.done():
             _log.warning("%s goes on after its cancellation, and is left alone", task.get_name())

@@ -17,7 +17,7 @@ import msgspec
 
 from reenact.actors.environment.tools.arguments import ToolContext
 from reenact.actors.environment.tools.mcp.connection import MCPConnection, RemoteTool
-from reenact.actors.environment.tools.outcome import MAX_OUTPUT, ToolOutcome, failure, outcome_of, told
+from reenact.actors.environment.tools.outcome import MAX_OUTPUT, ToolOutcome, error_text, failure, outcome_of
 from reenact.actors.environment.tools.running import EscapedError, ExpiredError, within
 from reenact.actors.environment.tools.tool import AnyTool, Tool, as_tool
 from reenact.domain.errors import ConfigurationError, ReenactError, ToolUnavailableError
@@ -192,7 +192,7 @@ class Toolbox:
         except Exception as error:  # noqa: BLE001 - it is logged, and reported to the model
             raised = error.error if isinstance(error, EscapedError) else error
             _log.warning("tool %s has failed", name, exc_info=raised, extra={"tool": name})
-            return failure(told(raised), limit=self._max_output)
+            return failure(error_text(raised), limit=self._max_output)
 
 
 class _UnavailableTool:

@@ -16,8 +16,8 @@ from reenact.actors.environment.failures import RETRYABLE, type_of
 from reenact.actors.environment.wire.endpoint import (
     check_network_variables,
     connection_failure_message,
-    timeout_message,
     shown_url,
+    timeout_message,
 )
 from reenact.actors.environment.wire.faults import Fault
 from reenact.actors.environment.wire.stream import MalformedEventError, SseDecoder

@@ -112,7 +112,7 @@ class _OpenBlock:
 class MessageDecoder:
     """Reports a message as its events come in, and holds the message so far.
 
-    A message that is paused and continued by another request is one message; `begin_continuation` begins the next request.
+    A message that is paused and continued by another request is one message; `begin_continuation` begins the next one.
     `announced` is whether any of it has been reported; `container` is the container in which the API ran code for it.
 
     One block is open at a time, the last one that began, whatever its index. So the blocks stay in the order in which

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from reenact import ReenactError, Said, TextBlock
 from reenact.actors.environment.recorded.file import RecordingFile, entries_in, read
-from reenact.actors.environment.recorded.format import Cut, Entry, Exchange, Setting, Spoken, ToolRun
+from reenact.actors.environment.recorded.format import Cut, Entry, Exchange, RecordedEvent, Setting, ToolRun
 from reenact.domain.errors import RecordingError
 from reenact.testing import RecordedEnvironment
 
@@ -32,7 +32,7 @@ def exchange(number: int, *, follows: int | None = None, words: str = "Hi") -> E
         follows=follows,
         setting=None if follows else Setting(),
         messages=(HELLO,),
-        events=(Spoken(0.5, "text_delta", {"text": words}), Spoken(1.0, "message_stop", {})),
+        events=(RecordedEvent(0.5, "text_delta", {"text": words}), RecordedEvent(1.0, "message_stop", {})),
     )
 
 

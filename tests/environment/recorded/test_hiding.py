@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reenact import Image, LLMConfig, Said, TextBlock
-from reenact.actors.environment.recorded.format import Exchange, Redactor, Setting, Spoken
+from reenact.actors.environment.recorded.format import Exchange, RecordedEvent, Redactor, Setting
 from reenact.testing import MockEnvironmentFactory, MockEvent, RecordedEnvironment
 from tests.environment.recorded.conftest import Open
 from tests.runtime.witness import Ears
@@ -128,8 +128,8 @@ def test_pieces_without_keys_are_the_text_without_keys(data: st.DataObject) -> N
     assert [key for key in keys if any(key in piece for piece in "".join(found).split("***"))] == []
 
 
-def delta(type_: str, field: str, text: str, **more: str) -> Spoken:
-    return Spoken(0.0, type_, {field: text, **more})
+def delta(type_: str, field: str, text: str, **more: str) -> RecordedEvent:
+    return RecordedEvent(0.0, type_, {field: text, **more})
 
 
 def test_pieces_of_one_text_go_together_whatever_stands_between_them_and_those_of_two_do_not() -> None:
@@ -138,9 +138,9 @@ def test_pieces_of_one_text_go_together_whatever_stands_between_them_and_those_o
         delta("thinking_delta", "text", begin),
         delta("thinking_delta", "text", end),
         delta("text_delta", "text", begin),
-        Spoken(0.0, "message_delta", {"usage": {}}),
+        RecordedEvent(0.0, "message_delta", {"usage": {}}),
         delta("text_delta", "text", f"{end}{begin}"),
-        Spoken(0.0, "tool_call", {"id": "1", "name": "x", "input": {}}),
+        RecordedEvent(0.0, "tool_call", {"id": "1", "name": "x", "input": {}}),
         delta("text_delta", "text", end),
         delta("input_json_delta", "partial_json", f'"{begin}', id="1"),
         delta("input_json_delta", "partial_json", "{}", id="2"),

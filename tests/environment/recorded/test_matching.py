@@ -8,18 +8,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reenact import Said, TextBlock, ThinkingBlock, ToolResultBlock, ToolUseBlock
-from reenact.actors.environment.recorded.format import Redactor, Setting, ToldTool
+from reenact.actors.environment.recorded.format import Redactor, Setting, ToolDefinition
 from reenact.actors.environment.recorded.matching import (
-    NOTHING,
+    EMPTY_DIGEST,
     Request,
-    alike,
+    alike_length,
     difference,
     digests_after,
     key_of,
     models_agree,
 )
 
-SETTING = Setting(system="Be brief.", model="one", tools=(ToldTool("echo", "", {"type": "object"}),))
+SETTING = Setting(system="Be brief.", model="one", tools=(ToolDefinition("echo", "", {"type": "object"}),))
 
 
 def user(text: str) -> Said:
@@ -39,15 +39,15 @@ def test_ids_of_calls_do_not_count_but_their_places_do() -> None:
     renamed = round_of("x", "y")
     swapped = Said("user", results.content[::-1])
 
-    assert digests_after(NOTHING, (calls, results), None) == digests_after(NOTHING, renamed, None)
-    assert digests_after(NOTHING, (calls, swapped), None) != digests_after(NOTHING, renamed, None)
+    assert digests_after(EMPTY_DIGEST, (calls, results), None) == digests_after(EMPTY_DIGEST, renamed, None)
+    assert digests_after(EMPTY_DIGEST, (calls, swapped), None) != digests_after(EMPTY_DIGEST, renamed, None)
 
 
 def test_a_result_of_a_call_that_nobody_made_is_like_any_other_such() -> None:
     _, one = round_of("a")
     _, other = round_of("b")
 
-    assert digests_after(NOTHING, (one,), None) == digests_after(NOTHING, (other,), None)
+    assert digests_after(EMPTY_DIGEST, (one,), None) == digests_after(EMPTY_DIGEST, (other,), None)
 
 
 @given(st.lists(SAID), st.lists(SAID), st.lists(SAID))
@@ -73,7 +73,7 @@ def test_digests_of_what_grows_or_turns_another_way_are_those_of_the_whole(
     ],
 )
 def test_what_the_model_is_told_counts(other: Setting) -> None:
-    assert key_of(NOTHING, SETTING) != key_of(NOTHING, other)
+    assert key_of(EMPTY_DIGEST, SETTING) != key_of(EMPTY_DIGEST, other)
 
 
 def test_how_long_an_answer_may_be_does_not_count_and_the_order_of_fields_neither() -> None:
@@ -81,8 +81,8 @@ def test_how_long_an_answer_may_be_does_not_count_and_the_order_of_fields_neithe
     one = msgspec.structs.replace(SETTING, api_tools=({"type": "x", "name": "y"},))
     other = msgspec.structs.replace(SETTING, api_tools=({"name": "y", "type": "x"},))
 
-    assert key_of(NOTHING, SETTING) == key_of(NOTHING, longer)
-    assert key_of(NOTHING, one) == key_of(NOTHING, other)
+    assert key_of(EMPTY_DIGEST, SETTING) == key_of(EMPTY_DIGEST, longer)
+    assert key_of(EMPTY_DIGEST, one) == key_of(EMPTY_DIGEST, other)
 
 
 @pytest.mark.parametrize(
@@ -131,4 +131,4 @@ def test_the_first_difference_of_settings_is_shown(other: Setting, where: str) -
 
 
 def test_conversations_are_alike_up_to_what_differs_besides_ids() -> None:
-    assert alike((user("Hello"), *round_of("a"), user("One")), (user("Hello"), *round_of("b"), user("Two"))) == 3
+    assert alike_length((user("Hello"), *round_of("a"), user("One")), (user("Hello"), *round_of("b"), user("Two"))) == 3

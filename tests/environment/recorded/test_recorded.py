@@ -24,7 +24,7 @@ from reenact import (
 )
 from reenact.actors.environment.api import OnEvent, SystemBusConsumer, SystemBusProducer
 from reenact.actors.environment.recorded.file import read
-from reenact.actors.environment.recorded.format import Cut, Exchange, Setting, ToldTool, ToolRun
+from reenact.actors.environment.recorded.format import Cut, Exchange, Setting, ToolDefinition, ToolRun
 from reenact.actors.environment.tools.toolbox import Toolbox
 from reenact.domain.errors import RecordingError
 from reenact.events import Envelope
@@ -376,7 +376,7 @@ def slow(path: Path) -> Path:
 
 def _tools() -> bytes:
     specs = Toolbox((echo, fail, hang)).specs()
-    return msgspec.json.encode([ToldTool(spec.name, spec.description, spec.input_schema) for spec in specs])
+    return msgspec.json.encode([ToolDefinition(spec.name, spec.description, spec.input_schema) for spec in specs])
 
 
 @pytest.mark.parametrize("delays", [False, 0, 1e-6])

@@ -105,7 +105,7 @@ def test_a_call_that_takes_too_long_is_given_up_and_others_go_on() -> None:
 
 
 def test_a_server_that_was_away_is_found_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(connection, "FIRST_PAUSE", 0.0)
+    monkeypatch.setattr(connection, "FIRST_WAIT", 0.0)
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
 

@@ -24,9 +24,9 @@ from reenact.actors.environment.tools.outcome import (
     MAX_BLOCK,
     MAX_OUTPUT,
     ToolOutcome,
+    error_text,
     failure,
     outcome_of,
-    told,
 )
 from reenact.domain.loop.calls import content_of
 from reenact.domain.messages import TextBlock
@@ -300,7 +300,7 @@ class Mute(Exception):
     ],
 )
 def test_of_an_exception_its_type_and_its_message_are_told(error: BaseException, words: str) -> None:
-    assert told(error) == words
+    assert error_text(error) == words
 
 
 def raising(error: Exception) -> Callable[..., Any]:

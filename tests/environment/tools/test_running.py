@@ -35,9 +35,9 @@ def run(work: Callable[[], Coroutine[Any, Any, T]]) -> T:
 @pytest.fixture
 def rests_long(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Let threads rest for as long as the test takes."""
-    monkeypatch.setattr(running, "REST", PATIENCE)
+    monkeypatch.setattr(running, "IDLE_SECONDS", PATIENCE)
     yield
-    monkeypatch.setattr(running, "REST", 0.0)
+    monkeypatch.setattr(running, "IDLE_SECONDS", 0.0)
     while running._idle_callers:
         running._idle_callers.pop().make(lambda: None, "over")
 
@@ -132,7 +132,7 @@ FORKS = """
 import asyncio, os, threading, warnings
 from reenact.actors.environment.tools import running
 warnings.simplefilter("ignore", DeprecationWarning)  # Python 3.12 says of each fork beside threads that it may hang
-running.REST = 60
+running.IDLE_SECONDS = 60
 asyncio.run(running.in_thread(lambda: print("in the parent", flush=True), "a"))
 if os.fork() == 0:
     asyncio.run(running.in_thread(lambda: print("in the child", flush=True), "b"))

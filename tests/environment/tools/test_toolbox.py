@@ -320,7 +320,7 @@ def test_a_tool_that_finishes_in_time_does_not_wait_for_it() -> None:
 def test_a_coroutine_that_ignores_its_cancellation_is_left_alone(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(running, "LINGER", SOON)
+    monkeypatch.setattr(running, "CLEANUP_SECONDS", SOON)
     caplog.set_level(logging.DEBUG, "reenact.tools")
 
     async def go() -> ToolOutcome:

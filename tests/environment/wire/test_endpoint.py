@@ -13,8 +13,8 @@ from reenact.actors.environment.wire.endpoint import (
     checked_key,
     checked_url,
     connection_failure_message,
-    timeout_message,
     shown_url,
+    timeout_message,
 )
 
 SECRET = "sk-ant-secret"  # noqa: S105 - it opens nothing

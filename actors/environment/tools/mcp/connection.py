@@ -13,18 +13,18 @@ from contextlib import AbstractAsyncContextManager
 from typing import TYPE_CHECKING
 
 from reenact.actors.environment.tools.arguments import ToolContext
-from reenact.actors.environment.tools.mcp.errors import ForgottenError, LostError, Reporter, cause_of
+from reenact.actors.environment.tools.mcp.errors import ErrorReporter, LostError, UnknownSessionError, cause_of
 from reenact.actors.environment.tools.outcome import ToolOutcome, failure
 from reenact.actors.environment.tools.running import in_thread
 from reenact.domain.errors import ConfigurationError, MissingExtraError, ReenactError
 from reenact.domain.tools import InvalidArgumentsError, MCPServer, MCPServerError, ToolSpec, check_server, is_json
 
 if TYPE_CHECKING:
-    from reenact.actors.environment.tools.mcp.session import Listed, Session
+    from reenact.actors.environment.tools.mcp.session import ListedTool, Session
 
-FIRST_PAUSE = 1.0
+FIRST_WAIT = 1.0
 """Seconds without another attempt after the first failure; the pause doubles with each further failure."""
-LONGEST_PAUSE = 60.0
+LONGEST_WAIT = 60.0
 _CLOSING = 2.0
 """Seconds that a connection may take to close by itself."""
 _log = logging.getLogger("reenact.tools")
@@ -48,7 +48,7 @@ class MCPConnection:
         self.was_asked = False
         self._link: _Link | None = None
         self._closed = False
-        self._pause = Pause()
+        self._backoff = Backoff()
 
     async def tools(self) -> tuple[RemoteTool, ...]:
         """Return the server's tools, which are requested over a new connection or when the server reports a change.
@@ -59,30 +59,30 @@ class MCPConnection:
         """
         link = await self._connected()
         if link.outdated:
-            self._pause.check()
+            self._backoff.check()
             link.outdated = False
             try:
                 listed = await link.listed()
             except BaseException as error:
                 link.outdated = True
                 if isinstance(error, ReenactError):
-                    self._pause.begin(error)
+                    self._backoff.begin(error)
                 raise
-            self._pause.end()
+            self._backoff.end()
             self.known, self.was_asked = tuple(RemoteTool(self, one) for one in listed), True
         return self.known
 
-    async def call(self, tool: Listed, arguments: Mapping[str, object]) -> ToolOutcome:
+    async def call(self, tool: ListedTool, arguments: Mapping[str, object]) -> ToolOutcome:
         """Run a tool of the server.
 
         Raises:
             MCPServerError: the server cannot be reached, or was lost before it answered.
         """
         link = await self._connected()
-        self._pause.end()
+        self._backoff.end()
         try:
             return await link.session.call(tool, arguments)
-        except ForgottenError:
+        except UnknownSessionError:
             link.end()
             link = await self._connected()
             return await link.session.call(tool, arguments)
@@ -100,18 +100,18 @@ class MCPConnection:
         if self._closed:
             raise MCPServerError(self.server.name, "is not used any more: the connection was closed")
         if self._link is None or self._link.is_over:
-            self._pause.check()
+            self._backoff.check()
             self._link = _Link(self.server)
         link = self._link
         try:
             await link.wait_until_ready()
         except ReenactError as error:
-            self._pause.begin(error)
+            self._backoff.begin(error)
             raise
         return link
 
 
-class Pause:
+class Backoff:
     """Delays further attempts to reach a server that failed; until then, the last error is raised again.
 
     The clock returns seconds.
@@ -132,7 +132,7 @@ class Pause:
         """Begin a pause; an error that has begun one already does not extend it."""
         if error is not self._error:
             self._error = error
-            self._seconds = min(LONGEST_PAUSE, max(FIRST_PAUSE, 2 * self._seconds))
+            self._seconds = min(LONGEST_WAIT, max(FIRST_WAIT, 2 * self._seconds))
             self._until = self._clock() + self._seconds
 
     def end(self) -> None:
@@ -144,7 +144,7 @@ class Pause:
 class RemoteTool:
     """A tool of an MCP server."""
 
-    def __init__(self, connection: MCPConnection, listed: Listed) -> None:
+    def __init__(self, connection: MCPConnection, listed: ListedTool) -> None:
         self.spec: ToolSpec = listed.spec
         self._connection = connection
         self._listed = listed
@@ -174,7 +174,7 @@ class _Link:
         self.outdated = True
         self._loop = asyncio.get_running_loop()
         self._end_requested = asyncio.Event()
-        self._report = Reporter(server)
+        self._report = ErrorReporter(server)
         self._failure_reason = ""
         self._ready: asyncio.Future[Session] = self._loop.create_future()
         self._task = asyncio.create_task(self._run_connection(), name=f"mcp {server.name}")
@@ -195,7 +195,7 @@ class _Link:
         await asyncio.wait((self._ready,))
         self._ready.result()
 
-    async def listed(self) -> list[Listed]:
+    async def listed(self) -> list[ListedTool]:
         """Request the list of tools."""
         seconds = self._report.server.connect_timeout
         try:
@@ -231,9 +231,9 @@ class _Link:
 
     async def _run_connection(self) -> None:
         try:
-            opened = await in_thread(_import_opener, "reenact-mcp")
+            open_session = await in_thread(_import_opener, "reenact-mcp")
             self._report.server = self._report.server.resolved(os.environ)
-            async with opened(lost=self.end, changed=self._mark_outdated, report=self._report) as session:
+            async with open_session(lost=self.end, changed=self._mark_outdated, report=self._report) as session:
                 self._ready.set_result(session)
                 await self._end_requested.wait()
         except (MCPServerError, ConfigurationError) as error:
@@ -258,6 +258,6 @@ class _Link:
 
 def _import_opener() -> Callable[..., AbstractAsyncContextManager[Session]]:
     """Return the function that opens a session; its import takes a second, which only users of MCP should pay."""
-    from reenact.actors.environment.tools.mcp.session import opened  # noqa: PLC0415
+    from reenact.actors.environment.tools.mcp.session import open_session  # noqa: PLC0415
 
-    return opened
+    return open_session

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from reenact.actors.environment.tools.outcome import told
+from reenact.actors.environment.tools.outcome import error_text
 from reenact.domain.tools import MCPServer, MCPServerError
 
 
@@ -12,21 +12,21 @@ class LostError(Exception):
     """The connection has ended, and it is not known whether the call took effect."""
 
 
-class ForgottenError(Exception):
+class UnknownSessionError(Exception):
     """The server does not know the session any more, and has not carried out the request."""
 
 
-class Reporter:
-    """Makes the errors of a server, with its exit or HTTP `status` and its last output (`said`), if these are known."""
+class ErrorReporter:
+    """Makes the errors of a server, with its exit or HTTP `status` and its `last_output`, if these are known."""
 
     def __init__(self, server: MCPServer) -> None:
         self.server = server
         self.status: Callable[[], str] = str
-        self.said: Callable[[], str] = str
+        self.last_output: Callable[[], str] = str
 
     def unreachable(self, why: str) -> MCPServerError:
         """Return the error for a server that could not be connected."""
-        said = self.said()
+        said = self.last_output()
         known = self._joined(why, self.status(), f"it said: {said}" if said else "")
         return MCPServerError(self.server.name, f"could not be connected: {known}")
 
@@ -44,4 +44,4 @@ class Reporter:
 def cause_of(error: BaseException) -> str:
     """Return the text for the model about an exception; for an exception group, about the first one, its cause."""
     several: tuple[BaseException, ...] = getattr(error, "exceptions", ())
-    return cause_of(several[0]) if several else told(error)
+    return cause_of(several[0]) if several else error_text(error)

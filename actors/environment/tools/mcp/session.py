@@ -20,9 +20,9 @@ from mcp import Client, MCPError, types
 from mcp.client import IncomingMessage, Transport
 from mcp.client.streamable_http import streamable_http_client
 
-from reenact.actors.environment.tools.mcp.errors import ForgottenError, LostError, Reporter, cause_of
+from reenact.actors.environment.tools.mcp.errors import ErrorReporter, LostError, UnknownSessionError, cause_of
 from reenact.actors.environment.tools.mcp.stdio import MAX_LINE, StdioTransport
-from reenact.actors.environment.tools.outcome import ToolOutcome, failure, told
+from reenact.actors.environment.tools.outcome import ToolOutcome, error_text, failure
 from reenact.domain.errors import ConfigurationError
 from reenact.domain.loop.calls import json_text
 from reenact.domain.plain import JsonObject
@@ -32,17 +32,17 @@ IMAGES = frozenset({"image/gif", "image/jpeg", "image/png", "image/webp"})
 PDF = "application/pdf"
 
 _LEFT_OUT_OF_SCHEMAS = ("$schema", "oneOf", "anyOf", "allOf")
-_UNFIT = re.compile(r"[^a-zA-Z0-9_.-]")
+_NOT_ALLOWED = re.compile(r"[^a-zA-Z0-9_.-]")
 _LONGEST = 64
 MOST_PAGES = 100
 """The most pages of tools that are requested from a server."""
 
-_CLOSED = "Connection closed"
-_FORGOTTEN = "Session terminated"
+_CONNECTION_CLOSED = "Connection closed"
+_SESSION_TERMINATED = "Session terminated"
 _log = logging.getLogger("reenact.tools")
 
 
-class Listed(msgspec.Struct, frozen=True):
+class ListedTool(msgspec.Struct, frozen=True):
     """A tool of a server: its spec, its name at the server, and the server's names of renamed arguments."""
 
     spec: ToolSpec
@@ -57,7 +57,7 @@ class Session:
         self._server = server
         self._client = client
 
-    async def tools(self) -> list[Listed]:
+    async def tools(self) -> list[ListedTool]:
         """Return the server's tools, sorted by name.
 
         Raises:
@@ -75,28 +75,30 @@ class Session:
                 break
         return listed(self._server, found)
 
-    async def call(self, tool: Listed, arguments: Mapping[str, object]) -> ToolOutcome:
+    async def call(self, tool: ListedTool, arguments: Mapping[str, object]) -> ToolOutcome:
         """Run a tool; a failure that it reports is an outcome.
 
         Raises:
-            LostError, ForgottenError: see these classes.
+            LostError, UnknownSessionError: see these classes.
         """
         given = {tool.renamed.get(name, name): value for name, value in arguments.items()}
         try:
             result = await self._client.call_tool(tool.name, given)
         except MCPError as error:
-            if error.message == _CLOSED:
-                raise LostError(_CLOSED) from error
-            if error.message == _FORGOTTEN:
-                raise ForgottenError from error
+            if error.message == _CONNECTION_CLOSED:
+                raise LostError(_CONNECTION_CLOSED) from error
+            if error.message == _SESSION_TERMINATED:
+                raise UnknownSessionError from error
             return failure(self._server.without_secrets(f"{tool.spec.name}: {error.message}"))
         except (RuntimeError, ValueError) as error:  # the response does not fit the protocol or the tool
-            return failure(self._server.without_secrets(f"{tool.spec.name}: {told(error)}"))
+            return failure(self._server.without_secrets(f"{tool.spec.name}: {error_text(error)}"))
         return outcome_of_result(result)
 
 
 @asynccontextmanager
-async def opened(*, lost: Callable[[], None], changed: Callable[[], None], report: Reporter) -> AsyncGenerator[Session]:
+async def open_session(
+    *, lost: Callable[[], None], changed: Callable[[], None], report: ErrorReporter
+) -> AsyncGenerator[Session]:
     """Connect to the report's server, and yield the session; the block must be left by the task that entered it.
 
     `lost` is called when the connection has ended, `changed` when the server reports that its tools have changed. The
@@ -107,14 +109,14 @@ async def opened(*, lost: Callable[[], None], changed: Callable[[], None], repor
     """
     server = report.server
 
-    async def heard(message: IncomingMessage) -> None:
+    async def handle(message: IncomingMessage) -> None:
         if isinstance(message, types.ToolListChangedNotification):
             changed()
 
     async with AsyncExitStack() as stack:
         transport = await _transport(stack, lost, report)
         ourselves = types.Implementation(name="reenact", version=version("reenact"))
-        client = Client(transport, client_info=ourselves, message_handler=heard, cache=None)
+        client = Client(transport, client_info=ourselves, message_handler=handle, cache=None)
         try:
             async with asyncio.timeout(server.connect_timeout):
                 await stack.enter_async_context(client)
@@ -125,14 +127,14 @@ async def opened(*, lost: Callable[[], None], changed: Callable[[], None], repor
         yield Session(server, client)
 
 
-async def _transport(stack: AsyncExitStack, lost: Callable[[], None], report: Reporter) -> Transport:
+async def _transport(stack: AsyncExitStack, lost: Callable[[], None], report: ErrorReporter) -> Transport:
     server = report.server
     if server.url is None:
         program = StdioTransport(server, lost)
-        report.status, report.said = program.status, program.said
+        report.status, report.last_output = program.status, program.last_output
         return program
 
-    async def noted(response: httpx2.Response) -> None:
+    async def note_status(response: httpx2.Response) -> None:
         status = f"HTTP status {response.status_code}" if response.is_error else ""
         report.status = lambda: status
 
@@ -140,7 +142,7 @@ async def _transport(stack: AsyncExitStack, lost: Callable[[], None], report: Re
         headers=server.headers,
         verify=await asyncio.to_thread(_ssl_context),
         timeout=httpx2.Timeout(server.connect_timeout, read=None),  # the caller limits the time of an answer
-        event_hooks={"response": [noted]},
+        event_hooks={"response": [note_status]},
     )
     await stack.enter_async_context(http)
     return streamable_http_client(server.url, http_client=http, max_sse_event_size=MAX_LINE)
@@ -152,13 +154,13 @@ def _ssl_context() -> ssl.SSLContext:
     return httpx2.create_ssl_context()
 
 
-def listed(server: MCPServer, tools: Sequence[types.Tool]) -> list[Listed]:
+def listed(server: MCPServer, tools: Sequence[types.Tool]) -> list[ListedTool]:
     """Return the tools, sorted by name, without those that the Messages API would refuse, and with them all others.
 
     Raises:
         ConfigurationError: two tools cannot be told apart.
     """
-    found: dict[str, Listed] = {}
+    found: dict[str, ListedTool] = {}
     for tool in tools:
         try:
             one = _listed(server, tool)
@@ -172,7 +174,7 @@ def listed(server: MCPServer, tools: Sequence[types.Tool]) -> list[Listed]:
     return [found[name] for name in sorted(found)]
 
 
-def _listed(server: MCPServer, tool: types.Tool) -> Listed:
+def _listed(server: MCPServer, tool: types.Tool) -> ListedTool:
     schema = {key: value for key, value in tool.input_schema.items() if key not in _LEFT_OUT_OF_SCHEMAS}
     properties = schema.get("properties", {})
     renamed: dict[str, str] = {}
@@ -195,7 +197,7 @@ def _listed(server: MCPServer, tool: types.Tool) -> Listed:
         Draft202012Validator.check_schema(schema)
     except SchemaError as error:
         raise ConfigurationError(f"tool {spec.name!r}: its schema is not valid: {error.message}") from None
-    return Listed(spec, tool.name, renamed)
+    return ListedTool(spec, tool.name, renamed)
 
 
 def _renamed(properties: Mapping[str, object]) -> dict[str, str]:
@@ -203,7 +205,7 @@ def _renamed(properties: Mapping[str, object]) -> dict[str, str]:
     new: dict[str, str] = {}
     for name in properties:
         if not is_property_name(name):
-            base = fit = _UNFIT.sub("_", name)[:_LONGEST] or "_"
+            base = fit = _NOT_ALLOWED.sub("_", name)[:_LONGEST] or "_"
             number = 1
             while fit in properties or fit in new:
                 number += 1

@@ -31,7 +31,7 @@ _GRACE = 0.8
 _POLL_INTERVAL = 0.01
 _KEPT_LINES = 5
 _LONGEST_LINE = 500
-_UNREAPED = 1.0
+_REAP_SECONDS = 1.0
 _log = logging.getLogger("reenact.tools")
 
 
@@ -57,7 +57,7 @@ class StdioTransport:
     async def __aenter__(self) -> tuple[Incoming, Outgoing]:
         try:
             self._process = process = self._start_program()
-            flow = _Flow(self._lost)
+            flow = _InputPipe(self._lost)
             self._stdin, _ = await asyncio.get_running_loop().connect_write_pipe(lambda: flow, process.stdin)
             stdout, stderr = await self._open_reader(process.stdout), await self._open_reader(process.stderr)
             self._start_task(self._write(self._stdin, flow))
@@ -76,7 +76,7 @@ class StdioTransport:
         status = None if self._process is None or self._was_terminated else self._process.poll()
         return "" if status is None else f"it ended with status {status}"
 
-    def said(self) -> str:
+    def last_output(self) -> str:
         """Return the last lines that the program wrote to its standard error."""
         return " / ".join(self._stderr_lines)
 
@@ -103,7 +103,7 @@ class StdioTransport:
     def _start_task(self, work: Coroutine[object, object, None]) -> None:
         self._tasks.append(asyncio.create_task(work, name=f"mcp {self._server.name}"))
 
-    async def _write(self, stdin: asyncio.WriteTransport, flow: _Flow) -> None:
+    async def _write(self, stdin: asyncio.WriteTransport, flow: _InputPipe) -> None:
         async for message in self._from_session:
             stdin.write(message.message.model_dump_json(by_alias=True, exclude_unset=True).encode() + b"\n")
             await flow.free.wait()
@@ -170,7 +170,7 @@ class StdioTransport:
                 pipe.close()
 
 
-class _Flow(asyncio.BaseProtocol):
+class _InputPipe(asyncio.BaseProtocol):
     """Signals when more may be written to a pipe."""
 
     def __init__(self, lost: Callable[[], None]) -> None:
@@ -206,6 +206,6 @@ def _signal(process: subprocess.Popen[bytes], number: signal.Signals) -> None:
 
 def _reap(process: subprocess.Popen[bytes]) -> None:
     try:
-        process.wait(_UNREAPED)
+        process.wait(_REAP_SECONDS)
     except subprocess.TimeoutExpired:
         _log.warning("process %d of an MCP server cannot be ended", process.pid)
