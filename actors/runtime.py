@@ -32,7 +32,7 @@ from reenact.actors.kernel import ActorSystem
 from reenact.actors.kernel.event_loop import EventLoopThread
 from reenact.actors.kernel.future import PooledFuture
 from reenact.actors.kernel.system import opened
-from reenact.actors.loop.config import here
+from reenact.actors.loop.config import rules_here
 from reenact.actors.session.actor import Reply, SessionActor
 from reenact.actors.session.ports import Nodes, Recovery
 from reenact.domain.children import MAX_DEPTH, AgentTool, OfferedAgent
@@ -200,7 +200,7 @@ class _Ports:
         rules = rules_of(image, self._prices, window)
         if image.agents:
             rules = msgspec.structs.replace(rules, agents=tuple(map(self._offered_agent, image.agents)))
-        return here(rules, self._base_path)
+        return rules_here(rules, self._base_path)
 
     def _offered_agent(self, agent: AgentTool) -> OfferedAgent:
         assert self.operations is not None

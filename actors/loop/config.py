@@ -222,7 +222,7 @@ def _function(name: str, value: object) -> Function | None:
     raise ConfigurationError(f"{name} is a function, not {value!r}")
 
 
-def here(rules: Rules, cwd: str | None = None) -> Rules:
+def rules_here(rules: Rules, cwd: str | None = None) -> Rules:
     """Return the rules for this process; relative paths are resolved from `cwd`, or its working directory."""
     try:
         where = cwd or str(Path.cwd())

@@ -66,7 +66,7 @@ class AbortedError(ReenactError):
     code = "aborted"
 
 
-async def call(function: Function, *arguments: object) -> object:
+async def call_function(function: Function, *arguments: object) -> object:
     """Call the function and return its result, awaiting it if possible; it runs on the thread of the loop."""
     returned = function(*arguments)
     return await returned if inspect.isawaitable(returned) else returned
@@ -91,7 +91,7 @@ async def guarded(call: Awaitable[T]) -> T:
         raise _replacement_error(exit_) from exit_
 
 
-async def chunks(answer: object) -> AsyncIterator[object]:
+async def answer_chunks(answer: object) -> AsyncIterator[object]:
     """Yield the output of a model, whether it is async or not."""
     told: object = await answer if inspect.isawaitable(answer) else answer
     if _is_async(told):
@@ -124,11 +124,11 @@ def takes_context(runner: Function) -> bool:
     return second.default is inspect.Parameter.empty or second.name == "state"
 
 
-Ran: TypeAlias = tuple[ToolResult, Exception | None]
+CallOutcome: TypeAlias = tuple[ToolResult, Exception | None]
 """The result of a call for the model, and the error if it failed."""
 
 
-async def run(tools: Mapping[str, Tool], call: ToolCall) -> Ran:
+async def run_tool(tools: Mapping[str, Tool], call: ToolCall) -> CallOutcome:
     """Run the call and return its result; only a cancellation is raised."""
     tool = tools.get(call.name)
     if tool is None:
@@ -175,7 +175,7 @@ async def _call_function(tool: Tool, call: ToolCall) -> object:
     return await returned if inspect.isawaitable(returned) else returned
 
 
-Happened: TypeAlias = list[LoopEvent]
+EventList: TypeAlias = list[LoopEvent]
 
 
 class UsedError(Exception):
@@ -196,7 +196,7 @@ class ModelUse(TypedDict):
 
 
 @dataclass(frozen=True)
-class Hands:
+class Execution:
     """The context of the built-in executors: the current agent, the configuration and the rules."""
 
     agent: AgentView
@@ -206,17 +206,17 @@ class Hands:
     now: Callable[[], datetime]
 
 
-async def execute(hands: Hands, instruction: Instruction, state: AgentState) -> Happened:
+async def execute(execution: Execution, instruction: Instruction, state: AgentState) -> EventList:
     """Carry out the instruction with a built-in executor and return the resulting events."""
     match instruction:
         case CallLLM():
-            return await _call_llm(hands, instruction)
+            return await _call_llm(execution, instruction)
         case CallTool():
-            return await _call_tool(hands, instruction.tool_call, state)
+            return await _call_tool(execution, instruction.tool_call, state)
         case CallToolsBatch():
-            return await _call_tools_batch(hands, instruction, state)
+            return await _call_tools_batch(execution, instruction, state)
         case RequestHumanApprove():
-            asked, _ = plan(state, instruction.pending_tool_calls, hands.rules, ask_always=True)
+            asked, _ = plan(state, instruction.pending_tool_calls, execution.rules, ask_always=True)
             return [*asked]
         case RequestHumanPrompt():
             return [
@@ -237,77 +237,77 @@ async def execute(hands: Hands, instruction: Instruction, state: AgentState) -> 
         case Finish():
             return [Done(reason=instruction.reason, reason_detail=instruction.reason_detail)]
         case CompressContext():
-            return await _compress_context(hands, instruction, state)
+            return await _compress_context(execution, instruction, state)
         case _:
             assert_never(instruction)
 
 
-async def run_approved(hands: Hands, call: ToolCall) -> Happened:
+async def run_approved(execution: Execution, call: ToolCall) -> EventList:
     """Run a call that may run and return the resulting events.
 
     Raises:
         UsedError: the call failed, and a failure is an error of the step.
     """
-    answer, failure = await run(hands.agent.tools, call)
-    if failure is None or hands.config.on_tool_error == "feedback":
+    answer, failure = await run_tool(execution.agent.tools, call)
+    if failure is None or execution.config.on_tool_error == "feedback":
         return [answer]
     raise UsedError(failure, {"tool": call.name, "cost": answer.cost} if answer.ran else {})
 
 
-async def _call_llm(hands: Hands, instruction: CallLLM) -> Happened:
-    started = LLMStart(payload=frozen_or_named(instruction.payload), timestamp=hands.now())
-    happened: Happened = [started]
-    result, used = await _ask_model(hands, instruction.payload, happened)
-    appended = hands.config.append_assistant_message
-    return [*happened, LLMResult(result=result, appended=appended, timestamp=hands.now(), **used)]
+async def _call_llm(execution: Execution, instruction: CallLLM) -> EventList:
+    started = LLMStart(payload=frozen_or_named(instruction.payload), timestamp=execution.now())
+    happened: EventList = [started]
+    result, used = await _ask_model(execution, instruction.payload, happened)
+    appended = execution.config.append_assistant_message
+    return [*happened, LLMResult(result=result, appended=appended, timestamp=execution.now(), **used)]
 
 
-async def _call_tool(hands: Hands, call: ToolCall, state: AgentState) -> Happened:
-    if call.name in hands.agent.tools:
-        held, to_run = plan(state, (call,), hands.rules)
+async def _call_tool(execution: Execution, call: ToolCall, state: AgentState) -> EventList:
+    if call.name in execution.agent.tools:
+        held, to_run = plan(state, (call,), execution.rules)
         if not to_run:
             return [*held]
-    return await run_approved(hands, call)
+    return await run_approved(execution, call)
 
 
-async def _call_tools_batch(hands: Hands, instruction: CallToolsBatch, state: AgentState) -> Happened:
+async def _call_tools_batch(execution: Execution, instruction: CallToolsBatch, state: AgentState) -> EventList:
     calls: list[ToolCall] = list(instruction.tool_calls)
-    tools = hands.agent.tools
-    held, planned = plan(state, [call for call in calls if call.name in tools], hands.rules)
+    tools = execution.agent.tools
+    held, planned = plan(state, [call for call in calls if call.name in tools], execution.rules)
     ids = {call.id for call in planned}
-    ran = await asyncio.gather(*(run(tools, call) for call in calls if call.id in ids or call.name not in tools))
+    ran = await asyncio.gather(*(run_tool(tools, call) for call in calls if call.id in ids or call.name not in tools))
     answers = [*(event for event in held if isinstance(event, ToolResult)), *(answer for answer, _ in ran)]
     return [*in_order(calls, answers), *(event for event in held if not isinstance(event, ToolResult))]
 
 
-async def _compress_context(hands: Hands, instruction: CompressContext, state: AgentState) -> Happened:
+async def _compress_context(execution: Execution, instruction: CompressContext, state: AgentState) -> EventList:
     part = part_to_replace(state.messages, instruction.keep)
     if instruction.summary is not None or part[0] == part[1]:
         return [compressed(state.messages, part, instruction.summary or "")]
-    result, used = await _ask_model(hands, request_for_summary(state.messages, part, instruction), [])
+    result, used = await _ask_model(execution, request_for_summary(state.messages, part, instruction), [])
     return [msgspec.structs.replace(compressed(state.messages, part, str(result["content"])), **used)]
 
 
-async def _ask_model(hands: Hands, payload: object, happened: Happened) -> tuple[Frozen, ModelUse]:
+async def _ask_model(execution: Execution, payload: object, happened: EventList) -> tuple[Frozen, ModelUse]:
     """Return the model's answer, with the model used, its usage and cost; add its chunks to `happened`."""
-    model_runtime = hands.agent.model_runtime or hands.config.model_runtime
+    model_runtime = execution.agent.model_runtime or execution.config.model_runtime
     if model_runtime is None:
         raise NoModelError
     assembly = Assembly()
     try:
-        async for chunk in chunks(model_runtime(payload)):
-            happened.append(LLMStream(chunk=assembly.add(chunk), timestamp=hands.now()))
+        async for chunk in answer_chunks(model_runtime(payload)):
+            happened.append(LLMStream(chunk=assembly.add(chunk), timestamp=execution.now()))
     except Exception as error:
         if not assembly.usage:
             raise
-        raise UsedError(error, _model_use(hands, payload, assembly)) from error
-    return assembly.result, _model_use(hands, payload, assembly)
+        raise UsedError(error, _model_use(execution, payload, assembly)) from error
+    return assembly.result, _model_use(execution, payload, assembly)
 
 
-def _model_use(hands: Hands, payload: object, assembly: Assembly) -> ModelUse:
+def _model_use(execution: Execution, payload: object, assembly: Assembly) -> ModelUse:
     model = assembly.model or model_of(payload)
     return {
         "model": model,
         "usage": assembly.usage or None,
-        "cost": cost_of(assembly.usage, price_of(prices_of(hands.config.prices), model)),
+        "cost": cost_of(assembly.usage, price_of(prices_of(execution.config.prices), model)),
     }

@@ -12,8 +12,16 @@ from typing import overload
 
 import msgspec
 
-from reenact.actors.loop.config import AgentRuntimeConfig, AgentView, Function, config_of, here, new_id, utc_now
-from reenact.actors.loop.executors import Hands, UsedError, call, execute, guarded, run_approved, takes_context
+from reenact.actors.loop.config import AgentRuntimeConfig, AgentView, Function, config_of, new_id, rules_here, utc_now
+from reenact.actors.loop.executors import (
+    Execution,
+    UsedError,
+    call_function,
+    execute,
+    guarded,
+    run_approved,
+    takes_context,
+)
 from reenact.domain.errors import CallNotPendingError, DeadlockError, ReenactError
 from reenact.domain.loop import people
 from reenact.domain.loop.calls import call_of
@@ -30,7 +38,7 @@ from reenact.domain.loop.instructions import (
     type_of,
 )
 from reenact.domain.loop.ledger import CostLimit
-from reenact.domain.loop.people import Approval, AskRunner, meaning_of
+from reenact.domain.loop.people import Approval, AskRunner, step_input_of
 from reenact.domain.loop.rounds import Stage, given_up
 from reenact.domain.loop.rules import Rules
 from reenact.domain.loop.state import (
@@ -88,11 +96,11 @@ class Step:
         """Apply what a custom executor has returned, or raise `InvalidOutcomeError`."""
         self._apply(events_of_result(self.state, returned, self.number, self.now(), shown=self._shown))
 
-    def put_first(self, events: Sequence[LoopEvent]) -> None:
+    def prepend(self, events: Sequence[LoopEvent]) -> None:
         """Apply the events before all others of the step."""
         self._apply_anew([*(self._stamp(event) for event in events), *self.events])
 
-    def uncount(self) -> None:
+    def exclude_from_count(self) -> None:
         """Exclude the step from the count for `max_steps`."""
         last = self.events.pop() if self.events else self._stamp(StepCompleted())
         if isinstance(last, Done):
@@ -190,8 +198,8 @@ class AgentRuntime:
         """
         step = Step(_check_state(state), state.step_count + 1, self._now(state))
         try:
-            hands = self._hands(step)
-            meaning = meaning_of(state, input, hands.rules)
+            execution = self._execution(step)
+            step_input = step_input_of(state, input, execution.rules)
         except Exception as error:  # noqa: BLE001 - the input may be anything
             # The state stays unchanged if something else is awaited, or if there is nothing to do.
             if state.status in ("waiting_for_human_input", "interrupted") or isinstance(error, CallNotPendingError):
@@ -201,10 +209,10 @@ class AgentRuntime:
             return step.result()
         step.begin()
         try:
-            if isinstance(meaning, Approval):
-                await self._approve(step, hands, meaning)
+            if isinstance(step_input, Approval):
+                await self._approve(step, execution, step_input)
             else:
-                await self._call_runner(step, hands, meaning)
+                await self._call_runner(step, execution, step_input)
         except Exception as error:  # noqa: BLE001 - users' functions may raise or return anything
             _fail(step, error)
         return step.result()
@@ -270,7 +278,7 @@ class AgentRuntime:
         then = await self.step(resumed.new_state, context)
         return StepResult(type(then.events)([*resumed.events, *then.events]), then.new_state, then.next_context)
 
-    async def _approve(self, step: Step, hands: Hands, approval: Approval) -> None:
+    async def _approve(self, step: Step, execution: Execution, approval: Approval) -> None:
         exceeded = steps_exceeded(step.before)
         if exceeded is not None:
             step.take([exceeded])
@@ -280,46 +288,48 @@ class AgentRuntime:
             return
         instruction = CallTool(approval.call)
         try:
-            if hands.executors[instruction.type] is self._built_in[instruction.type]:
-                step.take(await guarded(run_approved(hands, approval.call)))
+            if execution.executors[instruction.type] is self._built_in[instruction.type]:
+                step.take(await guarded(run_approved(execution, approval.call)))
             else:
-                await self._execute(step, hands, instruction, context_of(step.before))
+                await self._execute(step, execution, instruction, context_of(step.before))
         except Exception as error:  # noqa: BLE001 - likewise
             _fail(step, error, call_id=approval.call.id if approval.was_pending else None)
             return
         _check_cost(step)
 
-    async def _call_runner(self, step: Step, hands: Hands, meaning: AskRunner) -> None:
-        step.take(meaning.events)
-        state = step.shown() if meaning.events else step.before
-        runner = hands.agent.runner
-        arguments = (meaning.context, state) if takes_context(runner) else (state,)
-        instructions = instructions_of(await guarded(call(runner, *arguments)))
-        is_end = bool(instructions) and all(map(_is_end, instructions))
+    async def _call_runner(self, step: Step, execution: Execution, step_input: AskRunner) -> None:
+        step.take(step_input.events)
+        state = step.shown() if step_input.events else step.before
+        runner = execution.agent.runner
+        arguments = (step_input.context, state) if takes_context(runner) else (state,)
+        instructions = instructions_of(await guarded(call_function(runner, *arguments)))
+        is_end = bool(instructions) and all(map(_is_finish, instructions))
         exceeded = steps_exceeded(step.before)
         if exceeded is not None and not is_end:
             step.take([exceeded])
             return
         for instruction in instructions:
-            await self._execute(step, hands, instruction, meaning.context)
+            await self._execute(step, execution, instruction, step_input.context)
             if is_end:
                 if step.state.status != "error":
-                    step.uncount()
+                    step.exclude_from_count()
                 return
             if type_of(instruction) not in {*ASKING, Finish.type}:
                 _check_cost(step)
             if step.state.status in _STOPPED_STATUSES:
                 return
 
-    async def _execute(self, step: Step, hands: Hands, instruction: object, context: AgentContext) -> None:
+    async def _execute(self, step: Step, execution: Execution, instruction: object, context: AgentContext) -> None:
         kind = type_of(instruction)
-        executor = hands.executors.get(kind)
+        executor = execution.executors.get(kind)
         if executor is None:
             raise ExecutorNotFoundError(kind)
         if executor is self._built_in.get(kind):
-            step.take(await guarded(execute(hands, instruction_of(instruction), step.state)))
+            step.take(await guarded(execute(execution, instruction_of(instruction), step.state)))
         else:
-            step.adopt(await guarded(call(executor, _instruction_value(kind, instruction), step.shown(), context)))
+            step.adopt(
+                await guarded(call_function(executor, _instruction_value(kind, instruction), step.shown(), context))
+            )
 
     def _built_in_executor(self, name: str) -> Function:
         async def executor(
@@ -328,9 +338,9 @@ class AgentRuntime:
             context: AgentContext | None = None,  # noqa: ARG001 - every executor gets one
         ) -> tuple[list[LoopEvent], AgentState]:
             step = Step(state, state.step_count + (state.status != "running"), self._now(state))
-            hands = self._hands(step)
+            execution = self._execution(step)
             try:
-                step.take(await execute(hands, instruction_of(instruction), state))
+                step.take(await execute(execution, instruction_of(instruction), state))
             except UsedError as error:
                 raise error.cause from None
             return step.events, step.state
@@ -339,8 +349,10 @@ class AgentRuntime:
         executor.__doc__ = f"Execute {name}: return what has happened, and the state that this leads to."
         return executor
 
-    def _hands(self, step: Step) -> Hands:
-        return Hands(self._view, self.config, here(Rules(policies=self._view.policies)), self.executors, step.now)
+    def _execution(self, step: Step) -> Execution:
+        return Execution(
+            self._view, self.config, rules_here(Rules(policies=self._view.policies)), self.executors, step.now
+        )
 
     def _decide(self, state: AgentState, decide: Callable[[], Iterable[LoopEvent]]) -> StepResult:
         step = Step(_check_state(state), state.step_count, self._now(state))
@@ -392,10 +404,10 @@ def _check_cost(step: Step) -> None:
     if any(isinstance(event, Warning) for event in events):
         step.take(events)
     elif events:
-        step.put_first(events)
+        step.prepend(events)
 
 
-def _is_end(instruction: object) -> bool:
+def _is_finish(instruction: object) -> bool:
     try:
         return type_of(instruction) == Finish.type
     except InvalidInstructionError:

@@ -19,7 +19,7 @@ from reenact.domain.history.causes import AnyCommand, read_cause
 from reenact.domain.history.stored import STORED
 from reenact.domain.image import RegisterImage
 from reenact.domain.loop.events import HumanResponded, ToolEdited, ToolRejected, ToolResult
-from reenact.domain.loop.rules import Rules, rules_held
+from reenact.domain.loop.rules import Rules, rules_from_stored
 from reenact.domain.marks import equal_except_marks, is_marked, parts_of
 from reenact.domain.messages import ToolResultBlock, ToolUseBlock
 from reenact.domain.policy.rules import call_digest
@@ -77,7 +77,7 @@ class DecisionReplay:
         """How many of the steps could not be decided again, since data that they depend on was redacted."""
         self._decide = decide
         self._evolve = evolve
-        self._in_force = _DEFAULT_RULES, rules_held(_DEFAULT_RULES.rules)
+        self._in_force = _DEFAULT_RULES, rules_from_stored(_DEFAULT_RULES.rules)
 
     def follow(self, cause: bytes | None, events: Sequence[SessionEvent]) -> Divergence | None:
         """Replay a step; return where today's code differs from it. After a divergence no step can be replayed."""
@@ -111,7 +111,7 @@ class DecisionReplay:
     def _rules(self, session: Session, first: SessionEvent) -> Rules:
         recorded = first if isinstance(first, RulesRecorded) else session.rules or _DEFAULT_RULES
         if recorded is not self._in_force[0]:
-            self._in_force = recorded, rules_held(recorded.rules, cwd=recorded.cwd, home=recorded.home)
+            self._in_force = recorded, rules_from_stored(recorded.rules, cwd=recorded.cwd, home=recorded.home)
         return self._in_force[1]
 
 

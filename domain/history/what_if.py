@@ -27,7 +27,7 @@ from reenact.domain.loop.events import (
 )
 from reenact.domain.loop.ledger import CostLimit, Price, cost_of, price_of
 from reenact.domain.loop.rounds import Call, Round
-from reenact.domain.loop.rules import Rules, rules_held
+from reenact.domain.loop.rules import Rules, rules_from_stored
 from reenact.domain.marks import is_marked
 from reenact.domain.plain import JsonObject
 from reenact.domain.policy.judge import Policies
@@ -140,7 +140,7 @@ class WhatIf:
         self._instead = instead
         self._says_limits = instead.says_limits
         self._in_force: RulesRecorded = _DEFAULT_RULES
-        self._recorded = rules_held(_DEFAULT_RULES.rules)
+        self._recorded = rules_from_stored(_DEFAULT_RULES.rules)
         self._limits = instead.limits(self._recorded)
         self._extra_cost = 0.0
         """How much more than recorded the session would have cost."""
@@ -245,7 +245,7 @@ class WhatIf:
         in_force = first if isinstance(first, RulesRecorded) else self.session.rules or _DEFAULT_RULES
         if in_force is not self._in_force:
             self._in_force = in_force
-            self._recorded = rules_held(in_force.rules, cwd=in_force.cwd, home=in_force.home)
+            self._recorded = rules_from_stored(in_force.rules, cwd=in_force.cwd, home=in_force.home)
             self._limits = self._instead.limits(self._recorded)
 
 

@@ -66,7 +66,7 @@ def question_of(arguments: Mapping[str, object]) -> Question | str:
     return Question(prompt, tuple(Option(text, text) for text in texts), multi)
 
 
-def chosen(question: Question, value: object) -> Json:
+def checked_answer(question: Question, value: object) -> Json:
     """Return the answer as it is recorded.
 
     Options are matched by their values or, if no value matches, by their labels.

@@ -16,7 +16,7 @@ from reenact.domain.loop.values import AppendOnlyList, Frozen, FrozenList, froze
 _Kind = TypeVar("_Kind")
 
 
-class _Pieces(msgspec.Struct):
+class _PartialCall(msgspec.Struct):
     """A call that arrives in pieces."""
 
     id: str = ""
@@ -36,7 +36,7 @@ class Assembly:
     def __init__(self) -> None:
         self._texts: list[str] = []
         self._calls: list[object] = []
-        self._pieces_by_index: dict[int, _Pieces] = {}
+        self._calls_by_index: dict[int, _PartialCall] = {}
         self.usage: Frozen = Frozen()
         self.model: str | None = None
 
@@ -78,16 +78,16 @@ class Assembly:
                 self._add_piece(piece)
         else:
             self._calls = [*calls]
-            self._pieces_by_index = {}
+            self._calls_by_index = {}
 
     def _add_piece(self, piece: Frozen) -> None:
-        call = self._pieces_by_index.setdefault(_field(piece, "index", int, "is a number") or 0, _Pieces())
+        call = self._calls_by_index.setdefault(_field(piece, "index", int, "is a number") or 0, _PartialCall())
         function = piece.get("function")
         function = function if isinstance(function, Frozen) else Frozen()
         call.id, call.type = _text(piece, "id") or call.id, _text(piece, "type") or call.type
         call.name = _text(function, "name") or call.name
         call.arguments += _text(function, "arguments")
-        self._calls = [self._pieces_by_index[index].whole for index in sorted(self._pieces_by_index)]
+        self._calls = [self._calls_by_index[index].whole for index in sorted(self._calls_by_index)]
 
 
 def _text(mapping: Frozen, name: str) -> str:

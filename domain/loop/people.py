@@ -10,7 +10,7 @@ import msgspec
 
 from reenact.domain.errors import InvalidAnswerError, InvalidInputError
 from reenact.domain.loop import rounds
-from reenact.domain.loop.asking import chosen
+from reenact.domain.loop.asking import checked_answer
 from reenact.domain.loop.calls import ToolCall, call_of, looks_like_a_call, with_arguments
 from reenact.domain.loop.events import (
     HumanApproveRequired,
@@ -93,7 +93,7 @@ def response(state: AgentState, value: object) -> tuple[LoopEvent, ...]:
     asked = state.pending_prompt or state.pending_select
     if asked is None:
         raise InvalidAnswerError("no question waits for an answer")
-    return (HumanResponded(value=chosen(asked.question, frozen(value, what="an answer"))),)
+    return (HumanResponded(value=checked_answer(asked.question, frozen(value, what="an answer"))),)
 
 
 def interruption(state: AgentState, reason: str, *, can_resume: bool) -> tuple[LoopEvent, ...]:
@@ -139,10 +139,10 @@ class AskRunner:
     events: tuple[LoopEvent, ...] = ()
 
 
-Meaning: TypeAlias = Approval | AskRunner
+StepInput: TypeAlias = Approval | AskRunner
 
 
-def meaning_of(state: AgentState, given: object, rules: Rules) -> Meaning:
+def step_input_of(state: AgentState, given: object, rules: Rules) -> StepInput:
     """Return the meaning of a step's input: nothing, a call, a context, a message, or a text from the user.
 
     Raises:

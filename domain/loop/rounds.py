@@ -12,7 +12,7 @@ from typing import Literal, TypeAlias, assert_never
 import msgspec
 
 from reenact.domain.errors import CallNotPendingError, StaleApprovalError
-from reenact.domain.loop.asking import ASK_USER, Question, chosen, question_of
+from reenact.domain.loop.asking import ASK_USER, Question, checked_answer, question_of
 from reenact.domain.loop.calls import content_of, is_unreadable
 from reenact.domain.loop.events import (
     AskedCall,
@@ -293,7 +293,7 @@ def responded(round_: Round, call_id: str, value: object, *, by: str | None = No
     """
     call = _pending_call(round_, call_id, "answer")
     assert call.question is not None  # a call that waits for an answer has a question
-    answer = chosen(call.question, value)
+    answer = checked_answer(call.question, value)
     return (
         HumanResponded(id=call_id, value=answer, by=by),
         ToolResult(id=call_id, name=call.name, result=answer, ran=False),

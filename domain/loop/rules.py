@@ -19,7 +19,7 @@ MAX_STEPS = 100
 MAX_REPEATS = 3
 
 
-class Held(msgspec.Struct, frozen=True, array_like=True):
+class StoredRules(msgspec.Struct, frozen=True, array_like=True):
     """The part of the rules that a session's log records: everything that decisions depend on."""
 
     policies: Policies = Policies()
@@ -33,11 +33,11 @@ class Held(msgspec.Struct, frozen=True, array_like=True):
     output: OutputSpec | None = None
 
 
-BY_DEFAULT = Held()
+DEFAULT_RULES = StoredRules()
 """The recorded rules if nothing is configured."""
 
 
-class Rules(Held, frozen=True, kw_only=True, dict=True):
+class Rules(StoredRules, frozen=True, kw_only=True, dict=True):
     """The rules that decisions about a turn depend on, besides the session's state.
 
     `max_steps` bounds how often the model is asked in one turn, including the turns that continue it after a person has
@@ -62,16 +62,18 @@ class Rules(Held, frozen=True, kw_only=True, dict=True):
     guards: Guards | None = None
 
     @cached_property
-    def held(self) -> Held:
+    def stored(self) -> StoredRules:
         """The recorded part of the rules: always the same object, so that a change is detected by identity."""
-        held = Held(*(getattr(self, name) for name in Held.__struct_fields__))
-        return BY_DEFAULT if held == BY_DEFAULT else held
+        stored = StoredRules(*(getattr(self, name) for name in StoredRules.__struct_fields__))
+        return DEFAULT_RULES if stored == DEFAULT_RULES else stored
 
     def verdict(self, name: str, arguments: Mapping[str, object], asked: Collection[str] = ()) -> Verdict:
         """Return the policies' verdict on a call; for `asked` see `judge`. Never raises."""
         return judge(self.policies, name, arguments, asked, cwd=self.cwd, home=self.home, resolve=self.resolve)
 
 
-def rules_held(held: Held, *, cwd: str | None = None, home: str | None = None, runs_tools: bool = True) -> Rules:
+def rules_from_stored(
+    stored: StoredRules, *, cwd: str | None = None, home: str | None = None, runs_tools: bool = True
+) -> Rules:
     """Return rules from their recorded part, in an environment that runs tools or does not; links are not followed."""
-    return Rules(**msgspec.structs.asdict(held), runs_tools=runs_tools, cwd=cwd, home=home)
+    return Rules(**msgspec.structs.asdict(stored), runs_tools=runs_tools, cwd=cwd, home=home)

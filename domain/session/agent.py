@@ -10,7 +10,7 @@ import msgspec
 from reenact.domain.guards import GuardChecked
 from reenact.domain.loop.events import Warning as LimitWarning
 from reenact.domain.loop.rounds import Round, RoundEvent
-from reenact.domain.loop.rules import BY_DEFAULT, Held
+from reenact.domain.loop.rules import DEFAULT_RULES, StoredRules
 from reenact.domain.messages import Block, StopDetails, ToolResultBlock, Usage
 from reenact.domain.output import OutputSpec
 from reenact.domain.stream.events import AgentState, Outcome
@@ -201,7 +201,7 @@ class RulesRecorded(Fact):
     Until one is recorded, the rules of a definition without any settings apply.
     """
 
-    rules: Held = BY_DEFAULT
+    rules: StoredRules = DEFAULT_RULES
     cwd: str | None = None
     home: str | None = None
 

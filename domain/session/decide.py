@@ -140,12 +140,12 @@ def _with_rules(
         case _:
             rules = command.rules
     last = session.rules or _NONE_RECORDED
-    same = rules.held is last.rules or rules.held == last.rules
+    same = rules.stored is last.rules or rules.stored == last.rules
     if not events or (
         same and ((rules.cwd, rules.home) == (last.cwd, last.home) or not _may_judge_calls(command, events))
     ):
         return events
-    return (RulesRecorded(rules.held, rules.cwd, rules.home), *events)
+    return (RulesRecorded(rules.stored, rules.cwd, rules.home), *events)
 
 
 def _may_judge_calls(command: SessionCommand, events: tuple[SessionEvent, ...]) -> bool:

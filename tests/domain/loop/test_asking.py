@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
 from reenact.domain.errors import InvalidAnswerError
-from reenact.domain.loop.asking import ASK_USER_SCHEMA, Question, chosen, question_of
+from reenact.domain.loop.asking import ASK_USER_SCHEMA, Question, checked_answer, question_of
 from reenact.domain.loop.events import Option
 
 TEXT = Question("Why?")
@@ -72,18 +72,18 @@ def test_what_the_schema_allows_is_a_question_and_nothing_that_has_no_prompt(arg
 
 
 def test_words_are_taken_as_they_are() -> None:
-    assert chosen(TEXT, " because ") == " because "
+    assert checked_answer(TEXT, " because ") == " because "
 
 
 @pytest.mark.parametrize("value", ["", " \n", 7, None, ["because"]])
 def test_a_question_in_words_takes_no_other_answer(value: object) -> None:
     with pytest.raises(InvalidAnswerError, match=re.escape("'Why?'")):
-        chosen(TEXT, value)
+        checked_answer(TEXT, value)
 
 
 @pytest.mark.parametrize(("value", "answer"), [("a", "a"), (2, 2), (True, True), ("First", "a"), ("Second", 2)])
 def test_an_option_is_selected_by_its_value_or_else_by_its_label(value: object, answer: object) -> None:
-    picked = chosen(ONE, value)
+    picked = checked_answer(ONE, value)
 
     assert picked == answer
     assert type(picked) is type(answer)
@@ -92,7 +92,7 @@ def test_an_option_is_selected_by_its_value_or_else_by_its_label(value: object, 
 @pytest.mark.parametrize("value", ["b", 1, 2.0, False, None, ["a"]])
 def test_what_is_no_option_cannot_be_selected(value: object) -> None:
     with pytest.raises(InvalidAnswerError, match=re.escape("'First', 'Second', 'a'")):
-        chosen(ONE, value)
+        checked_answer(ONE, value)
 
 
 @pytest.mark.parametrize(
@@ -100,7 +100,7 @@ def test_what_is_no_option_cannot_be_selected(value: object) -> None:
     [([], []), (["a", 2], ["a", 2]), (("Third", "First"), [True, "a"])],
 )
 def test_any_number_of_options_can_be_selected(value: object, answer: object) -> None:
-    assert chosen(MANY, value) == answer
+    assert checked_answer(MANY, value) == answer
 
 
 @pytest.mark.parametrize(
@@ -117,4 +117,4 @@ def test_any_number_of_options_can_be_selected(value: object, answer: object) ->
 )
 def test_a_selection_of_several_is_a_list_of_different_options(value: object, why: str) -> None:
     with pytest.raises(InvalidAnswerError, match=re.escape(why)):
-        chosen(MANY, value)
+        checked_answer(MANY, value)

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from reenact.domain.loop.ledger import CostLimit, Price
-from reenact.domain.loop.rules import BY_DEFAULT, Rules, rules_held
+from reenact.domain.loop.rules import DEFAULT_RULES, Rules, rules_from_stored
 from reenact.domain.policy.judge import Policies
 from reenact.domain.policy.matchers import path
 from reenact.domain.policy.rules import Entry, Policy
@@ -79,15 +79,15 @@ def test_rules_that_say_nothing_are_not_recorded(rules: Rules) -> None:
 def test_rules_that_say_something_come_first_in_the_step_that_was_decided_by_them(rules: Rules) -> None:
     first, *others = decide(IDLE, receive("t1", rules))
 
-    assert first == RulesRecorded(rules.held)
+    assert first == RulesRecorded(rules.stored)
     assert others == [*decide(IDLE, receive("t1"))]
 
 
 def test_rules_that_are_as_recorded_are_not_recorded_again() -> None:
     session = after(IDLE, receive("t1", ALL))
-    read_again = rules_held(ALL.held, cwd="/work", home="/home/ann")
+    read_again = rules_from_stored(ALL.stored, cwd="/work", home="/home/ann")
 
-    assert session.rules == RulesRecorded(ALL.held, "/work", "/home/ann")
+    assert session.rules == RulesRecorded(ALL.stored, "/work", "/home/ann")
     assert recorded(session, finish(asks(LOOK), ALL)) == []
     assert recorded(session, finish(asks(LOOK), read_again)) == []
 
@@ -103,9 +103,9 @@ def test_where_paths_begin_is_recorded_when_a_call_is_judged() -> None:
     waiting = after(ASKED, finish(asks(PAY), CAREFUL))
     moved = msgspec.structs.replace(CAREFUL, cwd="/elsewhere")
 
-    assert rules == RulesRecorded(BY_DEFAULT, "/work", "/home/ann")
+    assert rules == RulesRecorded(DEFAULT_RULES, "/work", "/home/ann")
     assert any(isinstance(event, ToolsRequested) for event in others)
-    assert recorded(waiting, approve("b", moved)) == [RulesRecorded(CAREFUL.held, "/elsewhere")]
+    assert recorded(waiting, approve("b", moved)) == [RulesRecorded(CAREFUL.stored, "/elsewhere")]
     assert recorded(waiting, receive("t2", moved)) == []
 
 
@@ -117,9 +117,9 @@ def test_where_paths_begin_is_recorded_when_people_are_asked_anew_and_after_a_cr
 
     assert recorded(waiting, Run(session_id="s", agent_id="b", at=AT, rules=same)) == []
     assert recorded(waiting, Run(session_id="s", agent_id="b", at=AT, rules=other)) == [
-        RulesRecorded(other.held, "/elsewhere")
+        RulesRecorded(other.stored, "/elsewhere")
     ]
-    assert recorded(running, resume(same)) == [RulesRecorded(CAREFUL.held, "/elsewhere")]
+    assert recorded(running, resume(same)) == [RulesRecorded(CAREFUL.stored, "/elsewhere")]
 
 
 @pytest.mark.parametrize(
@@ -143,11 +143,11 @@ def test_what_changes_nothing_records_nothing() -> None:
 
 
 def test_recorded_rules_are_the_same_after_a_way_through_the_log() -> None:
-    event = RulesRecorded(ALL.held, ALL.cwd, ALL.home)
+    event = RulesRecorded(ALL.stored, ALL.cwd, ALL.home)
     stored = msgspec.msgpack.encode(event)
     read = msgspec.msgpack.decode(stored, type=RulesRecorded)
 
-    made = rules_held(read.rules, cwd=read.cwd, home=read.home)
+    made = rules_from_stored(read.rules, cwd=read.cwd, home=read.home)
 
     assert read == event
     assert read.rules.idempotent == ("list", "look", "read")
