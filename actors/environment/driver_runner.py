@@ -16,7 +16,7 @@ from reenact.actors.environment.api import EnvironmentConfig, LLMDriver, OnEvent
 from reenact.actors.environment.failures import failure, failure_of, is_mistake
 from reenact.actors.environment.incoming import DELTAS, Reported, event_or_error
 from reenact.actors.environment.tools.arguments import ToolContext
-from reenact.actors.environment.tools.running import EscapedError, in_thread
+from reenact.actors.environment.tools.running import EscapedError, in_thread, wait_for_cancellation
 from reenact.actors.environment.tools.toolbox import Toolbox
 from reenact.actors.kernel.event_loop import EventLoopThread
 from reenact.domain.conversation import replaceable_count, summary_message
@@ -301,7 +301,7 @@ async def _wait_for_earlier_turns(tasks: set[asyncio.Task[None]]) -> None:
 async def _close_when_cancelled(driver: LLMDriver) -> None:
     """Keep the driver until this task is cancelled, then close it if it has a close method."""
     try:
-        await asyncio.get_running_loop().create_future()
+        await wait_for_cancellation()
     finally:
         close = getattr(driver, "aclose", None) or getattr(driver, "close", None)
         if callable(close):

@@ -31,6 +31,7 @@ from reenact.actors.environment.recorded.matching import (
 from reenact.actors.environment.tools.arguments import ToolContext
 from reenact.actors.environment.tools.outcome import ToolOutcome
 from reenact.actors.environment.tools.outcome import failure as failed_outcome
+from reenact.actors.environment.tools.running import wait_for_cancellation
 from reenact.actors.environment.tools.toolbox import Toolbox
 from reenact.domain.errors import ConfigurationError, RecordingError
 from reenact.domain.messages import Said
@@ -376,7 +377,7 @@ class ReplayDriver(Toolbox):
         await asyncio.sleep(run.seconds * self._factor)
         await answer.wait_for_earlier(run, _GRACE)
         if not run.complete:
-            await _wait_for_cancellation()
+            await wait_for_cancellation()  # work that was cut short in the recorded run is cut short here too
         answer.end(run)
         return ToolOutcome(result=run.result, is_error=run.is_error)
 
@@ -388,13 +389,8 @@ class ReplayDriver(Toolbox):
                 await asyncio.sleep(due - loop.time())
             on_event(spoken.event)
         if not exchange.complete:
-            await _wait_for_cancellation()
+            await wait_for_cancellation()  # work that was cut short in the recorded run is cut short here too
 
 
 def _is_factor(value: object) -> bool:
     return isinstance(value, int | float) and math.isfinite(value) and value >= 0
-
-
-async def _wait_for_cancellation() -> None:
-    """Wait until this task is cancelled: work that was cut short in the recorded run is cut short here too."""
-    await asyncio.get_running_loop().create_future()

@@ -47,6 +47,11 @@ async def awaited(work: Awaitable[T]) -> T:
         raise EscapedError(error) from error
 
 
+async def wait_for_cancellation() -> None:
+    """Wait until this task is cancelled."""
+    await asyncio.get_running_loop().create_future()
+
+
 async def in_thread(call: Callable[[], T], name: str) -> T:
     """Return the call's result; the call runs on a thread of its own, with a copy of the caller's context.
 

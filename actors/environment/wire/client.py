@@ -13,6 +13,7 @@ from typing import Generic, Protocol, TypeVar
 from weakref import WeakKeyDictionary
 
 from reenact.actors.environment.failures import RETRYABLE, type_of
+from reenact.actors.environment.tools.running import wait_for_cancellation
 from reenact.actors.environment.wire.endpoint import (
     check_network_variables,
     connection_failure_message,
@@ -195,7 +196,7 @@ def _ignoring_lost_usage(reader: Reader) -> Generator[None]:
 async def _close_when_cancelled(client: AbstractAsyncContextManager[object]) -> None:
     """Keep the client until this task is cancelled, then close it."""
     async with client:
-        await asyncio.get_running_loop().create_future()
+        await wait_for_cancellation()
 
 
 def _cancel_next(keeper: asyncio.Task[None]) -> None:
