@@ -89,9 +89,8 @@ class StreamingDriver(ABC, Interruptible):
         with self.working():
             try:
                 if isinstance(messages, Conversation) and not messages.is_read:
-                    await asyncio.to_thread(
-                        list, messages
-                    )  # it is still in the log, and reading it would block the loop
+                    # It is still in the log, and reading it would block the loop.
+                    await asyncio.to_thread(list, messages)
                 await self._answer(question, message)
             except Fault as fault:
                 message.break_off()
