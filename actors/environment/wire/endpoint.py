@@ -28,6 +28,7 @@ _SCHEMES = frozenset({"http", "https"})
 _PROXIES = ("http_proxy", "https_proxy", "all_proxy")
 _SCHEMES_OF_PROXIES = _SCHEMES | {"socks5", "socks5h"}
 _CERTIFICATES = "SSL_CERT_FILE"
+_HOST = re.compile(r"([A-Za-z0-9_-]{1,63}\.)*[A-Za-z0-9_-]{1,63}\.?")
 _INVALID_IN_KEYS = re.compile(r"\A | \Z|[^ -~]")
 
 
@@ -99,9 +100,20 @@ def _check_certificates(environ: Mapping[str, str]) -> None:
 def _is_address(url: str, schemes: frozenset[str]) -> bool:
     try:
         parts = urlsplit(url)
-        return parts.scheme in schemes and bool(parts.hostname) and parts.port != 0
+        return parts.scheme in schemes and _is_host(parts.hostname or "") and parts.port != 0
     except ValueError:  # an invalid port, bracket or IPv6 address
         return False
+
+
+def _is_host(host: str) -> bool:
+    """Return whether this is a valid host name or address."""
+    if ":" in host:
+        return True  # an IPv6 address, which `urlsplit` has checked
+    try:
+        name = host if host.isascii() else host.encode("idna").decode()
+    except UnicodeError:
+        return False
+    return bool(_HOST.fullmatch(name))
 
 
 def shown_url(url: str) -> str:
