@@ -8,7 +8,7 @@ from operator import itemgetter
 from typing import Final, Protocol, TypeAlias
 
 from reenact.actors.journal.api import Recorded, Snapshot
-from reenact.actors.journal.codec import EventCodec
+from reenact.actors.journal.codec import EventCodec, KeyDestroyedError
 from reenact.actors.journal.ends import End
 from reenact.actors.journal.epoch_order import EpochOrder
 from reenact.actors.journal.evidence import Evidence
@@ -16,6 +16,7 @@ from reenact.actors.journal.requests import UNDER_WAY
 from reenact.actors.journal.seeking import Cells
 from reenact.actors.journal.walk import Finding, Kind, StreamWalk, Text, text_of
 from reenact.domain.chain import Passed, request_proof
+from reenact.domain.errors import LogEncryptedError, LogUnusableError
 
 Deviation: TypeAlias = tuple[Kind, int, str, int | None]
 """Kind, version or cursor, problem, and log position, as in a `Finding` about the stream."""
@@ -192,11 +193,12 @@ class Examination:
         stream = StreamWalk(name, sources.rows.of(name), codec, text=text, seen=seen)
         for _, end in sources.ends.of(name):
             stream.expect(end)
-        aside = _SideRecords(name, text, sources)
+        aside = _SideRecords(name, text, sources, codec)
         if is_known and inspection is not None:
             deviations = inspection.inspect(shown, stream.passing, aside.snapshots, aside.due)
             for kind, at, problem, position in deviations:
-                if stream.finding is None:  # otherwise the damage explains it
+                # Damage explains it, and so may a row that cannot be read: it may say what the timer is for.
+                if stream.finding is None and not (kind == "timer" and stream.locked):
                     found.append(Finding(kind, shown, at, problem, position))
         finding = stream.check_rest()
         if finding is not None:
@@ -216,10 +218,11 @@ class Examination:
 class _SideRecords:
     """The records of a stream in other tables: its snapshots, and the time at which it is to be woken."""
 
-    def __init__(self, name: bytes, text: type[Text], sources: _Sources) -> None:
+    def __init__(self, name: bytes, text: type[Text], sources: _Sources, codec: EventCodec | None) -> None:
         self.snapshots = self._snapshots(sources.snapshots.of(name), text)
         self.due: int | None = None
         self._name = text_of(name)
+        self._codec = codec
         self._versions: list[int] = []
         self._findings: list[Finding] = []
         for _, due in sources.timers.of(name):
@@ -249,12 +252,26 @@ class _SideRecords:
         for _, version, topic, state in rows:
             if (type(version), type(topic), type(state)) == (int, text, bytes):
                 self._versions.append(version)
-                yield Snapshot(self._name, version, text_of(topic), state)
+                opened = self._opened(version, state)
+                if opened is not None:
+                    yield Snapshot(self._name, version, text_of(topic), opened)
             else:
                 at = version if type(version) is int else 0
                 self._findings.append(
                     Finding("snapshot", self._name, at, "the row holds values that no snapshot can have")
                 )
+
+    def _opened(self, version: int, state: bytes) -> bytes | None:
+        """Return the state decrypted, None if it cannot be read, or was changed, which is then a finding."""
+        if self._codec is None:
+            return state
+        try:
+            return self._codec.opened(state)
+        except (KeyDestroyedError, LogEncryptedError):
+            return None
+        except LogUnusableError:
+            self._findings.append(Finding("snapshot", self._name, version, "what was encrypted was changed"))
+            return None
 
 
 class _Sources:
