@@ -242,6 +242,8 @@ class Vault:
         if known is not None and not known.is_destroyed:
             known.seen = time.monotonic()
             return known
+        if not isinstance(wrapped, bytes):
+            raise LogUnusableError(f"{self._name} has another value in place of the key {key_id}; verify it")
         if self._ring is None:
             raise LogEncryptedError(self._name)
         return Key(key_id, stream, cipher_of(self._ring.unwrap(wrapped)))

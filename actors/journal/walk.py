@@ -96,7 +96,7 @@ class StreamWalk:
         self._from_beginning = behind == BEGINNING
         self._places = Places()
         self._sealed = Sealed()
-        self._is_over = self._has_reached_checkpoint = False
+        self._is_over = self._has_reached_checkpoint = self._has_lost_end = False
 
     def expect(self, end: End) -> None:
         """Compare the stream with an earlier end of it; feed rows may have been replaced since."""
@@ -129,22 +129,28 @@ class StreamWalk:
         if problem is None:
             if self._on_node_row is not None and row.epoch:
                 self._on_node_row(row)
-            if self._codec is None:
-                return Passed(events, row.cursor, row.heard, row.feed, row.events, row.is_replaced)
-            return self._decrypted(row, events, self._codec)
+            try:
+                return self._decrypted(row, events)
+            except LogUnusableError as error:  # somebody has changed it and computed the digests again
+                problem = str(error).partition(";")[0]
         self._is_over, self.finding = True, self._finding_about(row, problem)
         for _, _, _, _, _, count, _, heard, *_ in self._rows:
             self.rows += 1
             self._count(count, heard)
         return None
 
-    def _decrypted(self, row: Row, events: list[Recorded], codec: EventCodec) -> Passed[Recorded]:
+    def _decrypted(self, row: Row, events: list[Recorded]) -> Passed[Recorded]:
         """Return the row with its content decrypted, or the placeholder for one that cannot be read."""
+        codec = self._codec
+        if codec is None:
+            return Passed(events, row.cursor, row.heard, row.feed, row.events, row.is_replaced)
+        self._has_lost_end = False
         try:
             feed = None if row.feed is None else codec.opened(row.feed)
             stored = None if row.events is None else codec.opened_events(row.events)
         except KeyDestroyedError:
             self.forgotten += 1
+            self._has_lost_end = True
             return _UNREADABLE
         except LogEncryptedError:
             self.locked += 1
@@ -253,6 +259,9 @@ class StreamWalk:
                 f"ends at {max(0, self.last)} and {self._cursor}"
             )
             self.finding = Finding("stream", self.name, max(0, self.last) + 1, problem)
+        elif self._has_lost_end:  # what is forgotten ends with an event that says so, under another key
+            problem = "its key was destroyed, and no event says that it was forgotten"
+            self.finding = Finding("stream", self.name, max(0, self.last), problem)
         elif self.rows and self._from_beginning:
             self.end = End(
                 self.name, self.last, self._cursor, self._previous, self._places.digest(), *self._sealed.end()

@@ -46,6 +46,17 @@ def rewrite(connection: sqlite3.Connection, stream: str, number: int) -> set[str
     return {stream}
 
 
+def rewrite_feed(connection: sqlite3.Connection, stream: str, number: int) -> None:
+    """Let the feed of a row end otherwise, and give all from there on the digests that they would have."""
+
+    def say(row: Row) -> Row:
+        if row.number != number or row.feed is None:
+            return row
+        return msgspec.structs.replace(row, feed=row.feed[:-1] + bytes([row.feed[-1] ^ 1]))
+
+    _rewrite(connection, stream, say)
+
+
 def say_otherwise(connection: sqlite3.Connection, topic: str, kind: str, field: str, said: object) -> set[str]:
     """Let the feed's entries of a type say something else, in rows sealed as those that stand in place of others."""
 
@@ -96,5 +107,6 @@ def _digest(previous: bytes, row: Row) -> bytes:
         count=row.count,
         cursor=row.cursor,
         heard=row.heard,
+        key=b"" if row.key is None else row.key.encode(),
     )
     return row_digest(previous, (part_digest(row.cause), part_digest(row.events), part_digest(row.feed)), header)

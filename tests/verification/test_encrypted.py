@@ -11,7 +11,9 @@ import pytest
 
 from reenact import ActorSystem, Event, EventSourcedActor, Image, KeyRing, Runtime
 from reenact.audit import verify_log
+from reenact.domain.errors import LogUnusableError
 from reenact.testing import MockEnvironmentFactory
+from tests.verification.forging import rewrite_feed
 
 
 class Deposited(Event, frozen=True):
@@ -87,3 +89,39 @@ def test_a_message_to_come_is_no_finding_without_the_keys(talks: Path, ring: Key
     change(talks, "UPDATE timers SET due = due + 1")
 
     assert [found.kind for found in verify_log(talks, keys=ring).findings] == ["timer"]
+
+
+def test_a_key_that_was_destroyed_although_nothing_was_forgotten_is_found(talks: Path, ring: KeyRing) -> None:
+    with Runtime.open(talks, keys=ring) as runtime:
+        runtime.sessions.forget("a", by="ada")
+    for keys in (ring, None):
+        assert verify_log(talks, keys=keys).findings == ()
+
+    change(talks, "UPDATE keys SET wrapped = NULL WHERE stream = 'session/b'")
+
+    for keys in (ring, None):
+        found = {finding.name: finding.problem for finding in verify_log(talks, keys=keys).findings}
+        assert found["session/b"] == "its key was destroyed, and no event says that it was forgotten"
+
+
+def test_something_else_in_the_place_of_a_key_is_found(talks: Path, ring: KeyRing) -> None:
+    change(talks, "UPDATE keys SET wrapped = 'x' WHERE stream = 'session/b'")
+
+    for keys in (ring, None):
+        (found,) = verify_log(talks, keys=keys).findings
+        assert found.name == "session/b"
+        assert "another value in place of the key" in found.problem
+    with pytest.raises(LogUnusableError, match="another value in place of the key"):
+        Runtime.open(talks, keys=ring).close()
+
+
+def test_what_subscribers_received_is_found_to_be_changed_whoever_computed_the_digests_again(
+    talks: Path, ring: KeyRing
+) -> None:
+    with closing(sqlite3.connect(talks)) as connection, connection:
+        ((number,),) = connection.execute("SELECT max(number) FROM steps WHERE stream = 'session/a'").fetchall()
+        rewrite_feed(connection, "session/a", number)
+
+    assert verify_log(talks).findings == ()  # it is as it was written, as far as anybody can tell without the keys
+    (found,) = verify_log(talks, keys=ring).findings
+    assert (found.name, "what was encrypted was changed" in found.problem) == ("session/a", True)
