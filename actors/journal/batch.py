@@ -409,6 +409,8 @@ class Batch:
             self.position += row.count
             self.has_events = self.has_events or row.count > 0
             self._heads.move(row.stream, row.end(end))
+        # A timer that the log had of these streams follows from earlier rows; those of the export come last.
+        self._timers_due.update(dict.fromkeys(row.stream for row in intake.rows))
         self._timers_due.update({timer.stream: timer.due for timer in intake.timers})
         for each in intake.keys:
             self._taken_keys += (each.id, each.stream, each.wrapped)
