@@ -30,15 +30,18 @@ _OF_STREAMS = "WHERE stream IN (SELECT value FROM json_each(?))"
 
 Select: TypeAlias = Callable[[str, Sequence[str] | None], Iterator[Cells]]
 """Returns the rows of a query; `{which}` is replaced by the filter on streams, `{cells}` by the columns of a `Row`."""
+Ask: TypeAlias = Callable[[str, Sequence[str | int | bytes]], list[Cells]]
+"""Returns the few rows of a query with parameters, in SQLite's dialect."""
 
 
 class Records:
     """A log at one moment. `streams` selects streams; None means all."""
 
-    def __init__(self, name: str, select: Select, *, has_keys: bool) -> None:
+    def __init__(self, name: str, select: Select, ask: Ask, *, has_keys: bool) -> None:
         """Read with `select`; `name` is the log's name in error messages, `has_keys` whether it has data keys."""
         self.name = name
         self.has_keys = has_keys
+        self.ask = ask
         self._select = select
 
     def head(self) -> int:
@@ -91,8 +94,8 @@ def open_records(log: str | os.PathLike[str]) -> Generator[Records]:
         require_driver()
         from reenact.actors.journal.postgres.records import open_postgres_records  # noqa: PLC0415 - an extra
 
-        with open_postgres_records(os.fspath(log)) as (name, select, is_encrypted):
-            yield Records(name, select, has_keys=is_encrypted)
+        with open_postgres_records(os.fspath(log)) as (name, select, ask, is_encrypted):
+            yield Records(name, select, ask, has_keys=is_encrypted)
         return
     path = os.path.realpath(file_of(log))
     with translated(path):
@@ -104,7 +107,7 @@ def open_records(log: str | os.PathLike[str]) -> Generator[Records]:
                 raise LogUnusableError(f"{path} holds no log yet; name another file")
             connection.execute("BEGIN")
             is_encrypted = has_keys(connection)
-        yield Records(path, partial(_select, connection, path), has_keys=is_encrypted)
+        yield Records(path, partial(_select, connection, path), partial(_ask, connection, path), has_keys=is_encrypted)
 
 
 def _select(connection: sqlite3.Connection, path: str, query: str, streams: Sequence[str] | None) -> Iterator[Cells]:
@@ -112,3 +115,8 @@ def _select(connection: sqlite3.Connection, path: str, query: str, streams: Sequ
     parameters = () if streams is None else (json.dumps(list(streams)),)
     with translated(path):
         yield from connection.execute(query.format(which=which, cells=CELLS), parameters)
+
+
+def _ask(connection: sqlite3.Connection, path: str, query: str, parameters: Sequence[str | int | bytes]) -> list[Cells]:
+    with translated(path):
+        return connection.execute(query, parameters).fetchall()

@@ -97,8 +97,10 @@ def export_log(
     location = location_of(log, keys)
     with ExitStack() as parts:
         if typed:
-            parts.enter_context(location.open(forms, read_only=True))  # the codec gets the log's keys
+            parts.enter_context(location.open(forms, read_only=True))  # checks that the keys are those of the log
         records = parts.enter_context(open_records(location.url))
+        # The keys are read at the same moment as the records: meanwhile, sessions may be forgotten.
+        cipher = Vault(location.keys, records.ask, name=records.name) if records.has_keys else None
         export = Export(
             records,
             forms=forms if typed else None,
@@ -109,7 +111,7 @@ def export_log(
             feeds=feeds,
             family=family,
             progress=progress,
-            cipher=forms.vault,
+            cipher=cipher,
         )
         with _to(to, location) as file:
             for line in export.lines():

@@ -16,12 +16,13 @@ from reenact.domain.chain import Row
 from reenact.domain.errors import LogUnusableError
 
 Select: TypeAlias = Callable[[str, Sequence[str] | None], Iterator[Cells]]
+Ask: TypeAlias = Callable[[str, Sequence[str | int | bytes]], list[Cells]]
 _CELLS = ", ".join(Row.__struct_fields__)
 
 
 @contextmanager
-def open_postgres_records(url: str) -> Generator[tuple[str, Select, bool]]:
-    """Lend the name of the log that the URL names, a function that selects its records, and whether it has keys."""
+def open_postgres_records(url: str) -> Generator[tuple[str, Select, Ask, bool]]:
+    """Lend the name of the log that the URL names, two functions that read it, and whether it has keys."""
     address = address_of(url)
     with translated(address.name):
         connection = connect(address)
@@ -31,7 +32,7 @@ def open_postgres_records(url: str) -> Generator[tuple[str, Select, bool]]:
                 raise LogUnusableError(f"{address.name} holds no log yet; name another schema")
             connection.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
             is_encrypted = "keys" in relations_of(connection, address)
-        yield address.name, partial(_select, connection, address), is_encrypted
+        yield address.name, partial(_select, connection, address), partial(_ask, connection, address), is_encrypted
 
 
 def _select(connection: Connection, address: Address, query: str, streams: Sequence[str] | None) -> Iterator[Cells]:
@@ -39,3 +40,8 @@ def _select(connection: Connection, address: Address, query: str, streams: Seque
     parameters = () if streams is None else (list(streams),)
     with translated(address.name), connection.cursor(name="records", binary=True) as cursor:
         yield from cursor.execute(spelled(query.format(which=which, cells=_CELLS), address.schema), parameters)
+
+
+def _ask(connection: Connection, address: Address, query: str, parameters: Sequence[str | int | bytes]) -> list[Cells]:
+    with translated(address.name):
+        return connection.execute(spelled(query, address.schema), parameters, binary=True).fetchall()
