@@ -215,7 +215,7 @@ class HistoryReplay:
         """
         try:
             for rows in () if self._divergence is not None else steps_of(self._rows(until, page)):
-                if isinstance(rows[0].event, SessionForgotten):
+                if isinstance(rows[-1].event, SessionForgotten):
                     self._is_forgotten = True
                     return
                 if self._events == 0 and isinstance(rows[0].event, SessionBranched):
@@ -230,7 +230,9 @@ class HistoryReplay:
         except LogUnusableError as error:  # the shared history of a branch is missing, or cannot be read
             self._read_error = error
         if self._divergence is None and self._read_error is not None:
-            self._divergence = _unreadable(None, self._last + 1, self._read_error)
+            self._is_forgotten = bool(self._log.find(stream=self.stream, names=_FORGOTTEN, limit=1))
+            if not self._is_forgotten:
+                self._divergence = _unreadable(None, self._last + 1, self._read_error)
 
     def result(self) -> Retraced:
         """Return the result so far."""

@@ -35,7 +35,7 @@ from reenact import (
     guard,
 )
 from reenact.actors.environment.model import ModelEnvironment
-from reenact.audit import Redaction, export_log, import_log, open_export, verify_log
+from reenact.audit import Filter, Redaction, export_log, import_log, open_export, verify_log
 from reenact.testing import ManualClock, MockEnvironmentFactory, wait_until
 from tests.journal.test_encryption import Service
 from tests.logs import execute, log_at, stands_in
@@ -390,6 +390,24 @@ def test_who_follows_when_a_session_is_forgotten_hears_the_end_of_it(keyed: Open
     again, anew = list(runtime.events.subscribe("s", "me")), list(runtime.events.stream("s"))
     assert last.type == "session_deleted"
     assert again == anew == [last]
+
+
+@pytest.mark.parametrize("read", [Filter(), Filter(session="branch")], ids=["both", "the branch"])
+def test_whoever_has_just_read_sessions_is_told_by_a_replay_that_they_were_forgotten_since(
+    read: Filter, keyed: Open, log: str, ring: KeyRing
+) -> None:
+    runtime = keyed()
+    furnish(runtime, "s")
+    runtime.ask("Hello", session="s")
+    runtime.sessions.branch("s", new_session_id="branch")
+
+    with Audit.open(log, keys=ring) as audit:
+        assert list(audit.entries(read))  # the keys of what was read stay in memory for seconds
+        runtime.sessions.forget("s", by="ada", family=True)
+        replayed = {one.session_id: one for one in audit.replay() if one.session_id is not None}
+
+    assert {name: one.divergence for name, one in replayed.items()} == {"s": None, "branch": None}
+    assert all(one.forgotten for one in replayed.values())
 
 
 @pytest.mark.parametrize("family", [False, True])
