@@ -27,7 +27,8 @@ from reenact.actors.kernel.timetable import microseconds
 from reenact.domain.chain import DataKey, Row, Timer
 from reenact.domain.errors import ConfigurationError, LogEncryptedError, LogUnusableError
 from reenact.domain.messages import instant
-from reenact.projections.log import InMemoryLog, OnProgress, Progress
+from reenact.domain.session.state import SessionBranched
+from reenact.projections.log import InMemoryLog, OnProgress, Progress, stream_of, stretches
 from reenact.projections.transfer.exporting import Export, Exported
 from reenact.projections.transfer.importing import ExportReader, File, Item, MissingRows, compare_with_log, log_of
 from reenact.projections.transfer.lines import Forms
@@ -40,6 +41,7 @@ Place: TypeAlias = str | os.PathLike[str] | File
 MOST_RECORDS = 1000
 MOST_BYTES = 16 * 1024 * 1024
 """The approximate size of one transaction."""
+_BRANCHED = ("session-branched",)
 
 
 class Imported(msgspec.Struct, frozen=True, kw_only=True):
@@ -147,8 +149,8 @@ def import_log(
         HistoryDiffersError: the log has other events in the same places.
         LogLockedError: another process is writing the log.
         LogTooNewError: a newer version of Reenact has written it.
-        LogUnusableError: it is not a log, is that of other actors, has been changed, or the import of another export
-            into it was cut short.
+        LogUnusableError: it is not a log, is that of other actors, has been changed, has a branch of a session that the
+            import forgets, or the import of another export into it was cut short.
         StorageFullError: there is no space; free some and import again, to go on.
         ConfigurationError: the log or the file cannot be used.
     """
@@ -165,6 +167,8 @@ def import_log(
             if missing is None or journal.head():
                 missing = compare_with_log(_reader(file, name, forms, progress), journal)
             _check_unfinished(journal, missing, name)
+            if typed:
+                _check_branches(journal, _destroyed_keys(_reader(file, name, None, None)))
             return _write_missing(_reader(file, name, None, None), journal, missing, progress)
 
 
@@ -222,14 +226,42 @@ def _write_missing(
 
 def _check_keys(reader: ExportReader, ring: KeyRing | None) -> None:
     """Check that the key ring is that of the file, if the file is encrypted."""
+    for key in _keys_of(reader):
+        if key.wrapped is not None:
+            if ring is None:
+                raise LogEncryptedError(reader.name)
+            ring.unwrap(key.wrapped)
+            return
+
+
+def _keys_of(reader: ExportReader) -> Iterator[DataKey]:
+    """Yield the keys, with which a file begins."""
     for item in reader.items():
         if not isinstance(item, DataKey):
             return
-        if item.wrapped is not None:
-            if ring is None:
-                raise LogEncryptedError(reader.name)
-            ring.unwrap(item.wrapped)
-            return
+        yield item
+
+
+def _destroyed_keys(reader: ExportReader) -> set[str]:
+    """Return the streams whose keys the import destroys."""
+    return {key.stream for key in _keys_of(reader) if key.wrapped is None}
+
+
+def _check_branches(journal: StoredJournal, destroyed: set[str]) -> None:
+    """Refuse to destroy the key of a session of which the log has a branch that goes on."""
+    vault = journal.codec.vault
+    if vault is None or not any(key.stream in destroyed and key.wrapped is not None for key in vault.all()):
+        return
+    for after, until in stretches(journal, 0, journal.head()):
+        for row in journal.find(after=after, until=until, names=_BRANCHED, limit=until - after):
+            match row.event:
+                case SessionBranched(session_id=branch, origin=origin) if (
+                    stream_of(origin) in destroyed and row.stream not in destroyed
+                ):
+                    problem = f"session {origin!r} was forgotten, and its branch {branch!r} here would miss it"
+                    raise LogUnusableError(f"{journal.name}: {problem}; forget the branch first")
+                case _:
+                    pass
 
 
 def _check_unfinished(journal: StoredJournal, missing: MissingRows, name: str) -> None:

@@ -11,11 +11,12 @@ import pytest
 
 from reenact import Image, KeyRing, Runtime
 from reenact.audit import Redaction, export_log, import_log, verify_log
+from reenact.domain.errors import LogUnusableError
 from reenact.testing import MockEnvironmentFactory
 from tests.logs import log_at
 
 if TYPE_CHECKING:
-    from collections.abc import Buffer
+    from _typeshed import ReadableBuffer
 
 
 @pytest.fixture
@@ -41,6 +42,11 @@ def runtime(log: str, ring: KeyRing) -> Iterator[Runtime]:
         yield runtime
 
 
+def is_forgotten(runtime: Runtime, session_id: str) -> bool:
+    session = runtime.sessions.get(session_id)
+    return session is not None and session.forgotten is not None
+
+
 class Forgetful(io.BytesIO):
     """A file that has a session forgotten when it gets its first line."""
 
@@ -48,7 +54,7 @@ class Forgetful(io.BytesIO):
         super().__init__()
         self._runtime = runtime
 
-    def write(self, line: Buffer, /) -> int:
+    def write(self, line: ReadableBuffer, /) -> int:
         if not self.tell():
             self._runtime.sessions.forget("a", by="ada")
         return super().write(line)
@@ -65,7 +71,7 @@ def test_a_redacted_export_has_what_was_there_when_it_began_though_it_is_forgott
 
     verdict = verify_log(tmp_path / "other.db")
     assert (verdict.findings, verdict.forgotten, verdict.locked) == ((), 0, 0)
-    assert runtime.sessions.get("a").forgotten is not None
+    assert is_forgotten(runtime, "a")
 
 
 def test_a_message_that_has_come_since_is_not_to_come_in_a_log_that_imports_both(
@@ -80,3 +86,29 @@ def test_a_message_that_has_come_since_is_not_to_come_in_a_log_that_imports_both
     for name in ("before", "after"):
         import_log(tmp_path / f"{name}.jsonl", other, keys=ring)
         assert verify_log(other, keys=ring).findings == ()
+
+
+def test_a_session_that_was_forgotten_is_not_forgotten_where_it_has_a_branch(
+    runtime: Runtime, log: str, ring: KeyRing, tmp_path: Path
+) -> None:
+    other = log_at(tmp_path / "other.db")
+    for agent in runtime.agents.list():
+        runtime.agents.destroy(agent.id)
+    export_log(log, tmp_path / "before.jsonl", keys=ring)
+    import_log(tmp_path / "before.jsonl", other, keys=ring)
+    with Runtime.open(other, keys=ring, synchronous="OFF") as others:
+        others.sessions.branch("a", new_session_id="branch")
+    runtime.sessions.forget("a", by="ada")
+    export_log(log, tmp_path / "after.jsonl", keys=ring)
+
+    with pytest.raises(LogUnusableError, match="its branch 'branch' here would miss it; forget the branch first"):
+        import_log(tmp_path / "after.jsonl", other, keys=ring)
+    assert verify_log(other, keys=ring).forgotten == 0
+    with Runtime.open(other, keys=ring, synchronous="OFF") as others:
+        others.sessions.forget("branch", by="ada")
+    for new in (2, 0):
+        assert import_log(tmp_path / "after.jsonl", other, keys=ring).events == new
+
+    assert verify_log(other, keys=ring).findings == ()
+    with Runtime.open(other, keys=ring, synchronous="OFF") as others:
+        assert is_forgotten(others, "a")
