@@ -43,6 +43,8 @@ File: TypeAlias = BinaryIO | BufferedIOBase
 Item: TypeAlias = DataKey | Row | Timer
 _NO_EXPORT = "the file is not an export; name one that `reenact export` has written"
 _OTHER_EVENT = "the event there is another one"
+_FORGOTTEN = "session-forgotten:"
+"""The beginning of the topic of the event with which a forgotten session ends."""
 _CUT = "the file is cut off here; export again, or copy it again"
 
 
@@ -71,6 +73,8 @@ class ExportReader:
         self._current_forms: dict[str, bool] = {}
         self._counts = [0, 0, 0]
         self._keys = 0
+        self._destroyed: set[str] = set()
+        self._forgotten: set[str] = set()
         self._position = 0
         self._ends = StreamEnds()
         first = self._read()
@@ -128,6 +132,8 @@ class ExportReader:
             wrapped = None if line.wrapped is None else b64decode(line.wrapped, validate=True)
         except ValueError as error:
             self._refuse(f"the key is not formed as keys are ({error}); export again")
+        if wrapped is None:
+            self._destroyed.add(line.stream)
         return DataKey(line.id, line.stream, wrapped)
 
     def _row(self, line: RowLine) -> Row:
@@ -153,6 +159,8 @@ class ExportReader:
             self._refuse(f"the row says what no feed does ({error}); export again")
         for event, (topic, state) in zip(line.events, events_of(row), strict=True):
             self._check_event(event, topic, state)
+            if topic.startswith(_FORGOTTEN):
+                self._forgotten.add(row.stream)
         return row
 
     def _check_event(self, part: EventPart, topic: str, state: bytes) -> None:
@@ -188,6 +196,9 @@ class ExportReader:
         said = [[each.events, each.rows, each.timers, each.keys] for each in (header, end)]
         if said != [[*self._counts, self._keys]] * 2:
             self._refuse("the numbers of events, rows, timers and keys are not those that the file says; export again")
+        if self._destroyed - self._forgotten:  # an import would destroy it in the log, too
+            stream = min(self._destroyed - self._forgotten)
+            self._refuse(f"a key was destroyed, and no event says that {stream!r} was forgotten; export again")
         self._line += 1
         if self._file.read(1):
             self._refuse("something stands behind the end of the export; remove it, or export again")

@@ -1,4 +1,4 @@
-"""Exports of a log that goes on meanwhile, and imports of what it has become since."""
+"""Exports and imports of encrypted logs, which go on meanwhile, or have gone on since."""
 
 from __future__ import annotations
 
@@ -11,9 +11,10 @@ import pytest
 
 from reenact import Image, KeyRing, Runtime
 from reenact.audit import Redaction, export_log, import_log, verify_log
-from reenact.domain.errors import LogUnusableError
+from reenact.domain.errors import ExportUnusableError, LogUnusableError
 from reenact.testing import MockEnvironmentFactory
 from tests.logs import log_at
+from tests.transfer.logs import Line, forged
 
 if TYPE_CHECKING:
     from _typeshed import ReadableBuffer
@@ -112,3 +113,22 @@ def test_a_session_that_was_forgotten_is_not_forgotten_where_it_has_a_branch(
     assert verify_log(other, keys=ring).findings == ()
     with Runtime.open(other, keys=ring, synchronous="OFF") as others:
         assert is_forgotten(others, "a")
+
+
+@pytest.mark.parametrize("stream", ["session/a", ""], ids=["a session's", "the log's own"])
+def test_a_file_that_destroys_a_key_without_a_word_is_refused(
+    stream: str, runtime: Runtime, log: str, ring: KeyRing, tmp_path: Path
+) -> None:
+    path = tmp_path / "forged.jsonl"
+    runtime.sessions.forget("b", by="ada")
+    export_log(log, path, keys=ring)
+
+    def destroy(lines: list[Line]) -> None:
+        (key,) = (line for line in lines if line["type"] == "key" and line["stream"] == stream)
+        key["wrapped"] = None
+
+    import_log(path, tmp_path / "other.db", keys=ring)
+    with pytest.raises(ExportUnusableError, match="a key was destroyed, and no event says that"):
+        import_log(forged(path, destroy), tmp_path / "other.db", keys=ring)
+
+    assert verify_log(tmp_path / "other.db", keys=ring).findings == ()
