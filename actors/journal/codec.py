@@ -229,8 +229,11 @@ class EventCodec:
         return self._derive(part, stream, recorded_at, decoded, row)
 
     def beginning(self, recorded_at: int) -> bytes:
-        """Return the prefix of all encoded events recorded at that time; prefixes sort as the times do."""
-        return _PAIR + self._encode(recorded_at)
+        """Return the prefix of all encoded events recorded at that time; prefixes sort as the times do.
+
+        For times before 1970, of which nothing was recorded, it is that of 1970: negative numbers sort last.
+        """
+        return _PAIR + self._encode(max(0, recorded_at))
 
     def is_between(self, state: bytes, first: bytes, last: bytes | None) -> bool:
         """Return whether the event was recorded between two times, the second exclusive; see `beginning`."""

@@ -31,6 +31,10 @@ def filled(log: Log) -> Generator[StoredJournal]:
         yield journal
 
 
+BEFORE_1970 = (-1, -(2**55))
+"""Times at which nothing was recorded, but which somebody may ask for."""
+
+
 def naive(rows: list[Recorded], wanted: dict[str, Any]) -> list[Recorded]:
     found = [
         row
@@ -64,7 +68,9 @@ WANTED: list[dict[str, Any]] = [
 def test_events_are_found_as_a_naive_reading_finds_them(filled: StoredJournal) -> None:
     rows = filled.read_all()
     by_time: list[dict[str, Any]] = [
-        {"since": since, "before": before, "backwards": since % 2 == 1} for since in TIMES for before in TIMES
+        {"since": since, "before": before, "backwards": since % 2 == 1}
+        for since in (*TIMES, *BEFORE_1970)
+        for before in (*TIMES, *BEFORE_1970)
     ]
 
     for wanted in [*WANTED, *by_time]:
