@@ -202,8 +202,9 @@ class Export:
                 if row.stream not in left:
                     redacting.check_name(row.stream)
                 legible = row if row.key is None or self._cipher is None else opened_row(row, previous, self._cipher)
-                leaving = row if legible is None else redacting.row(legible, previous)
-            self._redacted += leaving is not row
+                if legible is not None:
+                    leaving = redacting.row(legible, previous)
+                    self._redacted += leaving is not legible
             if not (self._feeds or row.count):
                 continue
             if not self._feeds and (row.heard or behind != previous):

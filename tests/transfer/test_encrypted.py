@@ -115,6 +115,18 @@ def test_a_session_that_was_forgotten_is_not_forgotten_where_it_has_a_branch(
         assert is_forgotten(others, "a")
 
 
+def test_rows_of_which_nothing_was_removed_are_not_counted_as_redacted(
+    runtime: Runtime, log: str, ring: KeyRing, tmp_path: Path
+) -> None:
+    for agent in runtime.agents.list():
+        runtime.agents.destroy(agent.id)
+
+    nothing = export_log(log, tmp_path / "nothing.jsonl", keys=ring, redaction=Redaction(values=("nothing",)))
+    hello = export_log(log, tmp_path / "hello.jsonl", keys=ring, redaction=Redaction(values=("Hello",)))
+
+    assert nothing.redacted < hello.redacted < hello.rows
+
+
 @pytest.mark.parametrize("stream", ["session/a", ""], ids=["a session's", "the log's own"])
 def test_a_file_that_destroys_a_key_without_a_word_is_refused(
     stream: str, runtime: Runtime, log: str, ring: KeyRing, tmp_path: Path
