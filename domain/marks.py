@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Mapping, Sequence
 from collections.abc import Set as AbstractSet
+from math import isnan
 from typing import TypeGuard
 
 import msgspec
@@ -33,9 +34,11 @@ def is_marked(value: object) -> bool:
 
 
 def equal_except_marks(recorded: object, decided: object) -> bool:
-    """Return whether two values are equal, where a mark matches anything."""
+    """Return whether two values are equal, where a mark matches anything, and NaN equals itself."""
     if recorded == decided or _is_redacted(recorded) or _is_redacted(decided):
         return True
+    if isinstance(recorded, float) and isinstance(decided, float):
+        return isnan(recorded) and isnan(decided)
     if isinstance(recorded, str) and isinstance(decided, str):
         return _matches_pattern(recorded, decided) or _matches_pattern(decided, recorded)
     one, other = parts_of(recorded), parts_of(decided)

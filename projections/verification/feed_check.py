@@ -38,7 +38,7 @@ from reenact.domain.stream.events import AgentStateChanged, Context, DeltasCompa
 from reenact.domain.stream.feed import Entry, FeedPart, unpack_feed
 from reenact.projections.explain.history import SESSION_EVENTS, believe, is_of_session
 from reenact.projections.log import Row, stream_of
-from reenact.projections.verification.answer_check import COMPACTED, DELTAS, SAID, STARTS, StreamedAnswer
+from reenact.projections.verification.answer_check import COMPACTED, DELTAS, SAID, STARTS, StreamedAnswer, same
 from reenact.projections.verification.family_check import Links, Records
 
 Deviation: TypeAlias = tuple[Literal["stream", "feed", "snapshot", "timer"], int, str, int | None]
@@ -390,7 +390,7 @@ def _is_unannounced(
     else:
         is_unheard = False
         is_changed = answers.is_redacted or passed.is_sealed
-        if stored != needs and not (is_changed and equal_except_marks(stored, needs)):
+        if not same(stored, needs) and not (is_changed and equal_except_marks(stored, needs)):
             raise in_feed(cursor, "what it announces is not what follows from the events before it")
         answers.cursor += announced
     if answers.cursor != cursor + passed.heard:

@@ -69,6 +69,11 @@ def test_what_is_left_must_be_the_same(recorded: Any, decided: Any) -> None:  # 
     assert not equal_except_marks(recorded, decided)
 
 
+def test_what_is_no_number_is_like_itself_alone() -> None:
+    assert equal_except_marks({"a": [float("nan")]}, {"a": [float("nan")]})
+    assert not equal_except_marks({"a": [float("nan")]}, {"a": [1.0]})
+
+
 @pytest.mark.parametrize(
     "value", ["[redacted]", "[redacted: a", 1, None, {"a": ["b"]}, TextBlock("a"), b"[redacted: a]"]
 )

@@ -19,12 +19,12 @@ import msgspec
 import pytest
 from hypothesis import given, settings
 
-from reenact import SessionNotFoundError
+from reenact import Image, Runtime, SessionNotFoundError, tool
 from reenact._runtime import codec
 from reenact.actors.journal.api import Append, Committed, Outcome
 from reenact.actors.journal.codec import EventCodec, StoredForm
 from reenact.actors.journal.sqlite import SqliteJournal
-from reenact.audit import Audit, Retraced
+from reenact.audit import Audit, Retraced, verify_log
 from reenact.domain.container import ContainerCreated, CreateContainer
 from reenact.domain.history.causes import AnyCommand, cause_of
 from reenact.domain.history.stored import STORED
@@ -35,6 +35,7 @@ from reenact.domain.session.commands import CreateSession, Run
 from reenact.domain.session.state import SessionBranched, SessionCreated
 from reenact.projections.log import Progress
 from reenact.projections.verification.replay import HistoryReplay, retrace
+from reenact.testing import MockEnvironmentFactory, MockEvent
 from tests.examples import examples
 from tests.projections.audited import AuditedList
 from tests.projections.histories import Recorded as Listed
@@ -63,6 +64,16 @@ class Kept(NamedTuple):
     stream: str
     events: Sequence[Any]
     cause: bytes | None = None
+
+
+ASKS = MockEvent("tool_call", data={"id": "p", "name": "pay", "input": {"amount": float("nan")}})
+STOPS = MockEvent("message_stop", data={"stop_reason": "tool_use"})
+
+
+@tool(intervention="required")
+def pay(amount: float) -> str:
+    """Pay."""
+    return f"paid {amount}"
 
 
 def written(path: Path, steps: Sequence[Kept], events: EventCodec = SHARED) -> Path:
@@ -125,6 +136,20 @@ def test_a_history_is_followed_as_it_grows(log: Path, page: int) -> None:
 
             assert replay.result() == whole
             assert replay.position == journal.find(stream=whole.stream, backwards=True, limit=1)[0].position
+
+
+def test_a_call_about_something_that_is_no_number_is_decided_and_announced_as_it_was(tmp_path: Path) -> None:
+    factory = MockEnvironmentFactory(delays=False)
+    factory.define_scenario("pay", lambda said: iter([ASKS, STOPS] if said[-1].text else [MockEvent("message_stop")]))
+    factory.set_scenario("pay")
+    with Runtime.open(tmp_path / "log.db", environment=factory, synchronous="OFF") as runtime:
+        asked = runtime.ask("Pay", image=Image(id="i", tools=(pay,)))
+        turn_id = runtime.agents.approve(asked.pending[0])
+        assert turn_id is not None
+        runtime.turns.wait(turn_id)
+
+    assert verify_log(tmp_path / "log.db").findings == ()
+    assert [one.divergence for one in replayed(tmp_path / "log.db").values()] == [None] * 3
 
 
 def test_a_session_that_is_not_there_is_an_error(log: Path) -> None:
