@@ -169,13 +169,30 @@ def test_a_message_of_10_mib_is_taken(talk: Talk, session_id: str) -> None:
     assert answer["error"] is None
 
 
-def test_text_that_is_not_utf_8_ends_the_connection(server: Server) -> None:
+@pytest.mark.parametrize(
+    "parts", [[(0x81, b'{"type": "hello\xff"}')], [(0x01, b'{"type": "\xe2\x82'), (0x80, b'hello"}')]]
+)
+def test_text_that_is_not_utf_8_ends_the_connection_and_is_no_error_in_the_log(
+    server: Server, caplog: pytest.LogCaptureFixture, parts: list[tuple[int, bytes]]
+) -> None:
     with plain(server) as connection:
         connection.sendall(handshake(server))
         connection.recv(65536)
-        connection.sendall(_frame(0x81, b'{"type": "hello\xff"}'))
+        connection.sendall(b"".join(_frame(first, payload) for first, payload in parts))
 
         assert all_of(connection)[2:4] == struct.pack(">H", 1007)
+    server.stop()
+
+    assert [record for record in caplog.records if record.levelno > logging.INFO] == []
+
+
+def test_a_character_may_be_cut_between_two_fragments(talk: Talk) -> None:
+    frame = json.dumps({"type": "request", "id": "€", "request": "container_list_request"}, ensure_ascii=False).encode()
+    middle = frame.index("€".encode()) + 1
+
+    talk.connection.socket.sendall(_frame(0x01, frame[:middle]) + _frame(0x80, frame[middle:]))
+
+    assert talk.hear("response")["id"] == "€"
 
 
 def test_random_bytes_harm_nobody(server: Server) -> None:

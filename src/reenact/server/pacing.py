@@ -91,11 +91,21 @@ class PacedProtocol(WebSocketsSansIOProtocol):
         if self.close_sent:
             return
         if not event.data and not event.fin:
-            self._refuse("a fragment has no content")
+            self._refuse(CloseCode.POLICY_VIOLATION, "a fragment has no content")
         elif len(self.frames) >= MOST_FRAGMENTS:
-            self._refuse(f"a message has at most {MOST_FRAGMENTS} fragments")
+            self._refuse(CloseCode.POLICY_VIOLATION, f"a message has at most {MOST_FRAGMENTS} fragments")
         else:
             super().handle_cont(event)
+
+    def send_receive_event_to_app(self) -> None:
+        """Pass a complete message on, or end the connection if it is a text that is not UTF-8."""
+        if self.curr_msg_data_type == "text" and not self.close_sent:
+            try:
+                b"".join(self.frames).decode()
+            except UnicodeDecodeError:  # uvicorn would log a traceback
+                self._refuse(CloseCode.INVALID_DATA)
+                return
+        super().send_receive_event_to_app()
 
     def handle_pong(self, event: Frame) -> None:
         """Count a pong, whether it answers a ping or not."""
@@ -132,7 +142,7 @@ class PacedProtocol(WebSocketsSansIOProtocol):
         if self._break is not None:  # the application resumes reading; the connection must not yet
             self.transport.pause_reading()
 
-    def _refuse(self, why: str) -> None:
+    def _refuse(self, code: CloseCode, why: str = "") -> None:
         self.frames = []
-        self.conn.fail(CloseCode.POLICY_VIOLATION, why)
+        self.conn.fail(code, why)
         self.handle_parser_exception()
