@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import socket
 import threading
 import time
@@ -10,7 +11,7 @@ from typing import Any
 import httpx2
 import pytest
 
-from reenact import ConfigurationError, Runtime, RuntimeClosedError
+from reenact import ConfigurationError, InvalidInputError, Runtime, RuntimeClosedError
 from reenact.server import Server
 from reenact.testing import MockEnvironmentFactory, MockEvent, MockScenario, wait_until
 from tests.server.conftest import Serve
@@ -132,6 +133,16 @@ def test_a_request_over_http_is_answered_before_it_ends(
     asking.join()
 
     assert [answer.status_code for answer in answers] == [200]
+
+
+@pytest.mark.parametrize("timeout", ["1", math.nan, True])
+def test_waiting_for_the_end_for_what_is_no_time_is_refused(server: Server, timeout: float) -> None:
+    with pytest.raises(InvalidInputError, match="a timeout is a number of seconds"):
+        server.wait(timeout)
+
+
+def test_a_time_that_is_over_is_not_waited_for(server: Server) -> None:
+    assert not server.wait(-1)
 
 
 def test_stopping_twice_or_at_once_is_fine(server: Server) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 import time
 from collections import Counter
 from collections.abc import Sequence
@@ -19,7 +20,16 @@ from opentelemetry.sdk.trace import ReadableSpan
 from opentelemetry.sdk.trace.export import SpanExporter, SpanExportResult
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
-from reenact import AsyncRuntime, ConfigurationError, Image, ProjectionsLockedError, Runtime, RuntimeClosedError
+from reenact import (
+    AsyncRuntime,
+    ConfigurationError,
+    Image,
+    InvalidInputError,
+    ProjectionsLockedError,
+    ReadModelBehindError,
+    Runtime,
+    RuntimeClosedError,
+)
 from reenact.domain.plain import made
 from reenact.testing import MockEnvironmentFactory, wait_until
 from reenact.tracing import CollectorRefusedError, CollectorUnreachableError, Tracing, sending
@@ -60,6 +70,41 @@ def test_it_is_closed_with_the_runtime_which_waits_for_the_last_turn(
     assert receiver.names() == A_TURN
     with pytest.raises(RuntimeClosedError):
         tracing.wait_for(1 << 40)
+
+
+@pytest.mark.parametrize("timeout", [None, math.inf, 1e12])
+def test_one_can_wait_as_long_as_it_takes(
+    log: str, mock: MockEnvironmentFactory, receiver: Receiver, timeout: float | None
+) -> None:
+    with opened(log, mock) as runtime, Tracing(runtime, endpoint=receiver.url) as tracing:
+        runtime.ask("Hello")
+        tracing.wait_for(timeout=timeout)
+
+        assert receiver.names() == A_TURN
+
+
+@pytest.mark.parametrize("timeout", [0, -1.0, -math.inf])
+def test_a_time_that_is_over_is_not_waited_for(
+    log: str, mock: MockEnvironmentFactory, receiver: Receiver, timeout: float
+) -> None:
+    with (
+        opened(log, mock) as runtime,
+        Tracing(runtime, endpoint=receiver.url) as tracing,
+        pytest.raises(ReadModelBehindError),
+    ):
+        tracing.wait_for(1 << 40, timeout)
+
+
+@pytest.mark.parametrize(("position", "timeout"), [("1", 1), (1.5, 1), (None, "1"), (None, math.nan), (None, True)])
+def test_waiting_for_what_is_no_position_or_no_time_is_refused(
+    log: str, mock: MockEnvironmentFactory, receiver: Receiver, position: int | None, timeout: float
+) -> None:
+    with (
+        opened(log, mock) as runtime,
+        Tracing(runtime, endpoint=receiver.url) as tracing,
+        pytest.raises(InvalidInputError, match=r"`position` is a position|a timeout is a number"),
+    ):
+        tracing.wait_for(position, timeout)
 
 
 def test_it_goes_on_where_it_was(log: str, mock: MockEnvironmentFactory, receiver: Receiver) -> None:

@@ -16,6 +16,7 @@ from starlette.types import ASGIApp
 from reenact.actors.kernel.at_exit import AtExit
 from reenact.actors.runtime import LocalRuntime
 from reenact.domain.errors import ConfigurationError
+from reenact.domain.plain import seconds_of
 from reenact.domain.stream.frames import TOO_SLOW
 from reenact.server.app import application
 from reenact.server.limits import Limits
@@ -96,11 +97,15 @@ class Listener:
             self._at_exit.closed()
 
     def wait(self, timeout: float | None = None) -> bool:
-        """Wait until the server has ended, at most `timeout` seconds; return whether it has."""
-        thread = self._thread
+        """Wait until the server has ended, at most `timeout` seconds; return whether it has.
+
+        Raises:
+            InvalidInputError: the timeout is not a number.
+        """
+        seconds, thread = seconds_of(timeout), self._thread
         if thread is None:
             return True
-        thread.join(timeout)
+        thread.join(seconds)
         return not thread.is_alive()
 
     def __enter__(self) -> Self:

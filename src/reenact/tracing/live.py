@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Self
 from reenact._async_runtime import AsyncRuntime
 from reenact._runtime import Runtime
 from reenact.domain.errors import ConfigurationError, needing_extra
+from reenact.domain.plain import LONGEST, check_position, seconds_of
 from reenact.projections.errors import ReadModelError
 from reenact.projections.generations import ProjectionStatus
 from reenact.projections.views.hosted import open_place
@@ -95,17 +96,23 @@ class Tracing:
         """Close the tracing."""
         self.close()
 
-    def wait_for(self, position: int | None = None, timeout: float = 30.0) -> None:
+    def wait_for(self, position: int | None = None, timeout: float | None = 30.0) -> None:
         """Return once the collector has all spans that end up to a position of the log, by default its present end.
 
+        `timeout` is in seconds; None is no limit.
+
         Raises:
+            InvalidInputError: that is no position, or no timeout.
             CollectorRefusedError: the collector accepts nothing, or not this.
             CollectorUnreachableError: the collector cannot accept anything now; it is tried again.
             ReadModelBehindError: it takes longer than `timeout` seconds.
             ReadModelError: the log cannot be read, or the position cannot be written.
             RuntimeClosedError: the tracing is closed.
         """
-        self._sending.wait_for(self._journal.head() if position is None else position, timeout)
+        seconds = seconds_of(timeout)
+        goal = self._journal.head() if position is None else position
+        check_position("position", goal)
+        self._sending.wait_for(goal, LONGEST if seconds is None else seconds)
 
     def status(self) -> ProjectionStatus:
         """Return its status: how far it is behind the log, and the error that stops it, if any."""
