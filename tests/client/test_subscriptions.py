@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reenact import AsyncRuntime, InvalidInputError, ReenactError, RequestTimeoutError, SessionNotFoundError
-from reenact.client import following, link, thread
+from reenact.client import link
 from reenact.client import subscription as module
 from reenact.client.runtime import RemoteRuntime
 from reenact.client.subscription import RemoteSubscription
@@ -52,7 +52,7 @@ def held(subscription: RemoteSubscription, count: int) -> None:
 @pytest.fixture(autouse=True)
 def unhurried(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing is acknowledged because of the time that a busy machine takes."""
-    monkeypatch.setattr(module, "GATHERED_FOR", 3600.0)
+    monkeypatch.setattr(link, "_CLEARING", 3600.0)
 
 
 @pytest.fixture(autouse=True)
@@ -513,68 +513,21 @@ def test_an_acknowledgement_that_is_not_answered_in_time_says_so(follow: Follow)
         asyncio.run(subscription.aack())
 
 
-def test_by_itself_it_acknowledges_what_was_handed_out_when_the_consumer_waits_for_more(follow: Follow) -> None:
-    subscription, line, id_ = follow()
-    line.events(id_, event(1), event(2))
-    held(subscription, 2)
-
-    assert cursors(subscription, 2) == [1, 2]
-    assert line.is_silent()
-    assert subscription.next(0.01) is None
-
-    assert line.hear("ack")["cursor"] == 2
-
-
-def test_by_itself_it_acknowledges_many_at_a_time(follow: Follow, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "GATHERED", 10)
-    subscription, line, id_ = follow()
-    line.events(id_, *(event(cursor) for cursor in range(1, 36)))
-    held(subscription, 35)
-
-    cursors(subscription, 35)
-
-    said = [line.hear("ack")["cursor"]]
-    while said[-1] != 30:
-        said.append(line.hear("ack")["cursor"])
-    assert set(said) <= {10, 20, 30}
-    assert line.is_silent()
-
-
-def test_acknowledgements_for_which_nobody_waits_are_not_hurried(
-    follow: Follow, beyond: Beyond, monkeypatch: pytest.MonkeyPatch
+def test_after_a_time_it_acknowledges_what_was_handed_out_before_the_event_in_hand(
+    follow: Follow, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(following, "APART", 3600.0)
-    subscription, line, id_ = follow()
-    subscription._following._acked_at = -3600.0
-    line.events(id_, event(1))
-    assert cursors(subscription, 1) == [1]
-    assert subscription.next(0) is None
-    assert line.hear("ack")["cursor"] == 1
-    line.say("acked", id=id_, cursor=1)
-
-    for cursor in range(2, 20):
-        line.events(id_, event(cursor))
-        assert cursors(subscription, 1) == [cursor]
-    assert subscription.next(0) is None
-    assert line.is_silent()
-
-    leaving = beyond.call(subscription.unsubscribe)
-
-    assert line.hear("ack")["cursor"] == 19
-    line.say("acked", id=id_, cursor=19)
-    leaving.result()
-
-
-def test_by_itself_it_acknowledges_after_a_time(follow: Follow, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "GATHERED_FOR", 0.0)
+    monkeypatch.setattr(link, "_CLEARING", 0.01)
     subscription, line, id_ = follow()
     line.events(id_, event(1), event(2), event(3))
-    held(subscription, 3)
 
-    cursors(subscription, 3)
+    assert cursors(subscription, 3) == [1, 2, 3]
 
-    wait_until(lambda: subscription._following._wanted == 2)
-    assert line.hear("ack")["cursor"] in (1, 2)
+    said = [line.hear("ack")["cursor"]]
+    while said[-1] != 2:
+        said.append(line.hear("ack")["cursor"])
+    assert line.is_silent()
+    assert subscription.next(0) is None
+    assert line.hear("ack")["cursor"] == 3
 
 
 def leave_at(cursor: int, subscription: RemoteSubscription) -> None:
@@ -851,16 +804,6 @@ def test_what_comes_in_the_very_moment_of_waiting_is_not_waited_for(follow: Foll
     assert cursors(subscription, 1) == [1]
 
 
-def test_who_is_woken_twice_is_woken_once() -> None:
-    async def wake() -> None:
-        waiter = asyncio.get_running_loop().create_future()
-        for _ in range(2):
-            thread._call_off(waiter)
-        await waiter
-
-    asyncio.run(wake())
-
-
 def test_what_nobody_holds_any_more_is_unsubscribed_and_forgotten(
     talk: Talk, beyond: Beyond, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -1112,7 +1055,7 @@ def test_an_asyncio_consumer_ends_with_the_runtime_and_may_be_cancelled(talk: Ta
         impatient.cancel()
         await asyncio.wait([impatient])
         assert impatient.cancelled()
-        assert stream._buffer._waiters == {}
+        assert stream._buffer._watchers == []
         asyncio.get_running_loop().run_in_executor(None, runtime.close)
         return [envelope async for envelope in stream]
 
@@ -1124,8 +1067,8 @@ def test_a_loop_that_is_gone_is_no_harm(follow: Follow) -> None:
     loop = asyncio.new_event_loop()
     task = loop.create_task(subscription._buffer.arrive())
     loop.run_until_complete(asyncio.sleep(0))
-    loop.call_soon(task.cancel)
-    subscription._buffer._waiters[loop.create_future()] = loop
+    subscription._buffer._watchers *= 2
+    task.cancel()
     with pytest.raises(asyncio.CancelledError):
         loop.run_until_complete(task)
     loop.close()

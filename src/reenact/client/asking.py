@@ -70,20 +70,13 @@ class _Type(Frozen):
     type: str
 
 
-class _Range(Frozen):
-    first_cursor: int
+class _Data(Frozen):
+    first_cursor: int | None = None  # of an event that replaces compacted deltas
+    forgotten_by: str | None = None  # of one that ends a session
 
 
-class _Gap(Frozen):
-    data: _Range
-
-
-class _End(Frozen):
-    forgotten_by: str | None = None
-
-
-class _Deletion(Frozen):
-    data: _End
+class _Body(Frozen):
+    data: _Data
 
 
 class Outcome(Frozen):
@@ -102,8 +95,7 @@ class Response(Frozen):
 _FRAMES: Final[msgspec.json.Decoder[FromServer]] = msgspec.json.Decoder(FromServer)
 _TYPES = msgspec.json.Decoder(_Type)
 _HEADS = msgspec.json.Decoder(Head)
-_GAPS = msgspec.json.Decoder(_Gap)
-_DELETIONS = msgspec.json.Decoder(_Deletion)
+_BODIES = msgspec.json.Decoder(_Body)
 _RESPONSES = msgspec.json.Decoder(Response)
 _NO_EVENT = "a malformed event"
 
@@ -116,11 +108,6 @@ def read_frame(message: str | bytes) -> FromServer:
 def read_head(event: msgspec.Raw) -> Head:
     """Return the head of an event, or raise `ProtocolError`."""
     return _read(_HEADS, event, _NO_EVENT)
-
-
-def read_outcome(response: msgspec.Raw) -> Outcome:
-    """Return the outcome of a request, or raise `ProtocolError`."""
-    return _read(_RESPONSES, response, "a malformed response").data
 
 
 def read_envelope(event: bytes | msgspec.Raw, type_: str | None = None) -> Envelope[Any, Any]:
@@ -152,10 +139,11 @@ def step_to(received: int, head: Head, event: msgspec.Raw) -> int | None:
     if cursor <= received:
         return None
     first = cursor
-    if head.type == COMPACTED:
-        first = _read(_GAPS, event, _NO_EVENT).data.first_cursor
-    elif head.type == DELETED and _read(_DELETIONS, event, _NO_EVENT).data.forgotten_by is not None:
-        return cursor  # no other events of the session exist any more
+    if head.type in (COMPACTED, DELETED):
+        data = _read(_BODIES, event, _NO_EVENT).data
+        if data.forgotten_by is not None:
+            return cursor  # no other events of the session exist any more
+        first = data.first_cursor or cursor
     if first > received + 1:
         raise ProtocolError(f"the server left out events: {first} came behind {received}; subscribe again")
     return cursor
@@ -225,7 +213,7 @@ class Asked:
     def hear(self, response: msgspec.Raw) -> None:
         """Settle the answer with the response, unless the server is closing."""
         try:
-            outcome = read_outcome(response)
+            outcome = _read(_RESPONSES, response, "a malformed response").data
         except ProtocolError as error:
             self.fail(error)
             return

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from concurrent.futures import Future
 from functools import partial
 
@@ -16,8 +15,6 @@ from reenact.domain.stream.frames import Ack, Acked, Refused, Subscribe, Subscri
 
 _DELETED = "deleted"
 """The reason of an end after which the subscription is not resumed; after any other it is, on the next connection."""
-APART = 0.1
-"""Seconds between two acknowledgements that no one waits for."""
 
 
 class Following(Follower):
@@ -33,8 +30,6 @@ class Following(Follower):
     _stands = False
     _over = False  # the last event has arrived
     _has_parted = False
-    _acked_at = 0.0
-    _reminder: asyncio.TimerHandle | None = None
 
     def __init__(
         self, link: Link, topic: str, client_id: str | None, after: int | None, buffer: Buffer[tuple[int, str, bytes]]
@@ -76,6 +71,11 @@ class Following(Follower):
         """Return whether an acknowledgement on this connection is not durable yet."""
         return self._id is not None and self._wanted > self._durable
 
+    def acknowledge_handled(self) -> None:
+        """Acknowledge the events that the consumer has processed, without waiting for it."""
+        if not self._left:
+            self.ack(self._buffer.dealt_with, None)
+
     def ack(self, cursor: int, done: Future[None] | None) -> None:
         """Acknowledge everything up to the cursor; `done` is settled when that is durable."""
         if cursor <= self._durable or self._is_gone():
@@ -94,7 +94,7 @@ class Following(Follower):
         """Return the next frame; see `Follower.say`."""
         if self._id is None:
             return self._say_anew()
-        if self._stands and self._wanted > self._sent and self._is_due():
+        if self._stands and self._wanted > self._sent:
             self._sent = self._wanted
             return msgspec.json.encode(Ack(id=self._id, cursor=self._wanted))
         if not self._acks and (self._left or self._deaf) and not (self._left and self.owes()):
@@ -124,21 +124,6 @@ class Following(Follower):
                 if self._over:
                     self._buffer.end(None)
         self._let_go()
-
-    def _is_due(self) -> bool:
-        """Return whether to acknowledge now; if it can wait for further events, schedule a reminder."""
-        loop = asyncio.get_running_loop()
-        wait = self._acked_at + APART - loop.time()
-        if wait > 0 and not (self._acks or self._left or self._deaf):
-            if self._reminder is None:
-                self._reminder = loop.call_later(wait, self._remind)
-            return False
-        self._acked_at = loop.time()
-        return True
-
-    def _remind(self) -> None:
-        self._reminder = None
-        self._link.speak(self)
 
     def _say_anew(self) -> bytes | None:
         unsaid = self._wanted > self._durable and not self._over

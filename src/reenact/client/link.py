@@ -32,8 +32,8 @@ _BLAMES = frozenset({1003, 1007, 1008, 1009, BAD_FRAME})
 """Close codes with which a server rejects a frame that it was sent."""
 _PAUSE = 1.0
 """Seconds between two attempts if the user's wait function has failed."""
-_CLEARING = 1.0
-"""Seconds between checks for abandoned followers."""
+_CLEARING = 0.5
+"""Seconds between two automatic acknowledgements of a subscription, and between checks for abandoned followers."""
 LAST_WORDS = 5.0
 """Seconds in which, before the link ends, frames are sent and acknowledgements become durable."""
 _log = logging.getLogger("reenact.client")
@@ -78,6 +78,9 @@ class Follower:
     def hear(self, told: Told) -> None:
         """Handle a frame, or one of its batches, for one of its ids."""
         raise NotImplementedError
+
+    def acknowledge_handled(self) -> None:
+        """Acknowledge the processed events, if this is done automatically."""
 
     def leave(self) -> None:
         """Send what is still to be sent, because the link is about to end."""
@@ -218,6 +221,8 @@ class Link:
         while True:
             await asyncio.sleep(_CLEARING)
             self._clear_away()
+            for follower in tuple(self._followers):
+                follower.acknowledge_handled()
 
     def _ask(self, asked: Asked) -> None:
         same = self._asked.setdefault(asked.id, [])

@@ -30,9 +30,6 @@ from reenact.domain.plain import seconds_of
 MOST = 5000
 MOST_BYTES = 4 * 1024 * 1024
 """Events, and bytes of JSON, that a subscription buffers until they are requested."""
-GATHERED = 100
-GATHERED_FOR = 1.0
-"""The number of events, and of seconds, after which acknowledgements are sent together, unless the consumer waits."""
 
 
 class RemoteSubscription:
@@ -49,7 +46,6 @@ class RemoteSubscription:
     not accept the token any more.
     """
 
-    _unsaid = 0
     _restless = 0
 
     def __init__(
@@ -66,7 +62,6 @@ class RemoteSubscription:
         self._timeout = timeout
         self._late = f"no answer came within {timeout} s; it may be acknowledged all the same"
         self._buffer: Buffer[tuple[int, str, bytes]] = Buffer(MOST, MOST_BYTES)
-        self._said_at = time.monotonic()
         self._following = Following(link, topic, client_id, after, self._buffer)
         self.standing: Final = self._following.standing
         """Done when the subscription is established, with the cursor after which it begins."""
@@ -220,23 +215,12 @@ class RemoteSubscription:
         return left
 
     def _is_asked(self) -> None:
-        """Treat the events that were handed out as processed, and acknowledge them if there are enough of them."""
+        """Treat the events that were handed out as processed; the link's thread acknowledges them soon."""
         if self._auto_ack:
             self._buffer.dealt_with = self.cursor
-        if self._unsaid >= GATHERED or (self._unsaid and time.monotonic() - self._said_at >= GATHERED_FOR):
-            self._say()
-
-    def _say(self) -> None:
-        """Acknowledge the processed events, without waiting for it."""
-        self._said_at = time.monotonic()
-        if self._auto_ack and self._unsaid:
-            with contextlib.suppress(RuntimeClosedError):
-                self._link.call(self._following.ack, self._buffer.dealt_with, None)
-        self._unsaid = 0
 
     def _ended(self) -> bool:
-        """Return whether no more events come, or raise the reason. Called when the consumer is about to wait."""
-        self._say()
+        """Return whether no more events come, or raise the reason."""
         error = self._buffer.error
         if error is not None:
             raise type(error)(*error.args)
@@ -250,14 +234,11 @@ class RemoteSubscription:
             self._buffer.error = error
             raise
         self.cursor = event[0]
-        self._unsaid += 1
         return envelope
 
     def _acknowledge(self, cursor: int | None) -> Future[None]:
         checked = self._check(self.cursor if cursor is None else cursor)
         done: Future[None] = Future()
-        if checked == self.cursor:
-            self._unsaid = 0
         self._link.call(self._following.ack, checked, done)
         return done
 

@@ -12,6 +12,7 @@ from concurrent.futures import Future, InvalidStateError
 from functools import partial
 from typing import Generic, TypeVar
 
+from reenact.actors.feed.waking import set_result
 from reenact.domain.errors import ReenactError, RuntimeClosedError, opened_before_fork
 
 NAME = "reenact-client"
@@ -120,7 +121,6 @@ class Buffer(Generic[T]):
         self.on_room: Callable[[], None] = lambda: None
         self._events: deque[tuple[T, int]] = deque()
         self._changed = threading.Condition()
-        self._waiters: dict[asyncio.Future[None], asyncio.AbstractEventLoop] = {}
         self._watchers: list[Callable[[], object]] = []
 
     @property
@@ -180,39 +180,33 @@ class Buffer(Generic[T]):
     async def arrive(self) -> None:
         """Do the same as `come` for asyncio, without a timeout."""
         loop = asyncio.get_running_loop()
-        waiter = loop.create_future()
-        with self._changed:
-            if self._events or self._over:
-                return
-            self._waiters[waiter] = loop
+        future: asyncio.Future[None] = loop.create_future()
+        stop_watching = self.watch(partial(_call_on, loop, partial(set_result, future, None)))
         try:
-            await waiter
+            await future
         finally:
-            with self._changed:
-                self._waiters.pop(waiter, None)
+            stop_watching()
 
     def watch(self, watcher: Callable[[], object]) -> Callable[[], object]:
-        """Call the watcher whenever there is an event, or the end; return a function that removes it."""
+        """Call the watcher once, when there is an event, or the end; return a function that removes it."""
         with self._changed:
             if self._events or self._over:
                 watcher()
-            self._watchers.append(watcher)
+            else:
+                self._watchers.append(watcher)
         return partial(self._forget, watcher)
 
     def _forget(self, watcher: Callable[[], object]) -> None:
-        with self._changed:
+        with self._changed, contextlib.suppress(ValueError):  # it has been called
             self._watchers.remove(watcher)
 
     def _wake(self) -> None:
         self._changed.notify_all()
-        for watcher in self._watchers:
+        watchers, self._watchers = self._watchers, []
+        for watcher in watchers:
             watcher()
-        waiters, self._waiters = self._waiters, {}
-        for waiter, loop in waiters.items():
-            with contextlib.suppress(RuntimeError):  # the loop is closed: no one waits there any more
-                loop.call_soon_threadsafe(_call_off, waiter)
 
 
-def _call_off(waiter: asyncio.Future[None]) -> None:
-    if not waiter.done():
-        waiter.set_result(None)
+def _call_on(loop: asyncio.AbstractEventLoop, function: Callable[[], object]) -> None:
+    with contextlib.suppress(RuntimeError):  # the loop is closed: no one waits there any more
+        loop.call_soon_threadsafe(function)
