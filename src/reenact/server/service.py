@@ -173,7 +173,6 @@ def _address(name: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
 
 
 T = TypeVar("T")
-R = TypeVar("R")
 INTERNAL = CommandError(code="internal_error", message="something unexpected happened; the server's log has more")
 OK = "ok"
 LARGE_AT_ONCE = 2
@@ -253,27 +252,10 @@ class Service(Generic[ServedT_co]):
             return await self.call(work)
 
     async def call(self, work: Callable[[], T]) -> T:
-        """Call a function that may block, on a thread, and return its result; cancellation does not withdraw it."""
+        """Call a function that may block, on a thread, and return its result."""
         if self._closed:
             raise RuntimeClosedError("the server is ending")
-        # Not `run_in_executor`: when its future is cancelled, a function that has not started is not called.
-        loop = asyncio.get_running_loop()
-        outcome: asyncio.Future[T] = loop.create_future()
-
-        def run() -> None:
-            try:
-                result = work()
-            except BaseException as error:  # noqa: BLE001 - passed on to the waiting task
-                tell(outcome.set_exception, error)
-            else:
-                tell(outcome.set_result, result)
-
-        def tell(act: Callable[[R], object], value: R) -> None:
-            with suppress(RuntimeError):  # the loop is closed
-                loop.call_soon_threadsafe(lambda: outcome.done() or act(value))
-
-        self._pool.submit(run)
-        return await outcome
+        return await asyncio.get_running_loop().run_in_executor(self._pool, work)
 
     def close(self) -> None:
         """Accept no more work; functions that have not started are not called."""
@@ -292,15 +274,13 @@ class Service(Generic[ServedT_co]):
         try:
             check_from_afar(type_, data, allow_programs=self.allow_programs)
             answer = self.runtime.request(type_, data, timeout)
-        except ReenactError as error:
+        except Exception as error:
+            is_refusal = isinstance(error, ReenactError)
+            if not is_refusal:
+                _log.exception("a request %r could not be carried out", type_)
             if type_ not in RESPONSES:
                 raise
-            answer = _refusal(RESPONSES[type_], data, refusal_of(error))
-        except Exception:
-            _log.exception("a request %r could not be carried out", type_)
-            if type_ not in RESPONSES:
-                raise
-            answer = _refusal(RESPONSES[type_], data, INTERNAL)
+            answer = _refusal(RESPONSES[type_], data, refusal_of(error) if is_refusal else INTERNAL)
         error_ = answer.data.error
         return (OK if error_ is None else error_.code), encode(answer)
 
