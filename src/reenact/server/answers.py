@@ -121,9 +121,11 @@ class Answer(Response):
                 self.unread.remove(size)
 
 
-def success(content: object, status: int = 200) -> Answer:
-    """Return a response with the content as JSON; bytes are sent unchanged."""
-    return Answer(content if isinstance(content, bytes) else msgspec.json.encode(content), status)
+def success(content: object, status: int = 200, *, unread: Unread | None = None) -> Response:
+    """Return a response with the content as JSON, counted as unread if `unread` is given; bytes are sent unchanged."""
+    answer = Answer(content if isinstance(content, bytes) else msgspec.json.encode(content), status)
+    answer.unread = unread
+    return answer
 
 
 def failure(code: str, message: str, *, retry_after: float | None = None) -> Response:

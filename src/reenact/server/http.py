@@ -27,7 +27,6 @@ from reenact.server.answers import (
     ANY_REQUEST,
     EVENTS,
     PAGE,
-    Answer,
     failure,
     frames_schema,
     missing,
@@ -115,7 +114,7 @@ class _Api:
         _check_names(request.query_params, PAGE)
         after, limit = (_number(request.query_params, name) for name in PAGE)
         page = partial(self._page, request.path_params["session_id"], after, limit)
-        return self._counted(success(await self._service.read(page)))
+        return success(await self._service.read(page), unread=self._service.unread)
 
     async def ready(self, request: Request) -> Response:
         try:
@@ -151,12 +150,19 @@ class _Api:
         key = _key_of(request)
         given = named if key is None else key
         request_id = uuid.uuid4().hex if given is None else given
-        return self._counted(await self._service.ask(type_, data, request_id, TIMEOUT, partial(_encoded, kind)))
+        return await self._service.ask(type_, data, request_id, TIMEOUT, partial(self._encoded, kind))
 
-    def _counted(self, response: Response) -> Response:
-        if isinstance(response, Answer):
-            response.unread = self._service.unread
-        return response
+    def _encoded(self, kind: type[commands.Request[object]] | None, answer: Envelope[commands.Response]) -> Response:
+        """Return a request's response as an HTTP response; called on the thread that carried out the request."""
+        data = answer.data
+        if data.error is not None:
+            return told(data.error)
+        code = None if kind is None else missing(kind)
+        if code is not None and data.result is None:
+            return failure(code, "there is nothing of this id")
+        status = 200 if kind is None else kind.route.status
+        content = {"request_id": data.request_id, "result": data.result}
+        return success(content, status, unread=self._service.unread)
 
     async def _body(self, request: Request) -> dict[str, object]:
         body = await _read(request, self._service.limits.message_size, self._service.limits.head_timeout)
@@ -177,17 +183,6 @@ def _key_of(request: Request) -> str | None:
         return None if key is None else key.encode("latin-1").decode()  # Starlette reads headers as Latin-1
     except UnicodeDecodeError:
         raise InvalidInputError("the header Idempotency-Key is to be UTF-8") from None
-
-
-def _encoded(kind: type[commands.Request[object]] | None, answer: Envelope[commands.Response]) -> Response:
-    """Return a request's response as an HTTP response; called on the thread that carried out the request."""
-    data = answer.data
-    if data.error is not None:
-        return told(data.error)
-    code = None if kind is None else missing(kind)
-    if code is not None and data.result is None:
-        return failure(code, "there is nothing of this id")
-    return success({"request_id": data.request_id, "result": data.result}, 200 if kind is None else kind.route.status)
 
 
 def _of_query(kind: type[commands.Request[object]], given: Mapping[str, str]) -> dict[str, object]:
