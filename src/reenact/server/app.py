@@ -101,8 +101,15 @@ class Guard:
 
     def _too_many(self, scope: Scope, token: str | None) -> Response | None:
         """Count a request of a client, known by its token or else its address; return a refusal if it is too many."""
-        client = scope.get("client")
-        wait = self._wait((client[0] if client else "", token))
+        address = scope.get("client")
+        client = (address[0] if address else "", token)
+        bucket = self._buckets.get(client)
+        if bucket is None:
+            bucket = self._buckets[client] = Bucket(self.service.limits.rate, self.service.limits.burst)
+            if len(self._buckets) > _CLIENTS:
+                self._buckets.popitem(last=False)
+        self._buckets.move_to_end(client)
+        wait = bucket.try_take()
         return failure("too_many_requests", f"try again in {wait:.2f} s", retry_after=wait) if wait else None
 
     def _counting(self, send: Send) -> Send:
@@ -112,16 +119,6 @@ class Guard:
             await send(message)
 
         return count
-
-    def _wait(self, client: tuple[str, str | None]) -> float:
-        """Return 0 if the client may make a request now, or else the seconds until it may."""
-        bucket = self._buckets.get(client)
-        if bucket is None:
-            bucket = self._buckets[client] = Bucket(self.service.limits.rate, self.service.limits.burst)
-            if len(self._buckets) > _CLIENTS:
-                self._buckets.popitem(last=False)
-        self._buckets.move_to_end(client)
-        return bucket.try_take()
 
 
 def bearer(headers: Headers) -> str | None:

@@ -17,7 +17,6 @@ from reenact.actors.kernel.at_exit import AtExit
 from reenact.actors.runtime import LocalRuntime
 from reenact.domain.errors import ConfigurationError
 from reenact.domain.plain import seconds_of
-from reenact.domain.stream.frames import TOO_SLOW
 from reenact.server.app import application
 from reenact.server.limits import Limits
 from reenact.server.service import Access, Hosts, Served, Service, hosts_of, is_loopback
@@ -190,7 +189,7 @@ class _Uvicorn(uvicorn.Server):
             uvicorn.Config(
                 app,
                 http=http_protocol(self._transports, limits, service.unread),
-                ws=socket_protocol(self._transports, limits, service.unread, TOO_SLOW),
+                ws=socket_protocol(self._transports, limits, service.unread),
                 ws_max_size=min(FIRST_SIZE, limits.message_size),
                 ws_ping_interval=limits.ping_interval,
                 ws_ping_timeout=limits.ping_interval,

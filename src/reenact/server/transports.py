@@ -15,6 +15,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 from websockets.exceptions import InvalidState
 
+from reenact.domain.stream.frames import TOO_SLOW
 from reenact.server.answers import PIECE
 from reenact.server.limits import Bucket, Limits, Unread
 from reenact.server.pacing import FRAMES, PacedProtocol
@@ -212,10 +213,8 @@ def http_protocol(transports: Transports, limits: Limits, unread: Unread) -> typ
     return HttpProtocol
 
 
-def socket_protocol(
-    transports: Transports, limits: Limits, unread: Unread, too_slow: int
-) -> type[WebSocketsSansIOProtocol]:
-    """Return the class for connections that have become WebSockets; `too_slow` closes one that is not read."""
+def socket_protocol(transports: Transports, limits: Limits, unread: Unread) -> type[WebSocketsSansIOProtocol]:
+    """Return the class for connections that have become WebSockets."""
 
     class SocketProtocol(_Watched, PacedProtocol):
         """Ends connections whose handshake does not arrive, or whose client is gone, or reads nothing.
@@ -265,7 +264,7 @@ def socket_protocol(
         def _give_up(self) -> None:
             if not self.close_sent and not self.transport.is_closing():
                 self.stop_keepalive()
-                self.conn.fail(too_slow, "nothing of what was sent is taken")
+                self.conn.fail(TOO_SLOW, "nothing of what was sent is taken")
                 self.transport.write(b"".join(self.conn.data_to_send()))
                 self.close_sent = True
                 self.transport.close()
