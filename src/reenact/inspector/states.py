@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import threading
 import time
-from bisect import bisect_right, insort
 from collections import OrderedDict
 from functools import partial, reduce
 
@@ -35,7 +34,7 @@ class States:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._kept: OrderedDict[tuple[str, int], Session] = OrderedDict()
-        self._versions: dict[str, list[int]] = {}
+        """The states of streams at versions."""
 
     def at(self, history: History, number: int) -> Session:
         """Return the session as it was after the event of that number.
@@ -73,10 +72,10 @@ class States:
         """Return the number of the last kept state up to the event, and that state."""
         with self._lock:
             for part in reversed(history.parts):
-                versions = self._versions.get(part.stream, [])
-                place = bisect_right(versions, min(number - part.before, part.last))
-                if place:
-                    key = (part.stream, versions[place - 1])
+                last = min(number - part.before, part.last)
+                versions = [version for stream, version in self._kept if stream == part.stream and version <= last]
+                if versions:
+                    key = (part.stream, max(versions))
                     self._kept.move_to_end(key)
                     return part.before + key[1], self._kept[key]
         return 0, _BEGINNING
@@ -85,14 +84,9 @@ class States:
         part = next(part for part in reversed(history.parts) if part.before < number)
         key = (part.stream, number - part.before)
         with self._lock:
-            if key not in self._kept:
-                insort(self._versions.setdefault(part.stream, []), key[1])
             self._kept[key] = state
-            while len(self._kept) > KEPT:
-                (stream, version), _ = self._kept.popitem(last=False)
-                self._versions[stream].remove(version)
-                if not self._versions[stream]:
-                    del self._versions[stream]
+            if len(self._kept) > KEPT:
+                self._kept.popitem(last=False)
 
 
 def whole(history: History, number: int) -> Session:
