@@ -39,6 +39,7 @@ from reenact.inspector.rendering import HERE, Act, File, Page, View, render
 from reenact.inspector.seals import seals_of
 from reenact.inspector.source import Source
 from reenact.projections.read_model.waiting_list import count
+from reenact.server.app import before_response
 from reenact.server.limits import Limits
 from reenact.server.service import Access, Served, Service, hosts_of, is_loopback
 from reenact.server.serving import Listener, check_port
@@ -91,7 +92,7 @@ class Guard:
             return
         headers = Headers(scope=scope)
         if scope["type"] == "http":
-            send = _with_headers(send)
+            send = before_response(send, _add_headers)
         await (self._refusal(scope, headers) or self._app)(scope, receive, send)
 
     def _refusal(self, scope: Scope, headers: Headers) -> Response | None:
@@ -140,16 +141,10 @@ def _stranger(scope: Scope, why: str, status: int) -> Response:
     return HTMLResponse(render(Page("stranger.html", {"why": why, "address": Address(base, "/", {})})), status)
 
 
-def _with_headers(send: Send) -> Send:
-    async def tell(message: Message) -> None:
-        if message["type"] == "http.response.start":
-            headers = MutableHeaders(scope=message)
-            for name, value in _HEADERS.items():
-                headers[name] = value
-            headers.setdefault("cache-control", "no-store")
-        await send(message)
-
-    return tell
+def _add_headers(start: Message) -> None:
+    headers = MutableHeaders(scope=start)
+    headers.update(_HEADERS)
+    headers.setdefault("cache-control", "no-store")
 
 
 def create_app(
@@ -171,7 +166,7 @@ def create_app(
     async def show(view: View, request: Request) -> Response:
         address = _address(request)
         make = partial(view, source, address)
-        return await to_thread.run_sync(_answer_first, source, address, actions, make, limiter=limiter)
+        return await to_thread.run_sync(_answer_in_time, source, address, actions, make, limiter=limiter)
 
     async def act(carry_out: Act, request: Request) -> Response:
         address = _address(request)
@@ -216,9 +211,8 @@ def _address(request: Request) -> Address:
     return Address(base, request.url.path.removeprefix(base), dict(request.query_params))
 
 
-def _answer_first(source: Source, address: Address, actions: Actions | None, make: _Make) -> Response:
-    """Answer the request while the background work is paused."""
-    with source.marks.page(), reading_for(SECONDS):
+def _answer_in_time(source: Source, address: Address, actions: Actions | None, make: _Make) -> Response:
+    with reading_for(SECONDS):
         return _answer(source, address, actions, make)
 
 

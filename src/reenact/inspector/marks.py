@@ -7,8 +7,7 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Generator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from typing import Final
 
 import msgspec
@@ -27,10 +26,10 @@ FAILED: Final = 2.0
 """Seconds between two checks while the log cannot be read."""
 STROKE: Final = 0.004
 """Seconds of work after which the thread rests."""
+LONGEST: Final = 1.0
+"""The most seconds that it rests."""
 SHARE: Final = 3
 """The thread rests this many times as long as it has worked, so it takes at most a quarter of a processor."""
-PATIENCE: Final = 1.0
-"""The most seconds that the thread waits for pages: a slow page must not stop it for good."""
 _SLICE = 0.25
 """Seconds that one of the two checks runs before the other."""
 _logger = logging.getLogger("reenact.inspector")
@@ -44,22 +43,8 @@ class Pace:
     """Slows down one thread in favour of all others. Thread-safe."""
 
     def __init__(self) -> None:
-        self._changed = threading.Condition()
-        self._pages = 0
-        self._is_ended = False
+        self._ended = threading.Event()
         self._since = time.monotonic()
-
-    @contextmanager
-    def page(self) -> Generator[None]:
-        """Pause the thread while the page in this block is made."""
-        with self._changed:
-            self._pages += 1
-        try:
-            yield
-        finally:
-            with self._changed:
-                self._pages -= 1
-                self._changed.notify_all()
 
     def __call__(self) -> None:
         """Rest, if the thread has worked long enough.
@@ -68,31 +53,18 @@ class Pace:
             EndedError: the work is to end.
         """
         worked = time.monotonic() - self._since
-        if worked < STROKE:
-            return
-        with self._changed:
-            self._changed.wait_for(lambda: self._is_ended, min(SHARE * worked, PATIENCE))
-            self._changed.wait_for(lambda: self._is_ended or not self._pages, PATIENCE)
-            self._must_go_on()
-        self._since = time.monotonic()
+        if worked >= STROKE:
+            self.rest(min(SHARE * worked, LONGEST))
 
     def rest(self, seconds: float) -> None:
         """Rest for this time, unless the work is to end before; raises as a call does."""
-        with self._changed:
-            self._must_go_on()
-            self._changed.wait(seconds)
-            self._must_go_on()
+        if self._ended.wait(seconds):
+            raise EndedError
         self._since = time.monotonic()
 
     def end(self) -> None:
         """End the work. Idempotent."""
-        with self._changed:
-            self._is_ended = True
-            self._changed.notify_all()
-
-    def _must_go_on(self) -> None:
-        if self._is_ended:
-            raise EndedError
+        self._ended.set()
 
 
 class Known(msgspec.Struct, frozen=True):
@@ -104,7 +76,7 @@ class Known(msgspec.Struct, frozen=True):
 
 
 class Marks:
-    """Checks the log on a thread of its own, slowly, and not while a page is made. Thread-safe."""
+    """Checks the log on a thread of its own, slowly. Thread-safe."""
 
     def __init__(self, location: LogLocation) -> None:
         """Begin to check.
@@ -132,12 +104,6 @@ class Marks:
     def is_current(self, mark: SessionMark, head: int) -> bool:
         """Return whether the mark includes all of the session's events up to that position."""
         return mark.until >= head or (self._now.chain.position >= head and self._decisions.is_done(mark.session_id))
-
-    @contextmanager
-    def page(self) -> Generator[None]:
-        """Pause the checks while a page is made in this block."""
-        with self._pace.page():
-            yield
 
     def close(self) -> None:
         """Stop checking. Idempotent."""

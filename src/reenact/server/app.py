@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import AsyncGenerator, Collection
+from collections.abc import AsyncGenerator, Callable, Collection
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from functools import partial
 
 from starlette.applications import Starlette
 from starlette.datastructures import Headers, MutableHeaders
@@ -60,7 +61,9 @@ class Guard:
         listed = origin is not None and self._access.lists(origin)
         is_http = scope["type"] == "http"
         if is_http:
-            send = self._counting(_telling(send, origin) if listed and origin is not None else send)
+            send = before_response(send, self._count)
+            if listed and origin is not None:
+                send = before_response(send, partial(_allow_page, origin))
         refusal = self._refusal(scope, headers, origin)
         if refusal is None and is_http and listed and scope["method"] == "OPTIONS":
             refusal = Response(status_code=204, headers=_ALLOWED)
@@ -112,13 +115,8 @@ class Guard:
         wait = bucket.try_take()
         return failure("too_many_requests", f"try again in {wait:.2f} s", retry_after=wait) if wait else None
 
-    def _counting(self, send: Send) -> Send:
-        async def count(message: Message) -> None:
-            if message["type"] == "http.response.start":
-                self.service.counts.http[message["status"]] += 1
-            await send(message)
-
-        return count
+    def _count(self, start: Message) -> None:
+        self.service.counts.http[start["status"]] += 1
 
 
 def bearer(headers: Headers) -> str | None:
@@ -127,18 +125,23 @@ def bearer(headers: Headers) -> str | None:
     return token.strip() if scheme.lower() == "bearer" else None
 
 
-def _telling(send: Send, origin: str) -> Send:
-    """Return a `send` that adds headers to the response, so that a page of the origin may read it."""
+def before_response(send: Send, act: Callable[[Message], None]) -> Send:
+    """Return a `send` that first calls the function with the message that begins the response, which it may change."""
 
-    async def tell(message: Message) -> None:
+    async def send_response(message: Message) -> None:
         if message["type"] == "http.response.start":
-            headers = MutableHeaders(scope=message)
-            headers["access-control-allow-origin"] = origin
-            headers["access-control-expose-headers"] = "Retry-After"
-            headers.add_vary_header("Origin")
+            act(message)
         await send(message)
 
-    return tell
+    return send_response
+
+
+def _allow_page(origin: str, start: Message) -> None:
+    """Add headers with which a page of the origin may read the response."""
+    headers = MutableHeaders(scope=start)
+    headers["access-control-allow-origin"] = origin
+    headers["access-control-expose-headers"] = "Retry-After"
+    headers.add_vary_header("Origin")
 
 
 async def _elsewhere(websocket: WebSocket) -> None:
