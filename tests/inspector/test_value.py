@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from reenact import Runtime
 from reenact.inspector.fitting import MOST
 from reenact.inspector.text import CUT, line, visible, within
-from reenact.inspector.values import LEAST, room_for, value_of
+from reenact.inspector.values import LEAST, room_of, value_of
 from tests.inspector.browsing import Browser, attribute, texts
 
 
@@ -77,7 +77,7 @@ def test_without_a_path_it_is_the_record(browser: Browser) -> None:
     [([], 100, LEAST), ([10, 20], 1000, 990), ([10, 5000, 9000], 4010, 2000), ([5000] * 100, 1000, LEAST)],
 )
 def test_short_values_are_whole_and_long_ones_share_the_room(lengths: list[int], room: int, shown: int) -> None:
-    assert room_for(lengths, room) == shown
+    assert room_of([value_of(1, "", "x" * length) for length in lengths], room) == shown
 
 
 @pytest.mark.parametrize(

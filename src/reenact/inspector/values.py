@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import islice
 from typing import Final, TypeAlias
 
@@ -11,7 +11,7 @@ from markupsafe import Markup
 
 from reenact.domain.errors import InvalidInputError
 from reenact.domain.plain import is_mapping, is_sequence
-from reenact.inspector.text import CUT, line, visible, within
+from reenact.inspector.text import CUT, line, within
 
 Pieces: TypeAlias = Sequence[tuple[str, str]]
 """Names and texts; the name is empty for a text without one."""
@@ -22,7 +22,6 @@ LEAST = 200
 """The least bytes of a page for one value."""
 KEY: Final = Markup('<span class="key">{}:</span> ')
 """The name of a piece, before its text."""
-_SAMPLE = 512
 _SUMMARY = 400
 _FEW = 20
 
@@ -85,27 +84,15 @@ def inside(fields: object, path: str) -> object:
     return value
 
 
-def room_for(lengths: Iterable[int], room: int = ROOM, least: int = LEAST) -> int:
-    """Return how many bytes a page has for each value, so that short ones are complete and all fit."""
-    waiting = sorted(lengths)
+def room_of(values: Sequence[Value], room: int = ROOM) -> int:
+    """Return how many bytes a page has for each of the values, so that short ones are complete and all fit."""
+    waiting = sorted(value.length for value in values)
     for number, length in enumerate(waiting):
         share = room // (len(waiting) - number)
         if length > share:
-            return min(max(share, least), CUT)
+            return min(max(share, LEAST), CUT)
         room -= length
-    return min(max(room + max(waiting, default=0), least), CUT)
-
-
-def room_of(values: Sequence[Value], room: int = ROOM) -> int:
-    """Return how many bytes a page has for each of the values, as `room_for` does.
-
-    Characters that are not ASCII, or are written as escapes, take several bytes; their share is estimated from the
-    beginnings of the values.
-    """
-    beginnings = [text[:_SAMPLE] for value in values for _, text in value.pieces[:1]]
-    written = sum(len(visible(text).encode()) for text in beginnings)
-    each = max(1.0, written / max(1, sum(map(len, beginnings))))
-    return room_for((round(value.length * each) for value in values), room)
+    return min(max(room + max(waiting, default=0), LEAST), CUT)
 
 
 def on_one_line(value: object) -> str:
