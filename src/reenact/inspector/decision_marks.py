@@ -12,6 +12,7 @@ import msgspec
 
 from reenact.actors.journal.stored import StoredJournal
 from reenact.domain.errors import KeyRingError, LogEncryptedError, StorageError
+from reenact.projections.explain.entries import session_of
 from reenact.projections.log import stream_of
 from reenact.projections.verification.replay import HistoryReplay, Parting
 
@@ -23,7 +24,6 @@ LONG: Final = 20_000
 """The number of events above which a session's replay is not kept."""
 PATIENCE: Final = 10
 """A session is replayed again from its beginning only after this many times as long as that took."""
-_KIND = "session/"
 _PAGE = 100
 _BACK = """
     SELECT number, stream, position + count - 1 FROM steps
@@ -139,10 +139,10 @@ class DecisionMarks:
     def changed(self, streams: Mapping[str, int]) -> None:
         """Note that streams have events up to these positions."""
         for stream, position in streams.items():
-            session_id = stream.removeprefix(_KIND)
-            known = self._known.get(session_id)
-            if not stream.startswith(_KIND):
+            session_id = session_of(stream)
+            if session_id is None:
                 continue
+            known = self._known.get(session_id)
             if known is not None and position > known.last:
                 known.last = position
                 self._changed[session_id] = None
@@ -245,8 +245,8 @@ class DecisionMarks:
         if self._first is None:
             self._first = rows[0][2] if rows else 0
         for _, stream, position in rows:
-            session_id = stream.removeprefix(_KIND)
-            if stream.startswith(_KIND) and session_id not in self._known:
+            session_id = session_of(stream)
+            if session_id is not None and session_id not in self._known:
                 self._take(session_id, position)
                 self._found.append(session_id)
         self._pause()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 from markupsafe import Markup
 
@@ -28,7 +28,7 @@ def with_short_ids(text: str) -> str:
     return _ID.sub(r"\1_…\2", text)
 
 
-def said_of(event: AnyEvent) -> str:
+def sentence_about(event: AnyEvent) -> str:
     """Return a sentence about the event."""
     return with_short_ids(sentence(event))
 
@@ -121,19 +121,8 @@ def _number(value: object) -> int:
     return value if type(value) is int else 0
 
 
-PHRASES: Mapping[str, Callable[..., object]] = {
-    "sentence": said_of,
-    "tokens_in": tokens_in,
-    "used": used,
-    "outcome": outcome,
-    "beginning": beginning,
-    "asked": asked,
-    "edits": edits,
-    "name_in": name_in,
-    "second": second,
-    "moment": moment,
-    "percent": percent,
-    "brief": brief,
-    "instant": instant,
-}
-"""The template filters of these pages."""
+PHRASES: Sequence[Callable[..., object]] = (
+    *(asked, beginning, brief, edits, instant, moment, name_in),
+    *(outcome, percent, sentence_about, second, tokens_in, used),
+)
+"""The template filters of these pages, named as the functions are."""

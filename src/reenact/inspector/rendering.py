@@ -52,7 +52,7 @@ def templates() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    filters: Mapping[str, Callable[..., object]] = {**FILTERS, **PHRASES, "fitted": fitted}
+    filters: Mapping[str, Callable[..., object]] = {one.__name__: one for one in (*FILTERS, *PHRASES, fitted)}
     made.filters.update(filters)
     return made
 

@@ -140,9 +140,7 @@ class Story:
             case AnswerRecorded():
                 self.asked = None
                 calls = self._ask(row, event)
-            case TurnContinued():
-                self.asked = None
-            case TurnCompleted() | AgentStopped():
+            case TurnContinued() | TurnCompleted() | AgentStopped():
                 self.asked = None
             case ToolsRequested():
                 for call in self.open.values():

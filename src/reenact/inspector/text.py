@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
@@ -230,21 +230,8 @@ def short(text: str) -> str:
     return text if len(text) <= _SHORT else f"{text[:8]}…{text[-4:]}"
 
 
-FILTERS: Mapping[str, Callable[..., object]] = {
-    "ago": ago,
-    "lately": lately,
-    "short": short,
-    "visible": visible,
-    "line": line,
-    "plain": plain,
-    "json": as_json,
-    "brief_count": brief_count,
-    "count": count,
-    "cost": cost,
-    "size": size,
-    "bytes": size_in_bytes,
-    "duration": duration,
-    "clock": clock,
-    "when": when,
-    "day": day,
-}
+FILTERS: Sequence[Callable[..., object]] = (
+    *(ago, as_json, brief_count, clock, cost, count, day, duration),
+    *(lately, line, plain, short, size, size_in_bytes, visible, when),
+)
+"""The template filters of all pages, named as the functions are."""

@@ -8,7 +8,7 @@ from typing import Literal, TypeAlias
 
 import msgspec
 
-from reenact.domain.history.explanation import Outside, outside_phrase, sentence
+from reenact.domain.history.explanation import Outside, outside_phrase
 from reenact.domain.loop.events import (
     HumanApproveRequired,
     HumanPromptRequired,
@@ -37,7 +37,7 @@ from reenact.domain.session.agent import (
     TurnStarted,
 )
 from reenact.domain.session.state import SessionCreated
-from reenact.inspector.phrases import with_short_ids
+from reenact.inspector.phrases import sentence_about
 from reenact.inspector.stories import Call, Story
 from reenact.inspector.windows import Window
 from reenact.projections.explain.history import event_of
@@ -144,7 +144,7 @@ def line_of(story: Story, place: int) -> Line:
         kind="note",
         row=row,
         colour=colour_of(row),
-        text=with_short_ids(sentence(event)),
+        text=sentence_about(event),
         causes=story.positions(cause),
         outside=cause.outside,
         calls=calls,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Final
 
 import msgspec
@@ -34,7 +34,7 @@ class Row(msgspec.Struct, frozen=True):
     end: float
     joint: float | None
     up: int
-    numbers: tuple[tuple[float, int], ...]
+    numbers: Sequence[tuple[float, int]]
 
 
 class Family(msgspec.Struct, frozen=True):
@@ -113,17 +113,14 @@ def _drawn(source: Source, members: Sequence[Member], first: int) -> Family:
             place(line.position),
             None if line.shared_until is None else place(line.shared_until),
             0 if member.parent is None or member.parent < first else (first + number - member.parent) * _ROW,
-            _apart((place(at), at) for at in (line.position, line.shared_until or line.key)),
+            _numbers(line, place),
         )
         for number, (member, line) in enumerate(zip(part, shown, strict=True))
     ]
     return Family(lines[members[0].key], rows, len(members), first)
 
 
-def _apart(numbers: Iterable[tuple[float, int]]) -> tuple[tuple[float, int], ...]:
-    """Return the numbers that are not too close to one before."""
-    kept: list[tuple[float, int]] = []
-    for at, number in numbers:
-        if all(abs(at - other) >= _APART for other, _ in kept):
-            kept.append((at, number))
-    return tuple(kept)
+def _numbers(line: SessionLine, place: Callable[[int], float]) -> list[tuple[float, int]]:
+    """Return the position of the session's end, and that of its beginning if there is room for both."""
+    begin, end = ((place(at), at) for at in (line.shared_until or line.key, line.position))
+    return [end, begin] if end[0] - begin[0] >= _APART else [end]

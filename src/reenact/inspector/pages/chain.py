@@ -6,8 +6,7 @@ from reenact.actors.journal.walk import Finding
 from reenact.inspector.addresses import Address
 from reenact.inspector.rendering import Page
 from reenact.inspector.source import Source
-
-_KIND = "session/"
+from reenact.projections.explain.entries import session_of
 
 
 def chain(source: Source, address: Address) -> Page:
@@ -24,5 +23,5 @@ def marks(source: Source, address: Address) -> Page:  # noqa: ARG001 - the seals
 
 def _place(finding: Finding, address: Address) -> str:
     """Return the address of the finding's place, or "" if it is not in a session."""
-    session_id = finding.name.removeprefix(_KIND) if finding.name.startswith(_KIND) else ""
+    session_id = session_of(finding.name)
     return address.to("/session", id=session_id, at=finding.position) if session_id else ""

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import msgspec
 
-from reenact.domain.history.explanation import sentence
 from reenact.domain.session.agent import MessageAccepted
 from reenact.inspector.addresses import Address
 from reenact.inspector.differences import Moment, changes_between
 from reenact.inspector.pages.session import state_now, values_of_talk
-from reenact.inspector.phrases import with_short_ids
+from reenact.inspector.phrases import sentence_about
 from reenact.inspector.rendering import Page
 from reenact.inspector.source import Source
 from reenact.inspector.stories import Story
@@ -79,7 +78,7 @@ def state(source: Source, address: Address) -> Page:
             "container": here.session.container_id,
             "state_now": state_now(source, history),
             "here": here,
-            "says": with_short_ids(sentence(event_of(here.row))),
+            "says": sentence_about(event_of(here.row)),
             "count": history.count,
             "first": history.row(1).position,
             "last": history.row(history.count).position,
