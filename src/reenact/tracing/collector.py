@@ -7,6 +7,7 @@ import time
 import uuid
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from functools import partial
 from hashlib import blake2b
 from importlib import metadata
@@ -172,18 +173,14 @@ class Collector:
 
 
 def _address(endpoint: str) -> SplitResult:
-    try:
+    with suppress(ValueError):
         address = urlsplit(endpoint.strip().rstrip("/"))
-        is_one = address.scheme in ("http", "https") and bool(address.hostname) and address.port != 0
-    except ValueError:
-        is_one = False
-        address = urlsplit("")
-    if not is_one:
-        raise ConfigurationError(
-            "a collector is at an address of OTLP over HTTP, such as http://localhost:4318, and not at "
-            f"{harmless(endpoint.rpartition('@')[2][:_WORDS])!r}"
-        )
-    return address
+        if address.scheme in ("http", "https") and address.hostname and address.port != 0:
+            return address
+    raise ConfigurationError(
+        "a collector is at an address of OTLP over HTTP, such as http://localhost:4318, and not at "
+        f"{harmless(endpoint.rpartition('@')[2][:_WORDS])!r}"
+    )
 
 
 def _in_parts(spans: Sequence[Span]) -> Iterator[list[Span]]:

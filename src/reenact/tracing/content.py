@@ -82,8 +82,8 @@ def arguments_of(arguments: object) -> str:
 
 def result_of(result: object) -> str:
     """Return a call's result, as the model gets it."""
-    content = content_of(result)
-    return _short(content) if isinstance(content, str) else _bounded([_piece(one) for one in content])
+    response = _response(content_of(result))
+    return response if isinstance(response, str) else _bounded(response)
 
 
 def _part(block: Block) -> dict[str, object]:
@@ -95,10 +95,13 @@ def _part(block: Block) -> dict[str, object]:
         case ToolUseBlock():
             return {"type": "tool_call", "id": block.id, "name": block.name, "arguments": _shortened(block.input)}
         case ToolResultBlock(tool_use_id=call_id, content=content):
-            response = _short(content) if isinstance(content, str) else [_piece(one) for one in content]
-            return {"type": "tool_call_response", "id": call_id, "response": response}
+            return {"type": "tool_call_response", "id": call_id, "response": _response(content)}
         case _:  # the content of images and files is not sent
             return {"type": str(msgspec.to_builtins(block).get("type"))}
+
+
+def _response(content: str | Iterable[object]) -> str | list[object]:
+    return _short(content) if isinstance(content, str) else [_piece(one) for one in content]
 
 
 def _piece(piece: object) -> object:

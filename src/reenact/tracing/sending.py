@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 import msgspec
@@ -170,10 +171,7 @@ class Sending(UserProjection):
         Raises:
             ReadModelError: the place cannot be read or written, or the log cannot be read.
         """
-        self._audited = log
-        self._content = content
-        self._stream = stream
-        self._collector = collector
+        self._open_at = partial(_Position, SentSpans(), place, log, collector=collector, content=content, stream=stream)
         super().__init__(SentSpans(), place, log, look=look, is_keeper=is_keeper)
 
     @property
@@ -187,12 +185,4 @@ class Sending(UserProjection):
             self._runner.catch_up()
 
     def _open(self, number: int) -> UserTables:
-        return _Position(
-            self._projection,
-            self._place,
-            self._audited,
-            number,
-            collector=self._collector,
-            content=self._content,
-            stream=self._stream,
-        )
+        return self._open_at(number)

@@ -59,6 +59,7 @@ Define: TypeAlias = Callable[[str, int], Definition | None]
 _Told: TypeAlias = dict[str, Value | None]
 """Attributes; those that are None are left out."""
 _Decision: TypeAlias = ToolApproved | ToolEdited | ToolRejected | HumanResponded
+_UNKNOWN: Final = Definition(name="")
 _CRASH = "crash"
 _MOST = 1 << 40
 """A token count that no answer reaches; a greater number is not a count."""
@@ -309,14 +310,14 @@ class SessionTurns:
         self, turn: _Turn, began: Row, ended: Row, *, what: str, start: int, told: _Told, model: str | None
     ) -> Span:
         definition = self._definition()
-        wanted = (None if definition is None else definition.model) or model
+        wanted = definition.model or model
         told |= {
             **self._common(began, "LLM"),
             "gen_ai.operation.name": "chat",
             "gen_ai.provider.name": _provider_of(wanted),
             "gen_ai.request.stream": True,
             "gen_ai.request.model": _brief(wanted),
-            "gen_ai.request.max_tokens": None if definition is None else definition.max_tokens,
+            "gen_ai.request.max_tokens": definition.max_tokens,
         }
         span = _span(("chat", wanted), "chat", start, ended, told)
         return _placed(span, began, span_id_of(began, what), _Place(turn.context))
@@ -378,8 +379,6 @@ class SessionTurns:
 
     def _call_span(self, row: Row, call_id: str, call: _Call, error: str | None) -> Span:
         began, call.started = call.started or row, None
-        definition = self._definition()
-        tools = () if definition is None else definition.tools
         told: _Told = {
             **self._common(began, "TOOL"),
             "gen_ai.operation.name": "execute_tool",
@@ -387,7 +386,7 @@ class SessionTurns:
             "gen_ai.tool.type": "function",
             "gen_ai.tool.call.id": brief(call_id),
             "gen_ai.tool.description": next(
-                (_brief(tool.description or None) for tool in tools if tool.name == call.name), None
+                (_brief(tool.description or None) for tool in self._definition().tools if tool.name == call.name), None
             ),
             "gen_ai.tool.call.arguments": call.arguments,
             "reenact.tool.attempts": call.attempts if call.attempts > 1 else None,
@@ -412,8 +411,7 @@ class SessionTurns:
             if call.started is not None:
                 yield self._call_span(row, call_id, call, None if call.waits else "lost")
         definition = self._definition()
-        name = None if definition is None else definition.name
-        model = (None if definition is None else definition.model) or turn.model
+        model = definition.model or turn.model
         told: _Told = {
             **self._common(turn.row, "AGENT"),
             **_used(None, event.usage, event.cost),
@@ -430,10 +428,10 @@ class SessionTurns:
             told |= {
                 "gen_ai.input.messages": turn.asked,
                 "gen_ai.output.messages": turn.answer,
-                "gen_ai.system_instructions": None if definition is None else instructions_of(definition),
-                "gen_ai.tool.definitions": None if definition is None else definitions_of(definition),
+                "gen_ai.system_instructions": instructions_of(definition),
+                "gen_ai.tool.definitions": definitions_of(definition),
             }
-        span = _span(("invoke_agent", name), "invoke_agent", turn.row.recorded_at, row, told, error=error)
+        span = _span(("invoke_agent", definition.name), "invoke_agent", turn.row.recorded_at, row, told, error=error)
         yield msgspec.structs.replace(
             span, context=turn.context, parent=turn.parent, links=turn.links, message=detail if self._content else None
         )
@@ -442,21 +440,20 @@ class SessionTurns:
     def _common(self, began: Row, kind: str) -> _Told:
         """Return the attributes of every span that begins with this event."""
         image_id, revision = self._image
-        definition = self._definition()
         return {
             "gen_ai.conversation.id": brief(self._session_id),
             "session.id": brief(self._session_id),
             "openinference.span.kind": kind,
             "gen_ai.agent.id": brief(image_id),
-            "gen_ai.agent.name": None if definition is None else brief(definition.name),
+            "gen_ai.agent.name": brief(self._definition().name) or None,
             "gen_ai.agent.version": str(revision),
             "reenact.agent.id": brief(self._agent_id),
             "reenact.position": began.position,
             "reenact.turn.id": None if self._turn is None else brief(self._turn.id),
         }
 
-    def _definition(self) -> Definition | None:
-        return self._define(*self._image)
+    def _definition(self) -> Definition:
+        return self._define(*self._image) or _UNKNOWN
 
 
 def _span(
