@@ -15,7 +15,7 @@ from reenact.actors.feed.group import Batch, Group
 from reenact.domain.stream.frames import Acked
 from reenact.server.answers import PIECE
 from reenact.server.limits import Counts, Unread
-from reenact.server.outbox import BATCH, PACE, Followed, Outbox, _parts_of
+from reenact.server.outbox import BATCH, PACE, ClientSubscription, Outbox, _frame_parts
 from reenact.server.transports import _pieces_of
 
 
@@ -57,10 +57,10 @@ class Socket:
 
 
 def sending(size: int, socket: Socket, *, is_behind: bool = False) -> Outbox:
-    followed = Followed("sub", "1")
-    followed.told.set()
+    subscription = ClientSubscription("sub", "1")
+    subscription.confirmed.set()
     outbox = Outbox(Spring(size, is_behind=is_behind), socket.send, Counts(), Unread())
-    outbox.follow(followed)
+    outbox.follow(subscription)
     return outbox
 
 
@@ -126,7 +126,7 @@ def test_a_frame_has_the_events_of_each_subscription_in_their_order(of_each: lis
     events = [[EVENTS[number] for number in numbers] for numbers in of_each]
     batches = [(b'{"id":"%d","events":[' % number, each) for number, each in enumerate(events)]
 
-    frame = b"".join(_parts_of(batches))
+    frame = b"".join(_frame_parts(batches))
 
     told = [{"id": str(number), "events": [*map(json.loads, each)]} for number, each in enumerate(events)]
     assert (json.loads(frame) if frame else None) == ({"type": "events", "batches": told} if told else None)

@@ -75,19 +75,19 @@ _STATUS = {
 _STARTS = {"invalid_": 400, "log_": 503, "storage_": 503, "projection": 503, "read_model": 503}
 
 
-def others(kind: type[Request[object]]) -> tuple[str, ...]:
+def fields_outside_path(kind: type[Request[object]]) -> tuple[str, ...]:
     """Return the fields of a request that are not part of its path."""
     return tuple(name for name in kind.__struct_fields__ if name not in (*kind.route.fields, "request_id"))
 
 
-def missing(kind: type[Request[object]]) -> str | None:
+def not_found_code(kind: type[Request[object]]) -> str | None:
     """Return the error code for a thing that does not exist; None if an empty result is allowed."""
     return None if kind.changes or kind.absent is not None else f"{kind.route.fields[0].removesuffix('_id')}_not_found"
 
 
 def result(kind: type[Request[object]]) -> object:
     """Return the type of a request's result."""
-    if missing(kind) is None:
+    if not_found_code(kind) is None:
         return kind.result
     (found,) = (one for one in get_args(kind.result) if one is not NoneType)
     return found
@@ -130,10 +130,10 @@ def success(content: object, status: int = 200, *, unread: Unread | None = None)
 
 def failure(code: str, message: str, *, retry_after: float | None = None) -> Response:
     """Return the response `{"error": {"code", "message"}}`, with the HTTP status of the code."""
-    return told(CommandError(code=code, message=message), retry_after=retry_after)
+    return error_response(CommandError(code=code, message=message), retry_after=retry_after)
 
 
-def told(error: CommandError, *, retry_after: float | None = None) -> Response:
+def error_response(error: CommandError, *, retry_after: float | None = None) -> Response:
     """Return the response for the error, with its details, and with the HTTP status of its code."""
     status = status_of(error.code)
     headers: dict[str, str] = {}
@@ -198,7 +198,7 @@ def openapi(server: str, *, needs_token: bool = True) -> Schema:
     )
     paths: dict[str, Schema] = {}
     for kind, shape in zip(requests, shapes[len(requests) :], strict=False):
-        operation = _of_request(kind, definitions[kind.__name__], shape)
+        operation = _request_operation(kind, definitions[kind.__name__], shape)
         paths.setdefault(kind.route.path, {})[kind.route.method.lower()] = operation
     paths[EVENTS] = {
         "get": _operation(
@@ -215,12 +215,12 @@ def openapi(server: str, *, needs_token: bool = True) -> Schema:
         "post": _operation(
             "request",
             "Carry out any request of the command protocol",
-            _json("What came of it.", _answer({})),
+            _json("What came of it.", _response_schema({})),
             parameters=[_parameter("type", "path", {"enum": [*REQUESTS]}, required=True), _IDEMPOTENCY],
             requestBody=_body({"anyOf": [_in_components(kind.__name__) for kind in requests]}, required=False),
         )
     }
-    for path, name, summary, response in _OF_MACHINES:
+    for path, name, summary, response in _PLAIN_ROUTES:
         paths[path] = {"get": _operation(name, summary, response, security=[])}
     text: Schema = {"description": "Prometheus' text format.", "content": {"text/plain": {"schema": _TEXT}}}
     paths["/metrics"] = {"get": _operation("metrics", "Return the numbers", text)}
@@ -250,9 +250,9 @@ _IDEMPOTENCY: Final[Schema] = {
 }
 
 
-def _of_request(kind: type[Request[object]], request: Schema, result: Schema) -> Schema:
+def _request_operation(kind: type[Request[object]], request: Schema, result: Schema) -> Schema:
     shape = msgspec.convert(request, _Shape)
-    properties, code, names, route = shape.properties, missing(kind), others(kind), kind.route
+    properties, code, names, route = shape.properties, not_found_code(kind), fields_outside_path(kind), kind.route
     needed = [name for name in names if name in shape.required]
     parameters = [_parameter(name, "path", properties[name], required=True) for name in route.fields]
     more: Schema = {"parameters": parameters}
@@ -266,7 +266,7 @@ def _of_request(kind: type[Request[object]], request: Schema, result: Schema) ->
     return _operation(
         kind.event_type.removesuffix("_request"),
         " ".join(shape.description.partition("\n\n")[0].split()).rstrip("."),
-        _json("What came of it.", _answer(result)),
+        _json("What came of it.", _response_schema(result)),
         statuses=(route.status, *([] if code is None else [status_of(code)])),
         **more,
     )
@@ -287,7 +287,7 @@ def _body(schema: Schema, *, required: bool) -> Schema:
     return {"required": required, "content": {"application/json": {"schema": schema}}}
 
 
-def _answer(result: Schema) -> Schema:
+def _response_schema(result: Schema) -> Schema:
     return {
         "type": "object",
         "properties": {"request_id": _TEXT, "result": result},
@@ -303,11 +303,11 @@ def _in_components(name: str) -> Schema:
     return {"$ref": _IN_COMPONENTS.format(name=name)}
 
 
-_UP: Final[Schema] = {"type": "object", "properties": {"status": _TEXT}, "required": ["status"]}
+_STATUS_ONLY: Final[Schema] = {"type": "object", "properties": {"status": _TEXT}, "required": ["status"]}
 _DOCUMENT = _json("It.", {"type": "object"})
-_OF_MACHINES = (
-    ("/health", "health", "Return that the server is up", _json("It is.", _UP)),
-    ("/ready", "ready", "Return whether the log can be written and read", _json("It can.", _UP)),
+_PLAIN_ROUTES = (
+    ("/health", "health", "Return that the server is up", _json("It is.", _STATUS_ONLY)),
+    ("/ready", "ready", "Return whether the log can be written and read", _json("It can.", _STATUS_ONLY)),
     ("/openapi.json", "openapi", "Return this document", _DOCUMENT),
     ("/schemas/events.json", "events_schema", "Return the schema of events", _DOCUMENT),
     ("/schemas/frames.json", "frames_schema", "Return the schema of frames", _DOCUMENT),

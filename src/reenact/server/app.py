@@ -29,12 +29,12 @@ OPEN = frozenset({"/health", "/ready", "/openapi.json", "/schemas/events.json", 
 """Paths that need no token: they reveal nothing about the runtime's content."""
 INSPECTOR = "/inspect"
 """The path of the inspector, which has a token of its own."""
-_ALLOWED = {
+_PREFLIGHT_HEADERS = {
     "access-control-allow-methods": "GET, POST, DELETE",
     "access-control-allow-headers": "Authorization, Content-Type, Idempotency-Key",
     "access-control-max-age": "600",
 }
-_CLIENTS = 10_000
+_MOST_CLIENTS = 10_000
 """The number of clients whose request rate is remembered."""
 
 
@@ -66,13 +66,13 @@ class Guard:
                 send = before_response(send, partial(_allow_page, origin))
         refusal = self._refusal(scope, headers, origin)
         if refusal is None and is_http and listed and scope["method"] == "OPTIONS":
-            refusal = Response(status_code=204, headers=_ALLOWED)
+            refusal = Response(status_code=204, headers=_PREFLIGHT_HEADERS)
         if refusal is None and is_http:
-            refusal = self._of_request(scope, headers)
+            refusal = self._check_request(scope, headers)
         elif refusal is None and not self._access.knows(
             bearer(headers)
         ):  # a WebSocket client may send its token later, in the hello
-            refusal = self._too_many(scope, None)
+            refusal = self._refusal_for_rate(scope, None)
         await (refusal or self.app)(scope, receive, send)
 
     def _refusal(self, scope: Scope, headers: Headers, origin: str | None) -> Response | None:
@@ -83,7 +83,7 @@ class Guard:
             return failure("origin_not_allowed", f"pages of {origin} may not use this server; see --origin")
         return None
 
-    def _of_request(self, scope: Scope, headers: Headers) -> Response | None:
+    def _check_request(self, scope: Scope, headers: Headers) -> Response | None:
         if "content-length" in headers and "transfer-encoding" in headers:  # a proxy may see another end
             refusal = failure("invalid_input", "a body has a Content-Length or a Transfer-Encoding, not both")
             refusal.headers["connection"] = "close"
@@ -91,10 +91,10 @@ class Guard:
         if scope["path"] in OPEN:
             return None
         if self._is_inspected(scope):
-            return self._too_many(scope, None)
+            return self._refusal_for_rate(scope, None)
         token = bearer(headers)
         known = self._access.knows(token)
-        too_many = self._too_many(scope, token if known and self._access.needs_token else None)
+        too_many = self._refusal_for_rate(scope, token if known and self._access.needs_token else None)
         if too_many is None and not known:
             return failure("authentication", "the token is not known" if token else "a token is needed")
         return too_many
@@ -102,14 +102,14 @@ class Guard:
     def _is_inspected(self, scope: Scope) -> bool:
         return self.inspects and f"{scope['path']}/".startswith(f"{INSPECTOR}/")
 
-    def _too_many(self, scope: Scope, token: str | None) -> Response | None:
+    def _refusal_for_rate(self, scope: Scope, token: str | None) -> Response | None:
         """Count a request of a client, known by its token or else its address; return a refusal if it is too many."""
         address = scope.get("client")
         client = (address[0] if address else "", token)
         bucket = self._buckets.get(client)
         if bucket is None:
             bucket = self._buckets[client] = Bucket(self.service.limits.rate, self.service.limits.burst)
-            if len(self._buckets) > _CLIENTS:
+            if len(self._buckets) > _MOST_CLIENTS:
                 self._buckets.popitem(last=False)
         self._buckets.move_to_end(client)
         wait = bucket.try_take()
@@ -144,11 +144,11 @@ def _allow_page(origin: str, start: Message) -> None:
     headers.add_vary_header("Origin")
 
 
-async def _elsewhere(websocket: WebSocket) -> None:
+async def _no_websocket_here(websocket: WebSocket) -> None:
     await websocket.send_denial_response(failure("not_found", "there is no WebSocket here; it is at /ws"))
 
 
-async def _into_folder(request: Request) -> Response:
+async def _redirect_to_inspector(request: Request) -> Response:
     return RedirectResponse(f"{INSPECTOR[1:]}/?{request.url.query}")
 
 
@@ -206,8 +206,8 @@ def application(service: Service[LocalRuntime], inspector: ASGIApp | None = None
         routes=[
             WebSocketRoute("/ws", socket),
             *routes(service),
-            *([] if inspector is None else [Route(INSPECTOR, _into_folder), Mount(INSPECTOR, inspector)]),
-            WebSocketRoute("/{path:path}", _elsewhere),
+            *([] if inspector is None else [Route(INSPECTOR, _redirect_to_inspector), Mount(INSPECTOR, inspector)]),
+            WebSocketRoute("/{path:path}", _no_websocket_here),
         ],
         middleware=[Middleware(Guard, service=service, inspects=inspector is not None)],
         exception_handlers=ERRORS,

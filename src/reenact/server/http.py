@@ -27,14 +27,14 @@ from reenact.server.answers import (
     ANY_REQUEST,
     EVENTS,
     PAGE,
+    error_response,
     failure,
+    fields_outside_path,
     frames_schema,
-    missing,
+    not_found_code,
     openapi,
-    others,
     status_of,
     success,
-    told,
 )
 from reenact.server.reading import MOST_VALUES, TOO_LARGE, has_too_many_values
 from reenact.server.service import INTERNAL, Served, Service
@@ -43,7 +43,7 @@ TIMEOUT = 30.0
 """Seconds after which a request times out."""
 PAGE_SIZE = 1024 * 1024
 """Bytes of events after which a page ends."""
-_DROPPED = 4
+_DISCARDED = 4
 """A body is read to its end before it is refused, unless it exceeds this many times the largest allowed size."""
 READY_WITHIN = 1.0
 """Seconds within which the read model of a server that is ready catches up with the log."""
@@ -67,16 +67,16 @@ def routes(service: Service[LocalRuntime]) -> list[Route]:
     api = _Api(service)
     document, events, frames = _documents(service.name, service.access.needs_token)
     return [
-        Route("/health", _fixed(success({"status": "ok", "server": service.name}))),
-        Route("/ready", _told(api.ready)),
-        Route("/metrics", _told(api.metrics)),
-        Route("/openapi.json", _fixed(document)),
-        Route("/schemas/events.json", _fixed(events)),
-        Route("/schemas/frames.json", _fixed(frames)),
-        Route(EVENTS, _told(api.events)),
-        Route(ANY_REQUEST, _told(api.any_request), methods=["POST"]),
+        Route("/health", _constant(success({"status": "ok", "server": service.name}))),
+        Route("/ready", _with_error_responses(api.ready)),
+        Route("/metrics", _with_error_responses(api.metrics)),
+        Route("/openapi.json", _constant(document)),
+        Route("/schemas/events.json", _constant(events)),
+        Route("/schemas/frames.json", _constant(frames)),
+        Route(EVENTS, _with_error_responses(api.events)),
+        Route(ANY_REQUEST, _with_error_responses(api.any_request), methods=["POST"]),
         *(
-            Route(kind.route.path, _told(partial(api.resource, kind)), methods=[kind.route.method])
+            Route(kind.route.path, _with_error_responses(partial(api.resource, kind)), methods=[kind.route.method])
             for kind in REQUESTS.values()
         ),
     ]
@@ -94,11 +94,11 @@ class _Api:
 
     async def resource(self, kind: type[commands.Request[object]], request: Request) -> Response:
         given: dict[str, object] = (
-            await self._body(request) if kind.route.method == "POST" else _of_query(kind, request.query_params)
+            await self._body(request) if kind.route.method == "POST" else _query_values(kind, request.query_params)
         )
         if kind.route.body is not None:
             given = {kind.route.body: given}
-        _check_names(given, others(kind))
+        _check_names(given, fields_outside_path(kind))
         return await self._ask(kind.event_type, {**given, **request.path_params}, request, kind)
 
     async def any_request(self, request: Request) -> Response:
@@ -156,8 +156,8 @@ class _Api:
         """Return a request's response as an HTTP response; called on the thread that carried out the request."""
         data = answer.data
         if data.error is not None:
-            return told(data.error)
-        code = None if kind is None else missing(kind)
+            return error_response(data.error)
+        code = None if kind is None else not_found_code(kind)
         if code is not None and data.result is None:
             return failure(code, "there is nothing of this id")
         status = 200 if kind is None else kind.route.status
@@ -165,7 +165,7 @@ class _Api:
         return success(content, status, unread=self._service.unread)
 
     async def _body(self, request: Request) -> dict[str, object]:
-        body = await _read(request, self._service.limits.message_size, self._service.limits.head_timeout)
+        body = await _read_body(request, self._service.limits.message_size, self._service.limits.head_timeout)
         if request.query_params:
             raise InvalidInputError("a POST has no query; what it asks for stands in its body")
         if has_too_many_values(body):
@@ -185,13 +185,13 @@ def _key_of(request: Request) -> str | None:
         raise InvalidInputError("the header Idempotency-Key is to be UTF-8") from None
 
 
-def _of_query(kind: type[commands.Request[object]], given: Mapping[str, str]) -> dict[str, object]:
+def _query_values(kind: type[commands.Request[object]], given: Mapping[str, str]) -> dict[str, object]:
     """Return the query parameters, converted to numbers and booleans; a value that does not convert stays text."""
     types = {field.name: field.type for field in msgspec.structs.fields(kind)}
-    return {name: _in_type(text, types.get(name, str)) for name, text in given.items()}
+    return {name: _converted(text, types.get(name, str)) for name, text in given.items()}
 
 
-def _in_type(text: str, kind: object) -> object:
+def _converted(text: str, kind: object) -> object:
     if kind is str or str in get_args(kind):
         return text
     with suppress(msgspec.ValidationError):
@@ -199,7 +199,7 @@ def _in_type(text: str, kind: object) -> object:
     return text
 
 
-async def _read(request: Request, most: int, seconds: float) -> bytes:
+async def _read_body(request: Request, most: int, seconds: float) -> bytes:
     """Return the body; raise `_Refusal` if it is too large or does not arrive.
 
     Most clients send the whole body before they read an answer, so a body that is too large is read to its end too,
@@ -211,14 +211,14 @@ async def _read(request: Request, most: int, seconds: float) -> bytes:
     length = request.headers.get("content-length", "")
     expected = int(length) if length.isdecimal() else 0
     if expected > most and (
-        "expect" in request.headers or expected > _DROPPED * most
+        "expect" in request.headers or expected > _DISCARDED * most
     ):  # or the client waits for permission to send
         raise too_large
     try:
         async with asyncio.timeout(seconds) as patience:
             async for chunk in request.stream():
                 size += len(chunk)
-                if size > _DROPPED * most:
+                if size > _DISCARDED * most:
                     break
                 if max(size, expected) <= most:
                     chunks.append(chunk)
@@ -246,7 +246,7 @@ def _number(given: Mapping[str, str], name: str) -> int:
     return number
 
 
-def _told(endpoint: Endpoint) -> Endpoint:
+def _with_error_responses(endpoint: Endpoint) -> Endpoint:
     """Return the endpoint with its exceptions turned into responses."""
 
     async def answer(request: Request) -> Response:
@@ -255,17 +255,17 @@ def _told(endpoint: Endpoint) -> Endpoint:
         except _Refusal as refusal:
             return failure(refusal.code, str(refusal))
         except ReenactError as error:
-            return told(refusal_of(error))
+            return error_response(refusal_of(error))
         except ClientDisconnect:
             return Response(status_code=400)  # the client is gone
         except Exception:  # noqa: BLE001 - it is logged
             _log.exception("%s %s could not be answered", request.method, request.url.path)
-            return told(INTERNAL)
+            return error_response(INTERNAL)
 
     return answer
 
 
-def _fixed(response: Response) -> Endpoint:
+def _constant(response: Response) -> Endpoint:
     async def answer(_: Request) -> Response:
         return response
 
@@ -301,49 +301,49 @@ K = TypeVar("K", int, str)
 
 def exposition(service: Service[LocalRuntime]) -> str:
     """Return the metrics of the server and its runtime. Reads the log, and may block."""
-    return "".join((*_of_server(service), *_of_runtime(service)))
+    return "".join((*_server_metrics(service), *_runtime_metrics(service)))
 
 
-def _of_server(service: Service[Served]) -> Iterable[str]:
+def _server_metrics(service: Service[Served]) -> Iterable[str]:
     counts = service.counts
-    yield _one("reenact_start_time_seconds", "When the server began, since 1970-01-01 UTC.", service.since)
-    yield _one("reenact_connections", "WebSockets that are open.", counts.connected)
-    yield _one("reenact_connections_total", "WebSockets that were opened.", counts.connections)
-    yield _one("reenact_subscriptions", "Subscriptions that stand.", counts.subscriptions)
-    yield _one("reenact_requests_in_progress", "Requests that are being carried out.", counts.in_progress)
-    yield _one("reenact_unread_bytes", "Bytes of answers that clients have not read.", service.unread.size)
-    yield _one("reenact_events_sent_total", "Events sent over WebSockets.", counts.events)
-    yield _one("reenact_received_bytes_total", "Bytes of messages from WebSockets.", counts.received)
-    yield _one("reenact_sent_bytes_total", "Bytes of messages to WebSockets.", counts.sent)
+    yield _single("reenact_start_time_seconds", "When the server began, since 1970-01-01 UTC.", service.since)
+    yield _single("reenact_connections", "WebSockets that are open.", counts.connected)
+    yield _single("reenact_connections_total", "WebSockets that were opened.", counts.connections)
+    yield _single("reenact_subscriptions", "Subscriptions that stand.", counts.subscriptions)
+    yield _single("reenact_requests_in_progress", "Requests that are being carried out.", counts.in_progress)
+    yield _single("reenact_unread_bytes", "Bytes of answers that clients have not read.", service.unread.size)
+    yield _single("reenact_events_sent_total", "Events sent over WebSockets.", counts.events)
+    yield _single("reenact_received_bytes_total", "Bytes of messages from WebSockets.", counts.received)
+    yield _single("reenact_sent_bytes_total", "Bytes of messages to WebSockets.", counts.sent)
     yield _family(
         "reenact_requests_total",
         "Requests of the command protocol that were answered, by type and the code of the outcome.",
         [(f'{{type="{type_}",code="{code}"}}', number) for (type_, code), number in sorted(counts.requests.items())],
     )
-    yield _each("reenact_http_responses_total", "HTTP responses, by status.", "status", counts.http)
+    yield _by_label("reenact_http_responses_total", "HTTP responses, by status.", "status", counts.http)
     refused = "Frames that were not accepted, by the code that says why."
-    yield _each("reenact_refused_frames_total", refused, "code", counts.refused)
+    yield _by_label("reenact_refused_frames_total", refused, "code", counts.refused)
     closed = "WebSockets that the server closed, by the code of the close frame."
-    yield _each("reenact_closed_total", closed, "code", counts.closed)
+    yield _by_label("reenact_closed_total", closed, "code", counts.closed)
 
 
-def _of_runtime(service: Service[LocalRuntime]) -> Iterable[str]:
+def _runtime_metrics(service: Service[LocalRuntime]) -> Iterable[str]:
     runtime = service.runtime
-    yield _one("reenact_failing", "Whether turns cannot be recorded.", runtime.failure is not None)
+    yield _single("reenact_failing", "Whether turns cannot be recorded.", runtime.failure is not None)
     try:
         position, lag, agents = runtime.position, runtime.lag, len(runtime.agents.list())
     except ReenactError:  # the log cannot be read, so these are not known
         return
-    yield _one("reenact_log_position", "The position of the last event of the log.", position)
-    yield _one("reenact_projection_lag", "Events that the read model has yet to take in.", lag)
-    yield _one("reenact_live_agents", "Agents that are live.", agents)
+    yield _single("reenact_log_position", "The position of the last event of the log.", position)
+    yield _single("reenact_projection_lag", "Events that the read model has yet to take in.", lag)
+    yield _single("reenact_live_agents", "Agents that are live.", agents)
 
 
-def _one(name: str, help_: str, value: float) -> str:
+def _single(name: str, help_: str, value: float) -> str:
     return _family(name, help_, [("", value)])
 
 
-def _each(name: str, help_: str, label: str, numbers: Mapping[K, int]) -> str:
+def _by_label(name: str, help_: str, label: str, numbers: Mapping[K, int]) -> str:
     """Return a counter with a sample for each key."""
     return _family(name, help_, [(f'{{{label}="{key}"}}', number) for key, number in sorted(numbers.items())])
 

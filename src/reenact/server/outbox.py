@@ -54,7 +54,7 @@ _log = logging.getLogger("reenact.server")
 
 
 @dataclass(eq=False)
-class Followed:
+class ClientSubscription:
     """A subscription of the connection: the id that the client chose, and the name that it has in the source.
 
     A name is used only once, so that events taken for an earlier subscription of the same id do not reach this one.
@@ -65,7 +65,7 @@ class Followed:
 
     def __post_init__(self) -> None:
         self.head = b'{"id":%b,"events":[' % msgspec.json.encode(self.id)
-        self.told = asyncio.Event()
+        self.confirmed = asyncio.Event()
         """Set when the client has been sent the answer to its subscription."""
         self.acks: set[asyncio.Task[None]] = set()
         """Acknowledgements that are not durable yet."""
@@ -87,22 +87,22 @@ class Outbox:
     _pause: asyncio.TimerHandle | None = None
 
     def __post_init__(self) -> None:
-        self.on_ended: Callable[[Followed], None] = lambda _: None
+        self.on_ended: Callable[[ClientSubscription], None] = lambda _: None
         """Called when a subscription has ended by itself."""
         self._frames: deque[bytes] = deque()
-        self._followed: dict[str, Followed] = {}
-        self._news = asyncio.Event()
+        self._by_name: dict[str, ClientSubscription] = {}
+        self._changed = asyncio.Event()
         self._room = asyncio.Event()
         self._room.set()
 
-    def follow(self, followed: Followed) -> None:
-        """Send the events of the subscription, once its `told` is set."""
-        self._followed[followed.name] = followed
+    def follow(self, subscription: ClientSubscription) -> None:
+        """Send the events of the subscription, once its `confirmed` is set."""
+        self._by_name[subscription.name] = subscription
 
-    def forget(self, followed: Followed) -> None:
+    def forget(self, subscription: ClientSubscription) -> None:
         """Stop sending events of the subscription."""
-        self._followed.pop(followed.name, None)
-        followed.told.set()
+        self._by_name.pop(subscription.name, None)
+        subscription.confirmed.set()
 
     def put(self, frame: FromServer | bytes) -> None:
         """Queue a frame; it is sent before all events that have not been taken yet. After `close` it is dropped."""
@@ -114,7 +114,7 @@ class Outbox:
         self._unread.add(len(encoded))
         if self._is_full():
             self._room.clear()
-        self._news.set()
+        self._changed.set()
 
     @property
     def is_closed(self) -> bool:
@@ -138,16 +138,16 @@ class Outbox:
         try:
             while True:
                 if taking is None and self._pause is None:
-                    taking = asyncio.ensure_future(_take(self._source))
-                    taking.add_done_callback(lambda _: self._news.set())
+                    taking = asyncio.ensure_future(_next_batches(self._source))
+                    taking.add_done_callback(lambda _: self._changed.set())
                 await self._flush()
                 if taking is not None and taking.done():
                     batches, taking = taking.result(), None
-                    if await self._pass_on(batches) < BATCH // 2 and not self._source.is_behind:
-                        self._pause = asyncio.get_running_loop().call_later(PACE, self._go_on)
+                    if await self._send_events(batches) < BATCH // 2 and not self._source.is_behind:
+                        self._pause = asyncio.get_running_loop().call_later(PACE, self._resume)
                 else:
-                    await self._news.wait()
-                    self._news.clear()
+                    await self._changed.wait()
+                    self._changed.clear()
         finally:
             if self._pause is not None:
                 self._pause.cancel()
@@ -155,9 +155,9 @@ class Outbox:
                 taking.cancel()
                 await asyncio.wait([taking])
 
-    def _go_on(self) -> None:
+    def _resume(self) -> None:
         self._pause = None
-        self._news.set()
+        self._changed.set()
 
     async def _flush(self) -> None:
         while self._frames:
@@ -173,29 +173,29 @@ class Outbox:
     def _is_full(self) -> bool:
         return not self._closed and (len(self._frames) >= MOST_WAITING or self._size >= MOST_BYTES)
 
-    async def _pass_on(self, batches: Iterable[Batch]) -> int:
+    async def _send_events(self, batches: Iterable[Batch]) -> int:
         """Send events, and return about how many bytes they were."""
-        batches, find = tuple(batches), self._followed.get
+        batches, find = tuple(batches), self._by_name.get
         for batch in batches:
-            followed = find(batch.id)
-            if followed is not None and not followed.told.is_set():
-                await followed.told.wait()
+            subscription = find(batch.id)
+            if subscription is not None and not subscription.confirmed.is_set():
+                await subscription.confirmed.wait()
         await self._flush()  # with the `subscribed` frames
-        told = [(followed, batch) for batch in batches if (followed := find(batch.id)) is not None]
-        parts = _parts_of((followed.head, batch.events) for followed, batch in told if batch.events)
+        wanted = [(subscription, batch) for batch in batches if (subscription := find(batch.id)) is not None]
+        parts = _frame_parts((subscription.head, batch.events) for subscription, batch in wanted if batch.events)
         size = sum(map(len, parts))
         if parts:
             await self._send(parts)
-            self._counts.events += sum(len(batch.events) for _, batch in told)
-        for followed, batch in told:
-            if batch.ended is not None and followed.name in self._followed:
-                self.forget(followed)
-                self.on_ended(followed)
-                self.put(Ended(id=followed.id, reason=batch.ended))
+            self._counts.events += sum(len(batch.events) for _, batch in wanted)
+        for subscription, batch in wanted:
+            if batch.ended is not None and subscription.name in self._by_name:
+                self.forget(subscription)
+                self.on_ended(subscription)
+                self.put(Ended(id=subscription.id, reason=batch.ended))
         return size
 
 
-def _parts_of(batches: Iterable[tuple[bytes, Sequence[bytes]]]) -> list[bytes]:
+def _frame_parts(batches: Iterable[tuple[bytes, Sequence[bytes]]]) -> list[bytes]:
     """Return a frame of events in parts. Large events are not copied, because other connections send them too."""
     parts: list[bytes] = []
     for head, events in batches:
@@ -209,7 +209,7 @@ def _parts_of(batches: Iterable[tuple[bytes, Sequence[bytes]]]) -> list[bytes]:
     return [*parts, b"]}]}"] if parts else []
 
 
-async def _take(source: Group) -> Iterable[Batch]:
+async def _next_batches(source: Group) -> Iterable[Batch]:
     """Return the next events; while the log cannot be read, try again at intervals."""
     while True:
         try:
@@ -243,8 +243,8 @@ class Subscriptions:
 
     def __post_init__(self) -> None:
         self._names = itertools.count(1)
-        self._standing: dict[str, Followed] = {}
-        self._over: dict[str, Followed] = {}
+        self._active: dict[str, ClientSubscription] = {}
+        self._ended: dict[str, ClientSubscription] = {}
         """Subscriptions that have ended by themselves: their delivered events can still be acknowledged."""
 
     async def begin(self, frame: Subscribe | Listen) -> None:
@@ -253,42 +253,42 @@ class Subscriptions:
         Raises:
             NotAccepted: the id is in use, there are too many subscriptions, or there is nothing to subscribe to.
         """
-        if frame.id in self._standing:
+        if frame.id in self._active:
             raise NotAccepted(frame.id, AlreadyExistsError.code, f"there is a subscription {frame.id!r} already")
-        if len(self._standing) >= self._most:
+        if len(self._active) >= self._most:
             raise NotAccepted(
                 frame.id, "too_many_subscriptions", f"a connection has at most {self._most} subscriptions"
             )
-        followed = Followed(frame.id, str(next(self._names)))
-        self._outbox.follow(followed)
+        subscription = ClientSubscription(frame.id, str(next(self._names)))
+        self._outbox.follow(subscription)
         try:
             check_text("the subscription's id", frame.id)
-            span = await self._add(followed.name, frame)
+            span = await self._add(subscription.name, frame)
         except ReenactError as error:
-            self._outbox.forget(followed)
+            self._outbox.forget(subscription)
             raise NotAccepted.because(frame.id, error) from None
-        self._forget(self._over.pop(frame.id, None))
-        self._standing[frame.id] = followed
+        self._forget(self._ended.pop(frame.id, None))
+        self._active[frame.id] = subscription
         self._counts.subscriptions += 1
         after, end = (None, None) if span is None else span
         self._outbox.put(Subscribed(id=frame.id, after=after, end=end))
-        followed.told.set()
+        subscription.confirmed.set()
 
-    def named(self, frame: Ack | Unsubscribe) -> Followed:
+    def named(self, frame: Ack | Unsubscribe) -> ClientSubscription:
         """Return the subscription that the frame names.
 
         Raises:
             NotAccepted: there is none of this id.
         """
-        followed = self._standing.get(frame.id) or self._over.get(frame.id)
-        if followed is None:
+        subscription = self._active.get(frame.id) or self._ended.get(frame.id)
+        if subscription is None:
             raise NotAccepted.because(frame.id, SubscriptionNotFoundError(frame.id))
-        return followed
+        return subscription
 
-    async def acknowledge(self, frame: Ack, followed: Followed) -> None:
+    async def acknowledge(self, frame: Ack, subscription: ClientSubscription) -> None:
         """Acknowledge events, and send `acked` when that is durable."""
         try:
-            await self._group.ack(followed.name, frame.cursor)
+            await self._group.ack(subscription.name, frame.cursor)
         except ReenactError as error:
             self._counts.refused[error.code] += 1
             self._outbox.put(Refused(id=frame.id, code=error.code, message=str(error)))
@@ -301,37 +301,37 @@ class Subscriptions:
         Raises:
             NotAccepted: there is none of this id.
         """
-        followed = self.named(frame)
-        if followed.acks:
-            await asyncio.wait(followed.acks)
-        over = self._over.pop(frame.id, None)
-        if self._standing.pop(frame.id, None) is not None:
+        subscription = self.named(frame)
+        if subscription.acks:
+            await asyncio.wait(subscription.acks)
+        over = self._ended.pop(frame.id, None)
+        if self._active.pop(frame.id, None) is not None:
             self._counts.subscriptions -= 1
-            self._outbox.forget(followed)
+            self._outbox.forget(subscription)
             self._outbox.put(Ended(id=frame.id, reason="unsubscribed"))
         elif over is None:
             return
-        self._forget(followed)
+        self._forget(subscription)
 
-    def ended(self, followed: Followed) -> None:
+    def ended(self, subscription: ClientSubscription) -> None:
         """Note that a subscription has ended by itself."""
-        if self._standing.pop(followed.id, None) is not None:
+        if self._active.pop(subscription.id, None) is not None:
             self._counts.subscriptions -= 1
-            self._over[followed.id] = followed
-            if len(self._over) > self._most:
-                self._forget(self._over.pop(next(iter(self._over))))
+            self._ended[subscription.id] = subscription
+            if len(self._ended) > self._most:
+                self._forget(self._ended.pop(next(iter(self._ended))))
 
     async def settle(self) -> None:
         """Wait until pending acknowledgements are durable."""
-        every = (*self._standing.values(), *self._over.values())
-        if acks := [task for followed in every for task in followed.acks]:
+        every = (*self._active.values(), *self._ended.values())
+        if acks := [task for subscription in every for task in subscription.acks]:
             await asyncio.wait(acks, timeout=LAST_ACKS)
 
     def close(self) -> None:
         """End all subscriptions."""
-        self._counts.subscriptions -= len(self._standing)
-        self._standing.clear()
-        self._over.clear()
+        self._counts.subscriptions -= len(self._active)
+        self._active.clear()
+        self._ended.clear()
         self._group.close()
 
     async def _add(self, name: str, frame: Subscribe | Listen) -> Span | None:
@@ -344,9 +344,9 @@ class Subscriptions:
         await self._group.add_listener(name, frame.types, frame.after, sessions)
         return None
 
-    def _forget(self, followed: Followed | None) -> None:
-        if followed is not None:
-            self._group.remove(followed.name)
+    def _forget(self, subscription: ClientSubscription | None) -> None:
+        if subscription is not None:
+            self._group.remove(subscription.name)
 
 
 def _check_types(types: tuple[str, ...] | None) -> None:

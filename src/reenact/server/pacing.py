@@ -33,21 +33,21 @@ class PacedProtocol(WebSocketsSansIOProtocol):
 
     _parsed = 0
     _held = b""
-    _break: asyncio.TimerHandle | None = None
+    _pause: asyncio.TimerHandle | None = None
     _pong = b""
 
     @property
-    def has_break(self) -> bool:
+    def is_over_rate(self) -> bool:
         """Whether reading is paused because too many frames have arrived."""
-        return self._break is not None
+        return self._pause is not None
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Drop the data that has not been parsed."""
         super().connection_lost(exc)
         self._held = b""
-        if self._break is not None:
-            self._break.cancel()
-            self._break = None
+        if self._pause is not None:
+            self._pause.cancel()
+            self._pause = None
 
     def resume_writing(self) -> None:
         """Answer the latest ping that could not be answered before."""
@@ -59,13 +59,13 @@ class PacedProtocol(WebSocketsSansIOProtocol):
     def data_received(self, data: bytes) -> None:
         """Parse the data, or keep it while reading is paused; at most one read's data arrives then."""
         self._held += data
-        if self._break is None:
-            self._take_apart()
+        if self._pause is None:
+            self._parse_held()
 
     async def receive(self) -> ASGIReceiveEvent:
         """Return the next message for the application."""
         message = await super().receive()
-        self._keep_break()
+        self._stay_paused()
         return message
 
     async def send(self, message: ASGISendEvent) -> None:
@@ -73,7 +73,7 @@ class PacedProtocol(WebSocketsSansIOProtocol):
         await super().send(message)
         if self.initial_response is not None and self.close_sent:  # uvicorn would log it as an application error
             self.handshake_complete = True
-        self._keep_break()
+        self._stay_paused()
 
     def handle_text(self, event: Frame) -> None:
         """Count a message, or its first fragment."""
@@ -123,23 +123,23 @@ class PacedProtocol(WebSocketsSansIOProtocol):
         else:
             self._pong = pongs[-1]
 
-    def _take_apart(self) -> None:
+    def _parse_held(self) -> None:
         """Parse the data until the frames exceed the rate; then pause reading."""
-        held, self._held, self._break = self._held, b"", None
+        held, self._held, self._pause = self._held, b"", None
         for end in range(_SLICE, len(held) + _SLICE, _SLICE):
             self._parsed = 0
             super().data_received(held[end - _SLICE : end])
             wait = self.pace.take(self._parsed)
             if wait and not self.conn.eof_sent:  # nothing is parsed after an end
                 self._held = held[end:]
-                self._break = self.loop.call_later(wait, self._take_apart)
+                self._pause = self.loop.call_later(wait, self._parse_held)
                 self.transport.pause_reading()
                 return
         if not self.read_paused:
             self.transport.resume_reading()
 
-    def _keep_break(self) -> None:
-        if self._break is not None:  # the application resumes reading; the connection must not yet
+    def _stay_paused(self) -> None:
+        if self._pause is not None:  # the application resumes reading; the connection must not yet
             self.transport.pause_reading()
 
     def _refuse(self, code: CloseCode, why: str = "") -> None:

@@ -27,7 +27,7 @@ class _Head(msgspec.Struct):
 
 
 _HEADS = msgspec.json.Decoder(_Head)
-_HALF: Final = re.compile(r"\\u[dD][89a-fA-F][0-9a-fA-F]{2}")
+_SURROGATE: Final = re.compile(r"\\u[dD][89a-fA-F][0-9a-fA-F]{2}")
 """An escaped UTF-16 surrogate, alone or one of a pair; languages with UTF-16 texts write a lone one after a cut."""
 
 
@@ -92,7 +92,7 @@ def hello_of(text: str | None) -> Hello:
 
 
 def _head(text: str) -> _Head:
-    for readable in (text, _HALF.sub(r"\\ufffd", text)):
+    for readable in (text, _SURROGATE.sub(r"\\ufffd", text)):
         with contextlib.suppress(msgspec.DecodeError, RecursionError):
             return _HEADS.decode(readable)
     return _Head()

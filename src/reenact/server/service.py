@@ -54,7 +54,7 @@ class Hosts:
         """Return whether this `Host` header names the server."""
         if self.any_name:
             return True
-        name = _name_of(host)
+        name = _host_name(host)
         return name in self.names or (self.any_address and _address(name) is not None)
 
 
@@ -158,7 +158,7 @@ def _digest(token: str) -> bytes:
     return hashlib.sha256(token.encode("utf-8", "surrogatepass")).digest()
 
 
-def _name_of(host: str) -> str:
+def _host_name(host: str) -> str:
     try:
         return urlsplit(f"//{host}").hostname or ""
     except ValueError:

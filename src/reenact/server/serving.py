@@ -183,7 +183,7 @@ class _Uvicorn(uvicorn.Server):
         self._service = service
         limits = service.limits
         self._on_started = started
-        self._told = asyncio.Event()
+        self._end_requested = asyncio.Event()
         self._transports = Transports(limits.connections)
         super().__init__(
             uvicorn.Config(
@@ -209,7 +209,7 @@ class _Uvicorn(uvicorn.Server):
         self.should_exit = True
         if self._loop is not None:
             with contextlib.suppress(RuntimeError):  # it has ended already
-                self._loop.call_soon_threadsafe(self._told.set)
+                self._loop.call_soon_threadsafe(self._end_requested.set)
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Start listening, and report it."""
@@ -222,7 +222,7 @@ class _Uvicorn(uvicorn.Server):
         while not await self.on_tick(0):
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(_TICK):
-                    await self._told.wait()
+                    await self._end_requested.wait()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Let connections end by themselves, then close the remaining ones."""

@@ -58,11 +58,11 @@ class Closing(Exception):
 
 @dataclass
 class Connection:
-    """One client on an accepted WebSocket; `_known` is whether the handshake had a token, or none is needed."""
+    """One client on an accepted WebSocket; `_is_authenticated` if the handshake had a token, or none is needed."""
 
     _websocket: WebSocket
     _service: Service[Served]
-    _known: bool
+    _is_authenticated: bool
 
     def __post_init__(self) -> None:
         service = self._service
@@ -70,9 +70,9 @@ class Connection:
         wire = self._websocket.scope.get("state", {}).get(WIRE)
         self._wire = wire if isinstance(wire, Wire) else None
         self._bucket = Bucket(self._limits.rate, self._limits.burst)
-        self._reading = asyncio.Lock()
+        self._read_lock = asyncio.Lock()
         """Held by the one read request that is carried out, as its answer may be large; the next waits for it."""
-        self._room = Room(self._limits.requests, 2 * self._limits.message_size)
+        self._request_room = Room(self._limits.requests, 2 * self._limits.message_size)
         group = Group(service.runtime.feed, asyncio.get_running_loop())
         self._outbox = Outbox(group, self._send, service.counts, service.unread)
         self._subscriptions = Subscriptions(group, self._outbox, self._limits.subscriptions, service.counts)
@@ -81,23 +81,23 @@ class Connection:
 
     async def run(self) -> None:
         """Serve the connection until one side ends it."""
-        talking = asyncio.ensure_future(self._talk())
-        tasks = [talking, *map(asyncio.ensure_future, (self._outbox.run(), self._leave_at_the_end()))]
+        handling = asyncio.ensure_future(self._handle_frames())
+        tasks = [handling, *map(asyncio.ensure_future, (self._outbox.run(), self._close_at_shutdown()))]
         try:
             await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-            closing = _why(tasks)
+            closing = _closing_for(tasks)
             self._outbox.close()
             if closing is None:  # frames that the client sent before it left are still handled
-                await asyncio.wait([talking], timeout=_LAST_WORDS)
+                await asyncio.wait([handling], timeout=_LAST_WORDS)
                 await self._subscriptions.settle()
         finally:
             self._outbox.close()
-            await _end(tasks)
+            await _cancel(tasks)
             self._subscriptions.close()
         if closing is not None:
             await self._close(closing)
 
-    async def _leave_at_the_end(self) -> None:
+    async def _close_at_shutdown(self) -> None:
         await self._service.ends.wait()
         raise Closing(GOING_AWAY, "the server ends")
 
@@ -109,13 +109,13 @@ class Connection:
             async with asyncio.timeout(_CLOSING):
                 await self._websocket.close(closing.code, closing.reason)
 
-    async def _talk(self) -> None:
+    async def _handle_frames(self) -> None:
         await self._expect_hello()
         while True:
             await self._outbox.room()
             text = await self._receive()
             try:
-                await self._obey(frame_of(text), len(text or ""))
+                await self._handle(frame_of(text), len(text or ""))
             except NotAccepted as no:
                 self._refuse(no.refused)
 
@@ -128,7 +128,7 @@ class Connection:
         except NotAccepted as no:
             await self._send([msgspec.json.encode(no.refused)])
             raise Closing(BAD_FRAME, no.refused.message) from None
-        if not (self._known or self._service.access.knows(hello.token)):
+        if not (self._is_authenticated or self._service.access.knows(hello.token)):
             raise Closing(NOT_ALLOWED, "the token is not known" if hello.token else "a token is needed")
         if self._wire is not None:
             self._wire.allow(self._limits.message_size)
@@ -150,19 +150,19 @@ class Connection:
         await asyncio.sleep(self._bucket.take())
         return text
 
-    async def _obey(self, frame: FromClient, size: int) -> None:
+    async def _handle(self, frame: FromClient, size: int) -> None:
         match frame:
             case Ask():
-                await self._room.enter(size)
+                await self._request_room.enter(size)
                 self._spawn(self._ask(frame), size)
             case Subscribe() | Listen():
                 await self._subscriptions.begin(frame)
             case Ack():
-                followed = self._subscriptions.named(frame)
-                await self._room.enter(size)
-                task = self._spawn(self._subscriptions.acknowledge(frame, followed), size)
-                followed.acks.add(task)
-                task.add_done_callback(followed.acks.discard)
+                subscription = self._subscriptions.named(frame)
+                await self._request_room.enter(size)
+                task = self._spawn(self._subscriptions.acknowledge(frame, subscription), size)
+                subscription.acks.add(task)
+                task.add_done_callback(subscription.acks.discard)
             case Unsubscribe():
                 await self._subscriptions.end(frame)
             case Hello():
@@ -173,7 +173,7 @@ class Connection:
     async def _ask(self, frame: Ask) -> None:
         try:
             is_read = frame.request in READS
-            async with self._reading if is_read else contextlib.nullcontext():
+            async with self._read_lock if is_read else contextlib.nullcontext():
                 await self._outbox.room()
                 if is_read and self._outbox.is_closed:  # no one is there to receive the answer
                     return
@@ -202,7 +202,7 @@ class Connection:
     def _spawn(self, work: Coroutine[object, object, None], size: int) -> asyncio.Task[None]:
         def done(task: asyncio.Task[None]) -> None:
             self._tasks.discard(task)
-            self._room.leave(size)
+            self._request_room.leave(size)
             if not task.cancelled() and (error := task.exception()) is not None:
                 _log.error("a frame could not be obeyed", exc_info=error)
                 self._refuse(Refused(code=INTERNAL.code, message=INTERNAL.message))
@@ -213,7 +213,7 @@ class Connection:
         return task
 
 
-def _why(tasks: Sequence[asyncio.Future[None]]) -> Closing | None:
+def _closing_for(tasks: Sequence[asyncio.Future[None]]) -> Closing | None:
     """Return how to close a connection one of whose tasks has ended; None if the client has gone."""
     errors = [error for task in tasks if task.done() and (error := task.exception()) is not None]
     if any(isinstance(error, WebSocketDisconnect) for error in errors):
@@ -225,7 +225,7 @@ def _why(tasks: Sequence[asyncio.Future[None]]) -> Closing | None:
     return Closing(INTERNAL_ERROR, "internal error")
 
 
-async def _end(tasks: Sequence[asyncio.Future[None]]) -> None:
+async def _cancel(tasks: Sequence[asyncio.Future[None]]) -> None:
     for task in tasks:
         task.cancel()
     await asyncio.gather(*tasks, return_exceptions=True)

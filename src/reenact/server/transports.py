@@ -26,16 +26,16 @@ FIRST_SIZE = 64 * 1024
 """The largest message, in bytes, of a client that has not been authenticated."""
 FLUSH = 5.0
 """Seconds in which a client may still read what was sent before its connection is cut."""
-NEEDED = 1.0
+STALL_CHECK = 1.0
 """Seconds in which a client must read something while other clients wait for the memory of its answers."""
 LINGER = 1.0
 """Seconds in which a client that is still sending can read why its connection is closed."""
-_AT_ONCE = struct.pack("ii", 1, 0)
+_NO_LINGERING = struct.pack("ii", 1, 0)
 """The value of the option SO_LINGER: on, with a timeout of 0."""
-_BODY = b'{"error":{"code":"too_many_connections","message":"the server has as many connections as it may"}}'
-_FULL = (
+_FULL_BODY = b'{"error":{"code":"too_many_connections","message":"the server has as many connections as it may"}}'
+_FULL_RESPONSE = (
     b"HTTP/1.1 503 Service Unavailable\r\ncontent-type: application/json\r\nretry-after: 1\r\nconnection: close\r\n"
-    b"content-length: %d\r\n\r\n%b" % (len(_BODY), _BODY)
+    b"content-length: %d\r\n\r\n%b" % (len(_FULL_BODY), _FULL_BODY)
 )
 
 
@@ -108,11 +108,11 @@ def cut(transport: asyncio.Transport) -> None:
     """End a connection now; unsent data is dropped, also by the system."""
     connection = transport.get_extra_info("socket")
     if connection is not None and connection.fileno() >= 0:
-        connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _AT_ONCE)
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _NO_LINGERING)
     transport.abort()
 
 
-class _Patience:
+class _Timeout:
     """Ends a connection after a timeout, unless `end` is called before."""
 
     _timer: asyncio.TimerHandle | None = None
@@ -131,7 +131,7 @@ class _Patience:
             self._timer = None
 
 
-class _Stall(_Patience):
+class _StallTimeout(_Timeout):
     """Closes a client that reads nothing, after a timeout, or soon if others wait for its answers' memory."""
 
     _until = 0.0
@@ -146,26 +146,26 @@ class _Stall(_Patience):
     def watch(self) -> None:
         self.end()
         self._until = self._loop.time() + self._seconds
-        self._look_later()
+        self._check_later()
 
-    def _look_later(self) -> None:
-        self._timer = self._loop.call_later(min(NEEDED, self._until - self._loop.time()), self._look)
+    def _check_later(self) -> None:
+        self._timer = self._loop.call_later(min(STALL_CHECK, self._until - self._loop.time()), self._check)
 
-    def _look(self) -> None:
+    def _check(self) -> None:
         if self._unread.waiting or self._loop.time() >= self._until:
             self._timer = None
             self._give_up()
         else:
-            self._look_later()
+            self._check_later()
 
 
-class _Watched(asyncio.Protocol):
+class _WatchedConnection(asyncio.Protocol):
     """A connection that ends if its client does not send a request in time, or does not read the responses."""
 
     transport: asyncio.Transport
     _transports: Transports
-    _head: _Patience
-    _stall: _Stall
+    _head: _Timeout
+    _stall: _StallTimeout
 
     def connection_lost(self, exc: Exception | None) -> None:
         super().connection_lost(exc)
@@ -185,18 +185,18 @@ class _Watched(asyncio.Protocol):
 def http_protocol(transports: Transports, limits: Limits, unread: Unread) -> type[H11Protocol]:
     """Return the protocol class for the connections of a server, which begin with HTTP."""
 
-    class HttpProtocol(_Watched, H11Protocol):
+    class HttpProtocol(_WatchedConnection, H11Protocol):
         """Ends connections whose request does not arrive, or whose response is not read."""
 
         def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # pyright: ignore[reportIncompatibleMethodOverride]  # as uvicorn has it
             self._transports = transports
-            self._head = _Patience(self.loop, limits.head_timeout)
-            self._stall = _Stall(self.loop, limits, unread, lambda: cut(self.transport))
+            self._head = _Timeout(self.loop, limits.head_timeout)
+            self._stall = _StallTimeout(self.loop, limits, unread, lambda: cut(self.transport))
             super().connection_made(transport)
             if transports.add(transport):
                 self._head.begin(transport)
             else:
-                transport.write(_FULL)
+                transport.write(_FULL_RESPONSE)
                 transport.close()
 
         def data_received(self, data: bytes) -> None:
@@ -216,7 +216,7 @@ def http_protocol(transports: Transports, limits: Limits, unread: Unread) -> typ
 def socket_protocol(transports: Transports, limits: Limits, unread: Unread) -> type[WebSocketsSansIOProtocol]:
     """Return the class for connections that have become WebSockets."""
 
-    class SocketProtocol(_Watched, PacedProtocol):
+    class SocketProtocol(_WatchedConnection, PacedProtocol):
         """Ends connections whose handshake does not arrive, or whose client is gone, or reads nothing.
 
         A client that is not being read from, or that has not taken what was sent, cannot answer a ping, so a missing
@@ -226,8 +226,8 @@ def socket_protocol(transports: Transports, limits: Limits, unread: Unread) -> t
         def connection_made(self, transport: asyncio.BaseTransport) -> None:
             self.app_state = {**self.app_state, WIRE: Wire(self)}
             self._transports = transports
-            self._head = _Patience(self.loop, limits.head_timeout)
-            self._stall = _Stall(self.loop, limits, unread, self._give_up)
+            self._head = _Timeout(self.loop, limits.head_timeout)
+            self._stall = _StallTimeout(self.loop, limits, unread, self._give_up)
             self.pace = Bucket(FRAMES * limits.rate, FRAMES * limits.burst)
             super().connection_made(transport)
             self._head.begin(self.transport)
@@ -242,7 +242,7 @@ def socket_protocol(transports: Transports, limits: Limits, unread: Unread) -> t
             self.loop.call_later(min(FLUSH, limits.stall_timeout), cut, self.transport)
 
         def keepalive_timeout(self) -> None:
-            if self.read_paused or self.has_break or not self.writable.is_set():
+            if self.read_paused or self.is_over_rate or not self.writable.is_set():
                 self.pong_timer = None
                 self.pending_ping_payload = None
                 self.schedule_ping()
