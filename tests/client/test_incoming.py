@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reenact.client.asking import Asked, read_envelope, read_frame, read_head, step_to
+from reenact.client.asking import PendingRequest, next_cursor, read_envelope, read_frame, read_head
 from reenact.domain.errors import ProtocolError
 from reenact.domain.messages import Message, TextBlock, ThinkingBlock, ToolUseBlock, instant
 from reenact.domain.operations.table import RESPONSES, CommandError
@@ -87,8 +87,8 @@ def test_what_is_no_event_is_refused(wrong: object) -> None:
 
 
 def test_what_is_no_response_is_refused() -> None:
-    asked = Asked("r", "container_list_request", b"{}", None)
-    asked.hear(raw({"data": {"error": "late"}}))
+    asked = PendingRequest("r", "container_list_request", b"{}", None)
+    asked.handle(raw({"data": {"error": "late"}}))
 
     with pytest.raises(ProtocolError):
         asked.answer.result(0)
@@ -96,7 +96,7 @@ def test_what_is_no_response_is_refused() -> None:
 
 def step(received: int, told: dict[str, Any]) -> int | None:
     """Return where an event leads to."""
-    return step_to(received, read_head(raw(told)), raw(told))
+    return next_cursor(received, read_head(raw(told)), raw(told))
 
 
 @given(st.integers(0, 50), st.integers(1, 50))

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from reenact import ConfigurationError, Runtime
-from reenact.client.dialing import Dialer, Place, Reconnect
+from reenact.client.dialing import Dialer, Reconnect, ServerAddress
 from reenact.domain.errors import AuthenticationError, ProtocolError, ServerUnreachableError
 from reenact.testing import wait_until
 from tests.client.conftest import Connect, Waits
@@ -140,7 +140,7 @@ def test_what_is_wrong_names_the_server_that_it_is_about(
 
 @pytest.mark.parametrize(("chance", "first"), [(0.0, "a"), (0.4, "a"), (0.6, "b"), (1.0, "a")])
 def test_chance_says_with_which_it_begins(chance: float, first: str) -> None:
-    places = [Place("a", None), Place("b", None)]
+    places = [ServerAddress("a", None), ServerAddress("b", None)]
 
     assert Dialer(places, 10.0, lambda: chance).address == first
 

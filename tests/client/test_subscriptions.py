@@ -52,7 +52,7 @@ def held(subscription: RemoteSubscription, count: int) -> None:
 @pytest.fixture(autouse=True)
 def unhurried(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing is acknowledged because of the time that a busy machine takes."""
-    monkeypatch.setattr(link, "_CLEARING", 3600.0)
+    monkeypatch.setattr(link, "_TENDING", 3600.0)
 
 
 @pytest.fixture(autouse=True)
@@ -516,7 +516,7 @@ def test_an_acknowledgement_that_is_not_answered_in_time_says_so(follow: Follow)
 def test_after_a_time_it_acknowledges_what_was_handed_out_before_the_event_in_hand(
     follow: Follow, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(link, "_CLEARING", 0.01)
+    monkeypatch.setattr(link, "_TENDING", 0.01)
     subscription, line, id_ = follow()
     line.events(id_, event(1), event(2), event(3))
 
@@ -716,7 +716,7 @@ def test_nobody_waits_for_what_a_deleted_session_can_remember_no_more(follow: Fo
     line.events(id_, event(1, type_="session_deleted", data={"session_id": "s"}))
     line.say("ended", id=id_, reason="deleted")
     assert len(list(subscription)) == 1
-    wait_until(subscription._following._is_gone)
+    wait_until(subscription._follower._is_gone)
 
     subscription.ack()
 
@@ -799,7 +799,7 @@ def test_what_comes_in_the_very_moment_of_waiting_is_not_waited_for(follow: Foll
     line.events(id_, event(1))
     wait_until(lambda: subscription._buffer._events)
 
-    asyncio.run(asyncio.wait_for(subscription._buffer.arrive(), 60))
+    asyncio.run(asyncio.wait_for(subscription._buffer.wait_async(), 60))
 
     assert cursors(subscription, 1) == [1]
 
@@ -807,7 +807,7 @@ def test_what_comes_in_the_very_moment_of_waiting_is_not_waited_for(follow: Foll
 def test_what_nobody_holds_any_more_is_unsubscribed_and_forgotten(
     talk: Talk, beyond: Beyond, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("reenact.client.link._CLEARING", 0.01)
+    monkeypatch.setattr("reenact.client.link._TENDING", 0.01)
     runtime, line = talk()
 
     def look() -> int | None:
@@ -828,7 +828,7 @@ def test_what_nobody_holds_any_more_is_unsubscribed_and_forgotten(
 def test_what_was_abandoned_makes_way_for_the_next_subscription(
     talk: Talk, beyond: Beyond, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("reenact.client.link._CLEARING", 3600.0)
+    monkeypatch.setattr("reenact.client.link._TENDING", 3600.0)
     runtime, line = talk()
     abandoned = [beyond.call(lambda: runtime.events.stream("s").cursor) for _ in range(2)]
     ids = {line.hear("subscribe")["id"] for _ in abandoned}  # both ask before one of them is answered and abandoned
@@ -846,7 +846,7 @@ def test_what_was_abandoned_makes_way_for_the_next_subscription(
 def test_what_was_dealt_with_is_acknowledged_when_it_is_abandoned(
     talk: Talk, beyond: Beyond, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("reenact.client.link._CLEARING", 0.01)
+    monkeypatch.setattr("reenact.client.link._TENDING", 0.01)
     runtime, line = talk()
 
     def look() -> list[int | None]:
@@ -869,7 +869,7 @@ def test_what_was_dealt_with_is_acknowledged_when_it_is_abandoned(
 def test_a_subscription_may_be_let_go_of_in_the_middle_of_anything(
     talk: Talk, beyond: Beyond, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("reenact.client.link._CLEARING", 0.01)
+    monkeypatch.setattr("reenact.client.link._TENDING", 0.01)
     runtime, line = talk()
     held: list[RemoteSubscription] = []
     subscribing = beyond.call(lambda: held.append(runtime.events.stream("s")))
@@ -1065,7 +1065,7 @@ def test_an_asyncio_consumer_ends_with_the_runtime_and_may_be_cancelled(talk: Ta
 def test_a_loop_that_is_gone_is_no_harm(follow: Follow) -> None:
     subscription, line, id_ = follow()
     loop = asyncio.new_event_loop()
-    task = loop.create_task(subscription._buffer.arrive())
+    task = loop.create_task(subscription._buffer.wait_async())
     loop.run_until_complete(asyncio.sleep(0))
     subscription._buffer._watchers *= 2
     task.cancel()

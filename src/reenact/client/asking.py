@@ -53,7 +53,7 @@ class Events(ServerFrame, tag="events"):
 FromServer: TypeAlias = Welcome | Answered | Subscribed | Events | Acked | Ended | Refused
 
 
-class _About(Frozen):
+class _Context(Frozen):
     session_id: str | None = None
 
 
@@ -62,7 +62,7 @@ class Head(FrozenByName):
 
     id: str
     type: str
-    context: _About
+    context: _Context
     cursor: int | None = None
 
 
@@ -127,7 +127,7 @@ def _read(decoder: msgspec.json.Decoder[T], given: str | bytes | msgspec.Raw, wh
         raise ProtocolError(f"the server sent {what}: {error}") from None
 
 
-def step_to(received: int, head: Head, event: msgspec.Raw) -> int | None:
+def next_cursor(received: int, head: Head, event: msgspec.Raw) -> int | None:
     """Return the cursor to which the event leads from the last one received; None if it was received before.
 
     Raises:
@@ -149,7 +149,7 @@ def step_to(received: int, head: Head, event: msgspec.Raw) -> int | None:
     return cursor
 
 
-BROKEN = 3
+MOST_BREAKS = 3
 """How many connections a server may close over a frame before it is not sent again."""
 
 
@@ -169,12 +169,12 @@ class Answer(Frozen):
     outcome: Outcome
 
 
-class Asked:
+class PendingRequest:
     """A request. `data` is JSON; `timeout` is in seconds from now on, None means no limit."""
 
     queued = False
     _sent = False
-    _broke = 0
+    _breaks = 0
 
     def __init__(self, id: str, request: str, data: bytes, timeout: float | None) -> None:  # noqa: A002 - the frame's word
         self.id = id
@@ -187,7 +187,7 @@ class Asked:
         """Note that there is a new connection."""
         self._sent = False
 
-    def say(self, welcome: Welcome) -> bytes | None:
+    def next_frame(self, welcome: Welcome) -> bytes | None:
         """Return the request's frame, unless it was sent on this connection."""
         if self._sent or self.answer.done():
             return None
@@ -200,17 +200,17 @@ class Asked:
             return None
         return frame
 
-    def lose(self, *, blamed: bool) -> None:
+    def note_loss(self, *, blamed: bool) -> None:
         """Note that the connection is lost; `blamed` is whether the server closed it over a frame that it was sent."""
-        self._broke += blamed and self._sent
-        if self._broke >= BROKEN:
+        self._breaks += blamed and self._sent
+        if self._breaks >= MOST_BREAKS:
             self.fail(
                 ProtocolError(
-                    f"the server ended {self._broke} connections over what was sent, perhaps because of this request"
+                    f"the server ended {self._breaks} connections over what was sent, perhaps because of this request"
                 )
             )
 
-    def hear(self, response: msgspec.Raw) -> None:
+    def handle(self, response: msgspec.Raw) -> None:
         """Settle the answer with the response, unless the server is closing."""
         try:
             outcome = _read(_RESPONSES, response, "a malformed response").data

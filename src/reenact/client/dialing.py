@@ -161,7 +161,7 @@ class _Greeting(msgspec.Struct):
     protocol: int | None = None
 
 
-class Place(NamedTuple):
+class ServerAddress(NamedTuple):
     """The address of a server, and the token for it."""
 
     address: str
@@ -171,7 +171,7 @@ class Place(NamedTuple):
 class Finder(Protocol):
     """Finds the current addresses of servers; its text names where it looks."""
 
-    async def find(self) -> Sequence[Place]:
+    async def find(self) -> Sequence[ServerAddress]:
         """Return one place or more.
 
         Raises:
@@ -188,13 +188,13 @@ class Dialer:
     """
 
     def __init__(
-        self, places: Sequence[Place] | Finder, heartbeat: float, chance: Callable[[], float] = random.random
+        self, places: Sequence[ServerAddress] | Finder, heartbeat: float, chance: Callable[[], float] = random.random
     ) -> None:
         self._finder = None if isinstance(places, Sequence) else places
         self._chance = chance
         self._heartbeat = heartbeat
         self._is_lost = True  # no place is known to be valid
-        self._places: deque[Place] = deque()
+        self._places: deque[ServerAddress] = deque()
         if isinstance(places, Sequence):
             self._learn(places)
         self.address = self._places[0].address if self._places else str(self._finder)
@@ -233,7 +233,7 @@ class Dialer:
         self._is_lost = True
         raise _summary(errors)
 
-    def _learn(self, places: Sequence[Place]) -> None:
+    def _learn(self, places: Sequence[ServerAddress]) -> None:
         self._places = deque(places)
         self._places.rotate(-int(self._chance() * len(places)))
 
@@ -279,7 +279,7 @@ class Dialer:
             await socket.send(msgspec.json.encode(Hello()), text=True)
             answer = await socket.recv(decode=False)
         except ConnectionClosed as closed:
-            raise why_closed(closed, self.address) from None
+            raise closing_error(closed, self.address) from None
         try:
             greeting = msgspec.json.decode(answer, type=_Greeting)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
@@ -334,7 +334,7 @@ def _summary(errors: Sequence[ReenactError]) -> ReenactError:
     return errors[0] if len(errors) == 1 else ServerUnreachableError("; ".join(map(str, errors)))
 
 
-def why_closed(closed: ConnectionClosed, address: str) -> ReenactError:
+def closing_error(closed: ConnectionClosed, address: str) -> ReenactError:
     """Return the error for a connection that has been closed."""
     code = None if closed.rcvd is None else closed.rcvd.code
     reason = "" if closed.rcvd is None else closed.rcvd.reason

@@ -18,7 +18,7 @@ import msgspec
 
 from reenact.actors.feed.handlers import REST, Handler, handle, handle_on_loop, handled, run_on
 from reenact.client.asking import Batch, Head, read_envelope, read_head
-from reenact.client.link import Follower, Link, Told
+from reenact.client.link import Follower, FollowerFrame, Link
 from reenact.client.thread import NAME, Buffer, reject, resolve
 from reenact.domain.errors import ProtocolError, ReenactError, RuntimeClosedError, from_wire
 from reenact.domain.stream.events import Envelope
@@ -67,7 +67,7 @@ class RemoteListener:
     def __exit__(self, *exc: object) -> None:
         self()
 
-    def hears(self, number: int, type: str, session_id: str | None) -> bool:  # noqa: A002 - the word users know it by
+    def wants(self, number: int, type: str, session_id: str | None) -> bool:  # noqa: A002 - the word users know it by
         """Return whether the event of this number is for the handler."""
         is_meanwhile = self.begin <= number < self._ended
         return is_meanwhile and self.type in (None, type) and self.session_id in (None, session_id)
@@ -83,20 +83,21 @@ class Handlers:
     _next = 0  # the number of the next event
     _thread: threading.Thread | None = None
 
-    # Three kinds of threads meet here. Users' threads add and end handlers; the link's thread delivers events (`tell`)
-    # and admits handlers; the handlers' own thread takes the events and calls the handlers. `_changed` protects the
-    # listeners and the thread; waiting events are in a buffer with its own lock. Neither lock is held while a handler
-    # runs. Events are numbered when they enter the buffer, on the link's thread, and leave it in that order. The
-    # handlers' thread reads `_listeners` without the lock: the tuple is replaced as a whole. For handlers of an event
-    # loop, a coroutine on that loop takes the events and calls the handlers, while the handlers' thread waits for it.
+    # Three kinds of threads meet here. Users' threads add and end handlers; the link's thread delivers events
+    # (`deliver`) and admits handlers; the handlers' own thread takes the events and calls the handlers. `_changed`
+    # protects the listeners and the thread; waiting events are in a buffer with its own lock. Neither lock is held
+    # while a handler runs. Events are numbered when they enter the buffer, on the link's thread, and leave it in that
+    # order. The handlers' thread reads `_listeners` without the lock: the tuple is replaced as a whole. For handlers of
+    # an event loop, a coroutine on that loop takes the events and calls the handlers, while the handlers' thread waits
+    # for it.
 
     def __init__(self, link: Link) -> None:
         self._link = link
         self._changed = threading.Lock()
         self._events: Buffer[tuple[int, str, str | None, bytes]] = Buffer(MOST, MOST_BYTES)
         self._listeners: tuple[RemoteListener, ...] = ()
-        self._listening = Listening(link, self)
-        self._events.on_room = partial(link.call, self._listening.go_on)
+        self._follower = HandlersFollower(link, self)
+        self._events.on_room = partial(link.call, self._follower.resume)
 
     def add(
         self,
@@ -112,7 +113,7 @@ class Handlers:
         """
         listener = RemoteListener(type, handler, session_id, loop, self._end)
         with self._changed:  # also keeps the link's thread from admitting it too soon
-            self._link.call(self._listening.join, listener)
+            self._link.call(self._follower.add, listener)
             self._listeners = (*self._listeners, listener)
             if self._thread is None:
                 self._thread = threading.Thread(target=self._run, name=f"{NAME}-handlers", daemon=True)
@@ -132,8 +133,8 @@ class Handlers:
         if thread.is_alive():
             _log.warning("a handler has not returned within %s s; it is abandoned", 2 * PATIENCE)
 
-    def tell(self, type: str, session_id: str | None, event: bytes) -> bool:  # noqa: A002 - the word users know it by
-        """Queue an event, or return False if there is no room for it; `Listening.go_on` is called when there is."""
+    def deliver(self, type: str, session_id: str | None, event: bytes) -> bool:  # noqa: A002 - the word users know it by
+        """Queue an event, or return False if there is no room for it; `resume` is called when there is."""
         has_room = self._events.offer((self._next, type, session_id, event), len(event))
         self._next += has_room
         return has_room
@@ -153,7 +154,7 @@ class Handlers:
         with self._changed:
             self._listeners = tuple(other for other in self._listeners if other is not listener)
         with contextlib.suppress(RuntimeClosedError):
-            self._link.call(self._listening.quit, listener)
+            self._link.call(self._follower.remove, listener)
         number = handled(self)
         return 0 if number is None else number + 1
 
@@ -189,18 +190,18 @@ class Handlers:
             call = next(calls, None)
 
     def _calls(self) -> Iterator[_Call | None]:
-        """Yield the calls as events arrive. Yield None before a call on another loop, and when no event is waiting."""
+        """Yield calls as events arrive. Yield None before a call on another loop, and when no event is waiting."""
         loop = None
         while True:
-            found = self._events.look()
+            found = self._events.pop()
             if found is None:
                 if self._events.is_done:
                     return
                 yield None
-                self._events.come(None)
+                self._events.wait(None)
                 continue
             number, type_, session_id, event = found
-            listeners = [one for one in self._listeners if one.hears(number, type_, session_id)]
+            listeners = [one for one in self._listeners if one.wants(number, type_, session_id)]
             if not listeners:
                 continue
             try:
@@ -212,11 +213,11 @@ class Handlers:
                 if listener.loop is not loop:
                     loop = listener.loop
                     yield None
-                if listener.hears(number, type_, session_id):  # it may have ended meanwhile
+                if listener.wants(number, type_, session_id):  # it may have ended meanwhile
                     yield listener, number, envelope
 
 
-class Listening(Follower):
+class HandlersFollower(Follower):
     """A subscription to all sessions for all handlers, which is replaced when a handler joins.
 
     A handler receives the events that are published after it joined, and all handlers have processed an event before
@@ -225,10 +226,10 @@ class Listening(Follower):
     link's thread.
     """
 
-    _present: str | None = None
-    _coming: str | None = None
-    _stands = False  # the new subscription is established
-    _relieves = False  # and the present one must still be ended
+    _current: str | None = None
+    _pending: str | None = None
+    _is_established = False  # the new subscription is established
+    _must_end_current = False  # and the current one must still be ended
 
     def __init__(self, link: Link, handlers: Handlers) -> None:
         super().__init__(link)
@@ -237,28 +238,28 @@ class Listening(Follower):
         self._seen: OrderedDict[str, int] = OrderedDict()
         self._joining: list[RemoteListener] = []
         self._entering: list[RemoteListener] = []  # the new subscription is for these
-        self._of_present: list[tuple[Head, bytes]] = []
-        self._of_coming: list[tuple[Head, bytes]] = []
+        self._current_events: list[tuple[Head, bytes]] = []
+        self._pending_events: list[tuple[Head, bytes]] = []
 
-    def join(self, joining: RemoteListener) -> None:
+    def add(self, joining: RemoteListener) -> None:
         """Add a handler."""
         self._members[joining] = None
-        if self._full:  # dropped events are delivered later, also to this handler
+        if self._is_full:  # dropped events are delivered later, also to this handler
             self._handlers.admit(joining)
             resolve(joining.standing, None)
         else:
             self._joining.append(joining)
-        self._link.join(self)
-        self._link.speak(self)
+        self._link.add(self)
+        self._link.queue_sender(self)
 
-    def quit(self, joining: RemoteListener) -> None:
+    def remove(self, joining: RemoteListener) -> None:
         """Remove a handler."""
         self._joining = [one for one in self._joining if one is not joining]
         self._entering = [one for one in self._entering if one is not joining]
         self._members.pop(joining, None)
         if not self._members:
             self._seen.clear()
-        self._link.speak(self)
+        self._link.queue_sender(self)
 
     def fail(self, error: ReenactError) -> None:
         """Fail the handlers that are joining, and end, because of an error."""
@@ -269,101 +270,101 @@ class Listening(Follower):
 
     def leave(self) -> None:
         """Stop: the link is about to end."""
-        self._left = True
+        self._has_left = True
 
-    def say(self, welcome: Welcome) -> bytes | None:
-        """Return the next frame; see `Follower.say`."""
-        if self._left or self._later:
+    def next_frame(self, welcome: Welcome) -> bytes | None:
+        """Return the next frame; see `Follower.next_frame`."""
+        if self._has_left or self._is_postponed:
             return None
-        if self._present is not None and (self._deaf or not self._members) and self._coming is None:
-            present, self._present, self._deaf = self._present, None, False
-            self._link.drop_id(present)
-            return msgspec.json.encode(Unsubscribe(id=present))
-        if self._present is not None and self._relieves:
-            self._relieves = False
-            return msgspec.json.encode(Unsubscribe(id=self._present))
-        if self._coming is None and not self._full and (self._joining or (self._members and self._present is None)):
+        if self._current is not None and (self._drops_events or not self._members) and self._pending is None:
+            current, self._current, self._drops_events = self._current, None, False
+            self._link.drop_id(current)
+            return msgspec.json.encode(Unsubscribe(id=current))
+        if self._current is not None and self._must_end_current:
+            self._must_end_current = False
+            return msgspec.json.encode(Unsubscribe(id=self._current))
+        if self._pending is None and not self._is_full and (self._joining or (self._members and self._current is None)):
             return self._ask()
         return None
 
-    def hear(self, told: Told) -> None:
-        """Handle a frame, or one of its batches; see `Follower.hear`."""
-        match told:
+    def handle(self, frame: FollowerFrame) -> None:
+        """Handle a frame, or one of its batches; see `Follower.handle`."""
+        match frame:
             case Batch():
-                events = ((read_head(event), bytes(event)) for event in told.events)
-                if told.id == self._coming:
-                    self._of_coming.extend(events)
-                elif self._coming is not None:
-                    self._of_present.extend(events)
+                events = ((read_head(event), bytes(event)) for event in frame.events)
+                if frame.id == self._pending:
+                    self._pending_events.extend(events)
+                elif self._pending is not None:
+                    self._current_events.extend(events)
                 else:
-                    self._tell_all(events)
+                    self._deliver_all(events)
             case Subscribed():
-                self._stand()
-            case Ended() | Refused() if told.id == self._present and self._coming is not None:
-                self._link.drop_id(told.id or "")
-                self._present = None
-                if self._stands:
+                self._establish()
+            case Ended() | Refused() if frame.id == self._current and self._pending is not None:
+                self._link.drop_id(frame.id or "")
+                self._current = None
+                if self._is_established:
                     self._switch()
-            case Refused() if told.id == self._coming and told.code != RuntimeClosedError.code:
-                self._refused(from_wire(told.code, told.message))
+            case Refused() if frame.id == self._pending and frame.code != RuntimeClosedError.code:
+                self._refused(from_wire(frame.code, frame.message))
             case Ended() | Refused():
                 self._drop()
-                self._later = not (isinstance(told, Ended) and told.reason == _LAGGING)
-                self._link.speak(self)
+                self._is_postponed = not (isinstance(frame, Ended) and frame.reason == _LAGGING)
+                self._link.queue_sender(self)
             case _:
                 pass  # nothing is acknowledged here
 
     def _ask(self) -> bytes:
         """Return the frame of a new subscription; after a break, it begins where the last one stopped."""
-        goes_on = self._present is None and len(self._members) > len(self._joining)
+        goes_on = self._current is None and len(self._members) > len(self._joining)
         self._entering, self._joining = self._joining, []
-        self._coming = self._link.take_id(self)
+        self._pending = self._link.take_id(self)
         types = _names({joining.type for joining in self._members})
         sessions = _names({joining.session_id for joining in self._members})
         frame = Listen(
-            id=self._coming,
+            id=self._pending,
             types=types,
             after=dict(self._seen) if goes_on else {},
             sessions=msgspec.UNSET if sessions is None else sessions,
         )
         return msgspec.json.encode(frame)
 
-    def _stand(self) -> None:
-        self._stands = True
+    def _establish(self) -> None:
+        self._is_established = True
         for joining in self._entering:
             resolve(joining.standing, None)
-        if self._present is None:
+        if self._current is None:
             self._switch()
         else:
-            self._relieves = True
-        self._link.speak(self)
+            self._must_end_current = True
+        self._link.queue_sender(self)
 
     def _switch(self) -> None:
-        """Replace the present subscription, which has ended, by the new one."""
-        present, coming = self._of_present, self._of_coming
-        self._of_present, self._of_coming = [], []
-        both = {head.id for head, _ in coming}
-        self._present, self._coming, self._stands, self._relieves = self._coming, None, False, False
-        self._tell_all((head, event) for head, event in present if head.id not in both)
+        """Replace the current subscription, which has ended, by the new one."""
+        current, pending = self._current_events, self._pending_events
+        self._current_events, self._pending_events = [], []
+        both = {head.id for head, _ in pending}
+        self._current, self._pending, self._is_established, self._must_end_current = self._pending, None, False, False
+        self._deliver_all((head, event) for head, event in current if head.id not in both)
         self._admit()
-        self._tell_all(coming)
-        self._link.speak(self)
+        self._deliver_all(pending)
+        self._link.queue_sender(self)
 
     def _admit(self) -> None:
         entering, self._entering = self._entering, []
         for joining in entering:
             self._handlers.admit(joining)
 
-    def _tell_all(self, events: Iterable[tuple[Head, bytes]]) -> None:
+    def _deliver_all(self, events: Iterable[tuple[Head, bytes]]) -> None:
         for head, event in events:
-            if self._deaf:
+            if self._drops_events:
                 return
             session_id, cursor = head.context.session_id, head.cursor
             if session_id is not None and cursor is not None and cursor <= self._seen.get(session_id, 0):
                 continue
-            if not self._handlers.tell(head.type, session_id, event):
-                self._deaf = self._full = True
-                self._link.speak(self)
+            if not self._handlers.deliver(head.type, session_id, event):
+                self._drops_events = self._is_full = True
+                self._link.queue_sender(self)
                 return
             if session_id is not None and cursor is not None:
                 self._seen[session_id] = cursor
@@ -373,34 +374,34 @@ class Listening(Follower):
 
     def _refused(self, error: ReenactError) -> None:
         refused, self._entering = self._entering, []
-        self._coming, self._stands = None, False
-        present, self._of_present, self._of_coming = self._of_present, [], []
-        self._tell_all(present)
+        self._pending, self._is_established = None, False
+        current, self._current_events, self._pending_events = self._current_events, [], []
+        self._deliver_all(current)
         for joining in refused:
             self._members.pop(joining, None)
             reject(joining.standing, error)
-        if self._present is not None or not self._members:
+        if self._current is not None or not self._members:
             return
         if self._seen:  # perhaps a session was unknown to the server: go on without the missed events
             self._seen.clear()
-            self._link.speak(self)
+            self._link.queue_sender(self)
         else:
-            self._later = True
+            self._is_postponed = True
             self._handlers.end(error)
 
     def _drop(self) -> None:
         """Release both ids, which deliver nothing more. Handlers whose `standing` is done are admitted."""
-        for id_ in (self._present, self._coming):
+        for id_ in (self._current, self._pending):
             if id_ is not None:
                 self._link.drop_id(id_)
-        present, self._of_present, self._of_coming = self._of_present, [], []
-        self._tell_all(present)
-        if self._stands:
+        current, self._current_events, self._pending_events = self._current_events, [], []
+        self._deliver_all(current)
+        if self._is_established:
             self._admit()
         self._joining = [*self._entering, *self._joining]
         self._entering = []
-        self._present = self._coming = None
-        self._stands = self._relieves = self._deaf = False
+        self._current = self._pending = None
+        self._is_established = self._must_end_current = self._drops_events = False
 
 
 def _names(wanted: set[str | None]) -> tuple[str, ...] | None:

@@ -1,4 +1,4 @@
-"""Keeps a connection to a server; on each new connection, all speakers are asked for the frames to send."""
+"""Keeps a connection to a server; on each new connection, all senders are asked for the frames to send."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from typing import TypeAlias, TypeVar
 from websockets.asyncio.client import ClientConnection
 from websockets.exceptions import ConnectionClosed
 
-from reenact.client.asking import Answered, Asked, Batch, Events, read_frame
-from reenact.client.dialing import CLOSING, Dialer, ElsewhereError, Reconnect, UnintelligibleError, why_closed
+from reenact.client.asking import Answered, Batch, Events, PendingRequest, read_frame
+from reenact.client.dialing import CLOSING, Dialer, ElsewhereError, Reconnect, UnintelligibleError, closing_error
 from reenact.client.thread import ClientThread, closed, reject, resolve
 from reenact.domain.errors import (
     AuthenticationError,
@@ -32,23 +32,23 @@ _BLAMES = frozenset({1003, 1007, 1008, 1009, BAD_FRAME})
 """Close codes with which a server rejects a frame that it was sent."""
 _PAUSE = 1.0
 """Seconds between two attempts if the user's wait function has failed."""
-_CLEARING = 0.5
+_TENDING = 0.5
 """Seconds between two automatic acknowledgements of a subscription, and between checks for abandoned followers."""
 LAST_WORDS = 5.0
 """Seconds in which, before the link ends, frames are sent and acknowledgements become durable."""
 _log = logging.getLogger("reenact.client")
 
-Told: TypeAlias = Subscribed | Acked | Ended | Refused | Batch
+FollowerFrame: TypeAlias = Subscribed | Acked | Ended | Refused | Batch
 
 
 class Follower:
-    """A speaker to whose ids the server sends frames. Used on the link's thread."""
+    """A sender with ids, under which the server sends frames to it. Used on the link's thread."""
 
     queued = False
-    _deaf = False  # an event was dropped, and later ones are not accepted before it
-    _full = False  # there was no room, and no signal of new room yet
-    _later = False  # the server does not accept it any more on this connection
-    _left = False  # no one wants events any more
+    _drops_events = False  # an event was dropped, and later ones are not accepted before it
+    _is_full = False  # there was no room, and no signal of new room yet
+    _is_postponed = False  # the server does not accept it any more on this connection
+    _has_left = False  # no one wants events any more
 
     def __init__(self, link: Link) -> None:
         self._link = link
@@ -56,13 +56,13 @@ class Follower:
     def begin(self) -> None:
         """Note that there is a new connection."""
         self._drop()
-        self._later = False
+        self._is_postponed = False
 
-    def lose(self, *, blamed: bool) -> None:
+    def note_loss(self, *, blamed: bool) -> None:
         """Note that the connection is lost."""
         self._drop()
 
-    def say(self, welcome: Welcome) -> bytes | None:
+    def next_frame(self, welcome: Welcome) -> bytes | None:
         """Return the next frame to send on this connection, or None."""
         raise NotImplementedError
 
@@ -70,12 +70,12 @@ class Follower:
         """End because of an error: there will be no other connection."""
         raise NotImplementedError
 
-    def go_on(self) -> None:
+    def resume(self) -> None:
         """Note that there is room again."""
-        self._full = False
-        self._link.speak(self)
+        self._is_full = False
+        self._link.queue_sender(self)
 
-    def hear(self, told: Told) -> None:
+    def handle(self, frame: FollowerFrame) -> None:
         """Handle a frame, or one of its batches, for one of its ids."""
         raise NotImplementedError
 
@@ -86,7 +86,7 @@ class Follower:
         """Send what is still to be sent, because the link is about to end."""
         raise NotImplementedError
 
-    def owes(self) -> bool:
+    def has_unconfirmed(self) -> bool:
         """Return whether the link must wait before it ends, because an answer is pending."""
         return False
 
@@ -95,7 +95,7 @@ class Follower:
         raise NotImplementedError
 
 
-Speaker: TypeAlias = Follower | Asked
+Sender: TypeAlias = Follower | PendingRequest
 """An object with frames to send on every new connection."""
 
 
@@ -103,7 +103,7 @@ class Link:
     """Keeps a connection until it is closed. Any thread may call its methods, unless they name the link's thread."""
 
     _welcome: Welcome | None = None
-    _over: ReenactError | None = None
+    _end_error: ReenactError | None = None
     _progress = False
     _closing = False
     _task: asyncio.Task[None] | None = None
@@ -119,11 +119,11 @@ class Link:
         self.address = dialer.address
         self._dialer = dialer
         self._reconnect = reconnect
-        self._asked: dict[str, list[Asked]] = {}
+        self._requests: dict[str, list[PendingRequest]] = {}
         self._followers: dict[Follower, None] = {}
         self._routes: dict[str, Follower] = {}
         self._ids = itertools.count(1)
-        self._line: deque[Speaker] = deque()
+        self._queue: deque[Sender] = deque()
         self._wake = asyncio.Event()
         self._leaving = asyncio.Event()
         self._thread = ClientThread(self._run)
@@ -132,11 +132,11 @@ class Link:
         """Call the function on the link's thread, after earlier calls; see `ClientThread.call`."""
         self._thread.call(function, *given)
 
-    def ask(self, asked: Asked) -> None:
+    def ask(self, asked: PendingRequest) -> None:
         """Send the request, on as many connections as necessary; `asked.answer` is settled when it is answered."""
         self._thread.call(self._ask, asked)
 
-    def forget(self, asked: Asked) -> None:
+    def forget(self, asked: PendingRequest) -> None:
         """Stop sending the request."""
         with contextlib.suppress(ReenactError):
             self._thread.call(self._forget, asked)
@@ -181,26 +181,26 @@ class Link:
             self._thread.call(self._leave)
         self._thread.join()
 
-    def join(self, follower: Follower) -> None:
+    def add(self, follower: Follower) -> None:
         """Add the follower, if it is not added yet. On the link's thread."""
-        self._clear_away()
-        if self._over is not None:
-            follower.fail(_again(self._over))
+        self._end_abandoned()
+        if self._end_error is not None:
+            follower.fail(_copy_of(self._end_error))
         elif follower not in self._followers:
             self._followers[follower] = None
             if self._welcome is not None:
                 follower.begin()
-                self.speak(follower)
+                self.queue_sender(follower)
 
-    def part(self, follower: Follower) -> None:
+    def remove(self, follower: Follower) -> None:
         """Remove the follower. On the link's thread."""
         self._followers.pop(follower, None)
 
-    def speak(self, speaker: Speaker) -> None:
-        """Queue the speaker to be asked for its next frame. On the link's thread."""
-        if self._welcome is not None and not speaker.queued:
-            speaker.queued = True
-            self._line.append(speaker)
+    def queue_sender(self, sender: Sender) -> None:
+        """Queue the sender to be asked for its next frame. On the link's thread."""
+        if self._welcome is not None and not sender.queued:
+            sender.queued = True
+            self._queue.append(sender)
             self._wake.set()
 
     def take_id(self, follower: Follower) -> str:
@@ -213,31 +213,31 @@ class Link:
         """Release an id: frames for it are ignored. On the link's thread."""
         self._routes.pop(id_, None)
 
-    def _clear_away(self) -> None:
+    def _end_abandoned(self) -> None:
         while self.abandoned:
             self.abandoned.popleft().leave()
 
-    async def _keep_clear(self) -> None:
+    async def _tend_followers(self) -> None:
         while True:
-            await asyncio.sleep(_CLEARING)
-            self._clear_away()
+            await asyncio.sleep(_TENDING)
+            self._end_abandoned()
             for follower in tuple(self._followers):
                 follower.acknowledge_handled()
 
-    def _ask(self, asked: Asked) -> None:
-        same = self._asked.setdefault(asked.id, [])
-        if self._over is not None:
-            asked.fail(_again(self._over))
+    def _ask(self, asked: PendingRequest) -> None:
+        same = self._requests.setdefault(asked.id, [])
+        if self._end_error is not None:
+            asked.fail(_copy_of(self._end_error))
         elif same and (same[0].request, same[0].data) != (asked.request, asked.data):
             asked.fail(RequestReusedError(asked.id))
         else:
             same.append(asked)
-            self.speak(asked)
+            self.queue_sender(asked)
 
-    def _forget(self, asked: Asked) -> None:
-        self._asked[asked.id] = [other for other in self._asked.get(asked.id, ()) if other is not asked]
-        if not self._asked[asked.id]:
-            del self._asked[asked.id]
+    def _forget(self, asked: PendingRequest) -> None:
+        self._requests[asked.id] = [other for other in self._requests.get(asked.id, ()) if other is not asked]
+        if not self._requests[asked.id]:
+            del self._requests[asked.id]
 
     def _leave(self) -> None:
         if self._leaving.is_set() or self._task is None:
@@ -250,7 +250,7 @@ class Link:
 
     async def _run(self) -> None:
         self._task = asyncio.current_task()
-        clearing = asyncio.ensure_future(self._keep_clear())
+        clearing = asyncio.ensure_future(self._tend_followers())
         try:
             await self._keep()
         except ReenactError as error:
@@ -266,7 +266,7 @@ class Link:
         while not self._leaving.is_set():
             try:
                 socket, welcome = await self._dialer.dial()
-                failures = 0 if await self._talk(socket, welcome) else failures
+                failures = 0 if await self._use(socket, welcome) else failures
             except (UnintelligibleError, ServerUnreachableError) as error:
                 self.failure = error
                 if isinstance(error, UnintelligibleError | ElsewhereError) and not self.first.done():
@@ -288,7 +288,7 @@ class Link:
             _log.exception("computing the delay before reconnecting failed; it is %s s now", _PAUSE)
             await asyncio.sleep(_PAUSE)
 
-    async def _talk(self, socket: ClientConnection, welcome: Welcome) -> bool:
+    async def _use(self, socket: ClientConnection, welcome: Welcome) -> bool:
         """Use the connection until it is lost or the link ends; return whether the server has sent anything on it."""
         try:
             self._begin(welcome)
@@ -296,7 +296,7 @@ class Link:
             self._welcome = None
             socket.transport.abort()
             raise
-        talking = [asyncio.ensure_future(work) for work in (self._hear_all(socket), self._say_all(socket, welcome))]
+        talking = [asyncio.ensure_future(work) for work in (self._receive_all(socket), self._send_all(socket, welcome))]
         tasks = [*talking, asyncio.ensure_future(self._wait_for_leave())]
         try:
             await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
@@ -308,10 +308,10 @@ class Link:
                 task.cancel()
             ends = await asyncio.gather(*tasks, return_exceptions=True)
             self._welcome = None
-            await _hang_up(socket)
+            await _close(socket)
         for end in ends:
             if isinstance(end, Exception):
-                self._lose(end)
+                self._note_loss(end)
                 break
         return self._progress
 
@@ -319,20 +319,20 @@ class Link:
         self.failure = None
         self._progress = False
         self._routes.clear()
-        self._line.clear()
+        self._queue.clear()
         self._welcome = welcome
-        for speaker in self._speakers():
-            speaker.queued = False
-            speaker.begin()
-            self.speak(speaker)
+        for sender in self._senders():
+            sender.queued = False
+            sender.begin()
+            self.queue_sender(sender)
         resolve(self.first, None)
 
-    def _lose(self, why: Exception) -> None:
-        """Notify all speakers that the connection is lost; raise an error after which there can be no other."""
+    def _note_loss(self, why: Exception) -> None:
+        """Notify all senders that the connection is lost; raise an error after which there can be no other."""
         blamed = isinstance(why, ConnectionClosed) and why.rcvd is not None and why.rcvd.code in _BLAMES
         match why:
             case ConnectionClosed():
-                error = why_closed(why, self._dialer.address)
+                error = closing_error(why, self._dialer.address)
             case ReenactError():
                 error = why
             case _:
@@ -344,78 +344,78 @@ class Link:
             exc_info=None if isinstance(why, ConnectionClosed | ReenactError) else why,
         )
         self.failure = error
-        for speaker in self._speakers():
-            speaker.lose(blamed=blamed)
+        for sender in self._senders():
+            sender.note_loss(blamed=blamed)
         if isinstance(error, AuthenticationError):
             raise error
 
     def _end(self, error: ReenactError) -> None:
         reject(self.first, error)
-        self.failure = self._over = error
-        speakers = self._speakers()
+        self.failure = self._end_error = error
+        senders = self._senders()
         self._followers.clear()
-        self._asked.clear()
-        for speaker in speakers:
-            speaker.fail(_again(error))
+        self._requests.clear()
+        for sender in senders:
+            sender.fail(_copy_of(error))
 
     async def _wait_for_leave(self) -> None:
         await self._leaving.wait()
 
-    async def _say_all(self, socket: ClientConnection, welcome: Welcome) -> None:
+    async def _send_all(self, socket: ClientConnection, welcome: Welcome) -> None:
         """Send frames until the link is to end, nothing is left to send, and no follower waits for an answer."""
         while True:
-            while self._line:
-                speaker = self._line.popleft()
-                speaker.queued = False
-                frame = speaker.say(welcome)
+            while self._queue:
+                sender = self._queue.popleft()
+                sender.queued = False
+                frame = sender.next_frame(welcome)
                 if frame is not None:
-                    self.speak(speaker)
+                    self.queue_sender(sender)
                     await socket.send(frame, text=True)
-            if self._leaving.is_set() and not any(follower.owes() for follower in self._followers):
+            if self._leaving.is_set() and not any(follower.has_unconfirmed() for follower in self._followers):
                 return
             self._wake.clear()
             await self._wake.wait()
 
-    async def _hear_all(self, socket: ClientConnection) -> None:
+    async def _receive_all(self, socket: ClientConnection) -> None:
         while True:
             message = await socket.recv(decode=False)
-            self._hear(message)
+            self._receive(message)
             self._progress = True
             if self._leaving.is_set():
                 self._wake.set()
 
-    def _hear(self, message: bytes) -> None:
+    def _receive(self, message: bytes) -> None:
         frame = read_frame(message)
         match frame:
             case Answered():
-                for asked in tuple(self._asked.get(frame.id, ())):
-                    asked.hear(frame.response)
+                for asked in tuple(self._requests.get(frame.id, ())):
+                    asked.handle(frame.response)
                     self._settle(asked)
             case Events():
                 for batch in frame.batches:
                     if follower := self._routes.get(batch.id):
-                        follower.hear(batch)
+                        follower.handle(batch)
             case Refused(id=None):
                 _log.warning("the server refused a frame: %s: %s", frame.code, frame.message)
-            case Refused(id=str(id_)) if id_ in self._asked:
-                for asked in tuple(self._asked[id_]):
+            case Refused(id=str(id_)) if id_ in self._requests:
+                for asked in tuple(self._requests[id_]):
                     asked.refuse(frame)
                     self._settle(asked)
             case Welcome():
                 raise ProtocolError("the server sent a second welcome")
             case _:
                 if follower := self._routes.get(frame.id or ""):
-                    follower.hear(frame)
+                    follower.handle(frame)
 
-    def _settle(self, asked: Asked) -> None:
+    def _settle(self, asked: PendingRequest) -> None:
         if asked.answer.done():
             self._forget(asked)
 
-    def _speakers(self) -> tuple[Speaker, ...]:
-        return (*self._followers, *(asked for same in self._asked.values() for asked in same))
+    def _senders(self) -> tuple[Sender, ...]:
+        return (*self._followers, *(asked for same in self._requests.values() for asked in same))
 
 
-async def _hang_up(socket: ClientConnection) -> None:
+async def _close(socket: ClientConnection) -> None:
     try:
         async with asyncio.timeout(CLOSING):
             await socket.close()
@@ -425,6 +425,6 @@ async def _hang_up(socket: ClientConnection) -> None:
         socket.transport.abort()
 
 
-def _again(error: ReenactError) -> ReenactError:
+def _copy_of(error: ReenactError) -> ReenactError:
     """Return a copy of the error, so that its receivers do not share a traceback."""
     return type(error)(*error.args)

@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from reenact._ray import NAME, Found, check_name, require_ray
-from reenact.client.dialing import Place, websocket_address
+from reenact.client.dialing import ServerAddress, websocket_address
 from reenact.domain.errors import ConfigurationError, ServerUnreachableError
 
 SCHEME = "ray://"
@@ -50,7 +50,7 @@ class RayHosts:
     def __str__(self) -> str:
         return f"{SCHEME}{self.address}/{self.name}"
 
-    async def find(self) -> tuple[Place, ...]:
+    async def find(self) -> tuple[ServerAddress, ...]:
         """Return the addresses of the hosts.
 
         A separate program asks Ray: a Ray client is one for a whole process, which it changes for good, and which may
@@ -83,7 +83,7 @@ class RayHosts:
             raise self._unreachable(found.failure)
         if not found.hosts:
             raise self._unreachable("none answers; `reenact.ray.start` starts them")
-        return tuple(Place(websocket_address(url), token) for url, token in found.hosts)
+        return tuple(ServerAddress(websocket_address(url), token) for url, token in found.hosts)
 
     def _unreachable(self, why: str) -> ServerUnreachableError:
         return ServerUnreachableError(f"the hosts at {self} cannot be found: {why}")

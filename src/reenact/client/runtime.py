@@ -20,8 +20,8 @@ from reenact.actors.feed.family import FamilyStream, cursors_of
 from reenact.actors.feed.handlers import Handler, check_callable, check_handler, check_session, check_type
 from reenact.actors.feed.observable import Observable
 from reenact.actors.kernel.at_exit import AtExit
-from reenact.client.asking import Answer, Asked, read_envelope
-from reenact.client.dialing import Dialer, Finder, Place, Reconnect, check_token, websocket_addresses
+from reenact.client.asking import Answer, PendingRequest, read_envelope
+from reenact.client.dialing import Dialer, Finder, Reconnect, ServerAddress, check_token, websocket_addresses
 from reenact.client.handlers import Handlers, RemoteListener
 from reenact.client.link import Link
 from reenact.client.ray_hosts import SCHEME, RayHosts
@@ -231,7 +231,7 @@ class Caller:
 
     def _ask(self, request: str, data: object, timeout: float | None, request_id: object) -> Answer:
         id_ = request_id if isinstance(request_id, str) else str(uuid.uuid4())
-        asked = Asked(id_, request, _json(request, data), timeout)
+        asked = PendingRequest(id_, request, _json(request, data), timeout)
         self._link.ask(asked)
         try:
             late = f"{request} was not answered within {timeout} s; it may have happened all the same"
@@ -353,9 +353,9 @@ class RemoteRuntime(Asking):
         self.close()
 
 
-def _places(url: object, token: str | None) -> Sequence[Place] | Finder:
+def _places(url: object, token: str | None) -> Sequence[ServerAddress] | Finder:
     if not isinstance(url, str) or not url.startswith(SCHEME):
-        return [Place(address, token) for address in websocket_addresses(url)]
+        return [ServerAddress(address, token) for address in websocket_addresses(url)]
     if token is not None:
         raise ConfigurationError("Ray knows the token of the hosts that it runs; give none with a ray:// address")
     return RayHosts.at(url)

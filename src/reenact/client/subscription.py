@@ -14,7 +14,7 @@ from reenact.actors.feed.consumers import check_cursor
 from reenact.actors.feed.subscription import REST, check_count
 from reenact.actors.feed.waking import is_on_loop
 from reenact.client.asking import read_envelope
-from reenact.client.following import Following
+from reenact.client.following import SessionFollower
 from reenact.client.link import Link
 from reenact.client.thread import Buffer
 from reenact.domain.errors import (
@@ -46,7 +46,7 @@ class RemoteSubscription:
     not accept the token any more.
     """
 
-    _restless = 0
+    _since_pause = 0
 
     def __init__(
         self, link: Link, topic: str, client_id: str | None, after: int | None, *, auto_ack: bool, timeout: float | None
@@ -62,14 +62,14 @@ class RemoteSubscription:
         self._timeout = timeout
         self._late = f"no answer came within {timeout} s; it may be acknowledged all the same"
         self._buffer: Buffer[tuple[int, str, bytes]] = Buffer(MOST, MOST_BYTES)
-        self._following = Following(link, topic, client_id, after, self._buffer)
-        self.standing: Final = self._following.standing
+        self._follower = SessionFollower(link, topic, client_id, after, self._buffer)
+        self.standing: Final = self._follower.standing
         """Done when the subscription is established, with the cursor after which it begins."""
-        weakref.finalize(self, link.abandoned.append, self._following).atexit = False
+        weakref.finalize(self, link.abandoned.append, self._follower).atexit = False
 
     def open(self) -> None:
         """Begin the subscription."""
-        self._link.call(self._link.join, self._following)
+        self._link.call(self._link.add, self._follower)
 
     @property
     def closed(self) -> bool:
@@ -89,16 +89,16 @@ class RemoteSubscription:
         return self
 
     async def __anext__(self) -> RuntimeEvent:
-        self._is_asked()
-        self._restless += 1
-        if self._restless > REST:
-            self._restless = 0
+        self._mark_handled()
+        self._since_pause += 1
+        if self._since_pause > REST:
+            self._since_pause = 0
             await asyncio.sleep(0)
-        while (event := self._buffer.look()) is None:
-            if self._ended():
+        while (event := self._buffer.pop()) is None:
+            if self._is_finished():
                 raise StopAsyncIteration
-            self._restless = 0
-            await self._buffer.arrive()
+            self._since_pause = 0
+            await self._buffer.wait_async()
         return self._hand_out(event)
 
     def next(self, timeout: float | None = None) -> RuntimeEvent | None:
@@ -111,9 +111,9 @@ class RemoteSubscription:
         """
         seconds = seconds_of(timeout)
         deadline = None if seconds is None else time.monotonic() + seconds
-        self._is_asked()
-        while (event := self._buffer.look()) is None:
-            if self._ended() or not self._buffer.come(_left(deadline)):
+        self._mark_handled()
+        while (event := self._buffer.pop()) is None:
+            if self._is_finished() or not self._buffer.wait(_seconds_left(deadline)):
                 return None
         return self._hand_out(event)
 
@@ -121,7 +121,7 @@ class RemoteSubscription:
         """Return the available events, at most `limit`, without waiting for new ones.
 
         Events that the session had when it was subscribed to are waited for, even on an event loop, because they exist:
-        if they do not arrive in time, the events that have arrived are returned.
+        if they do not wait_async in time, the events that have arrived are returned.
 
         Raises:
             ProtocolError: the server has left out events; subscribe again.
@@ -134,28 +134,28 @@ class RemoteSubscription:
     def gather(self, limit: int, *, waits: bool) -> list[RuntimeEvent]:
         """Do as `take`; if it is not to wait, return the events that have arrived."""
         check_count(limit)
-        self._is_asked()
+        self._mark_handled()
         until = None if self._timeout is None else time.monotonic() + self._timeout
         taken: list[RuntimeEvent] = []
         while len(taken) < limit:
-            event = self._buffer.look()
+            event = self._buffer.pop()
             if event is not None:
                 taken.append(self._hand_out(event))
             elif not waits or self._buffer.is_done or not self._is_behind(until):
                 break
-            elif not self._buffer.come(_left(until)):
+            elif not self._buffer.wait(_seconds_left(until)):
                 if taken:  # the next call raises it
                     break
                 raise RequestTimeoutError(f"events of {self.topic!r} have not come within {self._timeout} s")
         if not taken:
-            self._ended()
+            self._is_finished()
         return taken
 
     def _is_behind(self, until: float | None) -> bool:
         """Return whether the session had more events when it was subscribed to; wait for the server to report that."""
         with contextlib.suppress(TimeoutError, ReenactError):
-            self.standing.result(_left(until))
-        return not self.standing.done() or self.cursor < self._following.reaches
+            self.standing.result(_seconds_left(until))
+        return not self.standing.done() or self.cursor < self._follower.reaches
 
     def ack(self, cursor: int | None = None) -> None:
         """Acknowledge the events up to this cursor, by default up to the last one that was handed out.
@@ -211,15 +211,15 @@ class RemoteSubscription:
         """Begin to end the subscription; return a future that is done when its acknowledgements are durable."""
         self._buffer.close()
         left: Future[None] = Future()
-        self._link.call(self._following.leave, left)
+        self._link.call(self._follower.leave, left)
         return left
 
-    def _is_asked(self) -> None:
+    def _mark_handled(self) -> None:
         """Treat the events that were handed out as processed; the link's thread acknowledges them soon."""
         if self._auto_ack:
             self._buffer.dealt_with = self.cursor
 
-    def _ended(self) -> bool:
+    def _is_finished(self) -> bool:
         """Return whether no more events come, or raise the reason."""
         error = self._buffer.error
         if error is not None:
@@ -239,7 +239,7 @@ class RemoteSubscription:
     def _acknowledge(self, cursor: int | None) -> Future[None]:
         checked = self._check(self.cursor if cursor is None else cursor)
         done: Future[None] = Future()
-        self._link.call(self._following.ack, checked, done)
+        self._link.call(self._follower.ack, checked, done)
         return done
 
     def _check(self, cursor: object) -> int:
@@ -255,6 +255,6 @@ class RemoteSubscription:
         return checked
 
 
-def _left(until: float | None) -> float | None:
+def _seconds_left(until: float | None) -> float | None:
     """Return the seconds that are left; None means no limit."""
     return None if until is None else until - time.monotonic()

@@ -108,8 +108,8 @@ class Buffer(Generic[T]):
     dealt_with = 0
     """The cursor of the last event that the consumer has processed; all up to there may be acknowledged."""
     _bytes = 0
-    _starving = False
-    _over = False
+    _has_rejected = False
+    _is_ended = False
 
     # The link's thread offers events and ends the buffer; the consumer's thread, or a task of its loop, takes events
     # and waits. `_changed` protects the events and the waiters. `dealt_with` is written by the consumer alone and only
@@ -127,15 +127,15 @@ class Buffer(Generic[T]):
     def is_done(self) -> bool:
         """Whether no event is left, and no more come."""
         with self._changed:
-            return self._over and not self._events
+            return self._is_ended and not self._events
 
     def offer(self, event: T, size: int) -> bool:
         """Add an event of `size` bytes, or return False if there is no room for it. On the link's thread."""
         with self._changed:
             if len(self._events) >= self._most or self._bytes >= self._most_bytes:
-                self._starving = True
+                self._has_rejected = True
                 return False
-            if not self._over:
+            if not self._is_ended:
                 self._events.append((event, size))
                 self._bytes += size
                 self._wake()
@@ -144,21 +144,21 @@ class Buffer(Generic[T]):
     def end(self, error: ReenactError | None) -> None:
         """Note that no more events come, and the error that is the reason, if any. On the link's thread."""
         with self._changed:
-            if not self._over:
-                self._over = True
+            if not self._is_ended:
+                self._is_ended = True
                 self.error = None if isinstance(error, RuntimeClosedError) else error
             self._wake()
 
     def close(self) -> None:
         """Drop all events, accept no more, and wake waiting consumers."""
         with self._changed:
-            self._over = True
+            self._is_ended = True
             self.error = None
             self._events.clear()
             self._bytes = 0
             self._wake()
 
-    def look(self) -> T | None:
+    def pop(self) -> T | None:
         """Take the next event, if there is one."""
         with self._changed:
             if not self._events:
@@ -166,19 +166,19 @@ class Buffer(Generic[T]):
             event, size = self._events.popleft()
             self._bytes -= size
             has_room = len(self._events) <= self._most // 2 and self._bytes <= self._most_bytes // 2
-            is_enough, self._starving = self._starving and has_room, self._starving and not has_room
+            is_enough, self._has_rejected = self._has_rejected and has_room, self._has_rejected and not has_room
         if is_enough:
             with contextlib.suppress(RuntimeClosedError):
                 self.on_room()
         return event
 
-    def come(self, seconds: float | None) -> bool:
+    def wait(self, seconds: float | None) -> bool:
         """Wait for an event or the end; return False if neither came in time."""
         with self._changed:
-            return bool(self._changed.wait_for(lambda: self._events or self._over, seconds))
+            return bool(self._changed.wait_for(lambda: self._events or self._is_ended, seconds))
 
-    async def arrive(self) -> None:
-        """Do the same as `come` for asyncio, without a timeout."""
+    async def wait_async(self) -> None:
+        """Do the same as `wait` for asyncio, without a timeout."""
         loop = asyncio.get_running_loop()
         future: asyncio.Future[None] = loop.create_future()
         stop_watching = self.watch(partial(_call_on, loop, partial(set_result, future, None)))
@@ -190,7 +190,7 @@ class Buffer(Generic[T]):
     def watch(self, watcher: Callable[[], object]) -> Callable[[], object]:
         """Call the watcher once, when there is an event, or the end; return a function that removes it."""
         with self._changed:
-            if self._events or self._over:
+            if self._events or self._is_ended:
                 watcher()
             else:
                 self._watchers.append(watcher)
