@@ -6,12 +6,12 @@ import time
 from collections.abc import Callable
 
 from reenact.inspector import Source
-from reenact.inspector.marks import Known
+from reenact.inspector.marks import CheckResults
 
 PATIENCE = 30.0
 
 
-def known(source: Source, condition: Callable[[Known], object]) -> Known:
+def known(source: Source, condition: Callable[[CheckResults], object]) -> CheckResults:
     """Return what is known of the log as soon as that is so."""
     end = time.monotonic() + PATIENCE
     while not condition(now := source.marks.now()):
@@ -20,7 +20,7 @@ def known(source: Source, condition: Callable[[Known], object]) -> Known:
     return now
 
 
-def all_known(source: Source) -> Known:
+def all_known(source: Source) -> CheckResults:
     """Return what is known once all of the log was looked at."""
     head = source.log.head()
     return known(source, lambda now: now.chain.ended and now.chain.position >= head and now.decisions.is_all)

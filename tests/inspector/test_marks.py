@@ -18,7 +18,7 @@ from reenact.domain.session.agent import AgentStarted
 from reenact.inspector import Source, chain_marks, decision_marks
 from reenact.inspector.addresses import Address
 from reenact.inspector.chain_marks import ChainMark
-from reenact.inspector.marks import Known
+from reenact.inspector.marks import CheckResults
 from reenact.inspector.seals import seals_of
 from reenact.testing import MockEnvironmentFactory
 from tests.inspector.browsing import browsing
@@ -168,7 +168,7 @@ def test_a_seal_is_not_green_before_all_that_is_shown_was_looked_at(
         seals = seals_of(source, ROOT)
         session = seals_of(source, Address("", "/session", {"id": "poem"}))
 
-        assert (seals.chain.kind, seals.chain.words) == ("busy", "whole up to 165 of 170")
+        assert (seals.chain.kind, seals.chain.label) == ("busy", "whole up to 165 of 170")
         assert seals.decisions.kind == session.decisions.kind == "busy"
         assert now.chain.position == seals.verified == 165
 
@@ -179,14 +179,14 @@ def unknown(_session: str) -> None:
 
 def test_nothing_is_green_that_nobody_has_looked_at(night_log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with Source.open(night_log) as source:
-        monkeypatch.setattr(source.marks, "now", lambda: Known(ChainMark(position=40)))
+        monkeypatch.setattr(source.marks, "now", lambda: CheckResults(ChainMark(position=40)))
         monkeypatch.setattr(source.marks, "session", unknown)
 
         seals = seals_of(source, ROOT)
 
-        assert (seals.chain.kind, seals.chain.words) == ("busy", "verified up to 40 of 165")
+        assert (seals.chain.kind, seals.chain.label) == ("busy", "verified up to 40 of 165")
         assert seals.decisions.kind == "busy"
-        assert seals_of(source, Address("", "/state", {"id": "poem"})).decisions.words == "Not decided anew yet"
+        assert seals_of(source, Address("", "/state", {"id": "poem"})).decisions.label == "Not decided anew yet"
         with browsing(source) as browser:
             assert browser.page("/chain").select_one("svg.meter[aria-label='24 percent']")
 
@@ -206,7 +206,7 @@ def test_a_session_that_todays_code_decides_otherwise_is_named_with_its_position
         assert parted.parting.position == at
         assert [one.text.strip() for one in page.select(".seals .bad")] == ["1 decided otherwise"]
         assert page.select_one(f"a[href='/session?id=poem&at={at}']")
-        assert seals_of(source, Address("", "/session", {"id": "poem"})).decisions.words == f"Decided otherwise at {at}"
+        assert seals_of(source, Address("", "/session", {"id": "poem"})).decisions.label == f"Decided otherwise at {at}"
 
 
 def test_no_more_sessions_are_known_than_so_many(copy: Path, monkeypatch: pytest.MonkeyPatch) -> None:

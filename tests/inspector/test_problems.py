@@ -76,7 +76,7 @@ def test_of_a_damaged_log_is_shown_what_can_be(night_log: Path, tmp_path: Path) 
 
 
 def test_tables_that_could_not_be_made_are_tried_again(night_log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(late_tables, "AGAIN", 0.0)
+    monkeypatch.setattr(late_tables, "RETRY_AFTER", 0.0)
     failing = [OSError("no space left")]
 
     def fail_once(*given: object, progress: OnProgress, **others: object) -> ReaderTables:

@@ -9,7 +9,7 @@ import pytest
 from bs4 import BeautifulSoup
 
 from reenact.domain.session.state import Session, SessionBranched
-from reenact.inspector.states import States, whole
+from reenact.inspector.states import States, full_state
 from reenact.inspector.windows import History
 from reenact.projections.explain.history import moment_of
 from tests.browsers import Tab
@@ -127,7 +127,7 @@ def alike(one: Session, other: Session) -> bool:
 def test_states_are_those_that_the_log_comes_to_whatever_was_asked_before(long: Browser) -> None:
     states, history = States(), History(long.source.log, "long")
     for number in (history.count, 1, 2500, 999, 1000, 1001, 2500, 3):
-        assert alike(states.at(history, number), whole(history, number))
+        assert alike(states.at(history, number), full_state(history, number))
 
 
 def test_a_state_of_a_branch_begins_with_that_of_its_origin(night: Browser) -> None:
@@ -151,7 +151,7 @@ def test_few_states_are_kept_and_those_are_found_that_are(long: Browser, monkeyp
     for thread in threads:
         thread.join()
 
-    assert alike(states.at(history, 2999), whole(history, 2999))
+    assert alike(states.at(history, 2999), full_state(history, 2999))
     assert states.ahead(history, 3000) <= 3000
 
 
@@ -192,4 +192,4 @@ def test_states_are_read_on_from_where_they_were(long: Browser) -> None:
 
     assert [states.advance(history, 2500, 0.0) for _ in range(4)] == [1000, 2000, 2500, 2500]
     assert states.advance(history, 3000, 60.0) == 3000
-    assert alike(states.at(history, 2999), whole(history, 2999))
+    assert alike(states.at(history, 2999), full_state(history, 2999))

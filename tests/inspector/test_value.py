@@ -111,7 +111,7 @@ def test_values_are_written_as_people_read_them(value: object, text: str) -> Non
     ],
 )
 def test_of_a_value_a_page_has_so_many_bytes(value: object, room: int, written: str, end: int) -> None:
-    html, shown = value_of(1, "x", value).written(room)
+    html, shown = value_of(1, "x", value).html(room)
 
     assert (html, shown) == (written, end)
     assert len(html.encode()) <= room

@@ -18,10 +18,10 @@ from reenact.domain.session.agent import (
     ResultsRecorded,
 )
 from reenact.domain.session.state import SessionBranched, SessionCreated, SessionDeleted
+from reenact.inspector.conversation import conversation_of
 from reenact.inspector.pages.session import state_of
 from reenact.inspector.phrases import used
-from reenact.inspector.stories import Story
-from reenact.inspector.talks import talk_of
+from reenact.inspector.relations import Relations
 from reenact.inspector.windows import SIZE, History
 from reenact.projections.log import InMemoryLog, InMemoryRow
 from tests.inspector.browsing import Browser
@@ -101,7 +101,7 @@ def test_what_is_no_text_is_named_and_what_was_summarised_stands_where_it_was() 
     history = History(log_of(CREATED, asked, summary), "talk")
     window = history.window()
 
-    said = talk_of(Story(window.rows), window)
+    said = conversation_of(Relations(window.rows), window)
 
     assert [(one.who, part.kind, part.name) for one in said for part in one.parts] == [
         ("user", "other", "image"),
@@ -115,7 +115,7 @@ def test_an_answer_that_was_cut_short_says_so() -> None:
     answer = AnswerRecorded("trn_1", "msg_2", (TextBlock("He"),), "interrupted", True, {}, None, 0)  # noqa: FBT003 - as the log has it
     window = History(log_of(CREATED, ASKED, answer), "talk").window()
 
-    said = talk_of(Story(window.rows), window)
+    said = conversation_of(Relations(window.rows), window)
 
     assert said[-1].note == "in part: interrupted"
     assert used({}) == "tokens unknown"
@@ -139,6 +139,6 @@ def test_of_a_message_of_very_many_parts_the_first_are_shown() -> None:
     history = History(log_of(CREATED, *[msgspec.structs.replace(ASKED, content=blocks)] * 9), "talk")
     window = history.window()
 
-    said = talk_of(Story(window.rows), window)
+    said = conversation_of(Relations(window.rows), window)
 
     assert [(len(one.parts), one.more) for one in said] == [(40, 60)] * 9

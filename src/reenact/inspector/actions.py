@@ -43,7 +43,7 @@ class Actions:
         Raises:
             InvalidInputError: it was not.
         """
-        if not hmac.compare_digest(form.one("form").encode(), self.form.encode()):
+        if not hmac.compare_digest(form.text("form").encode(), self.form.encode()):
             raise InvalidInputError("this inspector has not made that form, or an earlier one has; load its page again")
 
 
@@ -81,7 +81,7 @@ class Form:
         except ValueError as error:
             raise InvalidInputError(f"the form cannot be read: {error}") from None
 
-    def one(self, name: str) -> str:
+    def text(self, name: str) -> str:
         """Return the value of the field, or an empty string if there is none."""
         return self._fields.get(name, [""])[0]
 

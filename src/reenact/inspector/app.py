@@ -98,12 +98,12 @@ class Guard:
     def _refusal(self, scope: Scope, headers: Headers) -> Response | None:
         host, origin = headers.get("host", ""), headers.get("origin")
         if not self._access.serves(host) or not self._access.allows(origin, host):
-            return _stranger(scope, "This name is not that of the inspector.", 403)
+            return _refused(scope, "This name is not that of the inspector.", 403)
         is_navigation = (
             scope["type"] == "http" and headers.get("sec-fetch-mode") == "navigate" and scope["method"] == "GET"
         )
         if headers.get("sec-fetch-site") in _OTHER_SITES and not is_navigation:
-            return _stranger(scope, "Another page has asked.", 403)
+            return _refused(scope, "Another page has asked.", 403)
         query = QueryParams(scope["query_string"])
         if scope["type"] == "http" and self._is_token(query.get("token")):
             rest = [(name, value) for name, value in query.multi_items() if name != "token"]
@@ -114,7 +114,7 @@ class Guard:
             response.set_cookie(_cookie_at(host), self._token, path=path, httponly=True, samesite="lax")
             return response
         if not self._is_token(_cookie(headers, _cookie_at(host))):
-            return _stranger(scope, "", 401)
+            return _refused(scope, "", 401)
         return None
 
     def _is_token(self, given: str | None) -> bool:
@@ -135,7 +135,7 @@ def _cookie(headers: Headers, name: str) -> str | None:
     return None if found is None else found.value
 
 
-def _stranger(scope: Scope, why: str, status: int) -> Response:
+def _refused(scope: Scope, why: str, status: int) -> Response:
     """Return the answer to a refused request; it shows nothing of the log."""
     base = scope.get("root_path", "")
     return HTMLResponse(render(Page("stranger.html", {"why": why, "address": Address(base, "/", {})})), status)
@@ -196,13 +196,13 @@ def create_app(
             Route("/head", head),
             WebSocketRoute("/ws", socket),
             Mount("/static", StaticFiles(directory=HERE / "static", follow_symlink=True)),
-            Route("/{path:path}", partial(show, _nowhere)),
+            Route("/{path:path}", partial(show, _no_such_page)),
         ]
     )
     return Guard(app, token, service)
 
 
-def _nowhere(_: Source, address: Address) -> Page:
+def _no_such_page(_: Source, address: Address) -> Page:
     return problem_of(InvalidInputError(f"there is no page {address.path}"), 404)
 
 

@@ -59,7 +59,7 @@ class ChainMarks:
         self.is_busy = True
         """Whether there is more to verify now."""
 
-    def look(self, until: float) -> dict[str, int]:
+    def advance(self, until: float) -> dict[str, int]:
         """Verify until the given time; return the streams with new rows, and the last position of each.
 
         Raises:
@@ -75,7 +75,7 @@ class ChainMarks:
         streams: dict[str, int] = {}
         if last > self._pass.number or self._again is not None or self._done is None:
             try:
-                self._advance(until, streams)
+                self._advance_passes(until, streams)
             except LogUnusableError as error:
                 self._lost = (Finding("file", "", 0, str(error)),)
                 raise
@@ -89,7 +89,7 @@ class ChainMarks:
         began, ended = self._done or (self._began, None)
         return ChainMark(self._pass.position, began, ended, tuple(findings), max(one.more for one in passes))
 
-    def _advance(self, until: float, streams: dict[str, int]) -> None:
+    def _advance_passes(self, until: float, streams: dict[str, int]) -> None:
         with evidence_of(self._url) as evidence:
             while time.monotonic() < until:
                 page = self._pass.advance(evidence, self._pause)

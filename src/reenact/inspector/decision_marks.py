@@ -66,7 +66,7 @@ class DecisionMark(msgspec.Struct, frozen=True):
     problem: str = ""
 
 
-class _Known:
+class _SessionProgress:
     __slots__ = ("due", "last", "mark")
 
     def __init__(self, last: int) -> None:
@@ -79,7 +79,7 @@ class _Known:
         return self.mark is not None and (self.mark.until >= self.last or self.mark.parting is not None)
 
 
-class _Look:
+class _OpenReplay:
     """A replay of one session, which proceeds step by step."""
 
     def __init__(self, log: StoredJournal, session_id: str, replay: HistoryReplay) -> None:
@@ -88,34 +88,34 @@ class _Look:
         self.until = log.head()
         self.took = 0.0
         self.steps: Iterator[int]
-        self.go_on()
+        self.resume()
 
-    def go_on(self) -> None:
+    def resume(self) -> None:
         """Continue after the last step."""
         self.steps = self.replay.go_on(self.until, _PAGE)
 
 
 class DecisionMarks:
-    """Replays sessions in time slices, and keeps the marks. `mark_of` and `ask` are thread-safe."""
+    """Replays sessions in time slices, and keeps the marks. `mark_of` and `prioritize` are thread-safe."""
 
     def __init__(self, log: StoredJournal, pause: Callable[[], object]) -> None:
         self._log = log
         self._pause = pause
-        self._known: OrderedDict[str, _Known] = OrderedDict()
-        self._asked: deque[str] = deque(maxlen=16)
+        self._known: OrderedDict[str, _SessionProgress] = OrderedDict()
+        self._prioritized: deque[str] = deque(maxlen=16)
         self._changed: OrderedDict[str, None] = OrderedDict()
         self._found: deque[str] = deque()
         self._before = _BEHIND_ALL
         self._first: int | None = None
         self._open: OrderedDict[str, HistoryReplay] = OrderedDict()
-        self._look: _Look | None = None
+        self._replay: _OpenReplay | None = None
         self._problem = ""
 
-    def ask(self, session_id: str) -> None:
+    def prioritize(self, session_id: str) -> None:
         """Replay this session before others, if it is not up to date."""
         known = self._known.get(session_id)
         if known is None or not known.is_done:
-            self._asked.append(session_id)
+            self._prioritized.append(session_id)
 
     def mark_of(self, session_id: str) -> SessionMark | None:
         """Return the mark of the session; None if it has not been replayed yet."""
@@ -129,7 +129,7 @@ class DecisionMarks:
 
     def mark(self) -> DecisionMark:
         """Return the results over all sessions."""
-        is_all = self._before == 0 and not (self._found or self._changed or self._look)
+        is_all = self._before == 0 and not (self._found or self._changed or self._replay)
         marks = [known.mark for known in self._known.values() if known.mark is not None]
         parted = tuple(mark for mark in marks if mark.parting is not None)
         forgotten = sum(mark.forgotten for mark in marks)
@@ -147,10 +147,10 @@ class DecisionMarks:
                 known.last = position
                 self._changed[session_id] = None
             elif known is None and self._first is not None and position > self._first:
-                self._take(session_id, position)
+                self._add_session(session_id, position)
                 self._changed[session_id] = None
 
-    def look(self, until: float) -> bool:
+    def advance(self, until: float) -> bool:
         """Replay until the given time; return whether there is more to do now.
 
         Raises:
@@ -158,7 +158,7 @@ class DecisionMarks:
         """
         self._problem = ""
         while time.monotonic() < until:
-            if self._look is None and not self._choose():
+            if self._replay is None and not self._choose():
                 return False
             try:
                 self._follow(until)
@@ -168,7 +168,7 @@ class DecisionMarks:
         return True
 
     def _follow(self, until: float) -> None:
-        look = self._look
+        look = self._replay
         assert look is not None
         began = time.thread_time()
         try:
@@ -178,15 +178,15 @@ class DecisionMarks:
                     look.took += time.thread_time() - began
                     return
         except StorageError:
-            look.go_on()  # a generator that has raised is finished, which would look like the end of the session
+            look.resume()  # a generator that has raised is finished, which would look like the end of the session
             raise
         look.took += time.thread_time() - began
-        self._look = None
+        self._replay = None
         self._settle(look)
 
-    def _settle(self, look: _Look) -> None:
+    def _settle(self, look: _OpenReplay) -> None:
         found, session_id = look.replay.result(), look.session_id
-        known = self._known.get(session_id) or self._take(session_id, look.replay.position)
+        known = self._known.get(session_id) or self._add_session(session_id, look.replay.position)
         known.mark = SessionMark(
             session_id,
             look.replay.position,
@@ -211,13 +211,13 @@ class DecisionMarks:
         if session_id is None:
             return False
         replay = self._open.pop(session_id, None) or HistoryReplay(self._log, stream_of(session_id))
-        self._look = _Look(self._log, session_id, replay)
+        self._replay = _OpenReplay(self._log, session_id, replay)
         return True
 
     def _next(self) -> str | None:
-        while self._asked:
-            session_id = self._asked.popleft()
-            known = self._known.get(session_id) or self._seek(session_id)
+        while self._prioritized:
+            session_id = self._prioritized.popleft()
+            known = self._known.get(session_id) or self._find_session(session_id)
             if known is not None and not known.is_done and known.due <= time.monotonic():
                 self._changed.pop(session_id, None)
                 return session_id
@@ -247,23 +247,23 @@ class DecisionMarks:
         for _, stream, position in rows:
             session_id = session_of(stream)
             if session_id is not None and session_id not in self._known:
-                self._take(session_id, position)
+                self._add_session(session_id, position)
                 self._found.append(session_id)
         self._pause()
         self._before = rows[-1][0] if rows else 0
         return bool(rows)
 
-    def _seek(self, session_id: str) -> _Known | None:
+    def _find_session(self, session_id: str) -> _SessionProgress | None:
         rows: list[tuple[int]] = self._log.select(_END, (stream_of(session_id),))
         if not rows:
             return None
-        known = self._take(session_id, rows[0][0])
+        known = self._add_session(session_id, rows[0][0])
         self._found.append(session_id)
         return known
 
-    def _take(self, session_id: str, last: int) -> _Known:
+    def _add_session(self, session_id: str, last: int) -> _SessionProgress:
         """Add a session; if there are too many, the oldest entry is dropped."""
-        known = self._known[session_id] = _Known(last)
+        known = self._known[session_id] = _SessionProgress(last)
         if len(self._known) > KEPT:
             self._known.popitem(last=False)
         return known

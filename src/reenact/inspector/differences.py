@@ -12,8 +12,8 @@ from reenact.domain.loop.ledger import Spent
 from reenact.domain.messages import instant, text_of
 from reenact.domain.plain import is_mapping
 from reenact.domain.session.state import Session
-from reenact.inspector.stories import Call, Story
-from reenact.inspector.talks import Speech
+from reenact.inspector.conversation import Speech
+from reenact.inspector.relations import Call, Relations
 from reenact.inspector.values import on_one_line, summary_of
 from reenact.projections.explain.entries import fields_of
 from reenact.projections.log import Row
@@ -41,12 +41,12 @@ class Group(msgspec.Struct, frozen=True):
 
 
 class Moment(msgspec.Struct, frozen=True):
-    """A session after an event, and the story of the events that led there."""
+    """A session after an event, and the relations of the events that led to it."""
 
     number: int
     row: Row
     session: Session
-    story: Story
+    relations: Relations
 
     @property
     def state(self) -> str:
@@ -60,14 +60,14 @@ class Moment(msgspec.Struct, frozen=True):
         round_ = self.session.round
         if round_ is None:
             return []
-        told = self.story.open
+        told = self.relations.open
         return [told.get(call.id) or Call(call.id, call.name, call.arguments) for call in round_.at("waiting")]
 
 
 def changes_between(left: Moment, right: Moment, added: Iterable[Speech], *, has_calls: bool) -> list[Group]:
     """Return the changes from the left moment to the right one; `added` are the messages between them that are shown.
 
-    `has_calls` is whether both stories begin with the same event, so that calls can be compared.
+    `has_calls` is whether the relations of both begin with the same event, so that calls can be compared.
     """
     groups = [
         Group("Agent", list(_changed(_agent(left), _agent(right)))),
@@ -95,21 +95,21 @@ def _title(call: Call) -> str:
 def _calls(left: Moment, right: Moment) -> Iterator[tuple[Call, Facts, Facts]]:
     """Yield the calls that changed between the moments, with their facts on each side.
 
-    Both stories must begin with the same event.
+    Both relations must begin with the same event.
     """
     low, high = (left, right) if left.number <= right.number else (right, left)
-    before, after = _of_story(left.story), _of_story(right.story)
-    for id_, call in _of_story(high.story).items():
+    before, after = _calls_of(left.relations), _calls_of(right.relations)
+    for id_, call in _calls_of(high.relations).items():
         places = [row.position for row in (call.asked, call.waits, call.decided, call.started, call.ended) if row]
         if max(places, default=0) > low.row.position:
-            yield call, _of_call(before.get(id_)), _of_call(after.get(id_))
+            yield call, _facts_of(before.get(id_)), _facts_of(after.get(id_))
 
 
-def _of_story(story: Story) -> dict[str, Call]:
-    return {call.id: call for calls in story.calls for call in calls}
+def _calls_of(relations: Relations) -> dict[str, Call]:
+    return {call.id: call for calls in relations.calls for call in calls}
 
 
-def _of_call(call: Call | None) -> Facts:
+def _facts_of(call: Call | None) -> Facts:
     if call is None:
         return {}
     facts: dict[str, object] = {name: getattr(call, name) for name in _CALL}

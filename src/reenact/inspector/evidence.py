@@ -8,7 +8,7 @@ from reenact.actors.journal.stored import StoredJournal
 from reenact.domain.chain import GENESIS
 from reenact.domain.chain import Row as Record
 from reenact.domain.history.decision_replay import DecisionReplay, Divergence
-from reenact.inspector.states import States, whole
+from reenact.inspector.states import States, full_state
 from reenact.inspector.windows import AROUND, History
 from reenact.projections.explain.history import event_of, steps_of
 from reenact.projections.log import Row
@@ -71,11 +71,11 @@ def decided_anew(states: States, history: History, number: int) -> Divergence | 
     for step in steps_of(rows):
         if place <= number < place + len(step):
             events = [event_of(row) for row in step]
-            before = states.at(history, place - 1) if place > 1 else whole(history, 0)
+            before = states.at(history, place - 1) if place > 1 else full_state(history, 0)
             divergence = DecisionReplay(before).follow(step[0].cause, events)
             if divergence is None or place == 1:
                 return divergence
-            return DecisionReplay(whole(history, place - 1)).follow(step[0].cause, events)
+            return DecisionReplay(full_state(history, place - 1)).follow(step[0].cause, events)
         place += len(step)
     return None
 

@@ -7,13 +7,13 @@ from datetime import datetime
 from reenact.actors.journal.stored import StoredJournal
 from reenact.domain.errors import InvalidInputError
 from reenact.inspector.addresses import Address
+from reenact.inspector.conversation import conversation_of
 from reenact.inspector.evidence import broken_at
 from reenact.inspector.lanes import lanes_of
-from reenact.inspector.pages.session import state_of, told_of, waits_since
+from reenact.inspector.pages.session import drawing_label, state_of, waits_since
+from reenact.inspector.relations import Relations
 from reenact.inspector.rendering import HERE, Page, render
-from reenact.inspector.states import whole
-from reenact.inspector.stories import Story
-from reenact.inspector.talks import talk_of
+from reenact.inspector.states import full_state
 from reenact.inspector.text import CUT
 from reenact.inspector.timeline import lines_by_call, work_of
 from reenact.inspector.windows import History
@@ -46,9 +46,9 @@ def page_of(log: StoredJournal, name: str, session_id: str, now: datetime) -> st
         message = f"session {session_id!r} has {history.count:,} events, and a page at most {MOST:,}"
         raise InvalidInputError(f"{message}; export it as a file for `reenact import`, without --html")
     window = history.between(1, history.count)
-    story = Story(window.rows)
-    drawing = lanes_of(story, window) if history.count <= DRAWN else None
-    work, span = work_of(story, window)
+    relations = Relations(window.rows)
+    drawing = lanes_of(relations, window) if history.count <= DRAWN else None
+    work, span = work_of(relations, window)
     values = {
         "id": session_id,
         "name": name,
@@ -56,18 +56,18 @@ def page_of(log: StoredJournal, name: str, session_id: str, now: datetime) -> st
         "begun": history.begun.event,
         "began": history.begun.recorded_at,
         "state": state_of(window.own),
-        "ledger": whole(history, history.count).ledger,
+        "ledger": full_state(history, history.count).ledger,
         "broken": broken_at(log, history),
         "count": history.count,
         "first": window.own[0].position,
         "last": window.own[-1].position,
-        "said": talk_of(story, window),
-        "lines": lines_by_call(story, window),
+        "said": conversation_of(relations, window),
+        "lines": lines_by_call(relations, window),
         "room": CUT,
         "drawing": drawing,
-        "drawn": "" if drawing is None else told_of(drawing),
+        "drawn": "" if drawing is None else drawing_label(drawing),
         "work": work,
         "span": span,
-        "waits_since": waits_since(story, window),
+        "waits_since": waits_since(relations, window),
     }
     return render(Page("exported.html", values), address=_InFile("", "/session", {}), now=now)

@@ -9,9 +9,9 @@ from typing import Final, Literal, NamedTuple, TypeAlias, TypeVar
 import msgspec
 from markupsafe import Markup
 
+from reenact.inspector.conversation import Speech
 from reenact.inspector.lanes import Lanes, lanes_of
-from reenact.inspector.stories import Story
-from reenact.inspector.talks import Speech
+from reenact.inspector.relations import Relations
 from reenact.inspector.timeline import Line, work_of
 from reenact.inspector.values import Value
 from reenact.inspector.windows import Window
@@ -81,9 +81,11 @@ class Fit(msgspec.Struct, frozen=True):
 class Contents:
     """The content of a page for a window: as much as fits around one of its events."""
 
-    def __init__(self, story: Story, window: Window, entries: Sequence[Entry], number: int, where: Where) -> None:
+    def __init__(
+        self, relations: Relations, window: Window, entries: Sequence[Entry], number: int, where: Where
+    ) -> None:
         """Set the entries of the window, and the number of the wanted event, with its place on the page."""
-        self._story = story
+        self._relations = relations
         self._window = window
         self._entries = entries
         self._wanted = next(place for place, entry in enumerate(entries) if number <= entry.last)
@@ -100,7 +102,7 @@ class Contents:
         room = LISTED
         drawn: dict[int, tuple[list[Markup], list[Markup]]] = {}
         full: set[bool] = set()
-        for place in self._in_turn():
+        for place in self._by_priority():
             is_later = place > self._wanted
             if is_later in full:
                 continue
@@ -115,17 +117,17 @@ class Contents:
             drawn[place] = lines, said
         places = sorted(drawn)
         window = self._window.part(self._entries[places[0]].first, self._entries[places[-1]].last)
-        work, span = work_of(self._story, window)
+        work, span = work_of(self._relations, window)
         return Fit(
             window,
             [html for place in places for html in drawn[place][0]],
             [html for place in places for html in drawn[place][1]],
-            lanes_of(self._story, window),
+            lanes_of(self._relations, window),
             work,
             span,
         )
 
-    def _in_turn(self) -> Iterator[int]:
+    def _by_priority(self) -> Iterator[int]:
         """Yield the indexes of the entries, those that are wanted most first."""
         earlier, later = range(self._wanted - 1, -1, -1), range(self._wanted + 1, len(self._entries))
         yield self._wanted
@@ -142,7 +144,7 @@ class Contents:
 def entries_of(window: Window, lines: Sequence[Line | Record], said: Sequence[Speech | Record]) -> list[Entry]:
     """Return the possible content of the window; each of its events belongs to one entry."""
     numbers = {row.position: number for number, row in enumerate(window.own, window.first)}
-    told = {numbers[_last(one).position]: one for one in said}
+    messages = {numbers[_last(one).position]: one for one in said}
     entries: list[Entry] = []
     some: list[Line | Record] = []
     first = window.first
@@ -151,7 +153,7 @@ def entries_of(window: Window, lines: Sequence[Line | Record], said: Sequence[Sp
         if isinstance(line, Line) and line.kind == "idle":  # it belongs to the event that ends it
             continue
         last = numbers[_last(line).position]
-        entries.append(Entry(first, last, some, [told[at] for at in range(first, last + 1) if at in told]))
+        entries.append(Entry(first, last, some, [messages[at] for at in range(first, last + 1) if at in messages]))
         first, some = last + 1, []
     return entries
 

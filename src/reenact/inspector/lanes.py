@@ -11,8 +11,8 @@ import msgspec
 
 from reenact.domain.loop.events import HumanResponded, ToolApproved, ToolEdited, ToolRejected, ToolResult
 from reenact.domain.session.agent import AnswerRecorded, MessageAccepted
-from reenact.inspector.stories import Story
-from reenact.inspector.timeline import IDLE
+from reenact.inspector.relations import Relations
+from reenact.inspector.timeline import idle_before
 from reenact.inspector.windows import Window
 from reenact.projections.log import Row
 
@@ -66,29 +66,24 @@ class Lanes(msgspec.Struct, frozen=True):
 class _Scale:
     """Converts times to percent of the width."""
 
-    def __init__(self, story: Story, window: Window) -> None:
-        rows = story.rows
+    def __init__(self, relations: Relations, window: Window) -> None:
         self.folds: list[Fold] = []
-        gaps = [
-            (at, (rows[at + 1].recorded_at - rows[at].recorded_at) / _MICRO, story.waiting[at], story.busy[at])
-            for at in window.shown[:-1]
-        ]
-        folded = [gap for gap in gaps if gap[1] > IDLE and not gap[3]]
+        self._times = [relations.rows[at].recorded_at for at in window.shown]
+        idle = [idle_before(relations, window, at) for at in window.shown[1:]]
+        steps = list(zip(window.shown, pairwise(self._times), idle, strict=False))
         last = window.shown[-1]
-        is_waiting = window.is_end and story.waiting[last] and not story.busy[last]
-        number = len(folded) + is_waiting
+        is_waiting = window.is_end and relations.waiting[last] and not relations.busy[last]
+        number = sum(seconds is not None for seconds in idle) + is_waiting
         width = min(FOLD, FOLDED / max(1, number))
-        scaled = sum(gap[1] for gap in gaps) - sum(gap[1] for gap in folded)
-        per_second = (100 - width * number) / scaled if scaled else 0.0
-        self._times = [rows[window.shown.start].recorded_at]
+        scaled = sum(ended - began for _, (began, ended), seconds in steps if seconds is None)
+        scale = (100 - width * number) / scaled if scaled else 0.0
         self._places = [0.0]
-        for at, seconds, waits, is_busy in gaps:
-            is_folded = seconds > IDLE and not is_busy
-            far = width if is_folded else seconds * per_second
-            if is_folded:
-                self.folds.append(Fold(self._places[-1], width, seconds, waits))
-            self._times.append(rows[at + 1].recorded_at)
-            self._places.append(self._places[-1] + far)
+        for at, (began, ended), seconds in steps:
+            if seconds is None:
+                self._places.append(self._places[-1] + (ended - began) * scale)
+            else:
+                self.folds.append(Fold(self._places[-1], width, seconds, relations.waiting[at]))
+                self._places.append(self._places[-1] + width)
         if is_waiting:
             self.folds.append(Fold(self._places[-1], width, None, True))  # noqa: FBT003 - it waits
 
@@ -104,15 +99,15 @@ class _Scale:
         return self._places[number] + share * (self._places[number + 1] - self._places[number])
 
 
-def lanes_of(story: Story, window: Window) -> Lanes:
+def lanes_of(relations: Relations, window: Window) -> Lanes:
     """Return the drawing of the window."""
-    scale = _Scale(story, window)
-    return Lanes(list(_halved(list(_bars(story, window, scale)))), scale.folds)
+    scale = _Scale(relations, window)
+    return Lanes(list(_halved(list(_bars(relations, window, scale)))), scale.folds)
 
 
-def _bars(story: Story, window: Window, scale: _Scale) -> Iterator[Bar]:
+def _bars(relations: Relations, window: Window, scale: _Scale) -> Iterator[Bar]:
     for place in window.shown:
-        row, since = story.rows[place], story.since[place]
+        row, since = relations.rows[place], relations.since[place]
         match row.event:
             case AnswerRecorded() if since is not None:
                 yield _bar(scale, "m-turn", "answer", since, row)

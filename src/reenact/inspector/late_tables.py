@@ -16,7 +16,7 @@ from reenact.projections.read_model.reader_tables import ReaderTables
 
 PATIENCE: Final = 2.0
 """Seconds that a page waits for the tables."""
-AGAIN: Final = 10.0
+RETRY_AFTER: Final = 10.0
 """Seconds after which opening is tried again, if it has failed."""
 _logger = logging.getLogger("reenact.inspector")
 
@@ -64,7 +64,7 @@ class LateTables:
             StorageError: they cannot be opened, or made from this log; the subclass says why.
         """
         with self._changing:
-            if self._error is not None and time.monotonic() > self._failed_at + AGAIN and not self._is_ended:
+            if self._error is not None and time.monotonic() > self._failed_at + RETRY_AFTER and not self._is_ended:
                 self._error = None
                 self._settled.clear()
                 self._thread = self._begin()
@@ -94,7 +94,7 @@ class LateTables:
                 self._location.url,
                 self._log,
                 self._location.has_writer,
-                progress=self._has_come,
+                progress=self._note_progress,
                 cipher=self._log.codec.vault,
             )
         except _EndedError:
@@ -105,7 +105,7 @@ class LateTables:
             self._failed_at, self._error = time.monotonic(), error
         self._settled.set()
 
-    def _has_come(self, progress: Progress) -> None:
+    def _note_progress(self, progress: Progress) -> None:
         if self._is_ended:
             raise _EndedError
         self._progress = progress

@@ -24,13 +24,13 @@ NICE: Final = 10
 """The thread's nice value, so that other threads, above all writers, come first where processors are scarce."""
 FAILED: Final = 2.0
 """Seconds between two checks while the log cannot be read."""
-STROKE: Final = 0.004
+SLICE: Final = 0.004
 """Seconds of work after which the thread rests."""
 LONGEST: Final = 1.0
 """The most seconds that it rests."""
 SHARE: Final = 3
 """The thread rests this many times as long as it has worked, so it takes at most a quarter of a processor."""
-_SLICE = 0.25
+_TURN = 0.25
 """Seconds that one of the two checks runs before the other."""
 _logger = logging.getLogger("reenact.inspector")
 
@@ -53,7 +53,7 @@ class Pace:
             EndedError: the work is to end.
         """
         worked = time.monotonic() - self._since
-        if worked >= STROKE:
+        if worked >= SLICE:
             self.rest(min(SHARE * worked, LONGEST))
 
     def rest(self, seconds: float) -> None:
@@ -67,7 +67,7 @@ class Pace:
         self._ended.set()
 
 
-class Known(msgspec.Struct, frozen=True):
+class CheckResults(msgspec.Struct, frozen=True):
     """The results at one moment; `problem` is the reason for which the log cannot be checked now."""
 
     chain: ChainMark = ChainMark()
@@ -88,17 +88,17 @@ class Marks:
         self._log = location.open(codec(), read_only=True)
         self._chain = ChainMarks(location.url, self._log, self._pace)
         self._decisions = DecisionMarks(self._log, self._pace)
-        self._now = Known()
+        self._now = CheckResults()
         self._thread = threading.Thread(target=self._run, name="reenact-inspector-marks", daemon=True)
         self._thread.start()
 
-    def now(self) -> Known:
+    def now(self) -> CheckResults:
         """Return the present results, which do not change any more."""
         return self._now
 
     def session(self, session_id: str) -> SessionMark | None:
         """Return the mark of a session's decisions, or None if it has none yet; the session is checked soon."""
-        self._decisions.ask(session_id)
+        self._decisions.prioritize(session_id)
         return self._decisions.mark_of(session_id)
 
     def is_current(self, mark: SessionMark, head: int) -> bool:
@@ -117,7 +117,7 @@ class Marks:
                 os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), NICE)
         try:
             while True:
-                is_busy = self._turn()
+                is_busy = self._check()
                 if not is_busy:
                     self._pace.rest(FAILED if self._now.problem else LOOK)
         except EndedError:
@@ -126,13 +126,13 @@ class Marks:
             _logger.exception("the log is not looked at any more")
             self._now = msgspec.structs.replace(self._now, problem=f"{type(error).__name__}: {error}")
 
-    def _turn(self) -> bool:
+    def _check(self) -> bool:
         """Check for a while; return whether there is more to check now."""
         problem, is_busy = "", False
         try:
-            self._decisions.changed(self._chain.look(time.monotonic() + _SLICE))
-            is_busy = self._decisions.look(time.monotonic() + _SLICE) or self._chain.is_busy
+            self._decisions.changed(self._chain.advance(time.monotonic() + _TURN))
+            is_busy = self._decisions.advance(time.monotonic() + _TURN) or self._chain.is_busy
         except StorageError as error:
             problem = str(error)
-        self._now = Known(self._chain.mark(), self._decisions.mark(), problem)
+        self._now = CheckResults(self._chain.mark(), self._decisions.mark(), problem)
         return is_busy

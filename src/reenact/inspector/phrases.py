@@ -11,7 +11,7 @@ from reenact.domain.history.explanation import AnyEvent, sentence
 from reenact.domain.loop.asking import Question
 from reenact.domain.loop.events import ToolEdited
 from reenact.domain.messages import instant
-from reenact.inspector.stories import Call
+from reenact.inspector.relations import Call
 from reenact.inspector.text import count, duration, line, within
 from reenact.inspector.values import KEY, on_one_line, size_of
 from reenact.projections.log import Row, name_of
@@ -49,9 +49,9 @@ def used(usage: Mapping[str, object]) -> str:
 
 def outcome(call: Call) -> Markup:
     """Return a call's result in one line."""
-    if call.told is None or not call.told.pieces:
+    if call.result_value is None or not call.result_value.pieces:
         return Markup("nothing")
-    text = call.told.text
+    text = call.result_value.text
     if call.is_error or isinstance(call.result, str) or not size_of(call.result):
         return line(text, 160)
     return Markup("{}, {} characters").format(size_of(call.result), count(len(text)))

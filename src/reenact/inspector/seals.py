@@ -10,7 +10,7 @@ import msgspec
 from reenact.domain.errors import ReenactError
 from reenact.inspector.addresses import Address
 from reenact.inspector.decision_marks import KEPT, DecisionMark
-from reenact.inspector.marks import Known, Marks
+from reenact.inspector.marks import CheckResults, Marks
 from reenact.inspector.source import Source
 from reenact.inspector.text import count
 
@@ -25,8 +25,8 @@ class Seal(msgspec.Struct, frozen=True):
 
     kind: Kind
     icon: str
-    words: str
-    story: str
+    label: str
+    explanation: str
     more: str = ""
 
 
@@ -53,38 +53,39 @@ def seals_of(source: Source, address: Address) -> Seals:
     return Seals(_chain(known, head), decisions, verified)
 
 
-def _chain(known: Known, head: int) -> Seal:
+def _chain(known: CheckResults, head: int) -> Seal:
     mark = known.chain
     if mark.findings:
         at = mark.findings[0].position
-        words = "Changed afterwards" if at is None else f"Changed at {count(at)}"
-        return Seal("bad", "warn", words, "the log is not as it was written; see what was found")
+        label = "Changed afterwards" if at is None else f"Changed at {count(at)}"
+        return Seal("bad", "warn", label, "the log is not as it was written; see what was found")
     if known.problem:
         return Seal("bad", "warn", f"Not looked at behind {count(mark.position)}", known.problem)
     if mark.ended is None or mark.began is None:
-        words = f"verified up to {count(mark.position)} of {count(head)}"
-        return Seal("busy", "chain", words, "the rest is being looked at")
-    story = f"every event carries a digest of itself and of the one before; all of them agreed at {_clock(mark.ended)}"
+        label = f"verified up to {count(mark.position)} of {count(head)}"
+        return Seal("busy", "chain", label, "the rest is being looked at")
+    at = _clock(mark.ended)
+    explanation = f"every event carries a digest of itself and of the one before; all of them agreed at {at}"
     if mark.position < head:
-        return Seal("busy", "chain", f"whole up to {count(mark.position)} of {count(head)}", story, "Chain ")
-    return Seal("good", "chain", f"whole up to {count(mark.position)}", story, "Chain ")
+        return Seal("busy", "chain", f"whole up to {count(mark.position)} of {count(head)}", explanation, "Chain ")
+    return Seal("good", "chain", f"whole up to {count(mark.position)}", explanation, "Chain ")
 
 
-def _decisions(known: Known, head: int) -> Seal:
+def _decisions(known: CheckResults, head: int) -> Seal:
     mark: DecisionMark = known.decisions
     if mark.parted:
-        words = f"{count(len(mark.parted))} decided otherwise"
-        return Seal("bad", "replay", words, "today's code parts from what was recorded; see where")
+        label = f"{count(len(mark.parted))} decided otherwise"
+        return Seal("bad", "replay", label, "today's code parts from what was recorded; see where")
     if mark.problem:
         return Seal("busy", "replay", "Not decided anew", mark.problem)
     of = f"{count(mark.same)} of {count(mark.known)}"
     if not mark.is_all or known.chain.position < head or known.chain.ended is None:
         return Seal("busy", "replay", f"Decided anew: {of}", "sessions are decided anew, the newest first")
     which = f"the newest {count(KEPT)} sessions" if mark.known >= KEPT else "all sessions"
-    story = f"today's code decides the recorded steps of {which} as they were recorded, up to {count(head)}"
+    explanation = f"today's code decides the recorded steps of {which} as they were recorded, up to {count(head)}"
     if mark.forgotten:
-        story += f", but for {count(mark.forgotten)} that were forgotten"
-    return Seal("good", "replay", "Decides the same", story, f", {of}")
+        explanation += f", but for {count(mark.forgotten)} that were forgotten"
+    return Seal("good", "replay", "Decides the same", explanation, f", {of}")
 
 
 def _of_session(marks: Marks, session_id: str, head: int) -> Seal:
@@ -95,15 +96,15 @@ def _of_session(marks: Marks, session_id: str, head: int) -> Seal:
         return Seal("busy", "replay", "Not decided anew yet", "this session is decided anew next")
     if mark.forgotten:
         return Seal("busy", "replay", "Not decided anew", "this session was forgotten: nobody can read what it decided")
-    story = f"{count(mark.steps)} recorded steps were decided anew at {_clock(mark.at)}"
+    explanation = f"{count(mark.steps)} recorded steps were decided anew at {_clock(mark.at)}"
     if mark.undecided:
-        story += f"; {count(mark.undecided)} could not be, since something was taken out of what they follow from"
+        explanation += f"; {count(mark.undecided)} could not be, since something was taken out of what they follow from"
     if mark.parting is not None:
         at = mark.parting.position
-        words = "Decided otherwise" if at is None else f"Decided otherwise at {count(at)}"
-        return Seal("bad", "replay", words, f"{mark.parting.problem}; {story}")
+        label = "Decided otherwise" if at is None else f"Decided otherwise at {count(at)}"
+        return Seal("bad", "replay", label, f"{mark.parting.problem}; {explanation}")
     kind: Kind = "good" if marks.is_current(mark, head) else "busy"
-    return Seal(kind, "replay", "Decides the same", story, f" up to {count(mark.position)}")
+    return Seal(kind, "replay", "Decides the same", explanation, f" up to {count(mark.position)}")
 
 
 def _clock(time: datetime) -> str:

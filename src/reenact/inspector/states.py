@@ -27,8 +27,8 @@ _BEGINNING = Session()
 class States:
     """States of the sessions of a log. Thread-safe.
 
-    A kept state has the last messages of its conversation; the others are read on demand. Unlike the state of `whole`,
-    it does not have the ids of all earlier calls.
+    A kept state has the last messages of its conversation; the others are read on demand. It does not have the ids of
+    all earlier calls, which that of `full_state` has.
     """
 
     def __init__(self) -> None:
@@ -89,7 +89,7 @@ class States:
                 self._kept.popitem(last=False)
 
 
-def whole(history: History, number: int) -> Session:
+def full_state(history: History, number: int) -> Session:
     """Return the session as it was after the event of that number, with the whole conversation; it reads all events."""
     state = _BEGINNING
     for begin in range(0, number, EVERY):
@@ -107,4 +107,4 @@ def _lightened(session: Session, history: History, number: int) -> Session:
 
 
 def _said(history: History, number: int) -> list[Said]:
-    return list(whole(history, number).conversation)
+    return list(full_state(history, number).conversation)

@@ -53,7 +53,7 @@ class Strip(msgspec.Struct, frozen=True):
     failed: str
     waited: str
     waits: str
-    says: str
+    label: str
 
 
 def axis_of(begin: int, end: int, most: int = _LABELS) -> Axis:
@@ -62,7 +62,7 @@ def axis_of(begin: int, end: int, most: int = _LABELS) -> Axis:
     step = next((one for one in _STEPS if seconds / one <= most), _STEPS[-1])
     whole = Axis(begin, end, ())
     labels = [
-        Label(place, _written(time, step), "start" if place < 3 else "end" if place > 97 else "middle")  # noqa: PLR2004 - near the edges
+        Label(place, _label_text(time, step), "start" if place < 3 else "end" if place > 97 else "middle")  # noqa: PLR2004 - near the edges
         for time in _even_times(instant(begin).astimezone(), end, step)
         for place in [whole.place(_micros(time), 100)]
     ]
@@ -97,7 +97,7 @@ def strip_of(turns: Sequence[Turn], axis: Axis, until: int, *, waits_until: int 
         waits=""
         if since is None or waits_until is None
         else f"M{axis.place(since):.0f} 10H{axis.place(waits_until):.0f}",
-        says=_said(turns),
+        label=_summary(turns),
     )
 
 
@@ -112,22 +112,19 @@ def _bars(spans: Iterable[tuple[float, float]], top: int, height: int, least: in
     )
 
 
-def _joined(spans: Iterable[tuple[float, float]], least: int) -> Iterator[tuple[int, int]]:
-    """Yield the spans rounded to whole units, each with a least width, in order; touching spans are joined."""
-    whole = sorted((round(begin), max(round(end), round(begin) + least)) for begin, end in spans)
-    last: tuple[int, int] | None = None
-    for begin, end in whole:
-        if last is not None and begin <= last[1]:
-            last = (last[0], max(last[1], end))
-            continue
-        if last is not None:
-            yield last
-        last = (begin, end)
-    if last is not None:
-        yield last
+def _joined(spans: Iterable[tuple[float, float]], least: int) -> list[tuple[int, int]]:
+    """Return the spans rounded to whole units, each with a least width, in order; touching spans are joined."""
+    joined: list[tuple[int, int]] = []
+    for begin, end in sorted((round(begin), max(round(end), round(begin) + least)) for begin, end in spans):
+        if joined and begin <= joined[-1][1]:
+            first, last = joined.pop()
+            joined.append((first, max(last, end)))
+        else:
+            joined.append((begin, end))
+    return joined
 
 
-def _said(turns: Sequence[Turn]) -> str:
+def _summary(turns: Sequence[Turn]) -> str:
     if not turns:
         return "no turn yet"
     first, last = (f"{instant(turn.started_at).astimezone():%Y-%m-%d %H:%M:%S}" for turn in (turns[0], turns[-1]))
@@ -150,5 +147,5 @@ def _micros(time: datetime) -> int:
 _FORMS: Final[Mapping[int, str]] = {_MINUTE: "%H:%M:%S", _DAY: "%H:%M", 300 * _DAY: "%-d %b"}
 
 
-def _written(time: datetime, step: int) -> str:
+def _label_text(time: datetime, step: int) -> str:
     return time.strftime(next((form for below, form in _FORMS.items() if step < below), "%Y"))

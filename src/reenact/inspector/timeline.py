@@ -38,7 +38,7 @@ from reenact.domain.session.agent import (
 )
 from reenact.domain.session.state import SessionCreated
 from reenact.inspector.phrases import sentence_about
-from reenact.inspector.stories import Call, Story
+from reenact.inspector.relations import Call, Relations
 from reenact.inspector.windows import Window
 from reenact.projections.explain.history import event_of
 from reenact.projections.log import Row, name_of
@@ -113,12 +113,12 @@ class Line(msgspec.Struct, kw_only=True):
         return self.seconds is not None and self.seconds >= LONG
 
 
-def lines_by_call(story: Story, window: Window) -> list[Line]:
+def lines_by_call(relations: Relations, window: Window) -> list[Line]:
     """Return the lines of the window; a call is on the line where it ended."""
     lines: list[Line] = []
     for place in window.shown:
-        lines += _idle_before(story, window, place)
-        line = _line(story, place, window)
+        lines += _idle_before(relations, window, place)
+        line = _line(relations, place, window)
         if line is None:
             continue
         if line.kind == "small" and lines and lines[-1].kind == "small":
@@ -128,24 +128,24 @@ def lines_by_call(story: Story, window: Window) -> list[Line]:
     return lines
 
 
-def lines_by_event(story: Story, window: Window) -> list[Line]:
+def lines_by_event(relations: Relations, window: Window) -> list[Line]:
     """Return a line for each event of the window."""
     lines: list[Line] = []
     for place in window.shown:
-        lines += [*_idle_before(story, window, place), line_of(story, place)]
+        lines += [*_idle_before(relations, window, place), line_of(relations, place)]
     return lines
 
 
-def line_of(story: Story, place: int) -> Line:
+def line_of(relations: Relations, place: int) -> Line:
     """Return the line of the event, of kind `note`; the `rows` of a bookkeeping event are the event itself."""
-    row, cause, calls = story.rows[place], story.causes[place], story.calls[place]
+    row, cause, calls = relations.rows[place], relations.causes[place], relations.calls[place]
     event = event_of(row)
     return Line(
         kind="note",
         row=row,
         colour=colour_of(row),
         text=sentence_about(event),
-        causes=story.positions(cause),
+        causes=relations.positions(cause),
         outside=cause.outside,
         calls=calls,
         call=calls[0] if calls else None,
@@ -170,9 +170,9 @@ def colour_of(row: Row) -> Colour:
             return ""
 
 
-def _line(story: Story, place: int, window: Window) -> Line | None:
+def _line(relations: Relations, place: int, window: Window) -> Line | None:
     """Return the line of the event, or None if it is part of another one."""
-    line, since = line_of(story, place), story.since[place]
+    line, since = line_of(relations, place), relations.since[place]
     row, event = line.row, event_of(line.row)
     match event:
         case MessageAccepted():
@@ -204,23 +204,23 @@ def _line(story: Story, place: int, window: Window) -> Line | None:
     return line
 
 
-def idle_before(story: Story, window: Window, place: int) -> float | None:
+def idle_before(relations: Relations, window: Window, place: int) -> float | None:
     """Return the idle seconds before the event, if there were many, and neither the model nor a tool was at work."""
-    if place == window.shown.start or story.busy[place - 1]:
+    if place == window.shown.start or relations.busy[place - 1]:
         return None
-    seconds = (story.rows[place].recorded_at - story.rows[place - 1].recorded_at) / 1_000_000
+    seconds = (relations.rows[place].recorded_at - relations.rows[place - 1].recorded_at) / 1_000_000
     return seconds if seconds > IDLE else None
 
 
-def _idle_before(story: Story, window: Window, place: int) -> Iterator[Line]:
-    seconds = idle_before(story, window, place)
+def _idle_before(relations: Relations, window: Window, place: int) -> Iterator[Line]:
+    seconds = idle_before(relations, window, place)
     if seconds is not None:
-        yield Line(kind="idle", row=story.rows[place], seconds=seconds, waits=story.waiting[place - 1])
+        yield Line(kind="idle", row=relations.rows[place], seconds=seconds, waits=relations.waiting[place - 1])
 
 
-def work_of(story: Story, window: Window) -> tuple[float, float]:
+def work_of(relations: Relations, window: Window) -> tuple[float, float]:
     """Return for how many seconds the model or tools were at work in the window, and how many seconds it spans."""
-    rows, shown = story.rows, window.shown
-    steps = [(rows[at + 1].recorded_at - rows[at].recorded_at, story.busy[at]) for at in shown[:-1]]
+    rows, shown = relations.rows, window.shown
+    steps = [(rows[at + 1].recorded_at - rows[at].recorded_at, relations.busy[at]) for at in shown[:-1]]
     work = sum(length for length, is_busy in steps if is_busy)
     return work / 1_000_000, sum(length for length, _ in steps) / 1_000_000

@@ -43,7 +43,7 @@ class Value(msgspec.Struct, frozen=True):
         """Its whole text."""
         return "".join(f"{name}: {text}\n" if name else text for name, text in self.pieces)
 
-    def written(self, room: int) -> tuple[Markup, int]:
+    def html(self, room: int) -> tuple[Markup, int]:
         """Return as much of it as fits into `room` bytes, and how many characters of its text that is."""
         parts: list[Markup] = []
         end = 0
@@ -67,7 +67,7 @@ def value_of(position: int, path: str, value: object) -> Value:
     return Value(position, path, _pieces(value))
 
 
-def inside(fields: object, path: str) -> object:
+def value_at(fields: object, path: str) -> object:
     """Return the value at the path in the fields of an event.
 
     Raises:

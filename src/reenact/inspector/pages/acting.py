@@ -26,9 +26,9 @@ def ask_interrupt(source: Source, address: Address) -> Page:
 
 def interrupt(source: Source, address: Address, actions: Actions, form: Form) -> Page | str:
     """End the turn that was shown as current, if it still is."""
-    line = _line(source, form.one("id"))
+    line = _line(source, form.text("id"))
     turn = _turn_under_way(source, line)
-    if turn is None or turn[0] != form.one("turn"):
+    if turn is None or turn[0] != form.text("turn"):
         return Page("interrupt.html", {"line": line, "turn": None}, 409)
     try:
         actions.owner.agents.interrupt(turn[1])
@@ -51,13 +51,13 @@ def branch(source: Source, address: Address, actions: Actions, form: Form) -> Pa
     Raises:
         ReenactError: the runtime refuses it.
     """
-    at = whole_number(form.one("at"))
+    at = whole_number(form.text("at"))
     if at is None:
-        raise InvalidInputError(f"at is a position, not {form.one('at')!r}")
-    edit = form.one("edit").strip()
+        raise InvalidInputError(f"at is a position, not {form.text('at')!r}")
+    edit = form.text("edit").strip()
     sessions = actions.owner.sessions
-    made = sessions.branch(form.one("id"), at=at, edit=edit if form.one("do") == "edit" else None)
-    if form.one("run"):
+    made = sessions.branch(form.text("id"), at=at, edit=edit if form.text("do") == "edit" else None)
+    if form.text("run"):
         sessions.run(made.id)
     catch_up(source)
     return address.to("/session", id=made.id)

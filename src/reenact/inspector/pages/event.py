@@ -12,9 +12,9 @@ from reenact.inspector.evidence import decided_anew, link_of
 from reenact.inspector.pages.session import record_of
 from reenact.inspector.pages.state import folding
 from reenact.inspector.phrases import with_short_ids
+from reenact.inspector.relations import Call, Relations
 from reenact.inspector.rendering import Page
 from reenact.inspector.source import Source
-from reenact.inspector.stories import Call, Story
 from reenact.inspector.timeline import Line, line_of
 from reenact.inspector.values import ROOM, Value, room_of, value_of
 from reenact.inspector.windows import History
@@ -75,10 +75,10 @@ def event(source: Source, address: Address) -> Page:
     history = History(source.log, session_id)
     number = history.parts[-1].before + row.version
     window = history.between(max(1, number - REACH), min(history.count, number + REACH))
-    story = Story(window.rows)
+    relations = Relations(window.rows)
     place = next(place for place, one in enumerate(window.rows) if one.position == at)
-    causes, effects = _causes(story, place), _effects(story, place)
-    line = _line(story, place)
+    causes, effects = _causes(relations, place), _effects(relations, place)
+    line = _line(relations, place)
     values = list(_values(row, line.call))
     is_asked = address.text("anew") == "yes"
     if is_asked and (page := folding(source, history, number)) is not None:
@@ -88,8 +88,8 @@ def event(source: Source, address: Address) -> Page:
     agent = source.states.at(history, number).agent if decide else None
     frame |= {
         "line": line,
-        "causes": _lines(story, place, causes[-NEAREST:]),
-        "effects": _lines(story, place, effects[:NEAREST]),
+        "causes": _lines(relations, place, causes[-NEAREST:]),
+        "effects": _lines(relations, place, effects[:NEAREST]),
         "all": (len(causes), len(effects)),
         "branches": list(_in_branches(source, session_id, number, row)),
         "values": values,
@@ -102,32 +102,32 @@ def event(source: Source, address: Address) -> Page:
     return Page("event.html", frame)
 
 
-def _causes(story: Story, place: int) -> list[int]:
+def _causes(relations: Relations, place: int) -> list[int]:
     """Return the indexes of all causes of the event, direct or not, in order."""
     found: set[int] = set()
-    ahead = list(story.causes[place].places)
+    ahead = list(relations.causes[place].places)
     while ahead:
         one = ahead.pop()
         if one not in found:
             found.add(one)
-            ahead.extend(story.causes[one].places)
+            ahead.extend(relations.causes[one].places)
     return sorted(found)
 
 
-def _effects(story: Story, place: int) -> list[int]:
+def _effects(relations: Relations, place: int) -> list[int]:
     """Return the indexes of all effects of the event, direct or not, in order."""
     followed = {place}
-    for later in range(place + 1, len(story.causes)):
-        if not followed.isdisjoint(story.causes[later].places):
+    for later in range(place + 1, len(relations.causes)):
+        if not followed.isdisjoint(relations.causes[later].places):
             followed.add(later)
     return sorted(followed - {place})
 
 
-def _lines(story: Story, place: int, shown: Iterable[int]) -> list[Line]:
+def _lines(relations: Relations, place: int, shown: Iterable[int]) -> list[Line]:
     """Return the lines of causes or effects of the event at the index `place`."""
-    direct = {*story.causes[place].places}
+    direct = {*relations.causes[place].places}
     return [
-        _line(story, one, is_direct=one in direct or (one > place and place in story.causes[one].places))
+        _line(relations, one, is_direct=one in direct or (one > place and place in relations.causes[one].places))
         for one in shown
     ]
 
@@ -140,15 +140,15 @@ def _in_branches(source: Source, session_id: str, number: int, row: Row) -> Iter
         own = history.parts[-1].before
         if own < number + REACH:
             window = history.between(number, min(history.count, number + REACH))
-            story = Story(window.rows)
+            relations = Relations(window.rows)
             place = window.shown.start
-            effects = [one for one in _effects(story, place) if one - place > own - number]
+            effects = [one for one in _effects(relations, place) if one - place > own - number]
             if effects:
-                yield InBranch(branch, _lines(story, place, effects[:FEW]), max(0, len(effects) - FEW))
+                yield InBranch(branch, _lines(relations, place, effects[:FEW]), max(0, len(effects) - FEW))
 
 
-def _line(story: Story, place: int, *, is_direct: bool = False) -> Line:
-    line, since = line_of(story, place), story.since[place]
+def _line(relations: Relations, place: int, *, is_direct: bool = False) -> Line:
+    line, since = line_of(relations, place), relations.since[place]
     line.is_direct = is_direct
     if line.rows:
         line.kind = "small"
@@ -162,8 +162,8 @@ def _values(row: Row, call: Call | None) -> Iterator[tuple[str, Value]]:
     match row.event:
         case ToolResult(is_error=is_error):
             yield from _input(call)
-            if call is not None and call.told is not None:
-                yield "error" if is_error else "out", call.told
+            if call is not None and call.result_value is not None:
+                yield "error" if is_error else "out", call.result_value
         case ToolStarted() | HumanApproveRequired():
             yield from _input(call)
         case _:

@@ -24,12 +24,12 @@ from reenact.domain.session.agent import (
 from reenact.domain.session.state import SessionBranched, SessionCreated, SessionDeleted, SessionInfo
 from reenact.domain.session.told import UsageInfo
 from reenact.inspector.addresses import Address
+from reenact.inspector.conversation import Speech, conversation_of
 from reenact.inspector.fitting import Contents, Where, entries_of
 from reenact.inspector.lanes import Lanes
+from reenact.inspector.relations import Relations
 from reenact.inspector.rendering import Page
 from reenact.inspector.source import Source
-from reenact.inspector.stories import Story
-from reenact.inspector.talks import Speech, talk_of
 from reenact.inspector.timeline import Line, lines_by_call, lines_by_event
 from reenact.inspector.values import Value, room_of, value_of
 from reenact.inspector.windows import SIZE, History, Window
@@ -46,7 +46,7 @@ _WHERE: Final[tuple[Where, ...]] = ("until", "from", "at")
 _CURSOR = """
     SELECT cursor + heard - 1 FROM steps WHERE stream = ? AND count > 0 AND version <= ? ORDER BY version DESC LIMIT 1
 """
-_BESIDE = (
+_NOT_WORK = (
     *(SessionCreated, SessionBranched, AgentStarted, AgentStopped, MessageAccepted, RulesRecorded),
     *(HandoverRequested, ImageChanged, MessageScheduled, ScheduleCancelled, ScheduleFired),
 )
@@ -61,12 +61,12 @@ def session(source: Source, address: Address) -> Page:
         return Page("session_news.html", {"count": max(0, history.count - (address.number("last") or 0))})
     show = address.choice("show", ("calls", "events", "json"), "calls")
     talk_json = address.choice("talk", ("text", "json"), "text") == "json"
-    number, where = _wanted(history, address)
+    number, where = _requested(history, address)
     size = RECORDS if show == "json" or talk_json else SIZE
     window = history.until(number + {"from": size - 1, "at": size // 2, "until": 0}[where], size=size)
-    story = Story(window.rows)
-    said = talk_of(story, window)
-    lines = lines_by_event(story, window) if show == "events" else lines_by_call(story, window)
+    relations = Relations(window.rows)
+    said = conversation_of(relations, window)
+    lines = lines_by_event(relations, window) if show == "events" else lines_by_call(relations, window)
     records = [(record_of(row), row) for row in window.own] if show == "json" else None
     said_records = [(record_of(one.row), one.row) for one in said] if talk_json else None
     values = [
@@ -84,15 +84,15 @@ def session(source: Source, address: Address) -> Page:
             "state": state_now(source, history, window),
             "spent": _spent(source, session_id),
             "children": _children(source, session_id),
-            "cursor": _heard(source, window.own[-1]),
+            "cursor": _last_cursor(source, window.own[-1]),
             "first": history.row(1).position if window.first > 1 else window.own[0].position,
             "last": history.row(history.count).position,
-            "contents": Contents(story, window, entries, number, where),
-            "told_of": told_of,
+            "contents": Contents(relations, window, entries, number, where),
+            "drawing_label": drawing_label,
             "talk_json": talk_json,
             "show": show,
             "room": room_of(values),
-            "waits_since": waits_since(story, window),
+            "waits_since": waits_since(relations, window),
         },
     )
 
@@ -114,7 +114,7 @@ def _children(source: Source, session_id: str) -> tuple[_Child, ...]:
     return tuple(_Child(one, _children(source, one.id)) for one in reversed(found))
 
 
-def _wanted(history: History, address: Address) -> tuple[int, Where]:
+def _requested(history: History, address: Address) -> tuple[int, Where]:
     """Return the number of the event that the address names, by default the last one."""
     for where in _WHERE:
         position = address.number(where)
@@ -137,7 +137,7 @@ def values_of_talk(said: Iterable[Speech]) -> list[Value]:
 def values_of_lines(lines: Iterable[Line]) -> list[Value]:
     """Return the values in a timeline."""
     calls = [call for line in lines if line.kind in ("call", "ask") for call in line.calls]
-    return [value for call in calls for value in (call.value, call.told) if value is not None]
+    return [value for call in calls for value in (call.value, call.result_value) if value is not None]
 
 
 def state_now(source: Source, history: History, window: Window | None = None) -> State:
@@ -157,7 +157,7 @@ def state_of(rows: Iterable[Row]) -> State:
                 return "waits" if outcome == "waiting" else "failed" if outcome == "failed" else "idle"
             case ResultsRecorded(turn_id=None):
                 return "idle"
-            case event if not isinstance(event, _BESIDE):
+            case event if not isinstance(event, _NOT_WORK):
                 return "answers"
             case _:
                 pass
@@ -173,19 +173,19 @@ def _spent(source: Source, session_id: str) -> UsageInfo | None:
         return None
 
 
-def _heard(source: Source, row: Row) -> int:
+def _last_cursor(source: Source, row: Row) -> int:
     """Return the last cursor of the events that became durable together with this one."""
     found = source.log.select(_CURSOR, (row.stream, row.version))
     return max(0, int(found[0][0])) if found else 0
 
 
-def waits_since(story: Story, window: Window) -> int | None:
+def waits_since(relations: Relations, window: Window) -> int | None:
     """Return since when a person is waited for at the end of the history, or None."""
-    waits = [call.waits.recorded_at for call in story.open.values() if call.is_waiting and call.waits is not None]
-    return min(waits) if waits and window.is_end and not story.busy[-1] else None
+    waits = [call.waits.recorded_at for call in relations.open.values() if call.is_waiting and call.waits is not None]
+    return min(waits) if waits and window.is_end and not relations.busy[-1] else None
 
 
-def told_of(drawing: Lanes) -> str:
+def drawing_label(drawing: Lanes) -> str:
     """Return a description of the drawing."""
     answers = sum(bar.mark == "m-turn" for bar in drawing.bars)
     calls = sum(bar.mark in ("m-tool", "m-fail") for bar in drawing.bars)

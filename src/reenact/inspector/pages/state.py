@@ -6,13 +6,13 @@ import msgspec
 
 from reenact.domain.session.agent import MessageAccepted
 from reenact.inspector.addresses import Address
+from reenact.inspector.conversation import Speech, conversation_of
 from reenact.inspector.differences import Moment, changes_between
 from reenact.inspector.pages.session import state_now, values_of_talk
 from reenact.inspector.phrases import sentence_about
+from reenact.inspector.relations import Relations
 from reenact.inspector.rendering import Page
 from reenact.inspector.source import Source
-from reenact.inspector.stories import Story
-from reenact.inspector.talks import Speech, talk_of
 from reenact.inspector.timeline import Colour, colour_of
 from reenact.inspector.values import ROOM, room_of, value_of
 from reenact.inspector.windows import AROUND, History, Window
@@ -62,7 +62,7 @@ def state(source: Source, address: Address) -> Page:
     if not is_part and (page := folding(source, history, max(number, left, right))) is not None:
         return page
     here = _moment(source, history, number)
-    said = talk_of(here.story, history.between(max(1, number - TALK + 1), number, behind=0))
+    said = conversation_of(here.relations, history.between(max(1, number - TALK + 1), number, behind=0))
     low, high = sorted((left, right))
     is_near = high - low <= FAR
     since = low if is_near else None  # then both sides know the same calls
@@ -127,15 +127,15 @@ def _number(history: History, address: Address, number: str, position: str) -> i
 def _moment(source: Source, history: History, number: int, since: int | None = None) -> Moment:
     first = max(1, number - TALK + 1 if since is None else since)
     window = history.between(min(first, number), number, behind=0)
-    return Moment(number, window.rows[-1], source.states.at(history, number), Story(window.rows))
+    return Moment(number, window.rows[-1], source.states.at(history, number), Relations(window.rows))
 
 
 def _between(after: Moment, low: int) -> list[Speech]:
-    rows = after.story.rows
+    rows = after.relations.rows
     first = after.number - len(rows) + 1
     shown = range(max(0, low + 1 - first), len(rows))
     window = Window(list(rows), max(first, low + 1), after.number, after.number, shown)
-    return talk_of(after.story, window) if shown else []
+    return conversation_of(after.relations, window) if shown else []
 
 
 def _message(history: History, number: int, step: int) -> int | None:

@@ -7,7 +7,7 @@ from reenact.inspector.pages.session import record_of
 from reenact.inspector.rendering import File, Page
 from reenact.inspector.source import Source
 from reenact.inspector.text import within
-from reenact.inspector.values import inside, value_of
+from reenact.inspector.values import value_at, value_of
 from reenact.projections.explain.entries import fields_of, row_at, session_of
 from reenact.projections.log import name_of
 
@@ -19,7 +19,7 @@ def value(source: Source, address: Address) -> Page | File:
     """Return the page of a value of the event at a position, or of the whole record if no value is named."""
     at, path, start = address.number("at") or 0, address.text("of"), address.number("start") or 0
     row = row_at(source.log, at)
-    found = value_of(at, path, inside(fields_of(row.event), path)) if path else record_of(row)
+    found = value_of(at, path, value_at(fields_of(row.event), path)) if path else record_of(row)
     text = found.text
     part, length = within(text[start : start + PART], PART)
     if address.choice("as", ("page", "file"), "page") == "file":

@@ -37,7 +37,7 @@ _OPTION = 120
 _object = msgspec.json.Decoder(JsonDict).decode
 
 
-class Ask(msgspec.Struct, frozen=True):
+class ShownCall(msgspec.Struct, frozen=True):
     """A call as it is shown. Only a completely shown call can be approved; `seen` is a digest of what was shown."""
 
     call: WaitingCall
@@ -54,10 +54,10 @@ def list_waiting(source: Source, address: Address) -> Page:
     after = _place(address.text("after")) if address.text("after") else Place()
     done = address.text("done")
     calls = page(source.tables, after, SIZE + 1)
-    asks: list[Ask] = []
+    asks: list[ShownCall] = []
     room = ROOM
     for call in calls[:SIZE]:
-        ask = _ask(call)
+        ask = _shown_call(call)
         if asks and ask.length > room:
             break
         asks.append(ask)
@@ -85,14 +85,14 @@ def decide(source: Source, address: Address, actions: Actions, form: Form) -> Pa
         InvalidInputError: the form asks for nothing that can be done.
         ReenactError: the runtime refuses it.
     """
-    place = _place(form.one("call"))
+    place = _place(form.text("call"))
     source.tables.refresh()
     call = call_at(source.tables, place)
-    ask = None if call is None else _ask(call)
-    if call is None or ask is None or form.one("seen") != ask.seen:
+    ask = None if call is None else _shown_call(call)
+    if call is None or ask is None or form.text("seen") != ask.seen:
         return _meanwhile(source, place)
     edited = _edited(form, call)
-    if edited is not None and form.one("do") == "approve":
+    if edited is not None and form.text("do") == "approve":
         shown = {"ask": ask, "edited": as_visible_json(edited), "pieces": value_of(0, "", edited).pieces}
         return Page("approve_edited.html", shown)
     try:
@@ -104,14 +104,14 @@ def decide(source: Source, address: Address, actions: Actions, form: Form) -> Pa
     return address.to("/waiting", done=place)
 
 
-def _carry_out(actions: Actions, form: Form, ask: Ask, edited: JsonDict | None) -> None:
+def _carry_out(actions: Actions, form: Form, ask: ShownCall, edited: JsonDict | None) -> None:
     agents, call, by = actions.owner.agents, ask.call, actions.by
-    match form.one("do"):
+    match form.text("do"):
         case "approve" | "approve edited" if call.kind == "approval" and ask.is_whole:
             digest = call.digest or None
             agents.approve(call.id, session_id=call.session_id, arguments=edited, digest=digest, by=by)
         case "reject":
-            reason, goes_on = form.one("reason").strip(), not form.one("stop")
+            reason, goes_on = form.text("reason").strip(), not form.text("stop")
             agents.reject(call.id, reason, resume=goes_on, session_id=call.session_id, by=by)
         case "answer" if call.question is not None and ask.is_whole:
             agents.respond(call.id, _answer(form, call.question), session_id=call.session_id, by=by)
@@ -119,19 +119,19 @@ def _carry_out(actions: Actions, form: Form, ask: Ask, edited: JsonDict | None) 
             raise InvalidInputError("this cannot be done to the call")
 
 
-def _ask(call: WaitingCall) -> Ask:
+def _shown_call(call: WaitingCall) -> ShownCall:
     question = call.question
     if question is not None:
         length = _size(question.prompt) + sum(_OPTION + _size(option.label) for option in question.options or ())
-        return Ask(call, (), length, is_whole=length <= ROOM, written=None, seen=_seen(call))
+        return ShownCall(call, (), length, is_whole=length <= ROOM, written=None, seen=_seen(call))
     if call.arguments is None:
-        return Ask(call, (), 0, is_whole=False, written=None, seen=_seen(call))
+        return ShownCall(call, (), 0, is_whole=False, written=None, seen=_seen(call))
     value = value_of(0, "", call.arguments)
     length = sum(_size(name) + _size(text) for name, text in value.pieces)
     is_whole = length <= ROOM
     pieces = value.pieces if is_whole else (("", value.text[: EDITED // 8]),)
     written = as_visible_json(call.arguments) if length <= EDITED else None
-    return Ask(call, pieces, length + _size(written or ""), is_whole=is_whole, written=written, seen=_seen(call))
+    return ShownCall(call, pieces, length + _size(written or ""), is_whole=is_whole, written=written, seen=_seen(call))
 
 
 def _size(text: str) -> int:
@@ -153,7 +153,7 @@ def _place(text: str) -> Place:
 
 def _edited(form: Form, call: WaitingCall) -> JsonDict | None:
     """Return the arguments that a person has written, or None if they are the call's own."""
-    text = form.one("arguments")
+    text = form.text("arguments")
     if not text.strip():
         return None
     try:
@@ -165,7 +165,7 @@ def _edited(form: Form, call: WaitingCall) -> JsonDict | None:
 
 def _answer(form: Form, question: Question) -> Json:
     if question.options is None:
-        return form.one("value")
+        return form.text("value")
     by_number = {str(number): option.value for number, option in enumerate(question.options)}
     chosen = [by_number[number] for number in form.all("option") if number in by_number]
     if not chosen:

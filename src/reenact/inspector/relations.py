@@ -70,7 +70,7 @@ class Call(msgspec.Struct):
     result: Json = None
     is_error: bool = False
     ran: bool = False
-    told: Value | None = None
+    result_value: Value | None = None
     """Its result."""
 
     @property
@@ -98,7 +98,7 @@ class Call(msgspec.Struct):
         return "waiting" if self.is_waiting else "running" if self.is_running else "ready"
 
 
-class Story:
+class Relations:
     """The relations between some rows of a session; they need not begin with its first event."""
 
     def __init__(self, rows: Sequence[Row]) -> None:
@@ -235,7 +235,7 @@ class Story:
     def _end(self, row: Row, event: ToolResult) -> Call:
         call = self._call(event.id, event.name)
         call.ended, call.result, call.is_error, call.ran = row, event.result, event.is_error, event.ran
-        call.told = value_of(row.position, "result", event.result)
+        call.result_value = value_of(row.position, "result", event.result)
         return call
 
     def _call(self, id_: str, name: str) -> Call:

@@ -9,7 +9,7 @@ import msgspec
 
 from reenact.domain.messages import Block, TextBlock, ThinkingBlock, ToolUseBlock
 from reenact.domain.session.agent import AnswerRecorded, ContextCompressed, MessageAccepted
-from reenact.inspector.stories import Call, Story
+from reenact.inspector.relations import Call, Relations
 from reenact.inspector.timeline import idle_before
 from reenact.inspector.values import Value, summary_of, value_of
 from reenact.inspector.windows import Window
@@ -47,18 +47,18 @@ class Speech(msgspec.Struct, frozen=True, kw_only=True):
     """The number of parts that are not shown."""
 
 
-def talk_of(story: Story, window: Window) -> list[Speech]:
+def conversation_of(relations: Relations, window: Window) -> list[Speech]:
     """Return the conversation in the window, in the order of the log."""
     speeches: list[Speech] = []
     for place in window.shown:
-        speech = _speech(story, place, idle_before(story, window, place) if speeches else None)
+        speech = _speech(relations, place, idle_before(relations, window, place) if speeches else None)
         if speech is not None:
             speeches.append(speech)
     return speeches
 
 
-def _speech(story: Story, place: int, gap: float | None) -> Speech | None:
-    row = story.rows[place]
+def _speech(relations: Relations, place: int, gap: float | None) -> Speech | None:
+    row = relations.rows[place]
     match event_of(row):
         case MessageAccepted(content=content):
             return Speech(
@@ -70,7 +70,7 @@ def _speech(story: Story, place: int, gap: float | None) -> Speech | None:
                 row=row,
                 who=model or "model",
                 is_model=True,
-                parts=_parts(row, content, story.calls[place]),
+                parts=_parts(row, content, relations.calls[place]),
                 gap=gap,
                 note=note,
                 more=_more(content),
