@@ -46,7 +46,7 @@ def sent(world: World, receiver: Receiver) -> dict[str, dict[str, object]]:
     assert isinstance(log, AuditedList)
     spans = list(LogSpans(log, content=True).of(log.rows))
     collector = Collector.at(receiver.url, metrics=True)
-    collector.send(spans, metrics.plus({}, spans), log.rows[0], 0)
+    collector.send(spans, metrics.added({}, spans), log.rows[0], 0)
     collector.close()
     assert len(receiver.spans()) == len(spans)
     return {span.name.split()[0]: attributes(span.attributes) for span in receiver.spans()}
@@ -157,15 +157,15 @@ def test_a_span_of_one_that_failed_has_the_class_of_the_error_and_no_more(world:
 def test_series_without_end_are_counted_in_one(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(metrics, "MOST_SERIES", 10)
 
-    sums = metrics.plus({}, [span(**{"gen_ai.response.model": f"model-{number}"}) for number in range(50)])
+    sums = metrics.added({}, [span(**{"gen_ai.response.model": f"model-{number}"}) for number in range(50)])
 
     assert len(sums) == 11
     assert sums[(metrics.DURATION, (("otel.metric.overflow", "true"),))].count == 40
-    assert metrics.restored(metrics.stored(sums)) == sums
+    assert metrics.from_text(metrics.as_text(sums)) == sums
 
 
 def test_a_bound_is_in_the_bucket_below_it() -> None:
-    (distribution,) = metrics.plus({}, [msgspec.structs.replace(span(), end=10_000)]).values()
+    (distribution,) = metrics.added({}, [msgspec.structs.replace(span(), end=10_000)]).values()
 
     assert distribution.buckets[0] == 1
     assert (distribution.least, distribution.most) == (0.01, 0.01)

@@ -139,7 +139,7 @@ def test_a_history_that_the_log_has_lost_stops_it_and_the_event_is_named(
 def test_sessions_that_are_not_held_in_memory_are_read_again(
     world: World, sending: Sending, exporter: InMemorySpanExporter, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(log_spans, "_KNOWN", 1)
+    monkeypatch.setattr(log_spans, "_MOST_HELD", 1)
     monkeypatch.setattr(log_spans, "_PAGE", 2)
     world.say("a")
     world.say("b")

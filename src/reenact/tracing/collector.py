@@ -51,11 +51,11 @@ _TRACES, _METRICS = "/v1/traces", "/v1/metrics"
 _PASSING = frozenset({408, 429})
 """Client error statuses after which a request is to be repeated."""
 _REFUSING = range(300, 500)
-_WORDS = 200
+_MOST_CHARACTERS = 200
 _log = logging.getLogger("reenact.tracing")
 
 
-class Heard:
+class LastResponse:
     """Records a server's answers: the status of the last one, 0 if there was none."""
 
     def __init__(self, name: str) -> None:
@@ -65,22 +65,22 @@ class Heard:
     def session(self) -> requests.Session:
         """Return a session whose answers are recorded."""
         session = requests.Session()
-        session.hooks["response"].append(self._hear)
+        session.hooks["response"].append(self._record)
         return session
 
-    def _hear(self, response: requests.Response, **_: object) -> None:
+    def _record(self, response: requests.Response, **_: object) -> None:
         self.status = response.status_code
         if response.status_code == requests.codes.ok and response.content:
-            self._warn_of_rest(response.content)
+            self._warn_of_rejections(response.content)
 
-    def _warn_of_rest(self, content: bytes) -> None:
+    def _warn_of_rejections(self, content: bytes) -> None:
         """Log a warning if the server has accepted only a part; the rest must not be sent again."""
         try:  # the answer for metrics has the same form
             part = ExportTraceServiceResponse.FromString(content).partial_success
         except Exception:  # noqa: BLE001 - an answer of another form reports no rejection
             return
         if part.rejected_spans:
-            why = harmless(part.error_message[:_WORDS])
+            why = harmless(part.error_message[:_MOST_CHARACTERS])
             _log.warning("the collector %s has left out %d: %s", self._name, part.rejected_spans, why)
 
 
@@ -96,13 +96,17 @@ class Collector:
     """Takes spans and histograms. Used by one thread at a time, except for `close`."""
 
     def __init__(
-        self, spans: SpanExporter, metrics: MetricExporter | None = None, name: str = "", heard: Heard | None = None
+        self,
+        spans: SpanExporter,
+        metrics: MetricExporter | None = None,
+        name: str = "",
+        last_response: LastResponse | None = None,
     ) -> None:
-        """Set exporters, which are shut down with the collector; `heard`, if given, records the answers to them."""
+        """Set exporters, which are shut down with the collector; `last_response`, if given, records their answers."""
         self._spans = spans
         self._metrics: _TakesMetrics | None = metrics
         self.name = name or type(spans).__name__
-        self._heard = heard or Heard(self.name)
+        self._last_response = last_response or LastResponse(self.name)
         self._resource: Resource | None = None
         self.sent = 0
         """The number of spans that were accepted."""
@@ -121,12 +125,17 @@ class Collector:
         address = _address(endpoint)
         name = f"{address.scheme}://{address.netloc.rpartition('@')[2]}{address.path}"
         base = address.path.removesuffix(_TRACES)
-        heard = Heard(name)
-        spans = OTLPSpanExporter(address._replace(path=base + _TRACES).geturl(), session=heard.session())
+        last_response = LastResponse(name)
+        spans = OTLPSpanExporter(address._replace(path=base + _TRACES).geturl(), session=last_response.session())
         if isinstance(metrics, bool):
             url = address._replace(path=base + _METRICS).geturl()
-            return cls(spans, OTLPMetricExporter(url, session=heard.session()) if metrics else None, name, heard)
-        return cls(spans, metrics, name, heard)
+            return cls(
+                spans,
+                OTLPMetricExporter(url, session=last_response.session()) if metrics else None,
+                name,
+                last_response,
+            )
+        return cls(spans, metrics, name, last_response)
 
     def send(self, spans: Sequence[Span], sums: Sums, beginning: Row, position: int) -> None:
         """Send spans, and the sums up to and including them; `beginning` is the log's first event.
@@ -140,7 +149,7 @@ class Collector:
             return
         if self._resource is None:
             self._resource = _resource(beginning)
-        for some in _in_parts(spans):
+        for some in _split(spans):
             made = [_readable(one, self._resource, self._scope) for one in some]
             self._export(position, partial(self._spans.export, made), SpanExportResult.SUCCESS)
             self.sent += len(made)
@@ -159,12 +168,12 @@ class Collector:
 
     def _export(self, position: int, export: Callable[[], object], success: object) -> None:
         """Send data, and raise unless the exporter reports success."""
-        self._heard.status = 0
+        self._last_response.status = 0
         try:
             is_taken = export() is success
         except Exception as error:  # a user's exporter may raise anything
             raise CollectorUnreachableError(f"the collector {self.name} takes nothing: {error_text(error)}") from error
-        status = self._heard.status
+        status = self._last_response.status
         if status in _REFUSING and status not in _PASSING:
             raise CollectorRefusedError(self.name, status, position)
         if not is_taken:
@@ -179,11 +188,11 @@ def _address(endpoint: str) -> SplitResult:
             return address
     raise ConfigurationError(
         "a collector is at an address of OTLP over HTTP, such as http://localhost:4318, and not at "
-        f"{harmless(endpoint.rpartition('@')[2][:_WORDS])!r}"
+        f"{harmless(endpoint.rpartition('@')[2][:_MOST_CHARACTERS])!r}"
     )
 
 
-def _in_parts(spans: Sequence[Span]) -> Iterator[list[Span]]:
+def _split(spans: Sequence[Span]) -> Iterator[list[Span]]:
     part: list[Span] = []
     size = 0
     for span in spans:

@@ -21,12 +21,12 @@ LARGEST = 200_000
 
 def message(role: str, blocks: Iterable[Block], finish_reason: str | None = None) -> str:
     """Return a message as JSON."""
-    said: dict[str, object] = {"role": role, "parts": [_part(block) for block in blocks]}
+    encoded: dict[str, object] = {"role": role, "parts": [_part(block) for block in blocks]}
     if finish_reason is not None:
-        said["finish_reason"] = finish_reason
-    text = _json(said)
+        encoded["finish_reason"] = finish_reason
+    text = _json(encoded)
     if len(text) > LARGEST:
-        text = _json(said | {"parts": [{"type": "text", "content": _left_out(len(text))}]})
+        text = _json(encoded | {"parts": [{"type": "text", "content": _left_out(len(text))}]})
     return text
 
 
@@ -34,19 +34,19 @@ class Messages:
     """The messages of a turn as JSON; if they are too long together, the newest of them."""
 
     def __init__(self) -> None:
-        self._said: deque[str] = deque()
+        self._messages: deque[str] = deque()
         self._size = 0
 
-    def add(self, said: str) -> None:
+    def add(self, encoded: str) -> None:
         """Add a message, and drop the oldest ones if all are too long together."""
-        self._said.append(said)
-        self._size += len(said)
-        while self._size > LARGEST and len(self._said) > 1:
-            self._size -= len(self._said.popleft())
+        self._messages.append(encoded)
+        self._size += len(encoded)
+        while self._size > LARGEST and len(self._messages) > 1:
+            self._size -= len(self._messages.popleft())
 
     def text(self) -> str:
         """Return the messages as a JSON list."""
-        return _listed(self._said)
+        return _listed(self._messages)
 
 
 def one_message(role: str, blocks: Iterable[Block], finish_reason: str | None = None) -> str:
@@ -132,8 +132,8 @@ def _left_out(count: int) -> str:
     return f"({count} characters left out)"
 
 
-def _listed(said: Iterable[str]) -> str:
-    return f"[{','.join(said)}]"
+def _listed(encoded: Iterable[str]) -> str:
+    return f"[{','.join(encoded)}]"
 
 
 def _bounded(value: object) -> str:

@@ -12,7 +12,7 @@ from reenact.projections.log import AuditedLog, Row, shared_before, stream_of
 from reenact.tracing.spans import Span
 from reenact.tracing.turns import SessionTurns
 
-_KNOWN = 10_000
+_MOST_HELD = 10_000
 """The number of sessions, and of image revisions, that are held in memory; others are read again from the log."""
 _PAGE = 1000
 
@@ -34,32 +34,32 @@ class LogSpans:
         """
         for row in rows:
             if is_session(row.stream):
-                yield from self._turns_of(row).take(row)
+                yield from self._turns_of(row).apply(row)
 
     def forget(self) -> None:
         """Drop all sessions, as if no events had been given."""
         self._sessions.clear()
 
     def _turns_of(self, row: Row) -> SessionTurns:
-        turns = self._sessions.pop(row.stream, None) or self._read_again(row)
-        if len(self._sessions) >= _KNOWN:
+        turns = self._sessions.pop(row.stream, None) or self._replayed(row)
+        if len(self._sessions) >= _MOST_HELD:
             del self._sessions[next(iter(self._sessions))]
         self._sessions[row.stream] = turns
         return turns
 
-    def _read_again(self, row: Row) -> SessionTurns:
+    def _replayed(self, row: Row) -> SessionTurns:
         """Return the session as it was before the event."""
         turns = SessionTurns(self._definition, content=self._content)
         first = row if row.version == 1 else self._log.find(stream=row.stream, limit=1)[0]
         if isinstance(first.event, SessionCreated) and first.event.parent is not None:
-            self._place(turns, first.event.parent)
+            self._link_to_parent(turns, first.event.parent)
         for before in (*shared_before(self._log, first), *self._pages(row)):
             for one in before:
-                for _ in turns.take(one):
+                for _ in turns.apply(one):
                     pass  # they have been sent
         return turns
 
-    def _place(self, turns: SessionTurns, parent: Parent) -> None:
+    def _link_to_parent(self, turns: SessionTurns, parent: Parent) -> None:
         """Link the session to the call of its parent that started it, if the log has that call."""
         stream, version = stream_of(parent.session_id), parent.version
         known = self._sessions.get(stream)
@@ -69,7 +69,7 @@ class LogSpans:
             return
         started = self._log.find(stream=stream, after_version=version - 1, until_version=version, limit=1)
         if started and isinstance(started[0].event, ChildStarted):
-            call = self._read_again(started[0]).call(parent.call_id)
+            call = self._replayed(started[0]).call(parent.call_id)
             if call is not None:
                 turns.is_called_by(call, detached=started[0].event.detached)
 
@@ -85,7 +85,7 @@ class LogSpans:
     def _definition(self, image_id: str, revision: int) -> Definition | None:
         key = image_id, revision
         if key not in self._definitions:
-            if len(self._definitions) >= _KNOWN:
+            if len(self._definitions) >= _MOST_HELD:
                 self._definitions.clear()
             found = self._log.find(
                 stream=f"image/{image_id}", after_version=revision - 1, until_version=revision, limit=1

@@ -68,7 +68,7 @@ Sums: TypeAlias = Mapping[Series, Distribution]
 _DECODE = msgspec.json.Decoder(list[tuple[Series, Distribution]])
 
 
-def plus(sums: Sums, spans: Iterable[Span]) -> Sums:
+def added(sums: Sums, spans: Iterable[Span]) -> Sums:
     """Return the sums with the values of the spans added."""
     new = dict(sums)
     for (name, labels), value in (measured for span in spans for measured in _measured(span)):
@@ -78,12 +78,12 @@ def plus(sums: Sums, spans: Iterable[Span]) -> Sums:
     return new
 
 
-def stored(sums: Sums) -> str:
+def as_text(sums: Sums) -> str:
     """Return the sums as text."""
     return msgspec.json.encode(list(sums.items())).decode()
 
 
-def restored(text: str) -> Sums:
+def from_text(text: str) -> Sums:
     """Return the sums from their stored text."""
     return {series: found for series, found in _DECODE.decode(text) if series[0] in INSTRUMENTS}
 

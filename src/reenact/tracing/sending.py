@@ -17,7 +17,7 @@ from reenact.projections.views.declared import Projection
 from reenact.projections.views.hosted import OwnPlace, UserProjection, UserTables
 from reenact.projections.views.transactions import Replaced, is_passing, move_progress, trouble
 from reenact.tracing.log_spans import LogSpans
-from reenact.tracing.metrics import Sums, plus, restored, stored
+from reenact.tracing.metrics import Sums, added, as_text, from_text
 from reenact.tracing.spans import Span
 
 if TYPE_CHECKING:
@@ -87,7 +87,7 @@ class _Position(UserTables):
             return False
         assert self._beginning is not None  # there are events, so the log has a first one
         self._collector.send(batch.spans, batch.sums, self._beginning, batch.after)
-        self._note(batch)
+        self._record_progress(batch)
         return True
 
     def _next(self, limit: int) -> _Batch | None:
@@ -105,7 +105,7 @@ class _Position(UserTables):
             self._sums = self._stored_sums()
         self._reached = None
         spans, last = self._spans_of(rows)
-        self._sums, self._reached = plus(self._sums, spans), last.position
+        self._sums, self._reached = added(self._sums, spans), last.position
         return _Batch(self.position, last, tuple(spans), self._sums)
 
     def _spans_of(self, rows: Sequence[Row]) -> tuple[list[Span], Row]:
@@ -124,13 +124,13 @@ class _Position(UserTables):
         assert last is not None  # there are rows
         return spans, last
 
-    def _note(self, batch: _Batch) -> None:
+    def _record_progress(self, batch: _Batch) -> None:
         try:
             with self._place.writing(self.number) as connection:
                 is_ours = move_progress(connection, batch.after, batch.last)
                 if is_ours and batch.spans:
                     connection.execute(delete(_SUMS))
-                    connection.execute(insert(_SUMS).values(sums=stored(batch.sums)))
+                    connection.execute(insert(_SUMS).values(sums=as_text(batch.sums)))
         except Replaced:
             self._follow()
         except DBAPIError as error:
@@ -147,7 +147,7 @@ class _Position(UserTables):
                 found = connection.execute(select(_SUMS.c.sums)).scalar()
         except DBAPIError as error:
             raise trouble(error) from error
-        return {} if found is None else restored(found)
+        return {} if found is None else from_text(found)
 
 
 class Sending(UserProjection):

@@ -56,12 +56,12 @@ from reenact.tracing.spans import Context, Kind, Link, Span, Value, brief, span_
 Define: TypeAlias = Callable[[str, int], Definition | None]
 """Returns a revision of an image, or None if the log does not have it."""
 
-_Told: TypeAlias = dict[str, Value | None]
+_Attributes: TypeAlias = dict[str, Value | None]
 """Attributes; those that are None are left out."""
 _Decision: TypeAlias = ToolApproved | ToolEdited | ToolRejected | HumanResponded
 _UNKNOWN: Final = Definition(name="")
 _CRASH = "crash"
-_MOST = 1 << 40
+_MOST_TOKENS = 1 << 40
 """A token count that no answer reaches; a greater number is not a count."""
 _DECISIONS: Mapping[type, str] = {
     ToolApproved: "approved",
@@ -80,7 +80,7 @@ class _Chat(msgspec.Struct):
 
 
 class _Turn(msgspec.Struct):
-    """A turn in progress. `asked`, `said`, `answer` are content: the question, the model's input, its answer.
+    """A turn in progress. `asked`, `messages`, `answer` are content: the question, the model's input, its answer.
 
     `model` and `stop_reason` are those of the last answer.
     """
@@ -92,7 +92,7 @@ class _Turn(msgspec.Struct):
     links: tuple[Link, ...]
     queued: float | None
     asked: str | None = None
-    said: Messages | None = None
+    messages: Messages | None = None
     answer: str | None = None
     chat: _Chat | None = None
     model: str | None = None
@@ -114,7 +114,7 @@ class _Call(msgspec.Struct):
     waits: bool = False
 
 
-class _Place(msgspec.Struct, frozen=True):
+class _OwningTurn(msgspec.Struct, frozen=True):
     """The turn to which an event outside any turn belongs; `is_shared` if it is another session's, too.
 
     The spans of a branch are not added to a turn that it shares with its origin, but linked to it.
@@ -130,7 +130,7 @@ class _Wait(msgspec.Struct):
     row: Row
     what: str
     name: str
-    asked_in: _Place
+    asked_during: _OwningTurn
     edited: bool = False
 
 
@@ -148,7 +148,7 @@ class SessionTurns:
         self._calls: dict[str, _Call] = {}
         self._waits: dict[str, _Wait] = {}
         self._last: Context | None = None  # the last turn that has ended
-        self._asked_in = _Place()  # the turn in which a person was last asked
+        self._asked_during = _OwningTurn()  # the turn in which a person was last asked
         self._origin: tuple[Link, ...] = ()
         self._called_by: Context | None = None
 
@@ -166,7 +166,7 @@ class SessionTurns:
             return None
         return Context(turn.context.trace_id, span_id_of(call.started, "execute_tool", call_id))
 
-    def take(self, row: Row) -> Iterator[Span]:
+    def apply(self, row: Row) -> Iterator[Span]:
         """Take in the next event, and yield the spans that it ends."""
         event = row.event
         match event:
@@ -174,7 +174,7 @@ class SessionTurns:
                 self._begin(row, event.turn_id)
                 self._ask_model(row)
             case TurnContinued():
-                self._begin(row, event.turn_id, *_links("waited", self._asked_in.context))
+                self._begin(row, event.turn_id, *_links("waited", self._asked_during.context))
             case StepStarted():
                 self._ask_model(row)
             case ContextCompressed():
@@ -189,7 +189,7 @@ class SessionTurns:
                 asking = self._calls.get(call_id)
                 yield from self._ask_person(row, call_id, "question", "" if asking is None else asking.name)
             case ToolApproved() | ToolEdited() | ToolRejected() | HumanResponded():
-                yield from self._decide(row, event)
+                yield from self._end_decision(row, event)
             case ToolStarted():
                 call = self._calls.setdefault(event.id, _Call(event.name))
                 call.started, call.attempts = call.started or row, event.attempt
@@ -198,9 +198,9 @@ class SessionTurns:
             case TurnCompleted():
                 yield from self._end_turn(row, event)
             case _:
-                self._note(row)
+                self._note_event(row)
 
-    def _note(self, row: Row) -> None:
+    def _note_event(self, row: Row) -> None:
         """Note an event that ends no span."""
         event, turn = row.event, self._turn
         match event:
@@ -216,8 +216,8 @@ class SessionTurns:
                 self._queue[event.turn_id] = row
             case ResultsRecorded():
                 self._calls.clear()
-                if turn is not None and turn.said is not None:
-                    turn.said.add(message("tool", event.content))
+                if turn is not None and turn.messages is not None:
+                    turn.messages.add(message("tool", event.content))
             case TurnInterrupted() if turn is not None:
                 turn.interrupted = event.reason
             case ChildEnded() if event.call_id in self._calls:
@@ -227,13 +227,16 @@ class SessionTurns:
 
     def _branch(self, event: SessionBranched) -> None:
         """Continue as another session, whose own turns follow; open questions to people stay open in both."""
-        told: dict[str, Value] = {"reenact.branch.origin": brief(event.origin), "reenact.branch.version": event.version}
-        self._origin = _links("branched", self._last if self._turn is None else self._turn.context, told)
+        attributes: dict[str, Value] = {
+            "reenact.branch.origin": brief(event.origin),
+            "reenact.branch.version": event.version,
+        }
+        self._origin = _links("branched", self._last if self._turn is None else self._turn.context, attributes)
         self._session_id, self._image = event.session_id, (event.image_id, event.image_revision)
         self._turn = None
-        self._asked_in = msgspec.structs.replace(self._asked_in, is_shared=True)
+        self._asked_during = msgspec.structs.replace(self._asked_during, is_shared=True)
         for wait in self._waits.values():
-            wait.asked_in = msgspec.structs.replace(wait.asked_in, is_shared=True)
+            wait.asked_during = msgspec.structs.replace(wait.asked_during, is_shared=True)
         self._queue.clear()
         for call in self._calls.values():
             call.started = None
@@ -246,10 +249,10 @@ class SessionTurns:
         queued = None if accepted is None else (row.recorded_at - accepted.recorded_at) / 1_000_000
         self._turn = turn = _Turn(row, turn_id, context, parent, (*self._origin, *links), queued)
         if self._content:
-            turn.said = Messages()
+            turn.messages = Messages()
             if accepted is not None and isinstance(accepted.event, MessageAccepted):
                 turn.asked = one_message("user", accepted.event.content)
-                turn.said.add(message("user", accepted.event.content))
+                turn.messages.add(message("user", accepted.event.content))
 
     def _ask_model(self, row: Row) -> None:
         if self._turn is not None:
@@ -259,11 +262,14 @@ class SessionTurns:
         turn = self._turn
         if turn is None or turn.chat is None:
             return
-        told: _Told = {**_used(event.model, event.usage, event.cost), "reenact.compression": True}
+        attributes: _Attributes = {
+            **_usage_attributes(event.model, event.usage, event.cost),
+            "reenact.compression": True,
+        }
         if self._content:
-            told["gen_ai.output.messages"] = one_message("assistant", [TextBlock(event.summary)])
+            attributes["gen_ai.output.messages"] = one_message("assistant", [TextBlock(event.summary)])
         yield self._chat_span(
-            turn, row, row, what="reenact.compression", start=turn.chat.start, told=told, model=event.model
+            turn, row, row, what="reenact.compression", start=turn.chat.start, attributes=attributes, model=event.model
         )
         turn.chat.start, turn.chat.compacted = row.recorded_at, True
 
@@ -282,19 +288,19 @@ class SessionTurns:
         if chat is None:
             return
         answer, model = chat.answer, None
-        told: _Told = {
+        attributes: _Attributes = {
             "gen_ai.conversation.compacted": chat.compacted or None,
-            "gen_ai.input.messages": None if turn.said is None else turn.said.text(),
+            "gen_ai.input.messages": None if turn.messages is None else turn.messages.text(),
         }
         if answer is not None:
             model = answer.model
             turn.model, turn.stop_reason = model or turn.model, answer.stop_reason
-            if turn.said is not None:
-                turn.said.add(message("assistant", answer.content))
+            if turn.messages is not None:
+                turn.messages.add(message("assistant", answer.content))
                 turn.answer = one_message("assistant", answer.content, answer.stop_reason)
-                told["gen_ai.output.messages"] = turn.answer
-            told |= {
-                **_used(model, answer.usage, answer.cost),
+                attributes["gen_ai.output.messages"] = turn.answer
+            attributes |= {
+                **_usage_attributes(model, answer.usage, answer.cost),
                 "gen_ai.response.id": brief(answer.message_id),
                 "gen_ai.response.finish_reasons": (brief(answer.stop_reason),),
                 "gen_ai.response.time_to_first_chunk": answer.first_delta,
@@ -302,36 +308,36 @@ class SessionTurns:
             }
         elif isinstance(row.event, TurnCompleted) and row.event.unsaid is not None:
             model = row.event.unsaid.model
-            told |= _used(model, row.event.unsaid.usage, row.event.unsaid.cost)
-        span = self._chat_span(turn, chat.row, row, what="chat", start=chat.start, told=told, model=model)
+            attributes |= _usage_attributes(model, row.event.unsaid.usage, row.event.unsaid.cost)
+        span = self._chat_span(turn, chat.row, row, what="chat", start=chat.start, attributes=attributes, model=model)
         yield msgspec.structs.replace(span, error=error, message=detail if self._content else None)
 
     def _chat_span(
-        self, turn: _Turn, began: Row, ended: Row, *, what: str, start: int, told: _Told, model: str | None
+        self, turn: _Turn, began: Row, ended: Row, *, what: str, start: int, attributes: _Attributes, model: str | None
     ) -> Span:
         definition = self._definition()
         wanted = definition.model or model
-        told |= {
-            **self._common(began, "LLM"),
+        attributes |= {
+            **self._common_attributes(began, "LLM"),
             "gen_ai.operation.name": "chat",
             "gen_ai.provider.name": _provider_of(wanted),
             "gen_ai.request.stream": True,
             "gen_ai.request.model": _brief(wanted),
             "gen_ai.request.max_tokens": definition.max_tokens,
         }
-        span = _span(("chat", wanted), "chat", start, ended, told)
-        return _placed(span, began, span_id_of(began, what), _Place(turn.context))
+        span = _span(("chat", wanted), "chat", start, ended, attributes)
+        return _in_trace(span, began, span_id_of(began, what), _OwningTurn(turn.context))
 
     def _ask_person(self, row: Row, call_id: str, what: str, name: str) -> Iterator[Span]:
         call = self._calls.get(call_id)
         if call is not None and call.started is not None:  # its outcome is not known, so a person is asked
             yield self._call_span(row, call_id, call, "lost")
         if self._turn is not None:
-            self._asked_in = _Place(self._turn.context)
+            self._asked_during = _OwningTurn(self._turn.context)
         if call_id not in self._waits:
-            self._waits[call_id] = _Wait(row, what, name, self._asked_in)
+            self._waits[call_id] = _Wait(row, what, name, self._asked_during)
 
-    def _decide(self, row: Row, event: _Decision) -> Iterator[Span]:
+    def _end_decision(self, row: Row, event: _Decision) -> Iterator[Span]:
         call_id = event.id or ""
         call = self._calls.setdefault(call_id, _Call(""))
         if not isinstance(event, ToolEdited):
@@ -347,8 +353,8 @@ class SessionTurns:
         wait = self._waits.pop(call_id, None)
         if wait is None:
             return
-        told: _Told = {
-            **self._common(wait.row, "CHAIN"),
+        attributes: _Attributes = {
+            **self._common_attributes(wait.row, "CHAIN"),
             "gen_ai.tool.name": brief(wait.name),
             "gen_ai.tool.call.id": brief(call_id),
             "reenact.approval.kind": wait.what,
@@ -357,9 +363,9 @@ class SessionTurns:
             "reenact.approval.edited": wait.edited or None,
             "reenact.approval.by": brief(by) if by else None,
         }
-        began = row if wait.asked_in.is_shared else wait.row
-        span = _span((wait.what, wait.name), "wait", wait.row.recorded_at, row, told)
-        yield _placed(span, began, span_id_of(began, wait.what, call_id), wait.asked_in)
+        began = row if wait.asked_during.is_shared else wait.row
+        span = _span((wait.what, wait.name), "wait", wait.row.recorded_at, row, attributes)
+        yield _in_trace(span, began, span_id_of(began, wait.what, call_id), wait.asked_during)
 
     def _end_call(self, row: Row, event: ToolResult) -> Iterator[Span]:
         yield from self._end_wait(row, event.id, "withdrawn")
@@ -379,8 +385,8 @@ class SessionTurns:
 
     def _call_span(self, row: Row, call_id: str, call: _Call, error: str | None) -> Span:
         began, call.started = call.started or row, None
-        told: _Told = {
-            **self._common(began, "TOOL"),
+        attributes: _Attributes = {
+            **self._common_attributes(began, "TOOL"),
             "gen_ai.operation.name": "execute_tool",
             "gen_ai.tool.name": brief(call.name),
             "gen_ai.tool.type": "function",
@@ -391,9 +397,9 @@ class SessionTurns:
             "gen_ai.tool.call.arguments": call.arguments,
             "reenact.tool.attempts": call.attempts if call.attempts > 1 else None,
         }
-        span = _span(("execute_tool", call.name), "execute_tool", began.recorded_at, row, told, error=error)
-        place = self._asked_in if self._turn is None else _Place(self._turn.context)
-        return _placed(span, began, span_id_of(began, "execute_tool", call_id), place)
+        span = _span(("execute_tool", call.name), "execute_tool", began.recorded_at, row, attributes, error=error)
+        owner = self._asked_during if self._turn is None else _OwningTurn(self._turn.context)
+        return _in_trace(span, began, span_id_of(began, "execute_tool", call_id), owner)
 
     def _end_turn(self, row: Row, event: TurnCompleted) -> Iterator[Span]:
         self._queue.pop(event.turn_id, None)
@@ -412,9 +418,9 @@ class SessionTurns:
                 yield self._call_span(row, call_id, call, None if call.waits else "lost")
         definition = self._definition()
         model = definition.model or turn.model
-        told: _Told = {
-            **self._common(turn.row, "AGENT"),
-            **_used(None, event.usage, event.cost),
+        attributes: _Attributes = {
+            **self._common_attributes(turn.row, "AGENT"),
+            **_usage_attributes(None, event.usage, event.cost),
             "gen_ai.operation.name": "invoke_agent",
             "gen_ai.output.type": "text",
             "gen_ai.provider.name": _provider_of(model),
@@ -425,19 +431,21 @@ class SessionTurns:
             "reenact.turn.queued_s": turn.queued,
         }
         if self._content:
-            told |= {
+            attributes |= {
                 "gen_ai.input.messages": turn.asked,
                 "gen_ai.output.messages": turn.answer,
                 "gen_ai.system_instructions": instructions_of(definition),
                 "gen_ai.tool.definitions": definitions_of(definition),
             }
-        span = _span(("invoke_agent", definition.name), "invoke_agent", turn.row.recorded_at, row, told, error=error)
+        span = _span(
+            ("invoke_agent", definition.name), "invoke_agent", turn.row.recorded_at, row, attributes, error=error
+        )
         yield msgspec.structs.replace(
             span, context=turn.context, parent=turn.parent, links=turn.links, message=detail if self._content else None
         )
         self._last, self._turn = turn.context, None
 
-    def _common(self, began: Row, kind: str) -> _Told:
+    def _common_attributes(self, began: Row, kind: str) -> _Attributes:
         """Return the attributes of every span that begins with this event."""
         image_id, revision = self._image
         return {
@@ -457,7 +465,13 @@ class SessionTurns:
 
 
 def _span(
-    what: tuple[str, str | None], kind: Kind, start: int, ended: Row, told: _Told, *, error: str | None = None
+    what: tuple[str, str | None],
+    kind: Kind,
+    start: int,
+    ended: Row,
+    attributes: _Attributes,
+    *,
+    error: str | None = None,
 ) -> Span:
     """Return a span without a trace; it never ends before it begins, even if the clock was set back."""
     return Span(
@@ -467,27 +481,27 @@ def _span(
         parent=None,
         start=start,
         end=max(start, ended.recorded_at),
-        attributes={name: value for name, value in told.items() if value is not None},
+        attributes={name: value for name, value in attributes.items() if value is not None},
         error=error,
     )
 
 
-def _placed(span: Span, began: Row, span_id: int, place: _Place) -> Span:
+def _in_trace(span: Span, began: Row, span_id: int, owner: _OwningTurn) -> Span:
     """Return the span as a part of its turn, or in a trace of its own if the turn is shared with another session."""
-    if place.context is None or place.is_shared:
+    if owner.context is None or owner.is_shared:
         context = Context(trace_id_of(began), span_id)
-        return msgspec.structs.replace(span, context=context, links=_links("waited", place.context))
-    return msgspec.structs.replace(span, context=Context(place.context.trace_id, span_id), parent=place.context)
+        return msgspec.structs.replace(span, context=context, links=_links("waited", owner.context))
+    return msgspec.structs.replace(span, context=Context(owner.context.trace_id, span_id), parent=owner.context)
 
 
-def _links(what: str, context: Context | None, told: Mapping[str, Value] | None = None) -> tuple[Link, ...]:
-    return () if context is None else (Link(context, {"reenact.link": what, **(told or {})}),)
+def _links(what: str, context: Context | None, attributes: Mapping[str, Value] | None = None) -> tuple[Link, ...]:
+    return () if context is None else (Link(context, {"reenact.link": what, **(attributes or {})}),)
 
 
-def _used(model: str | None, usage: Mapping[str, object], cost: float | None) -> _Told:
+def _usage_attributes(model: str | None, usage: Mapping[str, object], cost: float | None) -> _Attributes:
     """Return an answer's usage; the conventions count all input tokens, cached or not."""
     given, said, written, read = (
-        count if type(count := usage.get(name)) is int and 0 <= count < _MOST else None
+        count if type(count := usage.get(name)) is int and 0 <= count < _MOST_TOKENS else None
         for name in ("input_tokens", "output_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")
     )
     return {
