@@ -275,12 +275,12 @@ class Service(Generic[ServedT_co]):
             check_from_afar(type_, data, allow_programs=self.allow_programs)
             answer = self.runtime.request(type_, data, timeout)
         except Exception as error:
-            is_refusal = isinstance(error, ReenactError)
-            if not is_refusal:
+            refusal = refusal_of(error) if isinstance(error, ReenactError) else INTERNAL
+            if refusal is INTERNAL:
                 _log.exception("a request %r could not be carried out", type_)
             if type_ not in RESPONSES:
                 raise
-            answer = _refusal(RESPONSES[type_], data, refusal_of(error) if is_refusal else INTERNAL)
+            answer = _refusal(RESPONSES[type_], data, refusal)
         error_ = answer.data.error
         return (OK if error_ is None else error_.code), encode(answer)
 
