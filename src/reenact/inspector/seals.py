@@ -64,8 +64,8 @@ def _chain(known: CheckResults, head: int) -> Seal:
     if mark.ended is None or mark.began is None:
         label = f"verified up to {count(mark.position)} of {count(head)}"
         return Seal("busy", "chain", label, "the rest is being looked at")
-    at = _clock(mark.ended)
-    explanation = f"every event carries a digest of itself and of the one before; all of them agreed at {at}"
+    time = _clock(mark.ended)
+    explanation = f"every event carries a digest of itself and of the one before; all of them agreed at {time}"
     if mark.position < head:
         return Seal("busy", "chain", f"whole up to {count(mark.position)} of {count(head)}", explanation, "Chain ")
     return Seal("good", "chain", f"whole up to {count(mark.position)}", explanation, "Chain ")
