@@ -149,7 +149,7 @@ class ReadModelTables(ProjectionTables):
         self.is_closed = False
         try:
             with ExitStack() as undo:
-                self._connection = undo.enter_context(closing(store.connect()))
+                self._connection: Connection = undo.enter_context(closing(store.connect()))
                 store.record_closed(self._connection, 0)
                 self.position = store.reached(self._connection)
                 undo.pop_all()

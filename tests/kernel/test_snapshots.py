@@ -396,8 +396,8 @@ def test_a_state_that_no_snapshot_can_hold_keeps_nobody_from_recording(
     ]
 
 
-class Pairs(EventSourcedActor[tuple, int, Summed]):  # type: ignore[type-arg]  # as a user may leave it out
-    """Does not say of what its tuple consists, which msgspec would read as lists."""
+class Pairs(EventSourcedActor[tuple, int, Summed]):  # type: ignore[type-arg]  # pyright: ignore[reportMissingTypeArgument]
+    """Does not say of what its tuple consists, as a user may; msgspec would read that as lists."""
 
     category = "pairs"
     initial = ()
@@ -409,7 +409,7 @@ class Pairs(EventSourcedActor[tuple, int, Summed]):  # type: ignore[type-arg]  #
         return (*state, (event.amount,))
 
     def reply(self, command: int, events: tuple[Summed, ...]) -> object:
-        return self.state
+        return self.state  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
 
 
 def test_a_state_that_a_snapshot_would_change_gives_none(
