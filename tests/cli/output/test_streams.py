@@ -13,7 +13,7 @@ from typing import TypeAlias
 
 import pytest
 
-from reenact.cli.output.streams import overheard, pieces
+from reenact.cli.output.streams import pieces, read_by_line
 from reenact.testing import FakeMessagesAPI, wait_until
 from tests.cli.conftest import PATIENCE, Json, Outcome
 from tests.cli.requirements.strictly import lines_of_json
@@ -140,7 +140,7 @@ def test_whatever_is_printed_a_pipe_that_nobody_reads_is_told_of_by_the_exit_cod
 def test_what_is_overheard_is_told_line_by_line_and_who_lives_on_holds_nobody_up() -> None:
     told: list[str] = []
 
-    with overheard(told.append) as descriptor:
+    with read_by_line(told.append) as descriptor:
         survivor = os.dup(descriptor)
         os.write(descriptor, b"one\r\ntw" + b"o\n\n" + b"x" * 20_000 + b"\n\xff last")
 

@@ -41,7 +41,7 @@ from reenact.cli.output.failures import (
     problem_of,
     timed_out,
 )
-from reenact.cli.output.streams import gives
+from reenact.cli.output.streams import is_readable
 from reenact.cli.parsing.options import TalkOptions
 from reenact.cli.settings.configuration import functions_of, load_guards, read_prices
 from reenact.cli.settings.values import OutputFormat
@@ -205,7 +205,7 @@ def _with_input(prompt: str, console: Console) -> str:
     """Return the prompt, followed by standard input, unless that is a terminal or sends nothing."""
     if sys.stdin is None or sys.stdin.isatty():
         return prompt
-    if not gives(sys.stdin, _READ_WITHIN):
+    if not is_readable(sys.stdin, _READ_WITHIN):
         console.warn(f"standard input sent nothing for {_READ_WITHIN:g} s and is ignored; < /dev/null avoids the wait")
         return prompt
     try:

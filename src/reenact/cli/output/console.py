@@ -18,7 +18,15 @@ from typing import TYPE_CHECKING, TextIO
 
 from reenact.cli.output.failures import OutputLostError, Problem, hint_of
 from reenact.cli.output.logs import FOR_LATER, TERMINAL_LOCK, Between, Lines, Tracebacks, Whole, Words, as_line
-from reenact.cli.output.streams import copied, forget, is_standard, overheard, pieces, redirected, takes
+from reenact.cli.output.streams import (
+    copied,
+    discard_output,
+    is_standard,
+    is_writable,
+    pieces,
+    read_by_line,
+    redirected,
+)
 from reenact.cli.settings.environment import KEYS, is_dumb, ring_variable
 from reenact.cli.settings.providers import CLAUDE, VARIABLES, Variables
 from reenact.domain.errors import StorageError
@@ -126,7 +134,7 @@ class Console:
                 self._out, self._is_apart = streams.enter_context(copied(before)), True
                 if self.in_ci and is_standard(sys.stderr, 2):
                     self._err = streams.enter_context(copied(sys.stderr))
-                    onto = streams.enter_context(overheard(tools.info))
+                    onto = streams.enter_context(read_by_line(tools.info))
                     streams.enter_context(redirected(sys.stderr, onto, self._err.fileno()))
                 streams.enter_context(redirected(before, onto, self._out.fileno()))
             sys.stdout = sys.stderr or self._nowhere
@@ -190,7 +198,7 @@ class Console:
             self._deadline = None
 
     def _takes_more(self) -> bool:
-        if not self.gave_up and not takes(self.out, self._left()):
+        if not self.gave_up and not is_writable(self.out, self._left()):
             self.gave_up = True
             self.abandon()
         return not self.gave_up
@@ -266,27 +274,27 @@ class Console:
     def abandon(self) -> None:
         """Discard further output that nobody reads, so that flushing it at exit does not fail."""
         if self._is_apart or is_standard(self.out, 1):
-            forget(self.out)
+            discard_output(self.out)
 
     def _tell(self, stream: TextIO, text: str) -> None:
         """Write to standard error; if that fails or blocks too long, discard the text without an error."""
         err = self._err or stream
         try:
             for piece in pieces(text):
-                if not takes(err, self._left()):
-                    forget(err)
+                if not is_writable(err, self._left()):
+                    discard_output(err)
                 err.write(piece)
                 err.flush()
         except (OSError, ValueError):
             if err is self._err or is_standard(err, 2):
-                forget(err)
+                discard_output(err)
 
     def abandon_terminal(self) -> None:
         """Discard further output to a terminal that is gone because its window was closed."""
-        with contextlib.suppress(OSError, ValueError), Path(os.devnull).open("wb") as nowhere:
-            for stream in filter(None, (sys.__stdout__, sys.__stderr__)):
+        for stream in filter(None, (sys.__stdout__, sys.__stderr__)):
+            with contextlib.suppress(OSError, ValueError):
                 if _is_gone(stream.fileno()):
-                    os.dup2(nowhere.fileno(), stream.fileno())
+                    discard_output(stream)
 
     @contextlib.contextmanager
     def logging(self, directory: Path) -> Generator[None]:

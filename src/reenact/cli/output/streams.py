@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import math
 import os
 import select
 import sys
@@ -16,8 +15,6 @@ _PIECE = 1024
 """Characters that a pipe accepts without blocking if it is writable: at most a page of bytes."""
 _LONGEST = 8192
 """Maximum length in bytes of a line that is read; the rest of it counts as another line."""
-_LAST = 1 << 20
-"""Maximum number of bytes that are still read after the end of the `with` block."""
 
 
 def pieces(text: str) -> Iterator[str]:
@@ -29,18 +26,15 @@ def pieces(text: str) -> Iterator[str]:
         yield text[place : place + _PIECE]
 
 
-def takes(stream: TextIO, seconds: float | None) -> bool:
+def is_writable(stream: TextIO, seconds: float | None) -> bool:
     """Return whether a piece can be written without blocking, waiting up to `seconds` for that; None waits forever."""
     try:
-        descriptor = stream.fileno()
-    except (OSError, ValueError):  # not a file, or closed: the write will tell
+        return bool(select.select([], [stream.fileno()], [], seconds)[1])
+    except (OSError, ValueError):  # not a file, or closed: the write will fail
         return True
-    poll = select.poll()
-    poll.register(descriptor, select.POLLOUT)
-    return bool(poll.poll(None if seconds is None else math.ceil(seconds * 1000)))
 
 
-def gives(stream: TextIO, seconds: float) -> bool:
+def is_readable(stream: TextIO, seconds: float) -> bool:
     """Return whether data or the end of the stream can be read, waiting up to `seconds` for that."""
     try:
         return bool(select.select([stream.fileno()], [], [], seconds)[0])
@@ -57,7 +51,7 @@ def is_standard(stream: TextIO | None, number: int) -> TypeGuard[TextIO]:
         return False
 
 
-def forget(stream: TextIO) -> None:
+def discard_output(stream: TextIO) -> None:
     """Redirect the stream to the null device, so that flushing it at exit does not fail."""
     with contextlib.suppress(OSError, ValueError), Path(os.devnull).open("wb") as nowhere:
         os.dup2(nowhere.fileno(), stream.fileno())
@@ -71,8 +65,8 @@ def copied(stream: TextIO) -> Generator[TextIO]:
         try:
             yield copy
         finally:
-            if not takes(copy, 0):
-                forget(copy)
+            if not is_writable(copy, 0):
+                discard_output(copy)
 
 
 @contextlib.contextmanager
@@ -89,52 +83,25 @@ def redirected(stream: TextIO, onto: int, back: int) -> Generator[None]:
 
 
 @contextlib.contextmanager
-def overheard(tell: Callable[[str], object]) -> Generator[int]:
+def read_by_line(tell: Callable[[str], object]) -> Generator[int]:
     """Yield a descriptor; a thread calls `tell` with each line that is written to it.
 
     Processes that outlive the `with` block and continue writing are no longer read.
     """
     reading, writing = os.pipe()
-    over, end = os.pipe()
-    os.set_blocking(reading, False)
-    thread = threading.Thread(target=_overhear, args=(reading, over, tell), name="reenact-overhearing", daemon=True)
+    end = os.urandom(16).hex().encode()
+    thread = threading.Thread(target=_read_lines, args=(reading, end, tell), name="reenact-pipe-reader", daemon=True)
     thread.start()
     try:
         yield writing
     finally:
-        for descriptor in (writing, end):
-            os.close(descriptor)
+        os.write(writing, b"\n" + end + b"\n")
+        os.close(writing)
         thread.join()
-        for descriptor in (reading, over):
-            os.close(descriptor)
 
 
-def _overhear(reading: int, over: int, tell: Callable[[str], object]) -> None:
-    line, left, is_over = b"", _LAST, False
-    while left > 0:
-        if not is_over:
-            ready, _, _ = select.select([reading, over], [], [])
-            is_over = over in ready
-        try:
-            said = os.read(reading, 1 << 16)
-        except BlockingIOError:
-            if is_over:
-                break
-            continue
-        if not said:
-            break
-        left -= len(said) if is_over else 0
-        *lines, line = (line + said).split(b"\n")
-        while len(line) > _LONGEST:
-            lines.append(line[:_LONGEST])
-            line = line[_LONGEST:]
-        for one in lines:
-            _told(one, tell)
-    _told(line, tell)
-
-
-def _told(line: bytes, tell: Callable[[str], object]) -> None:
-    for place in range(0, len(line), _LONGEST):
-        text = line[place : place + _LONGEST].decode(errors="replace").rstrip("\r")
-        if text.strip():
-            tell(text)
+def _read_lines(reading: int, end: bytes, tell: Callable[[str], object]) -> None:
+    with open(reading, "rb") as pipe:
+        while (line := pipe.readline(_LONGEST).rstrip(b"\r\n")) != end:
+            if line.strip():
+                tell(line.decode(errors="replace"))

@@ -21,7 +21,7 @@ from typer.core import TyperArgument, TyperCommand, TyperGroup, TyperOption
 from reenact._location import location_of
 from reenact.cli.output.console import Console
 from reenact.cli.output.failures import ExitCode
-from reenact.cli.output.streams import forget
+from reenact.cli.output.streams import discard_output
 from reenact.cli.parsing.commands import ALWAYS, options_of
 from reenact.cli.parsing.help_page import commands_of
 from reenact.cli.parsing.options import CompletionOptions, Shell
@@ -79,7 +79,7 @@ def complete(words: Sequence[str], root: TyperGroup, environ: Mapping[str, str],
         try:
             out.flush()
         except OSError:  # nobody reads it; avoid an error at exit
-            forget(out)
+            discard_output(out)
     return 0
 
 
