@@ -137,7 +137,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     with console.logging(state), ending_on_request():
         command: Command | int | None = None
         try:
-            with console.losing_output(), _hearing_of_closed_pipes():  # help is printed while parsing
+            with console.raising_output_lost(), _hearing_of_closed_pipes():  # help is printed while parsing
                 arguments = naming_no_session(arguments)
                 refuse_options_as_values(arguments, _parser(), _TEXTS)
                 command = _parser()(arguments, prog_name="reenact", standalone_mode=False)
@@ -235,7 +235,7 @@ def _give_up(error: BaseException, console: Console, hint: str | None = None) ->
     once.
     """
     ends = isinstance(error, KeyboardInterrupt | TerminatedError)
-    with cleaning_up(), console.within(0.0 if ends else None):
+    with cleaning_up(), console.waiting_at_most(0.0 if ends else None):
         return _tell_why(error, console, hint)
 
 

@@ -20,19 +20,19 @@ class Pace:
     def __init__(self, *pieces: str) -> None:
         self.text = "".join(pieces)
         self.reply: FakeReply = _Paced(deltas=pieces, wait=self._wait)
-        self._left = list(pieces)
+        self._seconds_left = list(pieces)
         self._may = threading.Semaphore(0)
 
     def say(self, count: int = 1) -> str:
         """Let so many more pieces come, and return them."""
-        said, self._left = self._left[:count], self._left[count:]
+        said, self._seconds_left = self._seconds_left[:count], self._seconds_left[count:]
         for _ in said:
             self._may.release()
         return "".join(said)
 
     def end(self) -> str:
         """Let all the rest come, and the end; return the rest."""
-        rest = self.say(len(self._left))
+        rest = self.say(len(self._seconds_left))
         self._may.release()
         return rest
 

@@ -96,7 +96,7 @@ class Chat(Talking):
 
     def __post_init__(self) -> None:
         self._console = console = self.current.console
-        self._screen = console.screen(console.terminal or console.err)
+        self._screen = console.screen()
         self._commands = Commands(self)
         editor = editor_of_decisions(console)
         self._person = Person(editor, self._screen, lambda: self.current.way_back)

@@ -12,7 +12,7 @@ from reenact.cli.chat import inspect as looking
 from reenact.cli.chat import navigate as going
 from reenact.cli.chat.conversation import Approved, Rejected
 from reenact.cli.chat.current import Talking
-from reenact.cli.output.answers import told
+from reenact.cli.output.answers import pending_line
 from reenact.cli.settings.configuration import user_name
 from reenact.domain.errors import ReenactError
 from reenact.domain.legible import harmless
@@ -53,7 +53,8 @@ def reject(talking: Talking, rest: str) -> None:
 def calls(talking: Talking) -> list[tuple[str, str]]:
     """Return the IDs of the calls that wait, with descriptions."""
     return [
-        (call.id, told(call).removeprefix(harmless(call.id)).strip()) for call in talking.current.conversation.pending()
+        (call.id, pending_line(call).removeprefix(harmless(call.id)).strip())
+        for call in talking.current.conversation.pending()
     ]
 
 
@@ -70,7 +71,7 @@ def _named(talking: Talking, call_id: str) -> PendingCall | None:
     else:
         talking.say(f"No call {call_id} waits; these do:")
     for call in waiting:
-        talking.say(f"  {told(call)}")
+        talking.say(f"  {pending_line(call)}")
     return None
 
 

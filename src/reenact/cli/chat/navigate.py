@@ -208,7 +208,7 @@ def choose_session(runtime: Runtime, console: Console) -> str:
     """
     from reenact.cli.editor.editor import editor_of_decisions, read_line  # noqa: PLC0415 - loaded only to choose
 
-    screen = console.screen(console.terminal or console.err)
+    screen = console.screen()
     sessions = newest_sessions(runtime)
     if not sessions:
         raise NothingToContinueError("there is no session to resume in this log; begin one without --resume")

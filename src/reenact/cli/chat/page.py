@@ -182,7 +182,7 @@ class Page:
         elif answer.problem.code == ExitCode.INTERRUPTED:
             self._screen.print("Interrupted.\n", style="yellow")
         else:
-            self._say(f"{self._console.told(answer.problem)}\n", "red")
+            self._say(f"{self._console.message_of(answer.problem)}\n", "red")
 
     def _say(self, words: str, style: str) -> None:
         for line in escape_plainly(words).split("\n"):

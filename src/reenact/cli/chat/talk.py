@@ -30,7 +30,7 @@ from reenact.cli.chat.inspect import newest_sessions
 from reenact.cli.chat.navigate import choose_session, session_named
 from reenact.cli.commands.sessions import log_to_write
 from reenact.cli.interrupts import cleaning_up
-from reenact.cli.output.answers import Answer, output, told, unasked
+from reenact.cli.output.answers import Answer, output, pending_line, unasked
 from reenact.cli.output.console import Console
 from reenact.cli.output.exact import plain_or_quoted
 from reenact.cli.output.failures import (
@@ -149,7 +149,7 @@ def _conversation(options: TalkOptions, console: Console, added: Extending) -> G
                 console=console,
                 prices=prices,
             )
-            console.speaks_of(lambda: current.conversation.shown_id)
+            console.report_session(lambda: current.conversation.shown_id)
             added.begin(conversation)
             yield current
         finally:
@@ -275,7 +275,7 @@ class Script(Talking):
     def see_to(self, pending: Sequence[PendingCall]) -> None:
         """Report the calls that wait for a person."""
         for call in pending:
-            self._console.say(told(call))
+            self._console.say(pending_line(call))
 
     def fail(self, error: ReenactError) -> None:
         """Print why a command failed."""
@@ -290,7 +290,7 @@ class Script(Talking):
             unattended,
             timeout=self._options.timeout,
         )
-        with self._console.within(self._options.timeout):
+        with self._console.waiting_at_most(self._options.timeout):
             answer = act(attending)
             if unattended.gave_up and (answer.stop_reason == REJECTED or answer.problem is not None):
                 answer = msgspec.structs.replace(answer, problem=UNAPPROVED)

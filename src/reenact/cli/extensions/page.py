@@ -46,7 +46,7 @@ def may_trust(withheld: Withheld, console: Console) -> bool:
         read_line,
     )
 
-    screen = console.screen(console.terminal or console.err)
+    screen = console.screen()
 
     def say(line: str, style: str | None = None) -> None:
         screen.print(line, style=style, soft_wrap=False)

@@ -208,7 +208,7 @@ class JsonOutput:
     def end(self, answer: Answer) -> None:
         """Print the object, and report a failure on standard error as well."""
         write_result(self.console, answer)
-        _tell(answer, self.console)
+        _report_incomplete(answer, self.console)
 
 
 @dataclass
@@ -234,7 +234,7 @@ class TextOutput(JsonOutput):
         if self._last != "\n":
             self.console.write("\n")
         self._last, self._between = "\n", False
-        _tell(answer, self.console)
+        _report_incomplete(answer, self.console)
 
 
 class StreamJsonOutput(JsonOutput):
@@ -279,7 +279,7 @@ def write_result(console: Console, answer: Answer, **instead: object) -> None:
     console.write_json({name: value for name, value in fields.items() if name not in _OURS})
 
 
-def _tell(answer: Answer, console: Console) -> None:
+def _report_incomplete(answer: Answer, console: Console) -> None:
     """Report why the answer is incomplete."""
     reason = why_ended(answer)
     if answer.problem is not None:
@@ -313,10 +313,14 @@ def call_line(name: str, arguments: object, width: int) -> str:
     return cut(f"{plain_or_quoted(name)}({inside})", width)
 
 
-def told(call: PendingCall) -> str:
-    """Return a line that describes a call that waits for a person."""
-    what = call_line(call.name, call.arguments, _WIDTH) if call.prompt is None else harmless(call.prompt)
-    return f"{harmless(call.id)}  {what}"
+def pending_line(call: PendingCall) -> str:
+    """Return a line with the ID and the description of a call that waits for a person."""
+    return f"{harmless(call.id)}  {pending_description(call)}"
+
+
+def pending_description(call: PendingCall) -> str:
+    """Return the question that a call asks, or the call itself on one line."""
+    return call_line(call.name, call.arguments, _WIDTH) if call.prompt is None else harmless(call.prompt)
 
 
 def result_lines(result: object, width: int) -> list[str]:

@@ -14,10 +14,19 @@ from enum import StrEnum
 from functools import partial
 from logging import LogRecord
 from pathlib import Path
-from typing import TYPE_CHECKING, TextIO
+from typing import TYPE_CHECKING, BinaryIO, TextIO
 
 from reenact.cli.output.failures import OutputLostError, Problem, hint_of
-from reenact.cli.output.logs import FOR_LATER, TERMINAL_LOCK, Between, Lines, Tracebacks, Whole, Words, as_line
+from reenact.cli.output.logs import (
+    FOR_LATER,
+    TERMINAL_LOCK,
+    ErrorFileFormatter,
+    ErrorFileHandler,
+    JsonFormatter,
+    TerminalHandler,
+    TextFormatter,
+    as_line,
+)
 from reenact.cli.output.streams import (
     copied,
     discard_output,
@@ -90,19 +99,21 @@ class Console:
         """The stream for everything else."""
         return self._err or sys.stderr or self._nowhere
 
-    def screen(self, stream: TextIO) -> Screen:
-        """Return a rich console that prints to the stream, with styles if it is a terminal that supports them."""
+    def screen(self, stream: TextIO | None = None) -> Screen:
+        """Return a rich console that prints to the stream, with styles if it is a terminal that supports them.
+
+        Without a stream, it prints where a person sees messages.
+        """
         from rich.console import Console as Screen  # noqa: PLC0415 - not imported for help
 
-        plain = False if is_dumb(self.environ) else None
         environ = {name: value for name, value in self.environ.items() if name not in _SIZES}
         return Screen(
-            file=stream,
+            file=stream or self.terminal or self.err,
             emoji=False,
             highlight=False,
             markup=False,
             soft_wrap=True,
-            force_terminal=plain,
+            force_terminal=False if is_dumb(self.environ) else None,
             _environ=environ,
         )
 
@@ -116,9 +127,9 @@ class Console:
         """The stream on which a person sees messages; None if nobody does."""
         return next((stream for stream in (self.err, self.out) if stream.isatty()), None)
 
-    def input(self) -> io.BufferedIOBase | io.BytesIO:
+    def input(self) -> BinaryIO:
         """Return standard input as a binary stream, which is empty if standard input is closed."""
-        return io.BytesIO() if sys.stdin is None else _bytes_of(sys.stdin)
+        return io.BytesIO() if sys.stdin is None else sys.stdin.buffer
 
     @contextlib.contextmanager
     def guarding_output(self) -> Generator[None]:
@@ -150,7 +161,7 @@ class Console:
         """The session that the command is about, once it is known."""
         return (self._session_id() if self._session_id else "") or None
 
-    def speaks_of(self, session_id: Callable[[], str]) -> None:
+    def report_session(self, session_id: Callable[[], str]) -> None:
         """Add this session to reports of failures, and report each failure once.
 
         Failures of the log that parts of the runtime log are then not shown: the command gets and reports the same
@@ -165,9 +176,9 @@ class Console:
             BrokenPipeError: nobody reads the output any longer.
             OutputLostError: the disk is full, or the output cannot be written for another reason.
         """
-        with self.losing_output():
+        with self.raising_output_lost():
             for piece in pieces(text):
-                if self._takes_more():
+                if self._is_taking_output():
                     self.out.write(piece)
                     self.out.flush()
 
@@ -181,12 +192,12 @@ class Console:
 
     def flush(self) -> None:
         """Flush everything that was written, also by others; raises the same errors as `write`."""
-        with self.losing_output():
-            if self._takes_more():
+        with self.raising_output_lost():
+            if self._is_taking_output():
                 self.out.flush()
 
     @contextlib.contextmanager
-    def within(self, seconds: float | None) -> Generator[None]:
+    def waiting_at_most(self, seconds: float | None) -> Generator[None]:
         """Limit how long a blocked standard output is waited for: `seconds`, and a moment more.
 
         After that the output is abandoned and `gave_up` is true. None sets no limit.
@@ -197,17 +208,17 @@ class Console:
         finally:
             self._deadline = None
 
-    def _takes_more(self) -> bool:
-        if not self.gave_up and not is_writable(self.out, self._left()):
+    def _is_taking_output(self) -> bool:
+        if not self.gave_up and not is_writable(self.out, self._seconds_left()):
             self.gave_up = True
             self.abandon()
         return not self.gave_up
 
-    def _left(self) -> float | None:
+    def _seconds_left(self) -> float | None:
         return None if self._deadline is None else max(_MOMENT, self._deadline - time.monotonic())
 
     @contextlib.contextmanager
-    def losing_output(self) -> Generator[None]:
+    def raising_output_lost(self) -> Generator[None]:
         """Raise `OutputLostError` for an `OSError` from standard output."""
         try:
             yield
@@ -246,7 +257,7 @@ class Console:
         }
         logger.error("%s", self.without_key(problem.message), exc_info=error, extra=facts)
 
-    def told(self, problem: Problem) -> str:
+    def message_of(self, problem: Problem) -> str:
         """Return the message of the problem, and a hint on the next line."""
         hint = hint_of(problem.type, self.environ, self.variables)
         return "\n".join(filter(None, (self.without_key(problem.message), hint)))
@@ -276,12 +287,12 @@ class Console:
         if self._is_apart or is_standard(self.out, 1):
             discard_output(self.out)
 
-    def _tell(self, stream: TextIO, text: str) -> None:
+    def _write_err(self, stream: TextIO, text: str) -> None:
         """Write to standard error; if that fails or blocks too long, discard the text without an error."""
         err = self._err or stream
         try:
             for piece in pieces(text):
-                if not is_writable(err, self._left()):
+                if not is_writable(err, self._seconds_left()):
                     discard_output(err)
                 err.write(piece)
                 err.flush()
@@ -299,13 +310,13 @@ class Console:
     @contextlib.contextmanager
     def logging(self, directory: Path) -> Generator[None]:
         """Send log records to standard error, and unexpected errors with their tracebacks to a file as well."""
-        stderr = Between(partial(self._tell, self.err))
+        stderr = TerminalHandler(partial(self._write_err, self.err))
         errors = directory / ERRORS
-        words = Words(self.without_key, errors, debug=self.debug)
-        stderr.setFormatter(Lines(self.without_key) if self.in_ci else words)
-        file = Tracebacks(errors)
-        file.setFormatter(Whole(self.without_key))
-        stderr.addFilter(self._is_news)
+        words = TextFormatter(self.without_key, errors, debug=self.debug)
+        stderr.setFormatter(JsonFormatter(self.without_key) if self.in_ci else words)
+        file = ErrorFileHandler(errors)
+        file.setFormatter(ErrorFileFormatter(self.without_key))
+        stderr.addFilter(self._is_shown)
         root, ours = logging.getLogger(), logging.getLogger("reenact")
         levels = root.level, ours.level, logger.level, tools.level
         handlers = (stderr,) if self.in_ci else (stderr, file)
@@ -326,11 +337,11 @@ class Console:
             for one, level in zip((root, ours, logger, tools), levels, strict=True):
                 one.setLevel(level)
 
-    def _is_news(self, record: LogRecord) -> bool:
+    def _is_shown(self, record: LogRecord) -> bool:
         """Return whether to show the record; a failure of the log, for example, is shown once, by the command."""
         if self.debug:
             return True
-        if not self.in_ci and (TERMINAL_LOCK.is_shown(record) or FOR_LATER.items() <= vars(record).items()):
+        if not self.in_ci and (TERMINAL_LOCK.is_shown(record) or FOR_LATER.keys() <= vars(record).keys()):
             return False
         if self._session_id is None or record.name.startswith(logger.name):
             return True
@@ -363,8 +374,3 @@ def _is_gone(descriptor: int) -> bool:
     except OSError as error:
         return error.errno == errno.EIO
     return False
-
-
-def _bytes_of(stream: TextIO) -> io.BufferedIOBase | io.BytesIO:
-    buffer = getattr(stream, "buffer", None)
-    return buffer if isinstance(buffer, io.BufferedIOBase) else io.BytesIO(stream.read().encode())

@@ -110,7 +110,8 @@ def _between(opening: str, parts: Iterable[Sequence[object]], closing: str) -> l
 def _named(name: str, value: object, margin: str, width: int, escape: Escape) -> Iterator[str]:
     shown = name
     if not _PLAIN_NAME.fullmatch(name):
-        *begun, last = _pieces(name, max(_NARROWEST, width - len(margin)) - len('"": ') - 1, escape)
+        columns = max(_NARROWEST, width - len(margin)) - len('"": ') - 1
+        *begun, last = [*_in_pieces(tokens(name, escape), columns)] or [""]
         yield from (f'{margin}"{piece}"' for piece in begun)
         shown = f'"{last}"'
     if (is_object(value) or is_array(value)) and value:
@@ -200,17 +201,8 @@ def _rows(written: Sequence[str], width: int) -> Iterator[str]:
     yield "".join(row)
 
 
-def _pieces(text: str, width: int, escape: Escape) -> Iterator[str]:
-    """Split the escaped text into pieces of at most `width` columns, and after each line end."""
-    is_told = False
-    for piece in _in_pieces(tokens(text, escape), width):
-        is_told = True
-        yield piece
-    if not is_told:
-        yield ""
-
-
 def _in_pieces(written: Iterable[str], width: int) -> Iterator[str]:
+    """Split the escaped characters into pieces of at most `width` columns, and after each line end."""
     piece, columns = "", 0
     for token in written:
         wide = cell_len(token)

@@ -42,15 +42,23 @@ def as_line(value: object) -> str:
     return _UNSEEN.sub(lambda found: in_ascii(found[0], ""), msgspec.json.encode(value).decode()) + "\n"
 
 
-class _Formatter(logging.Formatter):
-    """Base of formatters that remove secrets from records."""
+class ErrorFileFormatter(logging.Formatter):
+    """For the file of errors: everything, without secrets and control characters; further lines are indented."""
 
     def __init__(self, conceal: Conceal) -> None:
         super().__init__("%(asctime)s %(levelname)s %(name)s: %(message)s")
         self._conceal = conceal
 
+    def format(self, record: LogRecord) -> str:
+        return _indented(self._conceal(super().format(record)))
 
-class Words(_Formatter):
+
+def _indented(text: str) -> str:
+    """Return the text without control characters, with its further lines indented."""
+    return f"\n{_MARGIN}".join(map(harmless, text.split("\n")))
+
+
+class TextFormatter(ErrorFileFormatter):
     """For people: text without control characters; tracebacks only with `--debug`.
 
     Further lines of a message are indented, so that they cannot be taken for other messages.
@@ -72,10 +80,10 @@ class Words(_Formatter):
                 if self._debug
                 else f"{self._errors} says where; so does --debug"
             )
-        return f"\n{_MARGIN}".join(map(harmless, "\n".join(filter(None, lines)).split("\n")))
+        return _indented("\n".join(filter(None, lines)))
 
 
-class Lines(_Formatter):
+class JsonFormatter(ErrorFileFormatter):
     """For programs: one JSON object a line, whose fields are documented and stable."""
 
     def format(self, record: LogRecord) -> str:
@@ -88,20 +96,13 @@ class Lines(_Formatter):
         fields |= {name: vars(record)[name] for name in _FACTS if vars(record).get(name) is not None}
         if record.exc_info:
             fields["traceback"] = self.formatException(record.exc_info)
-        return as_line({name: self._told(value) for name, value in fields.items()}).removesuffix("\n")
+        return as_line({name: self._concealed(value) for name, value in fields.items()}).removesuffix("\n")
 
-    def _told(self, value: object) -> object:
+    def _concealed(self, value: object) -> object:
         return value if isinstance(value, int | float) else printable(self._conceal(str(value)))
 
 
-class Whole(_Formatter):
-    """For the file of errors: everything, without control characters; further lines of a record are indented."""
-
-    def format(self, record: LogRecord) -> str:
-        return f"\n{_MARGIN}".join(map(harmless, self._conceal(super().format(record)).split("\n")))
-
-
-class Tracebacks(RotatingFileHandler):
+class ErrorFileHandler(RotatingFileHandler):
     """Writes records with a traceback to a file that only its owner can read; errors with the file are ignored."""
 
     def __init__(self, path: Path) -> None:
@@ -159,7 +160,7 @@ class TerminalLock:
         with self.lock:
             self._holders -= 1
             while self._waiting and not self._holders:
-                self._tell(self._waiting.pop(0))
+                self._write_now(self._waiting.pop(0))
 
     @contextmanager
     def held(self) -> Generator[None]:
@@ -189,9 +190,9 @@ class TerminalLock:
             if self._holders:
                 self._waiting.append(write)
             else:
-                self._tell(write)
+                self._write_now(write)
 
-    def _tell(self, write: Callable[[], None]) -> None:
+    def _write_now(self, write: Callable[[], None]) -> None:
         self.written += 1
         write()
 
@@ -199,7 +200,7 @@ class TerminalLock:
 TERMINAL_LOCK = TerminalLock()
 
 
-class Between(logging.Handler):
+class TerminalHandler(logging.Handler):
     """Writes to standard error whenever that does not interrupt an answer or the line that is being edited."""
 
     def __init__(self, write: Callable[[str], None]) -> None:
@@ -212,9 +213,9 @@ class Between(logging.Handler):
 
     def emit(self, record: LogRecord) -> None:
         """Write the record, now or as soon as possible."""
-        TERMINAL_LOCK.write_when_free(partial(self._tell, record))
+        TERMINAL_LOCK.write_when_free(partial(self._write_now, record))
 
-    def _tell(self, record: LogRecord) -> None:
+    def _write_now(self, record: LogRecord) -> None:
         try:
             line = self.format(record)
         except Exception:  # noqa: BLE001 - a library's message does not fit its arguments
