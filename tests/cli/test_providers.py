@@ -259,10 +259,10 @@ def test_a_server_of_models_is_served_as_settings_say(
     settings(Path(environ["HOME"]), provider="openai", baseUrl=server.url, model="qwen3")
 
     options = who_answers(ServeOptions(), environ)
-    answerer, llm = answering(environ, provider=options.provider, base_url=options.base_url)
+    answerer = answering(environ, provider=options.provider, base_url=options.base_url)
 
     assert answerer.name(answerer.model_of(options.model)) == f"{server.url} (qwen3) answers"
-    assert (llm.base_url, llm.api_key) == (server.url, None)
+    assert (answerer.llm.base_url, answerer.llm.api_key) == (server.url, None)
 
 
 def test_a_session_of_another_provider_goes_on_with_the_model_of_the_settings(
@@ -282,7 +282,7 @@ def test_no_key_of_one_is_sent_to_the_other(environ: dict[str, str]) -> None:
     keys = {**environ, "ANTHROPIC_API_KEY": "of-claude", "OPENAI_API_KEY": "of-openai"}
     urls = {"ANTHROPIC_BASE_URL": "http://claude", "OPENAI_BASE_URL": "http://openai"}
 
-    found = [answering({**keys, **urls}, provider=name)[1] for name in ("claude", "openai")]
+    found = [answering({**keys, **urls}, provider=name).llm for name in ("claude", "openai")]
 
     assert [(llm.api_key, llm.base_url) for llm in found] == [
         ("of-claude", "http://claude"),

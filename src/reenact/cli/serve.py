@@ -54,10 +54,10 @@ def serve(options: ServeOptions, console: Console) -> int:
         raise ConfigurationError("--allow-actions and --by are for --inspect")
     options = who_answers(msgspec.structs.replace(options, provider=_provider(options)), console.environ)
     with console.guarding_output():
-        guarding, prices = load_guards(options.guards), read_prices(options.prices)
+        guarding = load_guards(options.guards)
         image = msgspec.structs.replace(image_of(options), guards=guarding.named)
         check_policy(options, image)
-        answerer, llm = answering(
+        answerer = answering(
             _environ(options, console.environ),
             provider=options.provider,
             base_url=options.base_url,
@@ -65,8 +65,7 @@ def serve(options: ServeOptions, console: Console) -> int:
         )
         console.variables = answerer.variables
         answerer.check_model(options.model)
-        if answerer.mock is None:
-            prices = {**answerer.known_prices, **prices}
+        prices = {**answerer.known_prices, **read_prices(options.prices)}
         database = log_to_write(options.database, console)
         model = answerer.model_of(options.model)
         try:
@@ -75,7 +74,7 @@ def serve(options: ServeOptions, console: Console) -> int:
             runtime = Runtime.open(
                 database,
                 environment=answerer,
-                llm=llm,
+                llm=answerer.llm,
                 tools=functions_of(image.tools),
                 guards=guarding.functions,
                 prices=prices,

@@ -221,7 +221,7 @@ def test_what_may_stand_behind_a_word_is_never_a_failure(
 
     for facade, method in (("sessions", "list_by_container"), ("sessions", "usage"), ("agents", "pending")):
         monkeypatch.setattr(getattr(talking.current.runtime, facade), method, fail)
-    monkeypatch.setattr(talking.current, "reading", fail)
+    monkeypatch.setattr("reenact.cli.chat.inspect.reading", fail)
 
     for word in (*TABLE, "/nothing", "", "/", "//", "\ud800"):
         assert [*commands.arguments(word)] == []

@@ -15,7 +15,7 @@ from reenact import Image
 from reenact.actors.feed.handlers import Registration
 from reenact.cli.chat.answering import Extending
 from reenact.cli.chat.conversation import Conversation
-from reenact.cli.chat.current import Current
+from reenact.cli.chat.current import Current, definition_of
 from reenact.domain.errors import ConfigurationError, InvalidInputError, ReenactError, SessionNotFoundError
 from reenact.domain.loop.ledger import Price
 from reenact.domain.stream.events import Envelope
@@ -229,7 +229,7 @@ def test_where_costs_have_a_limit_a_model_must_have_a_price(begin: Begin) -> Non
     current.use("claude-two")
 
     assert current.model == "claude-two"
-    definition = current.definition()
+    definition = definition_of(current.conversation)
     assert (definition.cost_limit is not None, definition.model) == (True, "claude-one")
 
 
@@ -256,7 +256,7 @@ def test_the_image_of_a_session_is_that_of_its_creation_whatever_was_registered_
 
     current.resume(current.runtime.sessions.branch(FIRST).id)
 
-    assert current.definition().system_prompt == "Be kind."
+    assert definition_of(current.conversation).system_prompt == "Be kind."
 
 
 def test_the_way_back_names_the_log_if_somebody_named_it(begin: Begin, tmp_path: Path) -> None:
@@ -277,7 +277,7 @@ def test_the_log_is_found_from_wherever_a_tool_has_gone(
     current.branch(at=None, edit=None)
 
     assert said(current) == ["One"]
-    assert current.definition().system_prompt == "Be kind."
+    assert definition_of(current.conversation).system_prompt == "Be kind."
     assert current.is_found
 
 

@@ -43,11 +43,13 @@ class Answering:
     this run has created with it. In sessions that are not in `talked_in`, which are those of agents, only the model
     applies, and only if they have the model of the session that called them.
 
-    `mock` is the description of the mock if the mock answers. If not, `who` names the provider, `variables` tell how it
-    is reached, and `default` is the model where none is named; it is empty for a service with models of many kinds.
+    `llm` says how the model is reached. `mock` is the description of the mock if the mock answers. If not, `who` names
+    the provider, `variables` tell how it is reached, and `default` is the model where none is named; it is empty for a
+    service with models of many kinds.
     """
 
     _factory: EnvironmentFactory
+    llm: LLMConfig = field(default_factory=LLMConfig)
     who: str = "Claude"
     variables: Variables | None = VARIABLES[CLAUDE]
     default: str = DEFAULT_MODEL
@@ -131,11 +133,9 @@ def answering(
     *,
     provider: str | None = None,
     base_url: str | None = None,
-    model: str | None = None,
-    system_prompt: str | None = None,
     usual_model: str | None = None,
-) -> tuple[Answering, LLMConfig]:
-    """Return the provider that is to answer, and the settings by which the model is reached.
+) -> Answering:
+    """Return the provider that is to answer.
 
     For a service without a default model, `usual_model` answers in sessions that were created without a model.
 
@@ -149,39 +149,21 @@ def answering(
         apis = " or ".join(VARIABLES)
         raise ConfigurationError(f"--base-url is for an API, and {name} is none; say --provider {apis}, too")
     if name == MOCK:
-        return _mock(environ, model, system_prompt)
+        return _mock(environ)
     if variables is None:
-        own = own_provider(name)
-        factory = ProviderEnvironmentFactory(own)
-        ours = Answering(
-            factory,
-            who=name,
-            default="",
-            variables=None,
-            known_prices={},
-            model=model,
-            system_prompt=system_prompt,
-        )
-        return ours, LLMConfig()
-    llm = _reached(environ, variables, base_url)
+        factory = ProviderEnvironmentFactory(own_provider(name))
+        return Answering(factory, LLMConfig(), who=name, default="", variables=None, known_prices={})
+    llm = _llm_config(environ, variables, base_url)
     if base_url is not None:
         variables = msgspec.structs.replace(variables, url=BASE_URL)
     if name == OPENAI:
-        llm = msgspec.structs.replace(llm, model=llm.model or usual_model)
-        return _openai(llm, variables, model, system_prompt), llm
+        return _openai(msgspec.structs.replace(llm, model=llm.model or usual_model), variables)
     from reenact.actors.environment.claude.environment import ClaudeEnvironmentFactory  # noqa: PLC0415 - only if used
 
-    claude = Answering(
-        ClaudeEnvironmentFactory(llm),
-        default=llm.model or DEFAULT_MODEL,
-        variables=variables,
-        model=model,
-        system_prompt=system_prompt,
-    )
-    return claude, llm
+    return Answering(ClaudeEnvironmentFactory(llm), llm, default=llm.model or DEFAULT_MODEL, variables=variables)
 
 
-def _reached(environ: Mapping[str, str], variables: Variables, base_url: str | None) -> LLMConfig:
+def _llm_config(environ: Mapping[str, str], variables: Variables, base_url: str | None) -> LLMConfig:
     return LLMConfig(
         api_key=given(environ, variables.key),
         base_url=base_url or given(environ, variables.url),
@@ -189,32 +171,30 @@ def _reached(environ: Mapping[str, str], variables: Variables, base_url: str | N
     )
 
 
-def _openai(llm: LLMConfig, variables: Variables, model: str | None, system_prompt: str | None) -> Answering:
+def _openai(llm: LLMConfig, variables: Variables) -> Answering:
     from reenact.actors.environment.openai.provider import OpenAIProvider  # noqa: PLC0415 - only if used
 
     openai = OpenAIProvider(llm.base_url, llm.api_key, llm.model)
     return Answering(
         ProviderEnvironmentFactory(openai),
+        llm,
         who="OpenAI" if llm.base_url is None else shown_url(llm.base_url),
         default=llm.model or "",
         variables=variables,
         known_prices={},
         must_name_model=True,
-        model=model,
-        system_prompt=system_prompt,
     )
 
 
-def _mock(environ: Mapping[str, str], model: str | None, system_prompt: str | None) -> tuple[Answering, LLMConfig]:
+def _mock(environ: Mapping[str, str]) -> Answering:
     from reenact.actors.environment.mock import MockEnvironmentFactory  # noqa: PLC0415 - only if used
 
-    llm = _reached(environ, VARIABLES[CLAUDE], None)
+    llm = _llm_config(environ, VARIABLES[CLAUDE], None)
     scenario = given(environ, "MOCK_SCENARIO") or "default"
     why = "" if llm.api_key else "; set ANTHROPIC_API_KEY to talk to Claude"
     words = f"the mock answers, from its script {scenario!r}{why}"
     mock = MockEnvironmentFactory(scenario)
-    default = llm.model or DEFAULT_MODEL
-    return Answering(mock, default=default, mock=words, model=model, system_prompt=system_prompt), llm
+    return Answering(mock, llm, default=llm.model or DEFAULT_MODEL, known_prices={}, mock=words)
 
 
 def image_of(options: TalkOptions | ServeOptions, tools: tuple[object, ...] | None = None) -> Image:

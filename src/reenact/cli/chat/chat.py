@@ -141,12 +141,7 @@ class Chat(Talking):
     def go_on(self) -> None:
         """Read and run lines until the person leaves."""
         editor = editor_of_questions(self._console, self._commands)
-
-        def see_to_what_waits() -> bool:
-            self.settle()
-            return True
-
-        goes_on = self._do(see_to_what_waits)
+        goes_on = self._do(self.settle)
         while goes_on:
             try:
                 line = read_question(editor)
@@ -165,10 +160,11 @@ class Chat(Talking):
         self._screen.print("Ctrl+C again, or Ctrl+D, leaves.", style="dim")
         self._leaves_until = self._clock() + _MOMENT
 
-    def _do(self, act: Callable[[], bool]) -> bool:
-        """Run the action and report its error, if any; return whether the chat continues."""
+    def _do(self, act: Callable[[], bool | None]) -> bool:
+        """Run the action and report its error, if any; return whether the chat continues: not if it returns False."""
         pressed: list[None] = []
-        self.interrupted, goes_on = False, True
+        self.interrupted = False
+        goes_on: bool | None = None
         with interrupting(lambda: pressed.append(None)):
             try:
                 goes_on = act()
@@ -181,9 +177,11 @@ class Chat(Talking):
                     raise
                 self._console.report(problem_of(error), error)
         presses = len(pressed) + self.interrupted
-        if goes_on and presses == 1:
+        if goes_on is False or presses > 1:
+            return False
+        if presses:
             self._warn()
-        return goes_on and presses <= 1
+        return True
 
     def say(self, line: str) -> None:
         """Show the line below what was typed."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -231,13 +232,13 @@ class Conversation:
                 raise
 
     def _hear_out(self, hearing: Hearing, hear: Hear, timeout: float | None) -> Answer:
-        deadline = None if timeout is None else time.monotonic() + timeout
+        deadline = math.inf if timeout is None else time.monotonic() + timeout
         why_ended = INTERRUPTED
         while True:
             heard = self._next(hearing.agent_id, deadline)
             if not isinstance(heard, Envelope):
-                if timeout is not None and heard is None:
-                    why_ended, deadline = timed_out(timeout), None
+                if heard is None:
+                    why_ended, deadline = timed_out(timeout or 0.0), math.inf
                 self.runtime.agents.interrupt(hearing.agent_id)
             elif heard.context.session_id != self.session_id:
                 if not self._is_below(heard.context.session_id or ""):
@@ -263,7 +264,7 @@ class Conversation:
             self._below[session_id] = parent is not None and self.session_id in (parent.session_id, parent.root)
         return self._below[session_id]
 
-    def _next(self, agent_id: str, deadline: float | None) -> Envelope | _Interrupt | None:
+    def _next(self, agent_id: str, deadline: float) -> Envelope | _Interrupt | None:
         """Return the next event or interrupt; None if the deadline passes first.
 
         Raises:
@@ -271,11 +272,10 @@ class Conversation:
             StorageError: the log cannot be written at present.
         """
         while True:
-            left = LOOK_AROUND if deadline is None else min(LOOK_AROUND, max(0.0, deadline - time.monotonic()))
             try:
-                return self._heard.get(timeout=left)
+                return self._heard.get(timeout=max(0.0, min(LOOK_AROUND, deadline - time.monotonic())))
             except Empty:
-                if deadline is not None and time.monotonic() >= deadline:
+                if time.monotonic() >= deadline:
                     return None
             failure = self.runtime.failure
             if failure is not None:  # the answer cannot be recorded, so no event of it will come

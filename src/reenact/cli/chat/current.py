@@ -81,17 +81,12 @@ class Current:
         ring = () if keys is None else ("--keys", keys)
         return shlex.join(("reenact", "--resume", self.conversation.session_id, *log, *ring))
 
-    def reading(self) -> AbstractContextManager[StoredJournal]:
-        """Open the log for reading, independently of the runtime."""
-        return self.runtime.open_log.location.open(codec(), read_only=True)
-
     @property
     def is_found(self) -> bool:
         """Whether the session is in the log that `way_back` would open."""
-        location = self.runtime.open_log.location
-        if not location.exists():
+        if not self.runtime.open_log.location.exists():
             return False
-        with location.open(codec(), read_only=True) as journal:
+        with reading(self.runtime) as journal:
             return bool(journal.read_until(SessionActor.stream(self.conversation.session_id), 1))
 
     def introduce(self) -> str:
@@ -153,7 +148,7 @@ class Current:
         An API may report another model name than the one that was requested.
         """
         conversation = self.conversation
-        if self.is_mocked or conversation.is_new or not self.prices or self.definition().cost_limit is None:
+        if self.is_mocked or conversation.is_new or not self.prices or definition_of(conversation).cost_limit is None:
             return
         for name in self.runtime.sessions.usage(conversation.session_id).models:
             if name and not name.startswith("@") and price_of(self.prices, name) is None and name not in self._told:
@@ -162,14 +157,6 @@ class Current:
                     f"answers came from {harmless(name)}, which has no price, so that the limit of the costs "
                     f"(--max-cost) does not count them: --price {harmless(name)}=IN,OUT"
                 )
-
-    def definition(self) -> Definition:
-        """Return the definition that the session was, or will be, created with.
-
-        Raises:
-            StorageError: the log cannot be read.
-        """
-        return definition_of(self.conversation)
 
     def _go_to(self, there: Conversation) -> None:
         here = self.conversation
@@ -214,6 +201,11 @@ class Current:
             check_price(asked, self.prices, f"what session {conversation.session_id} costs has a limit (--max-cost)")
 
 
+def reading(runtime: Runtime) -> AbstractContextManager[StoredJournal]:
+    """Open the runtime's log for reading, independently of the runtime."""
+    return runtime.open_log.location.open(codec(), read_only=True)
+
+
 def definition_of(conversation: Conversation) -> Definition:
     """Return the definition that the session was, or will be, created with.
 
@@ -225,7 +217,7 @@ def definition_of(conversation: Conversation) -> Definition:
         return conversation.created
     session = conversation.runtime.sessions.get(conversation.session_id)
     if session is not None:
-        with conversation.runtime.open_log.location.open(codec(), read_only=True) as journal:
+        with reading(conversation.runtime) as journal:
             stream, revision = ImageActor.stream(session.image_id), session.image_revision
             for row in journal.read_until(stream, revision, after=revision - 1):
                 if isinstance(row.event, ImageRegistered):

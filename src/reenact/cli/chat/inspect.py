@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from reenact._runtime import Runtime
 from reenact.cli.chat.conversation import CONTAINER
-from reenact.cli.chat.current import Talking
+from reenact.cli.chat.current import Talking, definition_of, reading
 from reenact.cli.commands.log import in_words
 from reenact.cli.commands.sessions import first_words, session_line
 from reenact.cli.output.answers import cut
@@ -144,7 +144,7 @@ def log(talking: Talking, rest: str) -> None:
 def entries(talking: Talking, count: int, *types: str) -> list[LogEntry]:
     """Return the last events of the session and of the history it shares, only of these types if any are given."""
     wanted = Filter(session=talking.current.conversation.session_id, lineage=True, types=frozenset(types))
-    with talking.current.reading() as journal:
+    with reading(talking.current.runtime) as journal:
         return last_entries(journal, wanted, count)
 
 
@@ -183,5 +183,5 @@ def _amount(spent: Spent) -> str:
 
 
 def _limit(talking: Talking) -> str:
-    limit = talking.current.definition().cost_limit
+    limit = definition_of(talking.current.conversation).cost_limit
     return "" if limit is None else f" of at most {limit.max_total:.6g} (--max-cost)"

@@ -102,22 +102,20 @@ def _conversation(options: TalkOptions, console: Console, added: Extending) -> G
         if text is not None:
             check_text(name, text)
     with console.guarding_output():
-        prices = read_prices(options.prices)
         guarding = load_guards(options.guards)
         base = msgspec.structs.replace(image_of(options), guards=guarding.named)
-        answerer, llm = answering(
+        answerer = answering(
             console.environ,
             provider=options.provider,
             base_url=options.base_url,
-            model=options.model if options.goes_on else None,
-            system_prompt=options.system_prompt if options.goes_on else None,
             usual_model=(options.of_new or options).model,
         )
         console.variables = answerer.variables
-        if not options.goes_on:
+        if options.goes_on:
+            answerer.model, answerer.system_prompt = options.model, options.system_prompt
+        else:
             answerer.check_model(base.model)
-        if answerer.mock is None:
-            prices = {**answerer.known_prices, **prices}
+        prices = {**answerer.known_prices, **read_prices(options.prices)}
         try:
             environment = added.environment(answerer)
             image = added.image(base, goes_on=options.goes_on)
@@ -126,7 +124,7 @@ def _conversation(options: TalkOptions, console: Console, added: Extending) -> G
             runtime = SharedRuntime.open(
                 database,
                 environment=environment,
-                llm=llm,
+                llm=answerer.llm,
                 tools=functions_of(image.tools),
                 guards=guarding.functions,
                 prices=prices,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 from collections.abc import Mapping, Sequence
@@ -31,7 +32,7 @@ from reenact.domain.session.people import PendingCall
 from reenact.domain.stream.events import ChildStarted, Envelope
 from reenact.extensions.firing import GuardedToolbox, Hooks, Verdict
 from reenact.extensions.kinds import TOOL, Agent, called_agent, called_command, missing_tools, skill_tool, with_skills
-from reenact.extensions.loading import Extensions, Withheld
+from reenact.extensions.loading import Extensions
 
 _TOLD = 5
 """Maximum number of problems that are reported individually."""
@@ -83,6 +84,8 @@ class Extended(Extending):
     _prices: Mapping[str, Price] | None = None
     _context = ""
     _unbegun: Problem | None = None
+    _spent = 0.0
+    """Seconds of `--timeout` that hooks and the answer have used."""
 
     def __post_init__(self) -> None:
         self._withheld = self._extensions.untrusted
@@ -93,7 +96,6 @@ class Extended(Extending):
             warn=self._console.warn,
         )
         self._agents = AgentTools(self._extensions, self._console.warn)
-        self._patience = Patience(self._options.timeout)
 
     def image(self, image: Image, *, goes_on: bool) -> Image:
         """Return the image with the skills in its system prompt, the tool that loads them, and the agents as tools."""
@@ -116,11 +118,8 @@ class Extended(Extending):
     def begin(self, conversation: Conversation) -> None:
         """Run the hooks for SessionStart; what they add goes out with the first message, whose timeout they use up."""
         source = "startup" if conversation.is_new else "resume"
-        began = time.monotonic()
-        self._patience = Patience(self._options.timeout)
-        self._context, self._unbegun = "", None
-        verdict = self._tell("SessionStart", conversation, about=source, facts={"source": source})
-        self._patience.spend(time.monotonic() - began)
+        self._context, self._unbegun, self._spent = "", None, 0.0
+        verdict = self._run_hooks("SessionStart", conversation, about=source, facts={"source": source})
         if isinstance(verdict, Verdict):
             self._context = verdict.context
         elif not self.asks:
@@ -141,24 +140,21 @@ class Extended(Extending):
         conversation = attending.conversation
         conversation.must_be_free()
         unbegun, self._unbegun = self._unbegun, None
-        if unbegun is not None:
-            self._patience = Patience(self._options.timeout)
-            return unasked(conversation.shown_id, unbegun)
-        if isinstance(expanded, Problem):
-            return unasked(conversation.shown_id, expanded)
-        if conversation.is_new:
-            self._agents.register(conversation.runtime)
         try:
+            if unbegun is not None:
+                return unasked(conversation.shown_id, unbegun)
+            if isinstance(expanded, Problem):
+                return unasked(conversation.shown_id, expanded)
+            if conversation.is_new:
+                self._agents.register(conversation.runtime)
             return self._asked(attending, question, expanded)
         finally:
-            self._patience = Patience(self._options.timeout)
+            self._spent = 0.0
 
     def _asked(self, attending: Attending, question: str, expanded: str) -> Answer:
         conversation = attending.conversation
-        began = time.monotonic()
         facts = {"prompt": question} if expanded == question else {"prompt": question, "expanded_prompt": expanded}
-        verdict = self._tell("UserPromptSubmit", conversation, facts=facts)
-        self._patience.spend(time.monotonic() - began)
+        verdict = self._run_hooks("UserPromptSubmit", conversation, facts=facts)
         if isinstance(verdict, Problem):
             return unasked(conversation.shown_id, verdict)
         if verdict.refusal is not None:
@@ -167,14 +163,14 @@ class Extended(Extending):
             return unasked(conversation.shown_id, refused)
         added = (_introduced(self._context), _introduced(verdict.context))
         self._context = ""
-        answer = self._answered(replace(attending, timeout=self._patience.left), expanded, *added)
-        self._patience.spend(answer.duration)
+        answer = self._answered(replace(attending, timeout=self._seconds_left()), expanded, *added)
+        self._spent += answer.duration
         if answer.problem is None and not answer.waits:
-            ended = self._tell("Stop", conversation, facts={"stop_hook_active": False})
+            ended = self._run_hooks("Stop", conversation, facts={"stop_hook_active": False})
             if isinstance(ended, Problem) and ended != INTERRUPTED:
                 self._console.warn(f"the hooks for Stop were ended: {ended.message}")
         elif answer.problem is not None and answer.problem.code == ExitCode.TIMEOUT:
-            answer = msgspec.structs.replace(answer, problem=self._patience.over())
+            answer = msgspec.structs.replace(answer, problem=self._time_over())
         return answer
 
     def is_command(self, line: str) -> bool:
@@ -213,7 +209,12 @@ class Extended(Extending):
         withheld = self._extensions.withheld
         if called is None or withheld is None or called[0] not in self._withheld:
             return None
-        return untrusted(called[0], withheld)
+        message = (
+            f"/{called[0]} is a command of the project {harmless(withheld.project)}, which nobody has trusted, so the "
+            "model is not asked; `reenact extensions` says where the command is, `reenact extensions trust` trusts the "
+            "project"
+        )
+        return Problem(ExitCode.USAGE, "untrusted_command", message)
 
     def _expanded(self, line: str) -> str:
         called = called_command(line)
@@ -262,10 +263,41 @@ class Extended(Extending):
 
         return replace(attending, hear=hear, decide=decide).ask(whole)
 
-    def _tell(
+    def _run_hooks(
         self, event: str, conversation: Conversation, *, about: str = "", facts: Mapping[str, object]
     ) -> Verdict | Problem:
-        return tell(self._hooks, event, conversation.session_id, about=about, facts=facts, patience=self._patience)
+        """Run the hooks for the event; return their verdict, or why they were stopped: Ctrl+C or the timeout.
+
+        The hooks run on another thread, so that this one reacts to signals at once; `stop` is set at the end in any
+        case, so that no further hook starts.
+        """
+        if not self._hooks.listen_to(event):
+            return Verdict()
+        began, stop, result = time.monotonic(), threading.Event(), Future[Verdict]()
+
+        def fire() -> None:
+            try:
+                result.set_result(self._hooks.fire(event, conversation.session_id, about=about, facts=facts, stop=stop))
+            except Exception as error:  # noqa: BLE001 - raised again by the thread that waits
+                result.set_exception(error)
+
+        try:
+            with interrupting(stop.set):
+                threading.Thread(target=fire, name=f"reenact-hooks-{event}", daemon=True).start()
+                verdict = _awaited(result, self._seconds_left())
+            if verdict is None:
+                return self._time_over()
+            return INTERRUPTED if stop.is_set() else verdict
+        finally:
+            stop.set()
+            self._spent += time.monotonic() - began
+
+    def _seconds_left(self) -> float | None:
+        timeout = self._options.timeout
+        return None if timeout is None else max(0.0, timeout - self._spent)
+
+    def _time_over(self) -> Problem:
+        return timed_out(self._options.timeout or 0.0)
 
 
 @dataclass
@@ -297,78 +329,16 @@ def _joined(*texts: str) -> str:
     return "\n\n".join(filter(None, texts))
 
 
-def untrusted(name: str, withheld: Withheld) -> Problem:
-    """Return the problem that somebody called a command that nobody has trusted."""
-    message = (
-        f"/{name} is a command of the project {harmless(withheld.project)}, which nobody has trusted, so the model is "
-        "not asked; `reenact extensions` says where the command is, `reenact extensions trust` trusts the project"
-    )
-    return Problem(ExitCode.USAGE, "untrusted_command", message)
-
-
 _LOOK_AROUND = 0.2
 """Longest single wait in seconds: a signal that arrives just before a wait begins does not interrupt that wait."""
 
 
-class Patience:
-    """Keeps track of the seconds left of `--timeout`; None if there is no timeout."""
-
-    _spent = 0.0
-
-    def __init__(self, seconds: float | None) -> None:
-        self._all = seconds
-
-    @property
-    def left(self) -> float | None:
-        """Seconds that are left."""
-        return None if self._all is None else max(0.0, self._all - self._spent)
-
-    def spend(self, seconds: float) -> None:
-        """Subtract these seconds."""
-        self._spent += seconds
-
-    def over(self) -> Problem:
-        """Return the problem that the time is over."""
-        return timed_out(self._all or 0.0)
-
-
-def tell(
-    hooks: Hooks, event: str, session_id: str, *, about: str = "", facts: Mapping[str, object], patience: Patience
-) -> Verdict | Problem:
-    """Run the hooks for the event; return their verdict, or why they were stopped: Ctrl+C or the end of the timeout.
-
-    The hooks run on another thread, so that this one reacts to signals at once; `stop` is set at the end in any case,
-    so that no further hook starts.
-    """
-    if not hooks.listen_to(event):
-        return Verdict()
-    stop = threading.Event()
-    told: Future[Verdict] = Future()
-
-    def fire() -> None:
-        try:
-            told.set_result(hooks.fire(event, session_id, about=about, facts=facts, stop=stop))
-        except Exception as error:  # noqa: BLE001 - raised again by the thread that waits
-            told.set_exception(error)
-
-    try:
-        with interrupting(stop.set):
-            threading.Thread(target=fire, name=f"reenact-hooks-{event}", daemon=True).start()
-            verdict = _awaited(told, patience.left)
-        if verdict is None:
-            return patience.over()
-        return INTERRUPTED if stop.is_set() else verdict
-    finally:
-        stop.set()
-
-
-def _awaited(told: Future[Verdict], seconds: float | None) -> Verdict | None:
+def _awaited(result: Future[Verdict], seconds: float | None) -> Verdict | None:
     """Return the hooks' verdict; None if they take longer than that."""
-    deadline = None if seconds is None else time.monotonic() + seconds
+    deadline = math.inf if seconds is None else time.monotonic() + seconds
     while True:
-        left = _LOOK_AROUND if deadline is None else min(_LOOK_AROUND, deadline - time.monotonic())
         try:
-            return told.result(max(0.0, left))
+            return result.result(max(0.0, min(_LOOK_AROUND, deadline - time.monotonic())))
         except TimeoutError:
-            if deadline is not None and time.monotonic() >= deadline:
+            if time.monotonic() >= deadline:
                 return None
