@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from reenact import Image, Runtime
-from reenact.cli.chat.answering import Answering, Extending
+from reenact.cli.chat.answering import Answerer, ChatExtensions
 from reenact.cli.chat.conversation import Conversation
 from reenact.cli.chat.current import Current
 from reenact.cli.output.answers import Answer
@@ -58,19 +58,19 @@ def beginning(
     directory: Path,
     *,
     image: Image = CHAT,
-    extending: Extending | None = None,
+    extensions: ChatExtensions | None = None,
     mock: str | None = None,
     prices: Mapping[str, Price] | None = None,
     console: Console | None = None,
 ) -> Generator[Current]:
     """Begin in a new session of the directory's log; the mock answers, which says so only if it has words for that."""
-    answerer, log = Answering(MockEnvironmentFactory(), mock=mock), log_at(directory / "log.db")
+    answerer, log = Answerer(MockEnvironmentFactory(), mock=mock), log_at(directory / "log.db")
     with Runtime.open(log, environment=answerer, prices=prices) as runtime:
         yield Current(
             Conversation(runtime, image, session_id=FIRST, is_new=True),
             new_image=lambda: image,
             answerer=answerer,
-            extending=extending or Extending(),
+            extensions=extensions or ChatExtensions(),
             options=TalkOptions(database=log),
             console=console or Console({}, in_ci=False),
             prices=prices or {},

@@ -14,7 +14,7 @@ import pytest
 from pytest_bdd import given, parsers, scenarios, then, when
 
 from reenact.cli import leave_current_folder, main
-from reenact.cli.chat.answering import answering
+from reenact.cli.chat.answering import make_answerer
 from reenact.cli.parsing.options import ServeOptions
 from reenact.cli.parsing.preferences import who_answers
 from reenact.extensions.firing import without_secrets
@@ -259,7 +259,7 @@ def test_a_server_of_models_is_served_as_settings_say(
     settings(Path(environ["HOME"]), provider="openai", baseUrl=server.url, model="qwen3")
 
     options = who_answers(ServeOptions(), environ)
-    answerer = answering(environ, provider=options.provider, base_url=options.base_url)
+    answerer = make_answerer(environ, provider=options.provider, base_url=options.base_url)
 
     assert answerer.name(answerer.model_of(options.model)) == f"{server.url} (qwen3) answers"
     assert (answerer.llm.base_url, answerer.llm.api_key) == (server.url, None)
@@ -282,7 +282,7 @@ def test_no_key_of_one_is_sent_to_the_other(environ: dict[str, str]) -> None:
     keys = {**environ, "ANTHROPIC_API_KEY": "of-claude", "OPENAI_API_KEY": "of-openai"}
     urls = {"ANTHROPIC_BASE_URL": "http://claude", "OPENAI_BASE_URL": "http://openai"}
 
-    found = [answering({**keys, **urls}, provider=name).llm for name in ("claude", "openai")]
+    found = [make_answerer({**keys, **urls}, provider=name).llm for name in ("claude", "openai")]
 
     assert [(llm.api_key, llm.base_url) for llm in found] == [
         ("of-claude", "http://claude"),

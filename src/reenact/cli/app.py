@@ -22,8 +22,8 @@ from reenact.cli.output.failures import (
     TerminatedError,
     problem_of,
 )
-from reenact.cli.parsing.commands import Command as Taught
 from reenact.cli.parsing.commands import (
+    Command,
     Group,
     explained,
     given,
@@ -36,7 +36,7 @@ from reenact.cli.parsing.declaration import made_of, with_signature
 from reenact.cli.parsing.help_page import Section
 from reenact.cli.parsing.options import (
     COMMANDS,
-    Command,
+    BoundCommand,
     HelpOptions,
     TalkOptions,
     TrustOptions,
@@ -135,7 +135,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     console = Console(os.environ, in_ci=in_ci(os.environ), debug="--debug" in arguments)
     console.prepare(as_json=wants_json(arguments))
     with console.logging(state), ending_on_request():
-        command: Command | int | None = None
+        command: BoundCommand | int | None = None
         try:
             with console.raising_output_lost(), _hearing_of_closed_pipes():  # help is printed while parsing
                 arguments = naming_no_session(arguments)
@@ -165,7 +165,7 @@ def naming_no_session(arguments: Sequence[str]) -> list[str]:
     return named
 
 
-def _talk(*, context: typer.Context, **taken: object) -> Command | None:
+def _talk(*, context: typer.Context, **taken: object) -> BoundCommand | None:
     on_command_line = given(context)
     if context.invoked_subcommand is not None:
         _refuse(on_command_line - _ANYWHERE, context.invoked_subcommand)
@@ -186,9 +186,9 @@ def _converse(options: TalkOptions, on_command_line: frozenset[str], console: Co
         options = preferred(options, on_command_line, console)
         console.prepare(as_json=options.output_format is not OutputFormat.TEXT)
     from reenact.cli.chat.talk import talk  # noqa: PLC0415 - not imported for help
-    from reenact.cli.extensions.found import extending  # noqa: PLC0415 - not imported for help
+    from reenact.cli.extensions.found import load_extensions  # noqa: PLC0415 - not imported for help
 
-    return talk(options, console, extending)
+    return talk(options, console, load_extensions)
 
 
 @contextlib.contextmanager
@@ -236,28 +236,24 @@ def _give_up(error: BaseException, console: Console, hint: str | None = None) ->
     """
     ends = isinstance(error, KeyboardInterrupt | TerminatedError)
     with cleaning_up(), console.waiting_at_most(0.0 if ends else None):
-        return _tell_why(error, console, hint)
-
-
-def _tell_why(error: BaseException, console: Console, hint: str | None) -> int:
-    try:
-        console.flush()
-    except BrokenPipeError:
-        console.abandon()
-    except OutputLostError as lost:  # lost output is why code that writes there itself has failed
-        error = error if isinstance(error, ReenactError) else lost
-    problem = problem_of(error)
-    console.report(problem, error if problem.type == UNEXPECTED else None)
-    if hint is not None:
-        console.say(hint)
-    if console.as_json:
-        from reenact.cli.output.answers import unasked, write_result  # noqa: PLC0415 - imported only when needed
-
         try:
-            write_result(console, unasked(console.session_id or "", problem), usage=None, duration=None)
-        except OSError:  # nobody reads the output, or the disk is full
+            console.flush()
+        except BrokenPipeError:
             console.abandon()
-    return problem.code
+        except OutputLostError as lost:  # lost output is why code that writes there itself has failed
+            error = error if isinstance(error, ReenactError) else lost
+        problem = problem_of(error)
+        console.report(problem, error if problem.type == UNEXPECTED else None)
+        if hint is not None:
+            console.say(hint)
+        if console.as_json:
+            from reenact.cli.output.answers import unasked, write_result  # noqa: PLC0415 - imported only when needed
+
+            try:
+                write_result(console, unasked(console.session_id or "", problem), usage=None, duration=None)
+            except OSError:  # nobody reads the output, or the disk is full
+                console.abandon()
+        return problem.code
 
 
 def print_help(options: HelpOptions, console: Console) -> int:
@@ -279,10 +275,10 @@ def _add_commands() -> None:
         if name == "extensions":
             group = typer.Typer(cls=Group, add_completion=False, rich_markup_mode=None)
             group.callback(invoke_without_command=True)(function_of(options, run))
-            group.command("trust", cls=Taught)(function_of(TrustOptions, "extensions.page:trust"))
+            group.command("trust", cls=Command)(function_of(TrustOptions, "extensions.page:trust"))
             app.add_typer(group, name=name)
         else:
-            app.command(name, cls=Taught)(function_of(options, run))
+            app.command(name, cls=Command)(function_of(options, run))
 
 
 _add_commands()

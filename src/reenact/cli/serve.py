@@ -14,7 +14,7 @@ import msgspec
 from reenact._location import LogLocation
 from reenact._runtime import Runtime
 from reenact.actors.feed.retention import Retention
-from reenact.cli.chat.answering import answering, check_policy, image_of
+from reenact.cli.chat.answering import check_policy, image_of, make_answerer
 from reenact.cli.commands.sessions import log_to_write
 from reenact.cli.interrupts import stopping
 from reenact.cli.output.console import Console
@@ -57,7 +57,7 @@ def serve(options: ServeOptions, console: Console) -> int:
         guarding = load_guards(options.guards)
         image = msgspec.structs.replace(image_of(options), guards=guarding.named)
         check_policy(options, image)
-        answerer = answering(
+        answerer = make_answerer(
             _environ(options, console.environ),
             provider=options.provider,
             base_url=options.base_url,

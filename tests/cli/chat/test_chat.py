@@ -477,6 +477,6 @@ def test_ctrl_c_leaves_only_if_nothing_was_typed_and_little_time_passed_since_th
     monkeypatch.setattr("reenact.cli.chat.chat.read_question", read_question)
     monkeypatch.setattr("reenact.cli.chat.chat.has_typed", has_typed)
     with beginning(tmp_path) as current:
-        Asked(current, lambda: now[0]).go_on()
+        Asked(current, lambda: now[0]).run_lines()
 
     assert (read[-1] == ".") == stays, read

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from reenact.cli.chat.answering import Extending
+from reenact.cli.chat.answering import ChatExtensions
 from reenact.cli.chat.commands import HELP, TABLE, Commands
-from reenact.cli.chat.current import Current, Talking
+from reenact.cli.chat.current import Current, Frontend
 from reenact.cli.commands.log import _WORDS
 from reenact.cli.editor.keys import Choices
 from reenact.cli.output.answers import Answer
@@ -28,7 +28,7 @@ USED: Json = {"input_tokens": 1200, "output_tokens": 30, "cache_read_input_token
 PRICED = ("--price", "claude-sonnet-5=10,100")
 
 
-class Listening(Talking):
+class Listening(Frontend):
     """Takes note of what commands would have done."""
 
     def __init__(self, current: Current, said: list[str]) -> None:
@@ -55,14 +55,14 @@ class Listening(Talking):
         self.ran.append(command)
 
     def show(self, act: Callable[[Any], Answer]) -> None:
-        act(SimpleNamespace(take_up=self.taken_up.extend, carry_out=len))
+        act(SimpleNamespace(resume_turns=self.taken_up.extend, apply_decision=len))
 
-    def see_to(self, pending: Sequence[PendingCall]) -> None: ...
+    def ask_about_calls(self, pending: Sequence[PendingCall]) -> None: ...
     def fail(self, error: ReenactError) -> None:
         self.failures.append(str(error))
 
 
-class WithFix(Extending):
+class WithFix(ChatExtensions):
     """Has a command of its own, and an agent."""
 
     def is_command(self, line: str) -> bool:
@@ -85,14 +85,14 @@ def said() -> list[str]:
 
 
 @pytest.fixture
-def talking(tmp_path: Path, said: list[str]) -> Iterator[Listening]:
-    with beginning(tmp_path, extending=WithFix()) as current:
+def frontend(tmp_path: Path, said: list[str]) -> Iterator[Listening]:
+    with beginning(tmp_path, extensions=WithFix()) as current:
         yield Listening(current, said)
 
 
 @pytest.fixture
-def commands(talking: Listening) -> Commands:
-    return Commands(talking)
+def commands(frontend: Listening) -> Commands:
+    return Commands(frontend)
 
 
 @pytest.mark.parametrize(
@@ -111,18 +111,18 @@ def commands(talking: Listening) -> Commands:
     ],
 )
 def test_what_is_no_command_is_asked_as_it_was_typed(
-    commands: Commands, talking: Listening, said: list[str], line: str
+    commands: Commands, frontend: Listening, said: list[str], line: str
 ) -> None:
-    goes_on = commands.take(line)
+    goes_on = commands.run_line(line)
 
-    assert (goes_on, talking.asked, talking.asked_as_it_is, said) == (True, [line], [], [])
+    assert (goes_on, frontend.asked, frontend.asked_as_it_is, said) == (True, [line], [], [])
 
 
 @pytest.mark.parametrize("meant", ["/help", "/help me", "/x", "/", "/fix 7", "/help\nme", "/fix 7\nand more", "/a/b"])
-def test_two_slashes_send_one(commands: Commands, talking: Listening, said: list[str], meant: str) -> None:
-    commands.take(f"/{meant}")
+def test_two_slashes_send_one(commands: Commands, frontend: Listening, said: list[str], meant: str) -> None:
+    commands.run_line(f"/{meant}")
 
-    assert (talking.asked, talking.asked_as_it_is, said) == ([], [meant], [])
+    assert (frontend.asked, frontend.asked_as_it_is, said) == ([], [meant], [])
 
 
 @pytest.mark.parametrize(
@@ -136,53 +136,53 @@ def test_two_slashes_send_one(commands: Commands, talking: Listening, said: list
     ],
 )
 def test_a_command_that_there_is_not_names_the_one_that_was_meant(
-    commands: Commands, talking: Listening, said: list[str], line: str, nearest: str
+    commands: Commands, frontend: Listening, said: list[str], line: str, nearest: str
 ) -> None:
-    goes_on = commands.take(line)
+    goes_on = commands.run_line(line)
 
     assert (goes_on, said) == (True, [f"There is no command {line.partition(' ')[0]}{nearest}"])
-    assert talking.asked == []
+    assert frontend.asked == []
 
 
 def test_what_an_unknown_command_is_called_drives_no_terminal(commands: Commands, said: list[str]) -> None:
-    commands.take("/\x1b[2J")
+    commands.run_line("/\x1b[2J")
 
     assert said == ["There is no command /\\u001b[2J; /help lists those that there are."]
 
 
 @pytest.mark.parametrize("word", [word for word, command in TABLE.items() if not command.takes_more])
 def test_a_command_that_is_typed_alone_does_nothing_otherwise_and_says_so(
-    commands: Commands, talking: Listening, said: list[str], word: str
+    commands: Commands, frontend: Listening, said: list[str], word: str
 ) -> None:
-    goes_on = commands.take(f"{word} me\nout")
+    goes_on = commands.run_line(f"{word} me\nout")
 
-    assert (goes_on, talking.asked) == (True, [])
+    assert (goes_on, frontend.asked) == (True, [])
     assert said == [f"{word} is typed alone; to send this as a message, put another / before it."]
 
 
-def test_exit_and_shell_commands_are_prompts_where_no_person_types(commands: Commands, talking: Listening) -> None:
-    assert [commands.take(line) for line in ("exit", "!ls")] == [True, True]
-    assert talking.asked == ["exit", "!ls"]
+def test_exit_and_shell_commands_are_prompts_where_no_person_types(commands: Commands, frontend: Listening) -> None:
+    assert [commands.run_line(line) for line in ("exit", "!ls")] == [True, True]
+    assert frontend.asked == ["exit", "!ls"]
 
 
-def test_a_person_leaves_with_a_word_and_runs_shell_commands(talking: Listening) -> None:
-    talking.columns = 80
-    commands = Commands(talking)
+def test_a_person_leaves_with_a_word_and_runs_shell_commands(frontend: Listening) -> None:
+    frontend.columns = 80
+    commands = Commands(frontend)
     lines = ("! ls -l", "exit?", "please exit", "!", "exit", " quit")
 
-    assert [commands.take(line) for line in lines] == [True, True, True, True, False, False]
-    assert talking.ran == ["ls -l"]
-    assert talking.asked == ["exit?", "please exit", "!"]
+    assert [commands.run_line(line) for line in lines] == [True, True, True, True, False, False]
+    assert frontend.ran == ["ls -l"]
+    assert frontend.asked == ["exit?", "please exit", "!"]
 
 
 def test_exit_is_the_end(commands: Commands) -> None:
-    assert not commands.take("/exit")
+    assert not commands.run_line("/exit")
 
 
 def test_help_and_completion_have_the_same_commands(commands: Commands, said: list[str]) -> None:
     choices: Choices = commands
 
-    commands.take("/help")
+    commands.run_line("/help")
 
     listed = {line.split()[0] for line in said}
     keys = {"Enter", "Alt+Enter,", "Tab", "Up,", "Ctrl+X", "Ctrl+C", "Esc", "Ctrl+D"}
@@ -193,34 +193,34 @@ def test_help_and_completion_have_the_same_commands(commands: Commands, said: li
 
 
 def test_what_may_stand_behind_a_command_is_there_as_soon_as_it_happened(
-    talking: Listening, commands: Commands
+    frontend: Listening, commands: Commands
 ) -> None:
     choices: Choices = commands
-    say(talking.current, "About apples")
-    talking.current.begin_anew()
-    say(talking.current, "About pears", "And plums")
-    second = talking.current.conversation.session_id
+    say(frontend.current, "About apples")
+    frontend.current.start_new()
+    say(frontend.current, "About pears", "And plums")
+    second = frontend.current.conversation.session_id
 
     resumed, points = choices.arguments("/resume"), choices.arguments("branch")
-    say(talking.current, "And more")
+    say(frontend.current, "And more")
 
     assert resumed == [(FIRST, "About apples")]
     assert [words for _, words in points] == ["And plums", "About pears"]
     assert len(choices.arguments("/branch")) == 3
-    talking.current.resume(FIRST)
+    frontend.current.resume(FIRST)
     assert choices.arguments("/resume") == [(second, "About pears")]
 
 
 def test_what_may_stand_behind_a_word_is_never_a_failure(
-    talking: Listening, commands: Commands, monkeypatch: pytest.MonkeyPatch
+    frontend: Listening, commands: Commands, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    say(talking.current, "One")
+    say(frontend.current, "One")
 
     def fail(*_: object, **__: object) -> None:
         raise RuntimeError
 
     for facade, method in (("sessions", "list_by_container"), ("sessions", "usage"), ("agents", "pending")):
-        monkeypatch.setattr(getattr(talking.current.runtime, facade), method, fail)
+        monkeypatch.setattr(getattr(frontend.current.runtime, facade), method, fail)
     monkeypatch.setattr("reenact.cli.chat.inspect.reading", fail)
 
     for word in (*TABLE, "/nothing", "", "/", "//", "\ud800"):
@@ -228,74 +228,76 @@ def test_what_may_stand_behind_a_word_is_never_a_failure(
 
 
 def test_a_session_is_meant_by_its_number_in_the_list_that_was_shown(
-    commands: Commands, said: list[str], talking: Listening
+    commands: Commands, said: list[str], frontend: Listening
 ) -> None:
     for text in ("One", "Two", "Three"):
-        say(talking.current, text)
-        talking.current.begin_anew()
-    commands.take("/sessions")
+        say(frontend.current, text)
+        frontend.current.start_new()
+    commands.run_line("/sessions")
     listed = [line.split()[1] for line in said]
-    say(talking.current, "Four")  # which is the first in a new list
+    say(frontend.current, "Four")  # which is the first in a new list
 
-    commands.take("/resume 2")
+    commands.run_line("/resume 2")
 
-    assert talking.current.conversation.session_id == listed[1]
+    assert frontend.current.conversation.session_id == listed[1]
     assert [re.sub(" .*? ", " ", line.strip(), count=1)[:1] for line in said[:3]] == ["1", "2", "3"]
-    commands.take("/resume 4")
-    assert talking.failures == ["there is no session number 4: /sessions lists 3"]
+    commands.run_line("/resume 4")
+    assert frontend.failures == ["there is no session number 4: /sessions lists 3"]
 
 
 def test_a_session_is_meant_by_a_beginning_that_no_other_has(
-    commands: Commands, said: list[str], talking: Listening
+    commands: Commands, said: list[str], frontend: Listening
 ) -> None:
-    say(talking.current, "One")
+    say(frontend.current, "One")
     for name in ("ses_pear", "ses_plum", "2"):
-        talking.current.runtime.sessions.branch(FIRST, new_session_id=name)
+        frontend.current.runtime.sessions.branch(FIRST, new_session_id=name)
 
-    commands.take("/resume ses_p")
-    stayed = talking.current.conversation.session_id
-    commands.take("/resume ses_pl")
-    by_beginning = talking.current.conversation.session_id
-    commands.take("/resume pe")
-    without_prefix = talking.current.conversation.session_id
-    commands.take("/resume 2")
+    commands.run_line("/resume ses_p")
+    stayed = frontend.current.conversation.session_id
+    commands.run_line("/resume ses_pl")
+    by_beginning = frontend.current.conversation.session_id
+    commands.run_line("/resume pe")
+    without_prefix = frontend.current.conversation.session_id
+    commands.run_line("/resume 2")
 
-    assert talking.failures == ["2 sessions begin with 'ses_p'; type more of the id"]
+    assert frontend.failures == ["2 sessions begin with 'ses_p'; type more of the id"]
     assert (stayed, by_beginning, without_prefix) == (FIRST, "ses_plum", "ses_pear")
-    assert talking.current.conversation.session_id == "2", "an id is what it says"
+    assert frontend.current.conversation.session_id == "2", "an id is what it says"
     assert said[-1] == "Session 2, 2 messages so far."
 
 
 def test_a_session_that_is_not_there_is_a_failure_and_one_that_one_is_in_is_none(
-    commands: Commands, said: list[str], talking: Listening
+    commands: Commands, said: list[str], frontend: Listening
 ) -> None:
-    commands.take("/resume \ud800")
-    commands.take("/resume nowhere")
-    commands.take(f"/resume {FIRST}")
+    commands.run_line("/resume \ud800")
+    commands.run_line("/resume nowhere")
+    commands.run_line(f"/resume {FIRST}")
 
-    assert talking.failures == ["session '\\ud800' does not exist", "session 'nowhere' does not exist"]
+    assert frontend.failures == ["session '\\ud800' does not exist", "session 'nowhere' does not exist"]
     assert said == ["You are in this session."]
 
 
-def test_resume_without_a_name_lists_them_and_says_how(talking: Listening, commands: Commands, said: list[str]) -> None:
-    say(talking.current, "One")
+def test_resume_without_a_name_lists_them_and_says_how(
+    frontend: Listening, commands: Commands, said: list[str]
+) -> None:
+    say(frontend.current, "One")
 
-    commands.take("/resume")
+    commands.run_line("/resume")
 
     assert said[0].startswith(f" 1 * {FIRST}")
     assert said[1] == "/resume ID goes on with one, or /resume 2 with the second of them."
 
 
 def test_a_branch_begins_now_and_says_where_it_comes_from(
-    talking: Listening, commands: Commands, said: list[str]
+    frontend: Listening, commands: Commands, said: list[str]
 ) -> None:
-    commands.take("/branch")
-    say(talking.current, "One")
-    now = talking.current.runtime.position
+    commands.run_line("/branch")
+    say(frontend.current, "One")
+    now = frontend.current.runtime.position
 
-    commands.take("/branch")
+    commands.run_line("/branch")
 
-    branch = talking.current.conversation.session_id
+    branch = frontend.current.conversation.session_id
     where = f"It branches off from {FIRST} at position {now}; /resume {FIRST} goes back."
     assert said == [
         "There is nothing to branch off from: nothing was said in this session yet.",
@@ -305,39 +307,39 @@ def test_a_branch_begins_now_and_says_where_it_comes_from(
 
 @pytest.mark.parametrize("edit", ["Another", "Another\nof two lines", "2 apples", "/help"])
 def test_a_branch_may_begin_at_a_position_and_with_another_message(
-    commands: Commands, talking: Listening, edit: str
+    commands: Commands, frontend: Listening, edit: str
 ) -> None:
-    say(talking.current, "One", "Two")
+    say(frontend.current, "One", "Two")
     (position, _), _ = reversed(commands.arguments("/branch"))
 
-    commands.take(f"/branch {position} {edit}")
+    commands.run_line(f"/branch {position} {edit}")
 
-    runtime, branch = talking.current.runtime, talking.current.conversation.session_id
+    runtime, branch = frontend.current.runtime, frontend.current.conversation.session_id
     (turn,) = runtime.sessions.turns(branch)
-    assert talking.taken_up == [turn.id]
-    talking.current.conversation.hear_out(lambda: talking.taken_up, unheard, None)
+    assert frontend.taken_up == [turn.id]
+    frontend.current.conversation.follow_turns(lambda: frontend.taken_up, unheard, None)
     assert [message.text for message in runtime.sessions.messages(branch)] == [edit, "Hello from mock!"]
 
 
-def test_a_branch_with_another_message_alone_edits_the_last_one(commands: Commands, talking: Listening) -> None:
-    say(talking.current, "One", "Two")
+def test_a_branch_with_another_message_alone_edits_the_last_one(commands: Commands, frontend: Listening) -> None:
+    say(frontend.current, "One", "Two")
 
-    commands.take("/branch In June instead")
+    commands.run_line("/branch In June instead")
 
-    talking.current.conversation.hear_out(lambda: talking.taken_up, unheard, None)
-    messages = talking.current.runtime.sessions.messages(talking.current.conversation.session_id)
+    frontend.current.conversation.follow_turns(lambda: frontend.taken_up, unheard, None)
+    messages = frontend.current.runtime.sessions.messages(frontend.current.conversation.session_id)
     assert [message.text for message in messages if message.role == "user"] == ["One", "In June instead"]
 
 
 @pytest.mark.parametrize("position", ["0", "-1", "1", "999999", "9" * 18, "9" * 5000])
-def test_a_position_that_there_is_not_is_a_failure(commands: Commands, talking: Listening, position: str) -> None:
-    say(talking.current, "One")
+def test_a_position_that_there_is_not_is_a_failure(commands: Commands, frontend: Listening, position: str) -> None:
+    say(frontend.current, "One")
 
-    commands.take(f"/branch {position}")
+    commands.run_line(f"/branch {position}")
 
-    (failure,) = talking.failures
+    (failure,) = frontend.failures
     assert "position" in failure.lower()
-    assert talking.current.conversation.session_id == FIRST
+    assert frontend.current.conversation.session_id == FIRST
 
 
 def test_the_log_reads_as_what_happened(run: Run, office: Office) -> None:
@@ -368,41 +370,41 @@ def test_there_are_words_for_every_event_of_a_session() -> None:
 
 
 @pytest.mark.parametrize("count", ["0", "-1", "x", "1.5", "3 4", "9" * 5000])
-def test_so_many_events_there_are_not(commands: Commands, talking: Listening, count: str) -> None:
-    commands.take(f"/log {count}")
+def test_so_many_events_there_are_not(commands: Commands, frontend: Listening, count: str) -> None:
+    commands.run_line(f"/log {count}")
 
-    (failure,) = talking.failures
+    (failure,) = frontend.failures
     assert failure.startswith("/log takes how many events to show")
 
 
 def test_the_log_has_the_last_events_of_this_session_and_of_what_it_shares(
-    talking: Listening, commands: Commands, said: list[str]
+    frontend: Listening, commands: Commands, said: list[str]
 ) -> None:
-    say(talking.current, "About apples")
-    talking.current.begin_anew()
-    say(talking.current, "About pears")
-    talking.current.resume(FIRST)
-    commands.take("/branch")
+    say(frontend.current, "About apples")
+    frontend.current.start_new()
+    say(frontend.current, "About pears")
+    frontend.current.resume(FIRST)
+    commands.run_line("/branch")
     said.clear()
 
-    commands.take("/log 100")
+    commands.run_line("/log 100")
 
     types = [line.split()[2] for line in said]
     assert [types[0], *types[-2:]] == ["session-created", "session-branched", "agent-started"]
     assert any("About apples" in line for line in said)
     assert not any("About pears" in line for line in said)
-    commands.take("/log 3")
+    commands.run_line("/log 3")
     assert said[-3:] == said[-6:-3]
-    commands.take("/branch 4")
+    commands.run_line("/branch 4")
     assert "at position 4" in said[-1], "what stands before an event is where a branch can begin"
 
 
 @pytest.mark.parametrize("width", [30, 80])
-def test_events_are_cut_to_the_width_of_the_terminal(talking: Listening, said: list[str], width: int) -> None:
-    say(talking.current, "About apples " * 30)
+def test_events_are_cut_to_the_width_of_the_terminal(frontend: Listening, said: list[str], width: int) -> None:
+    say(frontend.current, "About apples " * 30)
 
-    talking.columns = width
-    Commands(talking).take("/log")
+    frontend.columns = width
+    Commands(frontend).run_line("/log")
 
     assert len(said) > 4
     assert {len(line) <= width for line in said} == {True}
@@ -410,21 +412,21 @@ def test_events_are_cut_to_the_width_of_the_terminal(talking: Listening, said: l
 
 
 @pytest.mark.parametrize("width", [20, 30, 59, 60, 80, 200])
-def test_help_fits_terminals_of_any_width(talking: Listening, said: list[str], width: int) -> None:
-    talking.columns = width
-    Commands(talking).take("/help")
+def test_help_fits_terminals_of_any_width(frontend: Listening, said: list[str], width: int) -> None:
+    frontend.columns = width
+    Commands(frontend).run_line("/help")
 
     assert [line for line in said if len(line) > width and line not in HELP] == []
     assert {line.split()[0] for line in said if line.startswith("/")} >= {*TABLE}
 
 
-def test_the_last_exchange_tells_where_one_is_in_a_few_lines(talking: Listening, said: list[str]) -> None:
-    say(talking.current, "One", "\n".join(f"line {number} \x1b[31m" for number in range(9)))
-    talking.columns = 40
-    commands = Commands(talking)
-    commands.take("/new")
+def test_the_last_exchange_tells_where_one_is_in_a_few_lines(frontend: Listening, said: list[str]) -> None:
+    say(frontend.current, "One", "\n".join(f"line {number} \x1b[31m" for number in range(9)))
+    frontend.columns = 40
+    commands = Commands(frontend)
+    commands.run_line("/new")
 
-    commands.take(f"/resume {FIRST}")
+    commands.run_line(f"/resume {FIRST}")
 
     assert said[1:] == [
         f"Session {FIRST}, 4 messages so far.",

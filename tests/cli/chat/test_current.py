@@ -13,7 +13,7 @@ import pytest
 
 from reenact import Image
 from reenact.actors.feed.handlers import Registration
-from reenact.cli.chat.answering import Extending
+from reenact.cli.chat.answering import ChatExtensions
 from reenact.cli.chat.conversation import Conversation
 from reenact.cli.chat.current import Current, definition_of
 from reenact.domain.errors import ConfigurationError, InvalidInputError, ReenactError, SessionNotFoundError
@@ -25,7 +25,7 @@ NEW = Image(id="chat", system_prompt="Be kind.")
 Begin: TypeAlias = Callable[..., Current]
 
 
-class Told(Extending):
+class Told(ChatExtensions):
     """Takes note of the sessions that hooks would be told of, and whether each is new."""
 
     def __init__(self) -> None:
@@ -49,11 +49,11 @@ def warned() -> Warned:
 @pytest.fixture
 def begin(tmp_path: Path, told: Told, warned: Warned) -> Iterator[Begin]:
     """Return what begins in a new session of a log of its own."""
-    with ExitStack() as begun:
+    with ExitStack() as new_sessions:
 
         def begin(image: Image = NEW, *, prices: dict[str, Price] | None = None) -> Current:
-            there = beginning(tmp_path, image=image, extending=told, prices=prices, console=warned)
-            return begun.enter_context(there)
+            there = beginning(tmp_path, image=image, extensions=told, prices=prices, console=warned)
+            return new_sessions.enter_context(there)
 
         yield begin
 
@@ -63,7 +63,7 @@ def test_a_new_session_is_there_with_its_first_message_and_the_one_before_can_be
     say(current, "One")
     runtime = current.runtime
 
-    current.begin_anew()
+    current.start_new()
     second, before = current.conversation.session_id, len(runtime.sessions.list_by_container("default"))
     say(current, "Two")
     current.resume(FIRST)
@@ -93,7 +93,7 @@ def test_a_hundred_switches_leave_no_agents_no_subscriptions_and_no_threads(
         if number % 3 == 0:
             current.resume(FIRST)
         elif number % 3 == 1:
-            current.begin_anew()
+            current.start_new()
         else:
             current.resume(branch)
 
@@ -143,7 +143,7 @@ def test_hooks_are_told_where_one_is_once_one_is_there(begin: Begin, told: Told)
 
     current.branch(at=None, edit=None)
     current.resume(FIRST)
-    current.begin_anew()
+    current.start_new()
 
     (branch, _), (first, _), (new, _) = told.of
     assert told.of == [(branch, False), (FIRST, False), (new, True)]
@@ -155,9 +155,9 @@ def test_what_waits_in_a_branch_is_taken_up_and_heard_out(begin: Begin) -> None:
     say(current, "One")
 
     current.branch(at=None, edit="Another one")
-    answer = current.conversation.hear_out(lambda: current.waiting, unheard, None)
+    answer = current.conversation.follow_turns(lambda: current.open_turns, unheard, None)
 
-    assert (len(current.waiting), answer.text, answer.problem) == (1, "Hello from mock!", None)
+    assert (len(current.open_turns), answer.text, answer.problem) == (1, "Hello from mock!", None)
     assert (said(current), said(current, FIRST)) == (["Another one"], ["One"])
 
 
@@ -170,10 +170,10 @@ def test_a_history_that_is_left_at_any_position_has_only_messages_waiting_that_n
     for position in range(3, last + 1):
         current.resume(FIRST)
         current.branch(at=position, edit=None)
-        waiting = current.conversation.waiting()
-        if current.waiting:
-            assert current.conversation.hear_out(lambda: current.waiting, unheard, None).problem is None
-        assert current.conversation.waiting() == [], f"{waiting} at {position}"
+        waiting = current.conversation.open_turns()
+        if current.open_turns:
+            assert current.conversation.follow_turns(lambda: current.open_turns, unheard, None).problem is None
+        assert current.conversation.open_turns() == [], f"{waiting} at {position}"
 
 
 def test_a_model_of_this_run_is_told_of_as_a_departure_wherever_another_was_meant(begin: Begin, warned: Warned) -> None:
@@ -181,16 +181,16 @@ def test_a_model_of_this_run_is_told_of_as_a_departure_wherever_another_was_mean
     say(current, "One")
     current.branch(at=None, edit=None)
 
-    current.use("claude-two")
+    current.use_model("claude-two")
     who = current.who
     current.resume(FIRST)
-    departures = [*warned.warnings]
-    current.use(None)
+    differences = [*warned.warnings]
+    current.use_model(None)
     current.resume(current.runtime.sessions.branch(FIRST).id)
 
     assert who == "Claude (claude-two) answers"
-    assert departures == ["the session was created with the model claude-one; this run has the model claude-two"]
-    assert (warned.warnings, current.who) == (departures, "Claude (claude-one) answers")
+    assert differences == ["the session was created with the model claude-one; this run has the model claude-two"]
+    assert (warned.warnings, current.who) == (differences, "Claude (claude-one) answers")
 
 
 def test_another_model_ends_the_agent_and_the_next_question_has_one_that_asks_it(begin: Begin) -> None:
@@ -198,7 +198,7 @@ def test_another_model_ends_the_agent_and_the_next_question_has_one_that_asks_it
     say(current, "One")
     (before,) = current.runtime.agents.list()
 
-    current.use("claude-two")
+    current.use_model("claude-two")
     between = current.runtime.agents.list()
     say(current, "Two")
     (after,) = current.runtime.agents.list()
@@ -212,7 +212,7 @@ def test_what_is_no_name_of_a_model_is_refused_and_nothing_changes(begin: Begin,
     current = begin()
 
     with pytest.raises(InvalidInputError):
-        current.use(name)
+        current.use_model(name)
 
     assert current.model is None
 
@@ -222,11 +222,11 @@ def test_where_costs_have_a_limit_a_model_must_have_a_price(begin: Begin) -> Non
     current = begin(limited, prices={"claude-one": Price(1, 1), "claude-two": Price(2, 2)})
 
     with pytest.raises(ConfigurationError, match="--price claude-three=IN,OUT"):
-        current.use("claude-three")  # in a session that is yet to be
+        current.use_model("claude-three")  # in a session that is yet to be
     say(current, "One")
     with pytest.raises(ConfigurationError, match="--price claude-three=IN,OUT"):
-        current.use("claude-three")
-    current.use("claude-two")
+        current.use_model("claude-three")
+    current.use_model("claude-two")
 
     assert current.model == "claude-two"
     definition = definition_of(current.conversation)
@@ -238,12 +238,12 @@ def test_a_model_without_a_price_does_not_come_to_a_session_whose_costs_have_a_l
     current.runtime.containers.create(container_id="default")
     current.runtime.images.register(Image(id="limited", model="claude-one", cost_limit=1.0))
     current.runtime.sessions.create("default", "limited", session_id="other")
-    current.use("claude-three")
+    current.use_model("claude-three")
 
     with pytest.raises(ConfigurationError, match="session other costs has a limit"):
         current.resume("other")
     stayed = current.conversation.session_id
-    current.use(None)
+    current.use_model(None)
     current.resume("other")
 
     assert (stayed, current.conversation.session_id) == (FIRST, "other")
@@ -262,7 +262,7 @@ def test_the_image_of_a_session_is_that_of_its_creation_whatever_was_registered_
 def test_the_way_back_names_the_log_if_somebody_named_it(begin: Begin, tmp_path: Path) -> None:
     current = begin()
 
-    assert current.way_back == f"reenact --resume {FIRST} --db {tmp_path / 'log.db'}"
+    assert current.resume_command == f"reenact --resume {FIRST} --db {tmp_path / 'log.db'}"
 
 
 def test_the_log_is_found_from_wherever_a_tool_has_gone(
@@ -285,4 +285,4 @@ def test_the_way_back_names_the_key_ring_that_the_command_line_names(begin: Begi
     current = begin()
     current.options = msgspec.structs.replace(current.options, keys="my ring.keys")
 
-    assert current.way_back == f"reenact --resume {FIRST} --db {tmp_path / 'log.db'} --keys 'my ring.keys'"
+    assert current.resume_command == f"reenact --resume {FIRST} --db {tmp_path / 'log.db'} --keys 'my ring.keys'"

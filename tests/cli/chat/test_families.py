@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from reenact import Image, Runtime
-from reenact.cli.chat.conversation import Approved, Attending, Conversation, Decision, Rejected
+from reenact.cli.chat.conversation import Approved, Conversation, Decision, Rejected, TurnRunner
 from reenact.cli.output.answers import Answer
 from reenact.domain.session.people import PendingCall
 from tests.cli.talks import unheard
@@ -44,9 +44,9 @@ class Deciding:
 def ask(runtime: Runtime, plan: Plan, decide: Deciding) -> Answer:
     conversation = Conversation(runtime, Image(), session_id="root", is_new=False)
     try:
-        return Attending(conversation, unheard, decide, timeout=60).ask(json.dumps(plan))
+        return TurnRunner(conversation, unheard, decide, timeout=60).ask(json.dumps(plan))
     finally:
-        conversation.leave()
+        conversation.close()
 
 
 @pytest.mark.parametrize(

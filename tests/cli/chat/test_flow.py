@@ -12,8 +12,8 @@ from typing import TypeAlias
 import pytest
 
 from reenact.cli.chat import chat as chatting
-from reenact.cli.chat.answering import Extending
-from reenact.cli.chat.conversation import Attending
+from reenact.cli.chat.answering import ChatExtensions
+from reenact.cli.chat.conversation import TurnRunner
 from reenact.cli.chat.current import Current
 from reenact.cli.output.answers import Answer, unasked
 from reenact.cli.output.console import Console
@@ -27,24 +27,24 @@ Typed: TypeAlias = str | BaseException
 Keys: TypeAlias = Callable[..., int]
 
 
-class Acting(Extending):
+class Acting(ChatExtensions):
     """Does what `act` says in the place of asking."""
 
     def __init__(self) -> None:
         self.asked: list[str] = []
         self.act: Callable[[str], None] = lambda _: None
 
-    def ask(self, attending: Attending, question: str, *, as_it_is: bool) -> Answer:
+    def ask(self, runner: TurnRunner, question: str, *, as_it_is: bool) -> Answer:
         """Take note of the question."""
         self.asked.append(question)
         self.act(question)
-        return super().ask(attending, question, as_it_is=as_it_is)
+        return super().ask(runner, question, as_it_is=as_it_is)
 
 
 class Interrupted(Acting):
     """Every answer is interrupted."""
 
-    def ask(self, attending: Attending, question: str, *, as_it_is: bool) -> Answer:
+    def ask(self, runner: TurnRunner, question: str, *, as_it_is: bool) -> Answer:
         """Answer that somebody wanted no answer."""
         self.asked.append(question)
         self.act(question)
@@ -71,7 +71,7 @@ def nothing(*_: object) -> None:
 def typing(current: Current, monkeypatch: pytest.MonkeyPatch, seen: io.StringIO) -> Keys:
     """Return what chats with somebody who types this, and returns the exit code; all of it must be read."""
 
-    def typing(extending: Extending, *keys: Typed) -> int:
+    def typing(extensions: ChatExtensions, *keys: Typed) -> int:
         left = list(keys)
 
         def read_question(_editor: object) -> str:
@@ -86,7 +86,7 @@ def typing(current: Current, monkeypatch: pytest.MonkeyPatch, seen: io.StringIO)
             patch.setattr(chatting, "editor_of_questions", nothing)
             patch.setattr(chatting, "has_typed", nothing)
             patch.setattr("reenact.cli.chat.chat.editor_of_decisions", nothing)
-            current.console, current.extending = Console({}, in_ci=False), extending
+            current.console, current.extensions = Console({}, in_ci=False), extensions
             code = chatting.chat(current, who="the mock answers")
         assert left == [], "it was left before"
         return code
@@ -163,7 +163,7 @@ def test_ctrl_c_twice_during_an_answer_leaves_at_once_and_says_how_to_come_back(
     with pytest.raises(KeyboardInterrupt):
         typing(acting, "Hello")
 
-    assert seen.getvalue().endswith(f"To come back: {current.way_back}\n")
+    assert seen.getvalue().endswith(f"To come back: {current.resume_command}\n")
 
 
 @pytest.mark.parametrize("error", [StorageFullError("the disk is full"), RuntimeError("unthinkable"), OSError("odd")])
@@ -206,4 +206,4 @@ def test_what_waited_when_the_chat_began_is_answered_first(
     typing(Acting(), CTRL_D)
 
     assert "Hello from mock!" in capsys.readouterr().out
-    assert current.conversation.waiting() == []
+    assert current.conversation.open_turns() == []

@@ -71,7 +71,7 @@ class Shown:
     out: Terminal
     err: Terminal
 
-    def hear(self, *events: EventData, of: str = "s") -> None:
+    def show(self, *events: EventData, of: str = "s") -> None:
         """Let the page hear of events, of its own session or of one below."""
         for event in events:
             context = Context(session_id=of)
@@ -80,7 +80,7 @@ class Shown:
                 id="e", type="t", timestamp=now, source="agent", category="stream", intent="notification",
                 context=context, data=event,
             )  # fmt: skip
-            self.page.hear(envelope, is_own=of == "s")
+            self.page.on_event(envelope, is_own=of == "s")
 
     @property
     def text(self) -> str:
@@ -106,7 +106,7 @@ def shown(
 def test_an_answer_on_a_terminal_is_rendered(monkeypatch: pytest.MonkeyPatch) -> None:
     seen = shown(monkeypatch)
 
-    seen.hear(TextDelta(text="This is **bo"), TextDelta(text="ld**."))
+    seen.show(TextDelta(text="This is **bo"), TextDelta(text="ld**."))
     seen.page.end(unasked("s", INTERRUPTED))
 
     assert seen.text == "This is bold.\nInterrupted.\n\n"
@@ -117,7 +117,7 @@ def test_an_answer_in_a_file_is_as_it_came(monkeypatch: pytest.MonkeyPatch) -> N
     file = Terminal(is_terminal=False)
     seen = shown(monkeypatch, file=file, FORCE_COLOR="1")
 
-    seen.hear(TextDelta(text="# This is **bo"), TextDelta(text="ld**\n\n| a |\n\x1b[2J"), TextDelta(text="\t- b"))
+    seen.show(TextDelta(text="# This is **bo"), TextDelta(text="ld**\n\n| a |\n\x1b[2J"), TextDelta(text="\t- b"))
     seen.page.end(unasked("s", INTERRUPTED))
 
     assert file.getvalue() == "# This is **bold**\n\n| a |\n[2J\t- b\n"
@@ -133,7 +133,7 @@ def test_a_terminal_that_is_dumb_or_a_builds_gets_the_text_as_it_is(
     seen = shown(monkeypatch, in_ci=in_ci, TERM=term)
 
     with seen.page:
-        seen.hear(TextDelta(text="# This is **bo"), TextDelta(text="ld**"))
+        seen.show(TextDelta(text="# This is **bo"), TextDelta(text="ld**"))
 
     assert seen.err.getvalue() == "# This is **bold**\n"
 
@@ -141,7 +141,7 @@ def test_a_terminal_that_is_dumb_or_a_builds_gets_the_text_as_it_is(
 def test_thoughts_are_dim_and_no_markdown(monkeypatch: pytest.MonkeyPatch) -> None:
     seen = shown(monkeypatch)
 
-    seen.hear(ThinkingDelta(text="Is it **th"), ThinkingDelta(text="is**?"), ThinkingEnd(), TextDelta(text="It is.\n"))
+    seen.show(ThinkingDelta(text="Is it **th"), ThinkingDelta(text="is**?"), ThinkingEnd(), TextDelta(text="It is.\n"))
 
     assert seen.text == "Is it **this**?\n\nIt is.\n"
     assert style_of("**this**?", seen.err.getvalue()).dim
@@ -151,7 +151,7 @@ def test_thoughts_are_dim_and_no_markdown(monkeypatch: pytest.MonkeyPatch) -> No
 def test_text_thoughts_and_calls_are_set_apart(monkeypatch: pytest.MonkeyPatch) -> None:
     seen = shown(monkeypatch)
 
-    seen.hear(
+    seen.show(
         TextDelta(text="I look."),
         ToolCall(id="1", name="look", input={"at": "it"}),
         ToolStarted(id="1", name="look", input={"at": "it"}),
@@ -177,7 +177,7 @@ def test_text_thoughts_and_calls_are_set_apart(monkeypatch: pytest.MonkeyPatch) 
 def test_the_name_of_a_call_stands_out(monkeypatch: pytest.MonkeyPatch) -> None:
     seen = shown(monkeypatch)
 
-    seen.hear(ToolStarted(id="1", name="look", input={"at": "it"}))
+    seen.show(ToolStarted(id="1", name="look", input={"at": "it"}))
 
     assert style_of("look", seen.err.getvalue()).bold
     assert style_of('(at:"it")', seen.err.getvalue()).dim
@@ -186,7 +186,7 @@ def test_the_name_of_a_call_stands_out(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_of_calls_that_run_at_once_each_result_says_whose_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
     seen = shown(monkeypatch)
 
-    seen.hear(
+    seen.show(
         ToolCall(id="1", name="look", input={"at": "one"}),
         ToolCall(id="2", name="look", input={"at": "two"}),
         ToolResult(id="2", name="look", result="second"),
@@ -206,7 +206,7 @@ def test_of_calls_that_run_at_once_each_result_says_whose_it_is(monkeypatch: pyt
 def test_an_error_is_red_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     seen = shown(monkeypatch)
 
-    seen.hear(ToolCall(id="1", name="f"), ToolResult(id="1", name="f", result="it burns", is_error=True))
+    seen.show(ToolCall(id="1", name="f"), ToolResult(id="1", name="f", result="it burns", is_error=True))
 
     assert "  │ error: it burns\n" in seen.text
     assert style_of("error:", seen.err.getvalue()).foreground == "red"
@@ -215,7 +215,7 @@ def test_an_error_is_red_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_calls_and_results_fit_on_their_lines(monkeypatch: pytest.MonkeyPatch) -> None:
     seen = shown(monkeypatch)
 
-    seen.hear(
+    seen.show(
         ToolCall(id="1", name="f", input={"x": "long " * 50}),
         ToolResult(id="1", name="f", result="long " * 50, is_error=True),
         ToolResult(id="1", name="f", result="again"),
@@ -227,7 +227,7 @@ def test_calls_and_results_fit_on_their_lines(monkeypatch: pytest.MonkeyPatch) -
 def test_a_call_that_a_person_changed_is_shown_again(monkeypatch: pytest.MonkeyPatch) -> None:
     seen = shown(monkeypatch)
 
-    seen.hear(ToolCall(id="1", name="f", input={"x": 1}), ToolEdited(id="1", original={"x": 1}, edited={"x": 2}))
+    seen.show(ToolCall(id="1", name="f", input={"x": 1}), ToolEdited(id="1", original={"x": 1}, edited={"x": 2}))
 
     assert "→ f(x: 1)\n→ f(x: 2)\n" in seen.text
 
@@ -235,7 +235,7 @@ def test_a_call_that_a_person_changed_is_shown_again(monkeypatch: pytest.MonkeyP
 def test_notes_do_not_stand_in_the_middle_of_a_line(monkeypatch: pytest.MonkeyPatch) -> None:
     seen = shown(monkeypatch)
 
-    seen.hear(
+    seen.show(
         TextDelta(text="One"),
         Warned(reason="r", message="watch\x1b[2Jout"),
         TextDelta(text="Two"),
@@ -248,7 +248,7 @@ def test_notes_do_not_stand_in_the_middle_of_a_line(monkeypatch: pytest.MonkeyPa
 def test_the_key_is_not_shown(monkeypatch: pytest.MonkeyPatch) -> None:
     seen = shown(monkeypatch)
 
-    seen.hear(
+    seen.show(
         ToolCall(id="1", name="f", input={"key": KEY}),
         ToolResult(id="1", name="f", result=KEY),
         ToolResult(id="1", name="f", result=KEY),
@@ -275,7 +275,7 @@ def test_why_an_answer_is_not_whole_is_said_at_its_end(
     seen = shown(monkeypatch)
     answer = msgspec.structs.replace(unasked("s", INTERRUPTED), problem=problem, stop_reason=stop_reason)
 
-    seen.hear(TextDelta(text="Some of it"))
+    seen.show(TextDelta(text="Some of it"))
     seen.page.end(answer)
 
     assert seen.text.startswith("Some of it\n")
@@ -293,8 +293,8 @@ def test_whoever_is_asked_has_a_line_of_their_own(monkeypatch: pytest.MonkeyPatc
         return None
 
     with seen.page as page:
-        seen.hear(TextDelta(text="May I **do"))
-        decided = page.asking(decide)([MAIL])
+        seen.show(TextDelta(text="May I **do"))
+        decided = page.pausing_for(decide)([MAIL])
 
     assert (decided, asked) == (None, [("May I **do", 2)])
 
@@ -304,9 +304,9 @@ def test_whatever_happens_the_line_is_ended_and_the_cursor_is_there(monkeypatch:
 
     def interrupted() -> None:
         with seen.page:
-            seen.hear(TextDelta(text="One\n"))
+            seen.show(TextDelta(text="One\n"))
             wait_until(lambda: "writing" in seen.err.getvalue())
-            seen.hear(TextDelta(text="Two thr"))
+            seen.show(TextDelta(text="Two thr"))
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
@@ -328,7 +328,7 @@ def test_nothing_goes_on_while_a_person_is_asked(monkeypatch: pytest.MonkeyPatch
 
     with seen.page as page:
         wait_until(lambda: "waiting" in seen.err.getvalue())
-        page.asking(decide)([MAIL])
+        page.pausing_for(decide)([MAIL])
         shows = seen.err.getvalue().count("?25l")
         wait_until(lambda: seen.err.getvalue().count("?25l") > shows, what="the live line again")
 
@@ -348,16 +348,16 @@ def test_a_call_that_a_person_decides_about_is_shown_by_whoever_asks_and_not_aga
         return None
 
     with seen.page as page:
-        seen.hear(ToolCall(id="c1", name=mail.name, input=mail.arguments), ToolCall(id="c2", name="look", input=free))
-        seen.hear(
+        seen.show(ToolCall(id="c1", name=mail.name, input=mail.arguments), ToolCall(id="c2", name="look", input=free))
+        seen.show(
             HumanApproveRequired(calls=(AskedCall("c1~2", mail.name, mail.arguments, "d", ""),)),
             ToolStarted(id="c2~2", name="look", input=free),
         )
-        seen.hear(ToolResult(id="c2~2", name="look", result="it"))
-        page.asking(decide)([mail])
-        seen.hear(ToolEdited(id=mail.id, original=mail.arguments, edited=edited))
-        seen.hear(ToolStarted(id=mail.id, name=mail.name, input=edited))
-        seen.hear(ToolResult(id=mail.id, name=mail.name, result="sent"))
+        seen.show(ToolResult(id="c2~2", name="look", result="it"))
+        page.pausing_for(decide)([mail])
+        seen.show(ToolEdited(id=mail.id, original=mail.arguments, edited=edited))
+        seen.show(ToolStarted(id=mail.id, name=mail.name, input=edited))
+        seen.show(ToolResult(id=mail.id, name=mail.name, result="sent"))
 
     assert screen_of(seen.err.getvalue(), 50).text.split("\n") == [
         "→ look(at: 1)",
@@ -373,7 +373,7 @@ def test_a_call_that_never_runs_is_shown_all_the_same(monkeypatch: pytest.Monkey
     seen = shown(monkeypatch)
 
     with seen.page:
-        seen.hear(ToolCall(id="c1", name="look", input={}), *more)
+        seen.show(ToolCall(id="c1", name="look", input={}), *more)
 
     assert screen_of(seen.err.getvalue(), 50).text.startswith("→ look()")
 
@@ -382,11 +382,11 @@ def test_the_live_line_says_who_writes_and_how_much(monkeypatch: pytest.MonkeyPa
     seen = shown(monkeypatch)
 
     with seen.page:
-        seen.hear(MessageStart(model="claude-x"), TextDelta(text="word " * 8))
+        seen.show(MessageStart(model="claude-x"), TextDelta(text="word " * 8))
         wait_until(lambda: re.search(r"writing \(.*~10 tokens, claude-x\)", seen.err.getvalue()))
-        seen.hear(MessageDelta(usage={"output_tokens": 25}), TextDelta(text="\nmore"))
+        seen.show(MessageDelta(usage={"output_tokens": 25}), TextDelta(text="\nmore"))
         wait_until(lambda: "~26 tokens" in seen.err.getvalue())
-        seen.hear(MessageStart(model="claude-y"), ThinkingDelta(text="Hm. " * 10))
+        seen.show(MessageStart(model="claude-y"), ThinkingDelta(text="Hm. " * 10))
         wait_until(lambda: re.search(r"thinking \(.*~36 tokens, claude-y\)", seen.err.getvalue()))
 
     assert "tokens" not in screen_of(seen.err.getvalue(), 50).text
@@ -396,9 +396,9 @@ def test_what_runs_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     seen = shown(monkeypatch)
 
     with seen.page:
-        seen.hear(ToolStarted(id="1", name="f", input={}))
+        seen.show(ToolStarted(id="1", name="f", input={}))
         wait_until(lambda: "running" in seen.err.getvalue())
-        seen.hear(ToolResult(id="1", name="f", result="x"))
+        seen.show(ToolResult(id="1", name="f", result="x"))
         wait_until(lambda: "waiting" in seen.err.getvalue())
 
     assert screen_of(seen.err.getvalue(), 50).text == "→ f()\n  │ x"
@@ -407,11 +407,11 @@ def test_what_runs_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_call_that_is_named_as_one_of_an_earlier_turn_is_shown_once(monkeypatch: pytest.MonkeyPatch) -> None:
     seen = shown(monkeypatch)
 
-    seen.hear(ToolCall(id="c1", name="look", input={"at": 1}), ToolCall(id="c2", name="look", input={"at": 2}))
-    seen.hear(
+    seen.show(ToolCall(id="c1", name="look", input={"at": 1}), ToolCall(id="c2", name="look", input={"at": 2}))
+    seen.show(
         ToolStarted(id="c1~2", name="look", input={"at": 1}), ToolStarted(id="c2~2", name="look", input={"at": 2})
     )
-    seen.hear(ToolResult(id="c2~2", name="look", result="two"), ToolResult(id="c1~2", name="look", result="one"))
+    seen.show(ToolResult(id="c2~2", name="look", result="two"), ToolResult(id="c1~2", name="look", result="one"))
 
     assert seen.text.count("\u2192") == 2
     assert seen.text.splitlines()[2:] == ["  \u2502 two", "  look(at: 1)", "  \u2502 one"]
@@ -424,12 +424,12 @@ def test_what_is_logged_stands_between_the_texts_and_never_in_one(
     library = logging.getLogger("a.library")
 
     with Console({}, in_ci=False).logging(tmp_path), seen.page:
-        seen.hear(TextDelta(text="I will "))
+        seen.show(TextDelta(text="I will "))
         library.warning("beware")
         logging.getLogger("reenact.tools").warning("tool look has failed", extra={"tool": "look"})
-        seen.hear(TextDelta(text="look."), ToolStarted(id="c1", name="look", input={}))
+        seen.show(TextDelta(text="look."), ToolStarted(id="c1", name="look", input={}))
         library.warning("again")
-        seen.hear(ToolResult(id="c1", name="look", result="seen"))
+        seen.show(ToolResult(id="c1", name="look", result="seen"))
 
     lines = [line for line in seen.text.replace("\r", "").splitlines() if line]
     assert lines == [
@@ -461,21 +461,21 @@ def ended(call_id: str, child_id: str, *, tokens: int, outcome: ChildOutcome = "
 
 def ask_agent(seen: Shown, call_id: str, prompt: str) -> None:
     """Let an agent be called, in the child session `child-of-CALL`."""
-    seen.hear(ToolStarted(id=call_id, name="clerk", input={"prompt": prompt}), begun(call_id, f"child-of-{call_id}"))
+    seen.show(ToolStarted(id=call_id, name="clerk", input={"prompt": prompt}), begun(call_id, f"child-of-{call_id}"))
 
 
 def test_a_child_session_is_a_block_below_its_call_and_what_it_says_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
     seen = shown(monkeypatch)
 
     ask_agent(seen, "c1", "Look")
-    seen.hear(
+    seen.show(
         MessageStart(model="m"), TextDelta(text="I look."), ToolStarted(id="x", name="see", input={"at": "it"}),
         ToolResult(id="x", name="see", result="a tree"), begun("y", "deep", depth=2), of="child-of-c1",
     )  # fmt: skip
-    seen.hear(ToolStarted(id="z", name="hear", input={}), of="deep")
-    seen.hear(ToolStarted(id="z", name="none", input={}), of="nobody's")
-    seen.hear(ended("c1", "child-of-c1", tokens=1000, outcome="waiting"), ended("c1", "child-of-c1", tokens=234))
-    seen.hear(ToolResult(id="c1", name="clerk", result="It is\na tree."), TextDelta(text="A tree."))
+    seen.show(ToolStarted(id="z", name="hear", input={}), of="deep")
+    seen.show(ToolStarted(id="z", name="none", input={}), of="nobody's")
+    seen.show(ended("c1", "child-of-c1", tokens=1000, outcome="waiting"), ended("c1", "child-of-c1", tokens=234))
+    seen.show(ToolResult(id="c1", name="clerk", result="It is\na tree."), TextDelta(text="A tree."))
     seen.page.end(unasked("s", INTERRUPTED))
 
     assert seen.text.splitlines()[:7] == [
@@ -494,9 +494,9 @@ def test_children_at_work_at_the_same_time_are_told_apart(monkeypatch: pytest.Mo
 
     ask_agent(seen, "c1", "One")
     ask_agent(seen, "c2", "Two")
-    seen.hear(ToolStarted(id="x", name="see", input={}), of="child-of-c1")
-    seen.hear(ToolStarted(id="y", name="hear", input={}), of="child-of-c1")
-    seen.hear(ended("c2", "child-of-c2", tokens=1), ToolResult(id="c2", name="clerk", result="no", is_error=True))
+    seen.show(ToolStarted(id="x", name="see", input={}), of="child-of-c1")
+    seen.show(ToolStarted(id="y", name="hear", input={}), of="child-of-c1")
+    seen.show(ended("c2", "child-of-c2", tokens=1), ToolResult(id="c2", name="clerk", result="no", is_error=True))
 
     assert seen.text.splitlines() == [
         '→ clerk(prompt: "One")',
@@ -516,10 +516,10 @@ def test_what_an_agent_says_that_a_person_has_asked_is_shown_once_as_the_answer(
 ) -> None:
     seen = shown(monkeypatch)
 
-    seen.hear(MessageStart(model="@clerk"))
+    seen.show(MessageStart(model="@clerk"))
     ask_agent(seen, "c1", "Look")
-    seen.hear(ended("c1", "child-of-c1", tokens=7), ToolResult(id="c1", name="clerk", result="A tree."))
-    seen.hear(MessageStart(model="@clerk"), TextDelta(text="A tree."))
+    seen.show(ended("c1", "child-of-c1", tokens=7), ToolResult(id="c1", name="clerk", result="A tree."))
+    seen.show(MessageStart(model="@clerk"), TextDelta(text="A tree."))
     seen.page.end(unasked("s", INTERRUPTED))
 
     assert "  │ completed, 1 step, 7 tokens\n\nA tree." in seen.text
@@ -529,10 +529,10 @@ def test_what_an_agent_says_that_a_person_has_asked_is_shown_once_as_the_answer(
 def test_a_detached_child_is_a_call_that_is_answered_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     seen = shown(monkeypatch)
 
-    seen.hear(ToolStarted(id="c1", name="clerk", input={}), begun("c1", "child", detached=True))
-    seen.hear(ToolResult(id="c1", name="clerk", result="Session child has started."))
-    seen.hear(ToolStarted(id="x", name="see", input={}), of="child")
-    seen.hear(ended("c1", "child", tokens=1))
+    seen.show(ToolStarted(id="c1", name="clerk", input={}), begun("c1", "child", detached=True))
+    seen.show(ToolResult(id="c1", name="clerk", result="Session child has started."))
+    seen.show(ToolStarted(id="x", name="see", input={}), of="child")
+    seen.show(ended("c1", "child", tokens=1))
 
     assert seen.text.splitlines() == ["→ clerk()", "  │ Session child has started."]
 
@@ -541,8 +541,8 @@ def test_where_nothing_can_be_styled_a_child_is_its_call_and_its_end(monkeypatch
     seen = shown(monkeypatch, TERM="dumb")
 
     ask_agent(seen, "c1", "Look")
-    seen.hear(ToolStarted(id="x", name="see", input={}), of="child-of-c1")
-    seen.hear(ended("c1", "child-of-c1", tokens=7), ToolResult(id="c1", name="clerk", result="A tree."))
+    seen.show(ToolStarted(id="x", name="see", input={}), of="child-of-c1")
+    seen.show(ended("c1", "child-of-c1", tokens=7), ToolResult(id="c1", name="clerk", result="A tree."))
 
     assert len(seen.text.splitlines()) == 2
     assert "completed, 1 step, 7 tokens: A tree." in seen.text

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from reenact import Image, Runtime
-from reenact.cli.commands.log import moment
+from reenact.cli.commands.log import parse_time
 from reenact.testing import MockEnvironmentFactory
 from tests.cli.conftest import Json, Run
 from tests.logs import log_at
@@ -162,4 +162,4 @@ def test_many_sessions_are_cut_short_inside_a_conversation_only(run: Run, tmp_pa
     ],
 )
 def test_a_time_is_said_as_it_is_or_by_how_long_ago(text: str, expected: datetime) -> None:
-    assert moment(text, NOW) == expected
+    assert parse_time(text, NOW) == expected

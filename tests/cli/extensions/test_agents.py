@@ -81,7 +81,7 @@ def model(conversation: Sequence[Said]) -> Iterator[MockEvent]:
     yield MockEvent("message_stop")
 
 
-class Answering:
+class Answerer:
     """Makes environments in which the boss is asked by name."""
 
     def __init__(self) -> None:
@@ -94,7 +94,7 @@ class Answering:
 def test_after_a_crash_at_any_commit_the_agent_that_was_asked_has_answered(tmp_path: Path) -> None:
     log = log_at(tmp_path / "story.db")
     copies: list[str] = []
-    with Runtime.open(log, environment=Answering(), synchronous="OFF") as runtime:
+    with Runtime.open(log, environment=Answerer(), synchronous="OFF") as runtime:
         runtime.images.register(Image(id="boss"))
         runtime.images.register(Image(id="chat", tools=(agent_tool("boss", description="Decides"),)))
         runtime.containers.create(container_id="c")
@@ -106,7 +106,7 @@ def test_after_a_crash_at_any_commit_the_agent_that_was_asked_has_answered(tmp_p
 
     assert len(copies) > 3
     for copy in some(copies):
-        with Runtime.open(copy, environment=Answering(), synchronous="OFF", recovery="resume") as again:
+        with Runtime.open(copy, environment=Answerer(), synchronous="OFF", recovery="resume") as again:
             ears = Ears(again)
             while not (turns := again.sessions.turns("s")) or turns[-1].outcome is None:
                 ears.next(0.02)
@@ -362,14 +362,14 @@ def test_an_agent_at_work_is_interrupted_with_the_session(
     if not options:
         from reenact.cli.chat.conversation import Conversation  # noqa: PLC0415 - to press Ctrl+C in its place
 
-        below = Conversation._is_below
+        below = Conversation._is_descendant
 
         def pressing(conversation: Conversation, session_id: str) -> bool:
-            monkeypatch.setattr(Conversation, "_is_below", below)
+            monkeypatch.setattr(Conversation, "_is_descendant", below)
             signal.raise_signal(signal.SIGINT)
             return below(conversation, session_id)
 
-        monkeypatch.setattr(Conversation, "_is_below", pressing)
+        monkeypatch.setattr(Conversation, "_is_descendant", pressing)
 
     done = run("-p", "@boss Tell", *options, "--output-format", "json", MOCK_SCENARIO="long-stream")
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from reenact.actors.environment.api import LLMProvider
-from reenact.cli.settings.own_provider import own_provider
+from reenact.cli.settings.configuration import own_provider
 from reenact.cli.settings.providers import provider_of
 from reenact.domain.errors import ConfigurationError
 

@@ -15,13 +15,12 @@ from reenact.actors.environment.model import ProviderEnvironmentFactory
 from reenact.actors.environment.tools.tool import Tool
 from reenact.actors.environment.tools.toolbox import Toolbox
 from reenact.actors.environment.wire.endpoint import shown_url
-from reenact.cli.chat.conversation import IMAGE, Attending, Conversation
+from reenact.cli.chat.conversation import IMAGE, Conversation, TurnRunner
 from reenact.cli.output.answers import Answer
 from reenact.cli.output.console import Console
 from reenact.cli.parsing.options import ServeOptions, TalkOptions
-from reenact.cli.settings.configuration import KNOWN_PRICES, load_tools, read_policies, read_servers
+from reenact.cli.settings.configuration import KNOWN_PRICES, load_tools, own_provider, read_policies, read_servers
 from reenact.cli.settings.environment import given, home_directory
-from reenact.cli.settings.own_provider import own_provider
 from reenact.cli.settings.providers import BASE_URL, CLAUDE, MOCK, OPENAI, VARIABLES, Variables, provider_of
 from reenact.domain.children import AgentTool
 from reenact.domain.errors import ConfigurationError
@@ -29,19 +28,20 @@ from reenact.domain.image import Image, check_policy_names, define
 from reenact.domain.loop.asking import ASK_USER
 from reenact.domain.loop.ledger import Price
 from reenact.domain.loop.rules import MAX_STEPS
+from reenact.domain.policy.reading import policies_of
 
 _SKILL = "skill"
 """The tool that loads skills; it has a function only if there are skills."""
 
 
 @dataclass
-class Answering:
+class Answerer:
     """Creates the environments of a provider, and describes the provider.
 
     `model` and `system_prompt` replace those that a session was created with. `model` may be changed; the change
-    affects environments that are created afterwards. The system prompt does not apply to the sessions in `begun`, which
-    this run has created with it. In sessions that are not in `talked_in`, which are those of agents, only the model
-    applies, and only if they have the model of the session that called them.
+    affects environments that are created afterwards. The system prompt does not apply to the sessions in
+    `new_sessions`, which this run has created with it. In sessions that are not in `chat_sessions`, which are those of
+    agents, only the model applies, and only if they have the model of the session that called them.
 
     `llm` says how the model is reached. `mock` is the description of the mock if the mock answers. If not, `who` names
     the provider, `variables` tell how it is reached, and `default` is the model where none is named; it is empty for a
@@ -58,23 +58,23 @@ class Answering:
     mock: str | None = None
     model: str | None = None
     system_prompt: str | None = None
-    begun: set[str] = field(default_factory=set[str])
-    talked_in: set[str] = field(default_factory=set[str])
+    new_sessions: set[str] = field(default_factory=set[str])
+    chat_sessions: set[str] = field(default_factory=set[str])
     _created_with: str | None = None
     _changed: list[str] = field(default_factory=list[str])
     _missing: list[str] = field(default_factory=list[str])
 
     def create(self, config: EnvironmentConfig) -> Environment:
         """Return a new environment that is not connected yet."""
-        if config.session_id not in self.talked_in:
+        if config.session_id not in self.chat_sessions:
             model = (self.model if config.model == self._created_with else None) or config.model
             return self._factory.create(msgspec.structs.replace(config, model=model))
         instead = {"model": self.model or config.model, "system_prompt": config.system_prompt}
-        if config.session_id not in self.begun:
+        if config.session_id not in self.new_sessions:
             instead["system_prompt"] = self.system_prompt or config.system_prompt
         self._created_with = config.model
         self._changed = [
-            f"the session was created with {_words(name, old)}; this run has {_words(name, new)}"
+            f"the session was created with {_described(name, old)}; this run has {_described(name, new)}"
             for name, new in instead.items()
             if (old := getattr(config, name)) != new
         ]
@@ -111,7 +111,7 @@ class Answering:
         """Return the first model that is named, or the default one, which may be empty."""
         return next(filter(None, named), self.default)
 
-    def departures(self, agents: Callable[[], Sequence[AgentTool]]) -> list[str]:
+    def differences(self, agents: Callable[[], Sequence[AgentTool]]) -> list[str]:
         """Return sentences that say how this run differs from what the session of the newest environment began with.
 
         The `agents` of the session, which have no function, are asked for only if a function is missing.
@@ -128,13 +128,13 @@ class Answering:
         ]
 
 
-def answering(
+def make_answerer(
     environ: Mapping[str, str],
     *,
     provider: str | None = None,
     base_url: str | None = None,
     usual_model: str | None = None,
-) -> Answering:
+) -> Answerer:
     """Return the provider that is to answer.
 
     For a service without a default model, `usual_model` answers in sessions that were created without a model.
@@ -152,18 +152,18 @@ def answering(
         return _mock(environ)
     if variables is None:
         factory = ProviderEnvironmentFactory(own_provider(name))
-        return Answering(factory, LLMConfig(), who=name, default="", variables=None, known_prices={})
-    llm = _llm_config(environ, variables, base_url)
+        return Answerer(factory, LLMConfig(), who=name, default="", variables=None, known_prices={})
+    llm = _llm_config_of(environ, variables, base_url)
     if base_url is not None:
         variables = msgspec.structs.replace(variables, url=BASE_URL)
     if name == OPENAI:
         return _openai(msgspec.structs.replace(llm, model=llm.model or usual_model), variables)
     from reenact.actors.environment.claude.environment import ClaudeEnvironmentFactory  # noqa: PLC0415 - only if used
 
-    return Answering(ClaudeEnvironmentFactory(llm), llm, default=llm.model or DEFAULT_MODEL, variables=variables)
+    return Answerer(ClaudeEnvironmentFactory(llm), llm, default=llm.model or DEFAULT_MODEL, variables=variables)
 
 
-def _llm_config(environ: Mapping[str, str], variables: Variables, base_url: str | None) -> LLMConfig:
+def _llm_config_of(environ: Mapping[str, str], variables: Variables, base_url: str | None) -> LLMConfig:
     return LLMConfig(
         api_key=given(environ, variables.key),
         base_url=base_url or given(environ, variables.url),
@@ -171,11 +171,11 @@ def _llm_config(environ: Mapping[str, str], variables: Variables, base_url: str 
     )
 
 
-def _openai(llm: LLMConfig, variables: Variables) -> Answering:
+def _openai(llm: LLMConfig, variables: Variables) -> Answerer:
     from reenact.actors.environment.openai.provider import OpenAIProvider  # noqa: PLC0415 - only if used
 
     openai = OpenAIProvider(llm.base_url, llm.api_key, llm.model)
-    return Answering(
+    return Answerer(
         ProviderEnvironmentFactory(openai),
         llm,
         who="OpenAI" if llm.base_url is None else shown_url(llm.base_url),
@@ -186,15 +186,15 @@ def _openai(llm: LLMConfig, variables: Variables) -> Answering:
     )
 
 
-def _mock(environ: Mapping[str, str]) -> Answering:
+def _mock(environ: Mapping[str, str]) -> Answerer:
     from reenact.actors.environment.mock import MockEnvironmentFactory  # noqa: PLC0415 - only if used
 
-    llm = _llm_config(environ, VARIABLES[CLAUDE], None)
+    llm = _llm_config_of(environ, VARIABLES[CLAUDE], None)
     scenario = given(environ, "MOCK_SCENARIO") or "default"
     why = "" if llm.api_key else "; set ANTHROPIC_API_KEY to talk to Claude"
     words = f"the mock answers, from its script {scenario!r}{why}"
     mock = MockEnvironmentFactory(scenario)
-    return Answering(mock, llm, default=llm.model or DEFAULT_MODEL, known_prices={}, mock=words)
+    return Answerer(mock, llm, default=llm.model or DEFAULT_MODEL, known_prices={}, mock=words)
 
 
 def image_of(options: TalkOptions | ServeOptions, tools: tuple[object, ...] | None = None) -> Image:
@@ -215,7 +215,7 @@ def image_of(options: TalkOptions | ServeOptions, tools: tuple[object, ...] | No
         system_prompt=options.system_prompt,
         tools=load_tools(options.tools) if tools is None else tools,
         mcp_servers=() if options.mcp_config is None else read_servers(options.mcp_config),
-        policies=None if options.policy is None else read_policies(options.policy),
+        policies=None if options.policy is None else read_policies(options.policy, policies_of),
         max_steps=MAX_STEPS if options.max_turns is None else options.max_turns,
         cost_limit=options.max_cost,
     )
@@ -237,33 +237,33 @@ def _without_function(tools: Toolbox) -> list[str]:
     return [name for name in names if name != ASK_USER and not isinstance(tools.get(name), Tool)]
 
 
-def _words(name: str, value: str | None) -> str:
+def _described(name: str, value: str | None) -> str:
     what = name.replace("_", " ")
     if value is None:
         return f"no {what} of its own"
     return f"the model {value}" if name == "model" else f"another {what}"
 
 
-class Extending:
+class ChatExtensions:
     """What extensions add to a conversation; this base class adds nothing."""
 
     def image(self, image: Image, *, goes_on: bool) -> Image:
         """Return the image for a new session; if it `goes_on`, only the functions of the image's tools are used."""
         return image
 
-    def environment(self, answerer: Answering) -> EnvironmentFactory:
+    def environment(self, answerer: Answerer) -> EnvironmentFactory:
         """Return the factory of the environments."""
         return answerer
 
     def begin(self, conversation: Conversation) -> None:
         """Handle the beginning of the conversation."""
 
-    def ask(self, attending: Attending, question: str, *, as_it_is: bool) -> Answer:
+    def ask(self, runner: TurnRunner, question: str, *, as_it_is: bool) -> Answer:
         """Answer what was typed; return when there is an answer, or when a call waits for a person.
 
         If `as_it_is` is true, the text calls no command, even if it looks like one.
         """
-        return attending.ask(question)
+        return runner.ask(question)
 
     def end(self) -> None:
         """Stop at once everything that runs beside the conversation. Idempotent."""
@@ -285,10 +285,10 @@ class Extending:
         return {}
 
 
-class Extend(Protocol):
+class LoadExtensions(Protocol):
     """Loads what extensions add to a conversation."""
 
-    def __call__(self, options: TalkOptions, console: Console, *, asks: bool) -> Extending:
+    def __call__(self, options: TalkOptions, console: Console, *, asks: bool) -> ChatExtensions:
         """Load it and warn of problems with the extensions; if `asks` is true, a person may be asked to trust them."""
         ...
 

@@ -17,8 +17,8 @@ from reenact.cli.attachments import attached
 from reenact.cli.chat.answering import project_directory
 from reenact.cli.chat.asking import Person
 from reenact.cli.chat.commands import Commands
-from reenact.cli.chat.conversation import Attending, Beside
-from reenact.cli.chat.current import Current, Talking
+from reenact.cli.chat.conversation import ExtraBlocks, TurnRunner
+from reenact.cli.chat.current import Current, Frontend
 from reenact.cli.chat.navigate import show_last_exchange
 from reenact.cli.chat.page import Page
 from reenact.cli.editor.editor import (
@@ -44,7 +44,7 @@ from reenact.domain.legible import harmless
 from reenact.domain.messages import TextBlock, check_message
 from reenact.domain.session.people import PendingCall
 
-_MOMENT = 5.0
+_EXIT_SECONDS = 5.0
 """Seconds after the warning during which Ctrl+C leaves the chat."""
 
 
@@ -56,14 +56,14 @@ def chat(current: Current, *, who: str) -> int:
         TerminatedError: the terminal is gone, or the process was asked to end.
     """
     with _ending_with_terminal(current.console), quiet_keyboard(current.console):
-        talking = Chat(current)
-        talking.welcome(who)
+        frontend = Chat(current)
+        frontend.welcome(who)
         try:
-            talking.go_on()
+            frontend.run_lines()
         except KeyboardInterrupt:
-            talking.say_how_to_come_back()
+            frontend.show_resume_command()
             raise
-        talking.say_how_to_come_back()
+        frontend.show_resume_command()
     return ExitCode.SUCCESS
 
 
@@ -87,7 +87,7 @@ def _ending_with_terminal(console: Console) -> Generator[None]:
 
 
 @dataclass
-class Chat(Talking):
+class Chat(Frontend):
     """Reads and runs one line after another; an error does not end the chat."""
 
     _clock: Callable[[], float] = time.monotonic
@@ -99,9 +99,9 @@ class Chat(Talking):
         self._screen = console.screen()
         self._commands = Commands(self)
         editor = editor_of_decisions(console)
-        self._person = Person(editor, self._screen, lambda: self.current.way_back)
+        self._person = Person(editor, self._screen, lambda: self.current.resume_command)
         self._shell = ShellCommands(editor, console, self._screen)
-        self._talked_in = self.current.conversation
+        self._asked_in = self.current.conversation
         self._leaves_until = self._clock()
         """Time until which Ctrl+C leaves the chat if nothing is typed: the person was warned."""
 
@@ -124,7 +124,7 @@ class Chat(Talking):
         show_last_exchange(self, messages)
         self._screen.print()
 
-    def say_how_to_come_back(self) -> None:
+    def show_resume_command(self) -> None:
         """Show how to resume the session, if it has any messages."""
         current, conversation = self.current, self.current.conversation
         try:
@@ -134,14 +134,14 @@ class Chat(Talking):
         except ReenactError:
             is_found = False
         if is_found:
-            self._screen.print(harmless(f"To come back: {current.way_back}"), style="dim")
+            self._screen.print(harmless(f"To come back: {current.resume_command}"), style="dim")
         else:
             self._screen.print("There is no way back: this conversation is not in the log any more.", style="red")
 
-    def go_on(self) -> None:
+    def run_lines(self) -> None:
         """Read and run lines until the person leaves."""
         editor = editor_of_questions(self._console, self._commands)
-        goes_on = self._do(self.settle)
+        goes_on = self._run_reporting(self.handle_waiting)
         while goes_on:
             try:
                 line = read_question(editor)
@@ -153,14 +153,14 @@ class Chat(Talking):
                     self._warn()
             else:
                 self._leaves_until = self._clock()
-                goes_on = self._do(partial(self._commands.take, line))
+                goes_on = self._run_reporting(partial(self._commands.run_line, line))
 
     def _warn(self) -> None:
         """Warn that another Ctrl+C leaves the chat, and start the time during which it does."""
         self._screen.print("Ctrl+C again, or Ctrl+D, leaves.", style="dim")
-        self._leaves_until = self._clock() + _MOMENT
+        self._leaves_until = self._clock() + _EXIT_SECONDS
 
-    def _do(self, act: Callable[[], bool | None]) -> bool:
+    def _run_reporting(self, act: Callable[[], bool | None]) -> bool:
         """Run the action and report its error, if any; return whether the chat continues: not if it returns False."""
         pressed: list[None] = []
         self.interrupted = False
@@ -190,22 +190,22 @@ class Chat(Talking):
     def ask(self, text: str, *, as_it_is: bool = False) -> None:
         """Send the text to the agent, with attached files and the output of shell commands."""
         check_message(text)
-        extending = self.current.extending
-        behind = attached(text, extending.agents(), self.say)
+        extensions = self.current.extensions
+        after = attached(text, extensions.agents(), self.say)
         printed = self._shell.told
-        beside = Beside((TextBlock(printed),) if printed else (), tuple(behind))
+        extra = ExtraBlocks((TextBlock(printed),) if printed else (), tuple(after))
         self._screen.print()  # a blank line below what was typed
-        self.show(lambda attending: extending.ask(attending, text, as_it_is=as_it_is), beside)
+        self.show(lambda runner: extensions.ask(runner, text, as_it_is=as_it_is), extra)
 
     def run(self, command: str) -> None:
         """Run a shell command if the person approves it; its output is sent to the model with the next message."""
         self._shell.run(command)
 
-    def see_to(self, pending: Sequence[PendingCall]) -> None:
+    def ask_about_calls(self, pending: Sequence[PendingCall]) -> None:
         """Ask the person about the calls that wait, and show what follows."""
-        decisions = self._asking()(pending) if pending else None
+        decisions = self._asking_person()(pending) if pending else None
         if decisions is not None:
-            self.carry_out(decisions)
+            self.apply_decisions(decisions)
 
     def fail(self, error: ReenactError) -> None:
         """Show why there is no answer, or why a command failed."""
@@ -213,16 +213,16 @@ class Chat(Talking):
             self._screen.print(in_rows(harmless(line), self.width), style="red")
         self._screen.print()
 
-    def show(self, act: Callable[[Attending], Answer], beside: Beside | None = None) -> None:
+    def show(self, act: Callable[[TurnRunner], Answer], extra: ExtraBlocks | None = None) -> None:
         """Run the request and show its answer on a new page."""
-        there = self.current.conversation
+        conversation, blocks = self.current.conversation, extra or ExtraBlocks()
         timeout = self.current.options.timeout
         try:
-            with Page(self._console, self._screen, there.session_id) as page:
-                person = page.asking(self._asking())
-                answer = act(Attending(there, page.hear, person, timeout=timeout, beside=beside or Beside()))
+            with Page(self._console, self._screen, conversation.session_id) as page:
+                decide = page.pausing_for(self._asking_person())
+                answer = act(TurnRunner(conversation, page.on_event, decide, timeout=timeout, extra=blocks))
                 page.end(answer)
-            if beside is not None and answer.turn_id is not None:
+            if extra is not None and answer.turn_id is not None:
                 self._shell.told = ""
             self.current.warn_of_unpriced()
         except ReenactError as error:
@@ -231,10 +231,10 @@ class Chat(Talking):
             is_interrupted = answer.problem is not None and answer.problem.code == ExitCode.INTERRUPTED
             self.interrupted = is_interrupted and not page.is_escaped
 
-    def _asking(self) -> Person:
+    def _asking_person(self) -> Person:
         """Return the one who asks the person; approvals given with [a]lways apply to the current session only."""
-        if self._talked_in is not self.current.conversation:
-            self._talked_in = self.current.conversation
+        if self._asked_in is not self.current.conversation:
+            self._asked_in = self.current.conversation
             self._person.forget()
         return self._person
 
@@ -258,14 +258,14 @@ class ShellCommands:
 
     def run(self, command: str) -> None:
         """Run the command line in the user's shell if the person agrees, and show what it prints."""
-        if not self._may_run(command):
+        if not self._is_approved(command):
             return
         from reenact.extensions.firing import without_secrets  # noqa: PLC0415 - loaded only if used
         from reenact.extensions.running import run  # noqa: PLC0415 - loaded only if used
 
         stop = threading.Event()
         environ = without_secrets(self._console.environ)
-        with interrupting(stop.set), self._showing_life():
+        with interrupting(stop.set), self._showing_live_line():
             try:
                 ran = run(
                     command,
@@ -290,7 +290,7 @@ class ShellCommands:
         self._say("The model is told with your next message.", "dim")
         self.told += f"I ran this command in the shell:\n\n{command}\n\nIt {how}. It printed:\n\n{printed}\n\n"
 
-    def _may_run(self, command: str) -> bool:
+    def _is_approved(self, command: str) -> bool:
         if self._is_allowed:
             return True
         forget_what_was_typed(self._editor)
@@ -306,7 +306,7 @@ class ShellCommands:
         return False
 
     @contextmanager
-    def _showing_life(self) -> Generator[None]:
+    def _showing_live_line(self) -> Generator[None]:
         if not can_be_styled(self._screen):
             yield
             return

@@ -23,7 +23,7 @@ class _Child(NamedTuple):
     tokens: int = 0
 
 
-class Beneath(NamedTuple):
+class ChildLine(NamedTuple):
     """A line to show below a call, indented by its depth."""
 
     call_id: str
@@ -38,7 +38,7 @@ class Children:
         self._known: dict[str, _Child] = {}
         self._ends: dict[str, str] = {}
 
-    def hear(self, event: Envelope, call_line: CallLine) -> Beneath | None:
+    def on_event(self, event: Envelope, call_line: CallLine) -> ChildLine | None:
         """Process an event of a descendant session; return the line that shows it, if there is one."""
         child = self._known.get(event.context.session_id or "")
         if child is None:
@@ -47,17 +47,17 @@ class Children:
             case ChildStarted(child_id=child_id):
                 self._known[child_id] = _Child(child.call_id, child.depth + 1)
             case ToolStarted(name=name, input=arguments):
-                return Beneath(child.call_id, child.depth, call_line(name, arguments))
+                return ChildLine(child.call_id, child.depth, call_line(name, arguments))
             case _:
                 pass
         return None
 
-    def hear_own(self, event: EventData) -> Beneath | None:
+    def on_own_event(self, event: EventData) -> ChildLine | None:
         """Process an event of the session itself; return the line that shows it, if there is one."""
         match event:
             case ChildStarted(call_id=call_id, child_id=child_id, detached=False):
                 self._known[child_id] = _Child(call_id, 0)
-                return Beneath(call_id, 0, f"session {harmless(child_id)}")
+                return ChildLine(call_id, 0, f"session {harmless(child_id)}")
             case ChildEnded(call_id=call_id, child_id=child_id) if child_id in self._known:
                 known = self._known[child_id]
                 steps, tokens = known.steps + event.steps, known.tokens + sum(sum_of(event.usage, {}).values())

@@ -15,7 +15,7 @@ from reenact.actors.api.facades import Agents
 from reenact.actors.ids import TimeOrderedIds
 from reenact.actors.kernel.timetable import microseconds
 from reenact.cli.interrupts import interrupting
-from reenact.cli.output.answers import Answer, Hearing
+from reenact.cli.output.answers import Answer, AnswerCollector
 from reenact.cli.output.failures import INTERRUPTED, AnswerLostError, WaitsForPersonError, timed_out
 from reenact.domain.content import Content
 from reenact.domain.errors import AlreadyExistsError, SessionNotFoundError
@@ -61,7 +61,7 @@ Decide: TypeAlias = Callable[[Sequence[PendingCall]], Sequence[Decision] | None]
 """Returns the decisions about the calls, or None to leave them waiting."""
 
 
-def carry_out(decision: Decision, agents: Agents) -> str | None:
+def apply_decision(decision: Decision, agents: Agents) -> str | None:
     """Apply the decision; return the turn that continues, if any. The digest ties an approval to the call as shown."""
     match decision:
         case Approved(call=call):
@@ -88,7 +88,7 @@ def new_session_id() -> str:
     return TimeOrderedIds(microseconds)("ses")
 
 
-class Hear(Protocol):
+class OnEvent(Protocol):
     """Receives events of the session and its descendants; `is_own` tells that an event is of the turn that answers."""
 
     def __call__(self, event: Envelope, *, is_own: bool) -> None: ...
@@ -112,14 +112,14 @@ class Conversation:
     is_new: bool
     _agent_id: str | None = None
     _may_have_ended = False
-    _below: dict[str, bool] = field(default_factory=dict[str, bool])
+    _descendants: dict[str, bool] = field(default_factory=dict[str, bool])
 
     def __post_init__(self) -> None:
-        self._heard: SimpleQueue[Envelope | _Interrupt] = SimpleQueue()
-        self._created = define(self._image, self._image.id or IMAGE) if self.is_new else None
+        self._events: SimpleQueue[Envelope | _Interrupt] = SimpleQueue()
+        self._new_definition = define(self._image, self._image.id or IMAGE) if self.is_new else None
         if not self.is_new and self.runtime.sessions.get(self.session_id) is None:
             raise SessionNotFoundError(self.session_id)
-        self._hears = self.runtime.events.on_all(self._heard.put)
+        self._unsubscribe = self.runtime.events.on_all(self._events.put)
 
     @property
     def shown_id(self) -> str:
@@ -127,9 +127,9 @@ class Conversation:
         return "" if self.is_new else self.session_id
 
     @property
-    def created(self) -> Definition | None:
+    def new_definition(self) -> Definition | None:
         """The definition of the session if this conversation creates it; None if the session existed before."""
-        return self._created
+        return self._new_definition
 
     def run(self) -> str:
         """Return the id of the session's agent; create the session and start the agent if necessary."""
@@ -145,18 +145,18 @@ class Conversation:
             self._may_have_ended = False
         return self._agent_id
 
-    def rest(self) -> None:
+    def end_agent(self) -> None:
         """End the agent if it runs; the next question starts another one."""
         if self._agent_id is not None:
             self.runtime.agents.destroy(self._agent_id)
             self._agent_id = None
 
-    def leave(self) -> None:
+    def close(self) -> None:
         """Unsubscribe from events, and end the agent."""
         try:
-            self.rest()
+            self.end_agent()
         finally:
-            self._hears()
+            self._unsubscribe()
 
     def pending(self) -> list[PendingCall]:
         """Return the calls that wait for a person, in their order."""
@@ -166,18 +166,18 @@ class Conversation:
         """Return whether the session has child sessions."""
         return not self.is_new and bool(self.runtime.sessions.list(parent=self.session_id, limit=1))
 
-    def waiting(self) -> list[str]:
+    def open_turns(self) -> list[str]:
         """Return the turns that were accepted and have not ended, such as that of an edited message in a branch."""
         turns = [] if self.is_new else self.runtime.sessions.turns(self.session_id)
         return [turn.id for turn in turns if turn.outcome is None]
 
-    def must_be_free(self) -> None:
+    def check_accepts_question(self) -> None:
         """Raise `WaitsForPersonError` if the session accepts no question until a person has decided."""
         if pending := self.pending():
             raise WaitsForPersonError(self.session_id, len(pending))
 
-    def ask(self, question: Content, hear: Hear, *, timeout: float | None = None) -> Answer:
-        """Send the question, pass every event of the session to `hear`, and return when the question's turn has ended.
+    def ask(self, question: Content, on_event: OnEvent, *, timeout: float | None = None) -> Answer:
+        """Send the question, pass all events of the session to `on_event`, and return when the question's turn is over.
 
         Ctrl+C interrupts the turn, and a second one raises `KeyboardInterrupt`. The turn is also interrupted after
         `timeout` seconds.
@@ -185,84 +185,86 @@ class Conversation:
         Raises:
             WaitsForPersonError: the session accepts no question until a person has decided about its calls.
         """
-        self.must_be_free()
-        return self.hear_out(lambda: [self.runtime.agents.receive(self.run(), question)], hear, timeout)
+        self.check_accepts_question()
+        return self.follow_turns(lambda: [self.runtime.agents.receive(self.run(), question)], on_event, timeout)
 
-    def decide(self, decisions: Sequence[Decision], hear: Hear, timeout: float | None) -> Answer:
+    def decide(self, decisions: Sequence[Decision], on_event: OnEvent, timeout: float | None) -> Answer:
         """Apply a person's decisions about calls, and follow the turns that continue, as `ask` does.
 
         The calls may be those of child sessions: their turns continue first, and the session's own after they have
         ended.
         """
         calls = [decision.call for decision in decisions]
-        is_below = any(call.session_id != self.session_id for call in calls)
+        of_child = any(call.session_id != self.session_id for call in calls)
 
         def begin() -> list[str]:
-            turns = [(one.call.session_id, carry_out(one, self.runtime.agents)) for one in decisions]
+            turns = [(one.call.session_id, apply_decision(one, self.runtime.agents)) for one in decisions]
             return [turn_id for session_id, turn_id in turns if turn_id and session_id == self.session_id]
 
-        return self.hear_out(begin, hear, timeout, calls, is_below=is_below)
+        return self.follow_turns(begin, on_event, timeout, calls, of_child=of_child)
 
-    def hear_out(
+    def follow_turns(
         self,
         begin: Callable[[], Sequence[str]],
-        hear: Hear,
+        on_event: OnEvent,
         timeout: float | None,
         pending: Sequence[PendingCall] = (),
         *,
-        is_below: bool = False,
+        of_child: bool = False,
     ) -> Answer:
         """Follow the turns that `begin` returns, as `ask` does; `pending` are calls that were requested earlier.
 
-        With `is_below`, a child session continues; then the turn is followed that the session begins when the child has
+        With `of_child`, a child session continues; then the turn is followed that the session begins when the child has
         ended.
         """
-        with interrupting(lambda: self._heard.put(_Interrupt())):
+        with interrupting(lambda: self._events.put(_Interrupt())):
             agent_id = self.run()
             open_calls: Sequence[PendingCall | ToolCallInfo] = pending
-            if is_below:  # the session's own call of the child does not wait for a person
+            if of_child:  # the session's own call of the child does not wait for a person
                 calls = self.runtime.sessions.tool_calls(self.session_id)
                 open_calls = [call for call in calls if call.stage != "answered"]
             try:
                 turn_ids = begin()
-                hearing = Hearing(self.session_id, agent_id, turn_ids, open_calls)
-                return self._hear_out(hearing, hear, timeout) if turn_ids or is_below else hearing.stopped()
+                collector = AnswerCollector(self.session_id, agent_id, turn_ids, open_calls)
+                if turn_ids or of_child:
+                    return self._collect(collector, on_event, timeout)
+                return collector.rejected_answer()
             except Exception:
                 self._may_have_ended = True  # the next question checks for a live agent
                 raise
 
-    def _hear_out(self, hearing: Hearing, hear: Hear, timeout: float | None) -> Answer:
+    def _collect(self, collector: AnswerCollector, on_event: OnEvent, timeout: float | None) -> Answer:
         deadline = math.inf if timeout is None else time.monotonic() + timeout
         why_ended = INTERRUPTED
         while True:
-            heard = self._next(hearing.agent_id, deadline)
-            if not isinstance(heard, Envelope):
-                if heard is None:
+            event = self._next(collector.agent_id, deadline)
+            if not isinstance(event, Envelope):
+                if event is None:
                     why_ended, deadline = timed_out(timeout or 0.0), math.inf
-                self.runtime.agents.interrupt(hearing.agent_id)
-            elif heard.context.session_id != self.session_id:
-                if not self._is_below(heard.context.session_id or ""):
+                self.runtime.agents.interrupt(collector.agent_id)
+            elif event.context.session_id != self.session_id:
+                if not self._is_descendant(event.context.session_id or ""):
                     continue
-                hear(heard, is_own=False)
-                hearing.hear_below(heard.data)
-                is_waiting = isinstance(heard.data, TurnCompleted) and heard.data.outcome == "waiting"
-                answer = hearing.left_waiting() if is_waiting else None
+                on_event(event, is_own=False)
+                collector.add_from_child(event.data)
+                is_waiting = isinstance(event.data, TurnCompleted) and event.data.outcome == "waiting"
+                answer = collector.waiting_answer() if is_waiting else None
                 if answer is not None:
                     return answer
             else:
-                hearing.follow(heard.data)
-                hear(heard, is_own=hearing.is_own(heard))
-                answer = hearing.hear(heard, why_ended)
+                collector.adopt_turn(event.data)
+                on_event(event, is_own=collector.is_own(event))
+                answer = collector.add(event, why_ended)
                 if answer is not None:
                     return answer
 
-    def _is_below(self, session_id: str) -> bool:
+    def _is_descendant(self, session_id: str) -> bool:
         """Return whether the id is that of a descendant of the session."""
-        if session_id not in self._below:
+        if session_id not in self._descendants:
             session = self.runtime.sessions.get(session_id) if is_child(session_id) else None
             parent = None if session is None else session.parent
-            self._below[session_id] = parent is not None and self.session_id in (parent.session_id, parent.root)
-        return self._below[session_id]
+            self._descendants[session_id] = parent is not None and self.session_id in (parent.session_id, parent.root)
+        return self._descendants[session_id]
 
     def _next(self, agent_id: str, deadline: float) -> Envelope | _Interrupt | None:
         """Return the next event or interrupt; None if the deadline passes first.
@@ -273,60 +275,60 @@ class Conversation:
         """
         while True:
             try:
-                return self._heard.get(timeout=max(0.0, min(LOOK_AROUND, deadline - time.monotonic())))
+                return self._events.get(timeout=max(0.0, min(LOOK_AROUND, deadline - time.monotonic())))
             except Empty:
                 if time.monotonic() >= deadline:
                     return None
             failure = self.runtime.failure
             if failure is not None:  # the answer cannot be recorded, so no event of it will come
                 raise failure
-            if self.runtime.agents.get(agent_id) is None and self._heard.empty():
+            if self.runtime.agents.get(agent_id) is None and self._events.empty():
                 raise AnswerLostError(
                     "the agent has ended without an answer; check whether the log can still be written"
                 )
 
 
-class Beside(NamedTuple):
+class ExtraBlocks(NamedTuple):
     """Blocks that are sent with a question, before and after its text."""
 
     before: tuple[Block, ...] = ()
-    behind: tuple[Block, ...] = ()
+    after: tuple[Block, ...] = ()
 
 
-_NOTHING = Beside()
+_NOTHING = ExtraBlocks()
 
 
 @dataclass(frozen=True)
-class Attending:
+class TurnRunner:
     """Sends questions in a conversation, and lets `decide` decide about the calls that wait for a person.
 
-    `timeout`, in seconds, limits the agent; the time that a person takes to decide does not count. The blocks `beside`
+    `timeout`, in seconds, limits the agent; the time that a person takes to decide does not count. The blocks `extra`
     a question are sent with it.
     """
 
     conversation: Conversation
-    hear: Hear
+    on_event: OnEvent
     decide: Decide
     timeout: float | None
-    beside: Beside = _NOTHING
+    extra: ExtraBlocks = _NOTHING
 
     def content_of(self, question: str) -> Content:
         """Return the question with the blocks that are sent with it."""
-        if not any(self.beside):
+        if not any(self.extra):
             return question
-        return [*self.beside.before, TextBlock(check_message(question)), *self.beside.behind]
+        return [*self.extra.before, TextBlock(check_message(question)), *self.extra.after]
 
     def ask(self, question: str) -> Answer:
         """Send the question, and return when the agent has answered or waits for a person."""
-        return self._go_on(self.conversation.ask(self.content_of(question), self.hear, timeout=self.timeout))
+        return self._go_on(self.conversation.ask(self.content_of(question), self.on_event, timeout=self.timeout))
 
-    def take_up(self, turn_ids: Sequence[str]) -> Answer:
+    def resume_turns(self, turn_ids: Sequence[str]) -> Answer:
         """Follow turns that were waiting, and return when the agent has answered or waits for a person."""
-        return self._go_on(self.conversation.hear_out(lambda: turn_ids, self.hear, self.timeout))
+        return self._go_on(self.conversation.follow_turns(lambda: turn_ids, self.on_event, self.timeout))
 
-    def carry_out(self, decisions: Sequence[Decision]) -> Answer:
+    def apply_decisions(self, decisions: Sequence[Decision]) -> Answer:
         """Apply the decisions, and return when the agent has answered or waits for a person."""
-        return self._go_on(self.conversation.decide(decisions, self.hear, self.timeout))
+        return self._go_on(self.conversation.decide(decisions, self.on_event, self.timeout))
 
     def _go_on(self, answer: Answer) -> Answer:
         while answer.problem is None and (answer.waits or answer.turn_id is None):
@@ -336,9 +338,9 @@ class Attending:
                 decisions = self.decide(pending)
                 if decisions is None:
                     break
-                later = self.conversation.decide(decisions, self.hear, left)
+                later = self.conversation.decide(decisions, self.on_event, left)
             elif self.conversation.has_children():  # the children are running again
-                later = self.conversation.hear_out(list, self.hear, left, is_below=True)
+                later = self.conversation.follow_turns(list, self.on_event, left, of_child=True)
             else:
                 break
             answer = answer.then(later)

@@ -14,8 +14,8 @@ from reenact.actors.container import ImageActor
 from reenact.actors.journal.opening import without_password
 from reenact.actors.journal.stored import StoredJournal
 from reenact.actors.session.actor import SessionActor
-from reenact.cli.chat.answering import Answering, Extending
-from reenact.cli.chat.conversation import Attending, Conversation, Decision, new_session_id
+from reenact.cli.chat.answering import Answerer, ChatExtensions
+from reenact.cli.chat.conversation import Conversation, Decision, TurnRunner, new_session_id
 from reenact.cli.output.answers import Answer
 from reenact.cli.output.console import Console
 from reenact.cli.parsing.options import TalkOptions
@@ -40,18 +40,18 @@ class Current:
 
     conversation: Conversation
     new_image: Callable[[], Image]
-    answerer: Answering
-    extending: Extending
+    answerer: Answerer
+    extensions: ChatExtensions
     options: TalkOptions
     console: Console
     prices: Mapping[str, Price]
-    waiting: list[str] = field(default_factory=list[str])
-    """The turns that were waiting when the session was entered; `settle` follows them."""
+    open_turns: list[str] = field(default_factory=list[str])
+    """The turns that were waiting when the session was entered; `handle_waiting` follows them."""
     _model: str = ""
-    _told: set[str] = field(default_factory=set[str])
+    _warned_of: set[str] = field(default_factory=set[str])
 
     def __post_init__(self) -> None:
-        self.answerer.talked_in.add(self.conversation.session_id)
+        self.answerer.chat_sessions.add(self.conversation.session_id)
 
     @property
     def runtime(self) -> Runtime:
@@ -64,7 +64,7 @@ class Current:
         return self.answerer.name(self._model or self.answerer.default)
 
     @property
-    def is_mocked(self) -> bool:
+    def is_mock(self) -> bool:
         """Whether the mock answers, whatever model is named."""
         return self.answerer.mock is not None
 
@@ -74,7 +74,7 @@ class Current:
         return self.answerer.model
 
     @property
-    def way_back(self) -> str:
+    def resume_command(self) -> str:
         """The command line that resumes this session."""
         named, keys = self.options.database, self.options.keys
         log = () if named is None else ("--db", without_password(named))
@@ -83,24 +83,24 @@ class Current:
 
     @property
     def is_found(self) -> bool:
-        """Whether the session is in the log that `way_back` would open."""
+        """Whether the session is in the log that `resume_command` would open."""
         if not self.runtime.open_log.location.exists():
             return False
         with reading(self.runtime) as journal:
             return bool(journal.read_until(SessionActor.stream(self.conversation.session_id), 1))
 
-    def introduce(self) -> str:
+    def enter(self) -> str:
         """Return who answers, and warn of what differs from what the session was created with.
 
         Raises:
             ConfigurationError: the session has a cost limit, and its model has no price.
         """
         conversation = self.conversation
-        self._must_have_price(conversation, self.model)  # before the agent continues with turns that wait
+        self._check_price(conversation, self.model)  # before the agent continues with turns that wait
         if not conversation.is_new:
-            self.waiting = conversation.waiting()
-            conversation.run()  # so that an environment is created, and `departures` are known
-        self._take_note(conversation)
+            self.open_turns = conversation.open_turns()
+            conversation.run()  # so that an environment is created, and `differences` are known
+        self._note_model(conversation)
         return self.who
 
     def resume(self, session_id: str) -> None:
@@ -111,23 +111,23 @@ class Current:
             ReenactError: the session cannot be run, or the current one cannot be left.
         """
         image = Image()  # the image of an existing session is in the log
-        self._go_to(Conversation(self.runtime, image, session_id=session_id, is_new=False))
+        self._switch_to(Conversation(self.runtime, image, session_id=session_id, is_new=False))
 
-    def begin_anew(self) -> None:
+    def start_new(self) -> None:
         """Switch to a new session, which is created with its first message."""
-        there = Conversation(self.runtime, self.new_image(), session_id=new_session_id(), is_new=True)
-        self.answerer.begun.add(there.session_id)
-        self._go_to(there)
+        conversation = Conversation(self.runtime, self.new_image(), session_id=new_session_id(), is_new=True)
+        self.answerer.new_sessions.add(conversation.session_id)
+        self._switch_to(conversation)
 
     def branch(self, *, at: int | None, edit: str | None) -> None:
         """Switch to a new session that has the history of this one; see `Sessions.branch`."""
         origin = self.conversation.session_id
         branch = self.runtime.sessions.branch(origin, at=at, edit=edit)
-        if origin in self.answerer.begun:
-            self.answerer.begun.add(branch.id)
+        if origin in self.answerer.new_sessions:
+            self.answerer.new_sessions.add(branch.id)
         self.resume(branch.id)
 
-    def use(self, model: str | None) -> None:
+    def use_model(self, model: str | None) -> None:
         """Use this model from now on in all sessions of this run; None stands for the model each was created with.
 
         Raises:
@@ -138,8 +138,8 @@ class Current:
             check_text("the model", model, limit=_LONGEST)
             if len(model.split()) > 1 or model != model.strip():
                 raise InvalidInputError(f"the name of a model has no blanks in it, as {model!r} has")
-        self._must_have_price(self.conversation, model)
-        self.conversation.rest()  # the next agent uses the other model
+        self._check_price(self.conversation, model)
+        self.conversation.end_agent()  # the next agent uses the other model
         self.answerer.model = model
 
     def warn_of_unpriced(self) -> None:
@@ -148,49 +148,54 @@ class Current:
         An API may report another model name than the one that was requested.
         """
         conversation = self.conversation
-        if self.is_mocked or conversation.is_new or not self.prices or definition_of(conversation).cost_limit is None:
+        if self.is_mock or conversation.is_new or not self.prices or definition_of(conversation).cost_limit is None:
             return
         for name in self.runtime.sessions.usage(conversation.session_id).models:
-            if name and not name.startswith("@") and price_of(self.prices, name) is None and name not in self._told:
-                self._told.add(name)
+            if (
+                name
+                and not name.startswith("@")
+                and price_of(self.prices, name) is None
+                and name not in self._warned_of
+            ):
+                self._warned_of.add(name)
                 self.console.warn(
                     f"answers came from {harmless(name)}, which has no price, so that the limit of the costs "
                     f"(--max-cost) does not count them: --price {harmless(name)}=IN,OUT"
                 )
 
-    def _go_to(self, there: Conversation) -> None:
-        here = self.conversation
-        self.answerer.talked_in.add(there.session_id)
+    def _switch_to(self, conversation: Conversation) -> None:
+        previous = self.conversation
+        self.answerer.chat_sessions.add(conversation.session_id)
         try:
-            self._must_have_price(there, self.model)
-            waiting = there.waiting()
-            if not there.is_new:
-                there.run()
-            here.rest()
+            self._check_price(conversation, self.model)
+            waiting = conversation.open_turns()
+            if not conversation.is_new:
+                conversation.run()
+            previous.end_agent()
         except BaseException:
             with contextlib.suppress(ReenactError):
-                there.leave()
+                conversation.close()
             raise
-        here.leave()
-        self.conversation, self.waiting = there, waiting
-        self._take_note(there)
-        self.extending.begin(there)
+        previous.close()
+        self.conversation, self.open_turns = conversation, waiting
+        self._note_model(conversation)
+        self.extensions.begin(conversation)
 
-    def _take_note(self, conversation: Conversation) -> None:
+    def _note_model(self, conversation: Conversation) -> None:
         """Record who answers in the conversation, and warn of what differs from what it was created with."""
-        if conversation.created is None:
+        if conversation.new_definition is None:
             self._model = self.answerer.created_with or self.answerer.default
-            for departure in self.answerer.departures(lambda: definition_of(conversation).agents):
+            for departure in self.answerer.differences(lambda: definition_of(conversation).agents):
                 self.console.warn(departure)
         else:
-            self._model = self.answerer.model_of(conversation.created.model)
+            self._model = self.answerer.model_of(conversation.new_definition.model)
 
-    def _must_have_price(self, conversation: Conversation, model: str | None) -> None:
+    def _check_price(self, conversation: Conversation, model: str | None) -> None:
         """Raise `ConfigurationError` if the session has a cost limit and one of its models has no price.
 
         `model` is the model of this run, if it has one. Agents of the session may have models of their own.
         """
-        if self.is_mocked:
+        if self.is_mock:
             return
         created = definition_of(conversation)
         if created.cost_limit is None:
@@ -213,8 +218,8 @@ def definition_of(conversation: Conversation) -> Definition:
         SessionNotFoundError: the session is not in the log.
         StorageError: the log cannot be read.
     """
-    if conversation.created is not None:
-        return conversation.created
+    if conversation.new_definition is not None:
+        return conversation.new_definition
     session = conversation.runtime.sessions.get(conversation.session_id)
     if session is not None:
         with reading(conversation.runtime) as journal:
@@ -226,7 +231,7 @@ def definition_of(conversation: Conversation) -> Definition:
 
 
 @dataclass
-class Talking(ABC):
+class Frontend(ABC):
     """The interface that chat commands use: sends messages to the agent and shows the results."""
 
     current: Current
@@ -247,11 +252,11 @@ class Talking(ABC):
         """Send what was typed; it may call a command of an extension unless `as_it_is` is true."""
 
     @abstractmethod
-    def show(self, act: Callable[[Attending], Answer]) -> None:
+    def show(self, act: Callable[[TurnRunner], Answer]) -> None:
         """Run the request and show its answer."""
 
     @abstractmethod
-    def see_to(self, pending: Sequence[PendingCall]) -> None:
+    def ask_about_calls(self, pending: Sequence[PendingCall]) -> None:
         """Ask the person about these calls, or report them where there is no person."""
 
     @abstractmethod
@@ -261,15 +266,15 @@ class Talking(ABC):
     def run(self, command: str) -> None:  # noqa: B027 - scripts run no commands
         """Run a shell command, if a person is there who approves it."""
 
-    def carry_out(self, decisions: Sequence[Decision]) -> None:
+    def apply_decisions(self, decisions: Sequence[Decision]) -> None:
         """Send the decisions to the agent, and show what follows."""
-        self.show(lambda attending: attending.carry_out(decisions))
+        self.show(lambda runner: runner.apply_decisions(decisions))
 
-    def settle(self) -> None:
+    def handle_waiting(self) -> None:
         """Handle what waits in the session: calls that need the person, and then turns that wait."""
         current = self.current
-        waiting, current.waiting = current.waiting, []
+        waiting, current.open_turns = current.open_turns, []
         if pending := current.conversation.pending():
-            self.see_to(pending)
+            self.ask_about_calls(pending)
         if waiting and not current.conversation.pending():
-            self.show(lambda attending: attending.take_up(waiting))
+            self.show(lambda runner: runner.resume_turns(waiting))

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from reenact._runtime import Runtime
 from reenact.cli.chat.conversation import CONTAINER
-from reenact.cli.chat.current import Talking, definition_of, reading
-from reenact.cli.commands.log import in_words
+from reenact.cli.chat.current import Frontend, definition_of, reading
+from reenact.cli.commands.log import describe
 from reenact.cli.commands.sessions import first_words, session_line
 from reenact.cli.output.answers import cut
 from reenact.cli.output.exact import plain_or_quoted
@@ -42,15 +42,15 @@ def newest_sessions(runtime: Runtime) -> list[SessionInfo]:
     return [session for session in reversed(sessions) if session.parent is None and session.forgotten is None]
 
 
-def sessions(talking: Talking, _: str) -> None:
+def sessions(frontend: Frontend, _: str) -> None:
     """List the newest sessions with the numbers that `/resume` takes."""
-    runtime = talking.current.runtime
+    runtime = frontend.current.runtime
     found = newest_sessions(runtime)
-    talking.listed[:] = [session.id for session in found[:SHOWN]]
+    frontend.listed[:] = [session.id for session in found[:SHOWN]]
     if not found:
-        talking.say("There are no sessions yet: a session begins with its first message.")
-    for line in numbered_lines(runtime, found, talking.current.conversation.session_id):
-        talking.say(line)
+        frontend.say("There are no sessions yet: a session begins with its first message.")
+    for line in numbered_lines(runtime, found, frontend.current.conversation.session_id):
+        frontend.say(line)
 
 
 def numbered_lines(runtime: Runtime, found: Sequence[SessionInfo], own: str = "") -> Iterator[str]:
@@ -63,41 +63,41 @@ def numbered_lines(runtime: Runtime, found: Sequence[SessionInfo], own: str = ""
         yield f"  … and {len(found) - SHOWN} older ones; `reenact sessions` lists them all."
 
 
-def beginnings(talking: Talking) -> list[tuple[str, str]]:
+def beginnings(frontend: Frontend) -> list[tuple[str, str]]:
     """Return the other listed sessions, each with the first words of its first message."""
-    runtime, own = talking.current.runtime, talking.current.conversation.session_id
+    runtime, own = frontend.current.runtime, frontend.current.conversation.session_id
     others = [session.id for session in newest_sessions(runtime)[:SHOWN] if session.id != own]
     return [(one, first_words(runtime.sessions.messages(one))) for one in others]
 
 
-def cost(talking: Talking, _: str) -> None:
+def cost(frontend: Frontend, _: str) -> None:
     """Show the usage and costs of the session: per model, per tool, in total, and of the last turn."""
-    conversation = talking.current.conversation
+    conversation = frontend.current.conversation
     if conversation.is_new:
-        talking.say(_NOTHING)
+        frontend.say(_NOTHING)
         return
-    runtime, session_id = talking.current.runtime, conversation.session_id
+    runtime, session_id = frontend.current.runtime, conversation.session_id
     used = runtime.sessions.usage(session_id)
     children = _used_by_children(runtime, session_id)
     models = {name: spent for name, spent in used.models.items() if not name.startswith(_AGENT)}
     for name, spent in models.items():
         who = plain_or_quoted(name) if name else "a model without a name"
-        talking.say(f"{who}: {_times('answer', spent)}, {_tokens(spent.usage)}{_cost(spent)}")
+        frontend.say(f"{who}: {_times('answer', spent)}, {_tokens(spent.usage)}{_cost(spent)}")
     for name, spent in used.tools.items():
-        talking.say(f"{plain_or_quoted(name)}: {_times('call', spent)}{_cost(spent)}")
+        frontend.say(f"{plain_or_quoted(name)}: {_times('call', spent)}{_cost(spent)}")
     whole = _whole(used, models)
     if models or not children:
-        talking.say(f"In all: {_tokens(used.usage)}, {_cost_of_all(whole)}{_limit(talking)}")
+        frontend.say(f"In all: {_tokens(used.usage)}, {_cost_of_all(whole)}{_limit(frontend)}")
     for name, spent in children.items():
         whole = _sum(whole, spent)
-        beside = _cost(spent) or f", {_NO_PRICES}"
-        talking.say(f"@{name}, in sessions of its own: {_times('answer', spent)}, {_tokens(spent.usage)}{beside}")
+        costs = _cost(spent) or f", {_NO_PRICES}"
+        frontend.say(f"@{name}, in sessions of its own: {_times('answer', spent)}, {_tokens(spent.usage)}{costs}")
     if children:
-        talking.say(f"With its agents: {_tokens(whole.usage)}, {_cost_of_all(whole)}{_limit(talking)}")
+        frontend.say(f"With its agents: {_tokens(whole.usage)}, {_cost_of_all(whole)}{_limit(frontend)}")
     turns = runtime.sessions.turns(conversation.session_id)
     last = [turn for turn in turns if turn.message_id == turns[-1].message_id]
     if any(turn.usage for turn in last) or not children:
-        talking.say(f"The last answer: {_last(last)}")
+        frontend.say(f"The last answer: {_last(last)}")
 
 
 def _used_by_children(runtime: Runtime, session_id: str) -> dict[str, Spent]:
@@ -127,24 +127,24 @@ def _sum(one: Spent, other: Spent) -> Spent:
     )
 
 
-def log(talking: Talking, rest: str) -> None:
+def log(frontend: Frontend, rest: str) -> None:
     """Show the last events of the session, including those that a branch shares with its origin."""
     if rest and not (_NUMBER.fullmatch(rest) and int(rest)):
         raise InvalidInputError(f"/log takes how many events to show, a number from 1 to 999999, not {rest!r:.40}")
-    if talking.current.conversation.is_new:
-        talking.say(_NOTHING)
+    if frontend.current.conversation.is_new:
+        frontend.say(_NOTHING)
         return
-    for entry in entries(talking, int(rest or SHOWN)):
+    for entry in entries(frontend, int(rest or SHOWN)):
         when = entry.time.astimezone().strftime("%H:%M:%S")
-        line = f"{entry.position:>6}  {when}  {entry.type:<{_TYPE}}  {in_words(entry)}"
+        line = f"{entry.position:>6}  {when}  {entry.type:<{_TYPE}}  {describe(entry)}"
         line = line.rstrip()
-        talking.say(line if talking.width is None else cut(line, talking.width))
+        frontend.say(line if frontend.width is None else cut(line, frontend.width))
 
 
-def entries(talking: Talking, count: int, *types: str) -> list[LogEntry]:
+def entries(frontend: Frontend, count: int, *types: str) -> list[LogEntry]:
     """Return the last events of the session and of the history it shares, only of these types if any are given."""
-    wanted = Filter(session=talking.current.conversation.session_id, lineage=True, types=frozenset(types))
-    with reading(talking.current.runtime) as journal:
+    wanted = Filter(session=frontend.current.conversation.session_id, lineage=True, types=frozenset(types))
+    with reading(frontend.current.runtime) as journal:
         return last_entries(journal, wanted, count)
 
 
@@ -178,10 +178,10 @@ def _cost_of_all(spent: Spent) -> str:
 
 
 def _amount(spent: Spent) -> str:
-    beside = f" and {spent.unpriced} without a price" if spent.unpriced else ""
-    return f"{spent.cost:.6g}{beside}"
+    more = f" and {spent.unpriced} without a price" if spent.unpriced else ""
+    return f"{spent.cost:.6g}{more}"
 
 
-def _limit(talking: Talking) -> str:
-    limit = definition_of(talking.current.conversation).cost_limit
+def _limit(frontend: Frontend) -> str:
+    limit = definition_of(frontend.current.conversation).cost_limit
     return "" if limit is None else f" of at most {limit.max_total:.6g} (--max-cost)"

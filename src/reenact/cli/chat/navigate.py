@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 
 from reenact._runtime import Runtime
-from reenact.cli.chat.current import Talking
+from reenact.cli.chat.current import Frontend
 from reenact.cli.chat.inspect import SHOWN, entries, newest_sessions, numbered_lines, sessions
 from reenact.cli.output.answers import cut
 from reenact.cli.output.console import Console
@@ -30,60 +30,60 @@ _POINTS = 20
 """Number of messages that are offered as points to branch at."""
 
 
-def resume(talking: Talking, named: str) -> None:
+def resume(frontend: Frontend, named: str) -> None:
     """Switch to the named session; without a name, list the sessions."""
     if not named:
-        sessions(talking, "")
-        talking.say("/resume ID goes on with one, or /resume 2 with the second of them.")
+        sessions(frontend, "")
+        frontend.say("/resume ID goes on with one, or /resume 2 with the second of them.")
         return
-    session_id = _meant(talking, named)
-    if session_id == talking.current.conversation.session_id:
-        talking.say("You are in this session.")
+    session_id = _meant(frontend, named)
+    if session_id == frontend.current.conversation.session_id:
+        frontend.say("You are in this session.")
         return
-    before = talking.current.who
-    talking.current.resume(session_id)
-    _arrive(talking, "", before)
+    before = frontend.current.who
+    frontend.current.resume(session_id)
+    _arrive(frontend, "", before)
 
 
-def new(talking: Talking, _: str) -> None:
+def new(frontend: Frontend, _: str) -> None:
     """Switch to a new session."""
-    before = talking.current.who
-    talking.current.begin_anew()
-    _arrive(talking, "", before)
+    before = frontend.current.who
+    frontend.current.start_new()
+    _arrive(frontend, "", before)
 
 
-def branch(talking: Talking, rest: str) -> None:
+def branch(frontend: Frontend, rest: str) -> None:
     """Switch to a branch of the session."""
-    origin = talking.current.conversation
+    origin = frontend.current.conversation
     if origin.is_new:
-        talking.say("There is nothing to branch off from: nothing was said in this session yet.")
+        frontend.say("There is nothing to branch off from: nothing was said in this session yet.")
         return
     at, edit = _point(rest)
-    before, back = talking.current.who, origin.session_id
-    talking.current.branch(at=at, edit=edit)
-    session = talking.current.runtime.sessions.get(talking.current.conversation.session_id)
+    before, back = frontend.current.who, origin.session_id
+    frontend.current.branch(at=at, edit=edit)
+    session = frontend.current.runtime.sessions.get(frontend.current.conversation.session_id)
     where = "" if session is None or session.origin is None else f" at position {session.origin.position}"
-    _arrive(talking, f" It branches off from {harmless(back)}{where}; /resume {harmless(back)} goes back.", before)
+    _arrive(frontend, f" It branches off from {harmless(back)}{where}; /resume {harmless(back)} goes back.", before)
 
 
-def model(talking: Talking, name: str) -> None:
+def model(frontend: Frontend, name: str) -> None:
     """Say which model answers, or use another one from now on."""
-    current = talking.current
-    if current.is_mocked:
-        talking.say(f"{current.who}. It does so whatever the model.")
+    current = frontend.current
+    if current.is_mock:
+        frontend.say(f"{current.who}. It does so whatever the model.")
         return
     if name:
-        current.use(None if name == _AS_CREATED else name)
-        talking.say(f"{harmless(current.who)} from now on{', in this run' if current.model else ''}.")
+        current.use_model(None if name == _AS_CREATED else name)
+        frontend.say(f"{harmless(current.who)} from now on{', in this run' if current.model else ''}.")
         return
     back = "" if current.model is None else f"; /model {_AS_CREATED} goes back to what each session was created with"
-    talking.say(f"{harmless(current.who)}. /model NAME lets another one answer, in this run{back}.")
+    frontend.say(f"{harmless(current.who)}. /model NAME lets another one answer, in this run{back}.")
 
 
-def models(talking: Talking) -> list[tuple[str, str]]:
+def models(frontend: Frontend) -> list[tuple[str, str]]:
     """Return the arguments to offer for `/model`: models that have prices, and those that have answered here."""
-    current = talking.current
-    if current.is_mocked:
+    current = frontend.current
+    if current.is_mock:
         return []
     conversation = current.conversation
     used = {} if conversation.is_new else current.runtime.sessions.usage(conversation.session_id).models
@@ -93,11 +93,11 @@ def models(talking: Talking) -> list[tuple[str, str]]:
     return [(_AS_CREATED, "what each session was created with"), *words.items()]
 
 
-def points(talking: Talking) -> list[tuple[str, str]]:
+def points(frontend: Frontend) -> list[tuple[str, str]]:
     """Return the arguments to offer for `/branch`: the positions of the last messages, newest first."""
-    if talking.current.conversation.is_new:
+    if frontend.current.conversation.is_new:
         return []
-    said = entries(talking, _POINTS, "message-accepted")
+    said = entries(frontend, _POINTS, "message-accepted")
     return [(str(entry.position), _words(entry.data.get("content"))) for entry in reversed(said)]
 
 
@@ -107,12 +107,12 @@ def _words(content: object) -> str:
     return cut(harmless(" ".join(" ".join(filter(None, map(str, texts))).split())), 60)
 
 
-def _meant(talking: Talking, named: str) -> str:
+def _meant(frontend: Frontend, named: str) -> str:
     """Return the id of the session named by its id, the beginning of its id, or its number in the list."""
-    runtime = talking.current.runtime
-    if named == talking.current.conversation.session_id:
+    runtime = frontend.current.runtime
+    if named == frontend.current.conversation.session_id:
         return named
-    return numbered_or_named(runtime, named, talking.listed or [session.id for session in newest_sessions(runtime)])
+    return numbered_or_named(runtime, named, frontend.listed or [session.id for session in newest_sessions(runtime)])
 
 
 def _point(rest: str) -> tuple[int | None, str | None]:
@@ -127,22 +127,22 @@ def _point(rest: str) -> tuple[int | None, str | None]:
     return int(word), text[0] if text else None
 
 
-def _arrive(talking: Talking, more: str, before: str) -> None:
+def _arrive(frontend: Frontend, more: str, before: str) -> None:
     """Say which session the person is in now, and handle what waits there."""
-    current = talking.current
+    current = frontend.current
     conversation = current.conversation
     messages = () if conversation.is_new else current.runtime.sessions.messages(conversation.session_id)
     so_far = f", {len(messages)} message{'' if len(messages) == 1 else 's'} so far" if messages else ""
     who = "" if current.who == before else f" {harmless(current.who)}."
-    talking.say(f"Session {harmless(conversation.session_id)}{so_far}.{more}{who}")
-    show_last_exchange(talking, messages)
-    talking.settle()
+    frontend.say(f"Session {harmless(conversation.session_id)}{so_far}.{more}{who}")
+    show_last_exchange(frontend, messages)
+    frontend.handle_waiting()
 
 
-def show_last_exchange(talking: Talking, messages: Sequence[Message]) -> None:
+def show_last_exchange(frontend: Frontend, messages: Sequence[Message]) -> None:
     """Show a person the beginning of the last question and the end of its answer, in a few lines."""
-    for line in () if talking.width is None else _last_exchange(messages, talking.width - len(_MARGIN)):
-        talking.say(f"{_MARGIN}{line}")
+    for line in () if frontend.width is None else _last_exchange(messages, frontend.width - len(_MARGIN)):
+        frontend.say(f"{_MARGIN}{line}")
 
 
 def _last_exchange(messages: Sequence[Message], width: int) -> list[str]:

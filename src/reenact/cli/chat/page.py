@@ -10,7 +10,7 @@ from typing import NamedTuple, Self, TypeAlias
 from rich.console import Console as Screen
 from rich.text import Text
 
-from reenact.cli.chat.children import Beneath, Children
+from reenact.cli.chat.children import ChildLine, Children
 from reenact.cli.chat.conversation import Decide, Decision
 from reenact.cli.editor.keyboard import typed_ahead
 from reenact.cli.interrupts import around_stops
@@ -75,7 +75,7 @@ class Page:
 
     _open: _Sink | None = None
     _last: object = None
-    _under: tuple[str | None, int] | None = None
+    _last_shown: tuple[str | None, int] | None = None
     """The call whose line was shown last, and the number of log messages written at that time."""
 
     def __init__(self, console: Console, screen: Screen, session_id: str) -> None:
@@ -87,10 +87,10 @@ class Page:
         answers = console.screen(console.out)
         raw = _Raw(console.write, is_seen=console.out.isatty())
         self._text: _Sink = StreamedMarkdown(answers) if can_be_styled(answers) and not console.in_ci else raw
-        self._thoughts: _Sink = Plain(screen, _THOUGHT) if is_styled else _Raw(self._whisper)
+        self._thoughts: _Sink = Plain(screen, _THOUGHT) if is_styled else _Raw(self._write_thought)
         self._live = LiveLine(screen, [console.out, console.err], typed_ahead()) if is_styled else None
         self._tokens = _Tokens()
-        self._stops = ExitStack()
+        self._cleanup = ExitStack()
         self._is_under_way = self._has_terminal = False
         self._calls: dict[str, _Call] = {}
         self._held: dict[str, tuple[str, object]] = {}
@@ -104,15 +104,15 @@ class Page:
     def __enter__(self) -> Self:
         """Show from now on that the answer is in progress while nothing else appears."""
         self._is_under_way = True
-        self._stops.enter_context(TERMINAL_LOCK.showing_calls())
+        self._cleanup.enter_context(TERMINAL_LOCK.showing_calls())
         if self._live is not None:
-            self._stops.enter_context(around_stops(self._live.pause, self._live.go_on))
+            self._cleanup.enter_context(around_stops(self._live.pause, self._live.go_on))
             self._live.start()
         return self
 
     def __exit__(self, *_: object) -> None:
         """End the open text and the live line in any case."""
-        with self._stops:
+        with self._cleanup:
             try:
                 self._show_held()
                 self._end_block()
@@ -125,7 +125,7 @@ class Page:
         """Whether Esc has interrupted the answer."""
         return self._live is not None and self._live.is_escaped
 
-    def asking(self, decide: Decide) -> Decide:
+    def pausing_for(self, decide: Decide) -> Decide:
         """Wrap `decide` so that the page pauses while it asks; `decide` shows each call itself."""
 
         def ask(pending: Sequence[PendingCall]) -> Sequence[Decision] | None:
@@ -143,23 +143,23 @@ class Page:
             try:
                 return decide(pending)
             finally:
-                self._under = (pending[0].id, TERMINAL_LOCK.written) if len(pending) == 1 else None
+                self._last_shown = (pending[0].id, TERMINAL_LOCK.written) if len(pending) == 1 else None
                 if self._live is not None:
                     self._live.start()
 
         return ask
 
-    def hear(self, event: Envelope, *, is_own: bool) -> None:
+    def on_event(self, event: Envelope, *, is_own: bool) -> None:
         """Show an event. Log messages of that time are written before it, or after the open text."""
         if is_own:
-            self._tokens.hear(event.data)
+            self._tokens.on_event(event.data)
         if self._live is not None and is_own:
             self._live.model, self._live.tokens = self._tokens.model, self._tokens.count
         with TERMINAL_LOCK.lock:
             if event.context.session_id != self._session_id:
-                self._show_beneath(self._children.hear(event, self._call_line))
+                self._show_child_line(self._children.on_event(event, self._call_line))
                 return
-            self._show_beneath(self._children.hear_own(event.data))
+            self._show_child_line(self._children.on_own_event(event.data))
             match event.data:
                 case TextDelta(text=text) if text:
                     self._write(self._text, text)
@@ -168,7 +168,7 @@ class Page:
                 case ThinkingEnd():
                     self._end_block()
                 case _:
-                    self._hear_of_calls(event.data)
+                    self._show_call_event(event.data)
 
     def end(self, answer: Answer) -> None:
         """End the answer, and say why it is incomplete."""
@@ -188,7 +188,7 @@ class Page:
         for line in escape_plainly(words).split("\n"):
             self._screen.print(in_rows(line, width_of(self._screen)), style=style)
 
-    def _hear_of_calls(self, event: EventData) -> None:
+    def _show_call_event(self, event: EventData) -> None:
         match event:
             case ToolCall(id=None):
                 self._show_call(None, event.name, event.input)
@@ -199,15 +199,15 @@ class Page:
                 if event.id not in self._calls:
                     self._show_call(event.id, event.name, event.input)
                 self._running.add(event.id)
-                self._tell_what_is_done()
+                self._update_status()
             case HumanApproveRequired(calls=calls):
                 for call in calls:
                     self._release(call.id, call.name, call.arguments)
             case ToolEdited():
-                self._hear_of_edit(event)
+                self._show_edit(event)
             case ToolResult():
                 self._running.discard(event.id or "")
-                self._tell_what_is_done()
+                self._update_status()
                 self._show_held()
                 self._show_result(event)
             case OutputRejected(again=again):
@@ -222,7 +222,7 @@ class Page:
             case _:
                 pass
 
-    def _hear_of_edit(self, event: ToolEdited) -> None:
+    def _show_edit(self, event: ToolEdited) -> None:
         """Show the edited call, unless the person at this page edited it and has seen it."""
         if event.id in self._held:
             self._show_call(event.id, *self._held.pop(event.id))
@@ -254,7 +254,7 @@ class Page:
         is_whole = line.startswith(shown)
         head, rest = (shown, line.removeprefix(shown)) if is_whole else ("", line)
         self._screen.print(Text.assemble((self._mark, "cyan"), (head, "bold"), (rest, "dim")))
-        self._under = call_id, TERMINAL_LOCK.written
+        self._last_shown = call_id, TERMINAL_LOCK.written
         if call_id is not None:
             self._calls[call_id] = _Call(name, line)
 
@@ -262,8 +262,8 @@ class Page:
         """Show the beginning of a result; for a child session, one line that begins with its outcome."""
         width = width_of(self._screen) - len(self._margin)
         style = "red" if event.is_error else "dim"
-        self._stand_under(event.id, event.name or "")
-        self._under = None
+        self._continue_below(event.id, event.name or "")
+        self._last_shown = None
         lines = result_lines(event.result, width)
         ended = self._children.end_of(event.id)
         if ended is not None:  # if a person asked the agent, its answer follows
@@ -272,37 +272,37 @@ class Page:
         elif event.is_error:
             lines[0] = f"error: {lines[0]}"
         for line in lines:
-            self._line(cut(line, width), self._margin, style)
+            self._print_line(cut(line, width), self._margin, style)
 
-    def _show_beneath(self, line: Beneath | None) -> None:
+    def _show_child_line(self, line: ChildLine | None) -> None:
         """Show what a child session does, if a person watches the page."""
         if line is not None and self._live is not None:
-            self._stand_under(line.call_id)
+            self._continue_below(line.call_id)
             head = f"{self._margin}{_INDENT * line.depth}"
-            self._line(cut(line.text, width_of(self._screen) - len(head)), head, "dim")
-            self._under = line.call_id, TERMINAL_LOCK.written
+            self._print_line(cut(line.text, width_of(self._screen) - len(head)), head, "dim")
+            self._last_shown = line.call_id, TERMINAL_LOCK.written
 
-    def _stand_under(self, call_id: str | None, name: str = "") -> None:
+    def _continue_below(self, call_id: str | None, name: str = "") -> None:
         """Make the following lines appear below the call; repeat the call's line if it is not the last one shown."""
         self._begin_block(_CALLS)
-        if self._under != (call_id, TERMINAL_LOCK.written) or call_id is None:
+        if self._last_shown != (call_id, TERMINAL_LOCK.written) or call_id is None:
             call = self._calls.get(call_id or "")
             line = plain_or_quoted(name) if call is None else call.line
-            self._line(cut(line, width_of(self._screen) - len(_INDENT)), _INDENT, "bold dim")
+            self._print_line(cut(line, width_of(self._screen) - len(_INDENT)), _INDENT, "bold dim")
 
     def _note(self, text: str, style: str) -> None:
         self._show_held()
         self._end_block()
-        self._under = None
-        self._line(escape_plainly(text), "", style)
+        self._last_shown = None
+        self._print_line(escape_plainly(text), "", style)
 
-    def _line(self, text: str, head: str, style: str) -> None:
+    def _print_line(self, text: str, head: str, style: str) -> None:
         self._screen.print(f"{head}{self._console.without_key(text)}", style=style)
 
-    def _whisper(self, text: str) -> None:
+    def _write_thought(self, text: str) -> None:
         self._screen.print(text, style=_THOUGHT, end="")
 
-    def _tell_what_is_done(self) -> None:
+    def _update_status(self) -> None:
         if self._live is not None:
             self._live.doing = _RUNNING if self._running else _WAITING
 
@@ -331,7 +331,7 @@ class Page:
         """End the open line."""
         sink, self._open = self._open, None
         if sink is not None:
-            self._tell_what_is_done()
+            self._update_status()
             try:
                 sink.end()
             finally:
@@ -344,8 +344,8 @@ class _Tokens:
     """The model that writes and the tokens it has written: as reported, or else estimated from the characters."""
 
     model = ""
-    _before = 0
-    _told = 0
+    _previous = 0
+    _reported = 0
 
     def __init__(self) -> None:
         self._characters = 0
@@ -358,18 +358,18 @@ class _Tokens:
     @property
     def count(self) -> int:
         """The tokens of all messages of the answer so far."""
-        return self._before + self._told + self._characters // _CHARACTERS
+        return self._previous + self._reported + self._characters // _CHARACTERS
 
-    def hear(self, event: EventData) -> None:
+    def on_event(self, event: EventData) -> None:
         """Update the counts from an event of the answer."""
         match event:
             case MessageStart():
-                self._before, self._told, self._characters = self.count, 0, 0
+                self._previous, self._reported, self._characters = self.count, 0, 0
                 self.model = event.model or self.model
             case TextDelta(text=text) | ThinkingDelta(text=text) | InputJsonDelta(partial_json=text):
                 self._characters += len(text)
             case MessageDelta(usage={"output_tokens": int(told)}):
-                self._told, self._characters = max(self._told, told), 0
+                self._reported, self._characters = max(self._reported, told), 0
             case _:
                 pass
 

@@ -14,18 +14,18 @@ from itertools import chain
 import msgspec
 
 from reenact._runtime import SharedRuntime
-from reenact.cli.chat.answering import Extend, Extending, answering, check_policy, image_of
+from reenact.cli.chat.answering import ChatExtensions, LoadExtensions, check_policy, image_of, make_answerer
 from reenact.cli.chat.commands import Commands
 from reenact.cli.chat.conversation import (
     IMAGE,
     Approved,
-    Attending,
     Conversation,
     Decision,
     Rejected,
+    TurnRunner,
     new_session_id,
 )
-from reenact.cli.chat.current import Current, Talking
+from reenact.cli.chat.current import Current, Frontend
 from reenact.cli.chat.inspect import newest_sessions
 from reenact.cli.chat.navigate import choose_session, session_named
 from reenact.cli.commands.sessions import log_to_write
@@ -55,17 +55,17 @@ _READ_WITHIN = 3.0
 """Seconds to wait for standard input when there is also a prompt: the caller may have left it open."""
 
 
-def talk(options: TalkOptions, console: Console, extending: Extend) -> int:
+def talk(options: TalkOptions, console: Console, load_extensions: LoadExtensions) -> int:
     """Run a chat or a script as the options say, with what extensions add, and return the exit code."""
     if options.resume == "" and (options.prompt is not None or not console.has_person or console.in_ci):
         raise ConfigurationError("--resume needs the ID of a session: a list to choose from is for a chat")
     if options.prompt is not None:
         question = _all_of_it(console) if options.prompt == "-" else _with_input(check_message(options.prompt), console)
-        return _answer([check_message(question)], options, console, extending)
+        return _answer([check_message(question)], options, console, load_extensions)
     if not console.has_person:
         lines = _lines(console)
         if (first := next(lines, None)) is not None:
-            return _answer(chain([first], lines), options, console, extending)
+            return _answer(chain([first], lines), options, console, load_extensions)
         if console.in_ci or options.output_format is not OutputFormat.TEXT:
             raise NoInputError("there is no prompt: give -p TEXT, or the prompts as lines of standard input")
         return ExitCode.SUCCESS
@@ -75,19 +75,19 @@ def talk(options: TalkOptions, console: Console, extending: Extend) -> int:
         raise ConfigurationError(f"--output-format {options.output_format.value} needs -p TEXT, or lines of input")
     from reenact.cli.chat.chat import chat  # noqa: PLC0415 - the line editor is loaded only for a chat
 
-    added = extending(options, console, asks=True)
-    with _conversation(options, console, added) as current:
-        return chat(current, who=current.introduce())
+    extensions = load_extensions(options, console, asks=True)
+    with _conversation(options, console, extensions) as current:
+        return chat(current, who=current.enter())
 
 
-def _answer(prompts: Iterable[str], options: TalkOptions, console: Console, extending: Extend) -> int:
+def _answer(prompts: Iterable[str], options: TalkOptions, console: Console, load_extensions: LoadExtensions) -> int:
     """Answer the prompt, or each line of the input; the exit code is that of the first failure."""
-    added = extending(options, console, asks=False)
-    with _conversation(options, console, added) as current:
+    extensions = load_extensions(options, console, asks=False)
+    with _conversation(options, console, extensions) as current:
         _announce(current, console)
         script = Script(current)
         commands = Commands(script)
-        take: Callable[[str], object] = commands.take if options.prompt is None else script.ask
+        take: Callable[[str], object] = commands.run_line if options.prompt is None else script.ask
         for prompt in prompts:
             if take(prompt) is False or script.is_over:
                 break
@@ -95,7 +95,7 @@ def _answer(prompts: Iterable[str], options: TalkOptions, console: Console, exte
 
 
 @contextmanager
-def _conversation(options: TalkOptions, console: Console, added: Extending) -> Generator[Current]:
+def _conversation(options: TalkOptions, console: Console, extensions: ChatExtensions) -> Generator[Current]:
     """Open the log and choose the session: a new one, the newest one, or the one that is named."""
     texts = {"--model": options.model, "--resume": options.resume or None, "--base-url": options.base_url}
     for name, text in texts.items():
@@ -104,7 +104,7 @@ def _conversation(options: TalkOptions, console: Console, added: Extending) -> G
     with console.guarding_output():
         guarding = load_guards(options.guards)
         base = msgspec.structs.replace(image_of(options), guards=guarding.named)
-        answerer = answering(
+        answerer = make_answerer(
             console.environ,
             provider=options.provider,
             base_url=options.base_url,
@@ -117,8 +117,8 @@ def _conversation(options: TalkOptions, console: Console, added: Extending) -> G
             answerer.check_model(base.model)
         prices = {**answerer.known_prices, **read_prices(options.prices)}
         try:
-            environment = added.environment(answerer)
-            image = added.image(base, goes_on=options.goes_on)
+            environment = extensions.environment(answerer)
+            image = extensions.image(base, goes_on=options.goes_on)
             check_policy(options, image)
             database = log_to_write(options.database, console)
             runtime = SharedRuntime.open(
@@ -139,23 +139,23 @@ def _conversation(options: TalkOptions, console: Console, added: Extending) -> G
             current = Current(
                 conversation,
                 new_image=lambda: (
-                    added.image(_image_of_new(options, base), goes_on=False) if options.goes_on else image
+                    extensions.image(_image_of_new(options, base), goes_on=False) if options.goes_on else image
                 ),
                 answerer=answerer,
-                extending=added,
+                extensions=extensions,
                 options=options,
                 console=console,
                 prices=prices,
             )
             console.report_session(lambda: current.conversation.shown_id)
-            added.begin(conversation)
+            extensions.begin(conversation)
             yield current
         finally:
-            with cleaning_up(added.end):
+            with cleaning_up(extensions.end):
                 try:
                     runtime.close()  # the turns end first, and then what runs for them
                 finally:
-                    added.end()
+                    extensions.end()
 
 
 def _session(options: TalkOptions, runtime: SharedRuntime, console: Console) -> str:
@@ -189,8 +189,8 @@ def _latest(runtime: SharedRuntime) -> str:
 
 def _announce(current: Current, console: Console) -> None:
     """Report on standard error who answers, in CI or if it is the mock; a person expects Claude to answer."""
-    who = current.introduce()
-    if console.in_ci or current.is_mocked:
+    who = current.enter()
+    if console.in_ci or current.is_mock:
         console.say(f"{who} (session {current.conversation.session_id})")
 
 
@@ -248,7 +248,7 @@ _PATIENCE = 10
 
 
 @dataclass
-class Script(Talking):
+class Script(Frontend):
     """Answers the prompts of a script; `code` is the exit code of the first failure."""
 
     code: int = ExitCode.SUCCESS
@@ -268,9 +268,9 @@ class Script(Talking):
 
     def ask(self, text: str, *, as_it_is: bool = False) -> None:
         """Send the text, and print the answer."""
-        self.show(lambda attending: self.current.extending.ask(attending, check_message(text), as_it_is=as_it_is))
+        self.show(lambda runner: self.current.extensions.ask(runner, check_message(text), as_it_is=as_it_is))
 
-    def see_to(self, pending: Sequence[PendingCall]) -> None:
+    def ask_about_calls(self, pending: Sequence[PendingCall]) -> None:
         """Report the calls that wait for a person."""
         for call in pending:
             self._console.say(pending_line(call))
@@ -279,17 +279,17 @@ class Script(Talking):
         """Print why a command failed."""
         self._end(unasked(self.current.conversation.shown_id, problem_of(error)))
 
-    def show(self, act: Callable[[Attending], Answer]) -> None:
+    def show(self, act: Callable[[TurnRunner], Answer]) -> None:
         """Run the request and print its answer."""
         unattended = Unattended(self._options.allowed_tools, self._console.warn)
-        attending = Attending(
+        runner = TurnRunner(
             self.current.conversation,
-            self._output.hear,
+            self._output.on_event,
             unattended,
             timeout=self._options.timeout,
         )
         with self._console.waiting_at_most(self._options.timeout):
-            answer = act(attending)
+            answer = act(runner)
             if unattended.gave_up and (answer.stop_reason == REJECTED or answer.problem is not None):
                 answer = msgspec.structs.replace(answer, problem=UNAPPROVED)
             self._end(answer)

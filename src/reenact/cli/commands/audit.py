@@ -16,8 +16,8 @@ from reenact._runtime import codec
 from reenact._transfer import open_export
 from reenact._verifying import checkpoint_of, verify_log
 from reenact.actors.journal.key_ring import KeyRing
-from reenact.cli.commands.sessions import log_to_read, progress_line, reading
-from reenact.cli.commands.what_if import Counted, lines_of, supposed_by
+from reenact.cli.commands.sessions import key_ring, log_to_read, progress_line, reading
+from reenact.cli.commands.what_if import ChangeCounts, assumptions_of, changed_lines
 from reenact.cli.output.console import Console, ListFormat
 from reenact.cli.output.failures import ExitCode, NoLogYetError
 from reenact.cli.parsing.options import (
@@ -27,7 +27,6 @@ from reenact.cli.parsing.options import (
     ShowOptions,
     VerifyOptions,
 )
-from reenact.cli.settings.keys import key_ring
 from reenact.domain.errors import ExportUnusableError, InvalidInputError, LogUnusableError
 from reenact.domain.history.what_if import Otherwise
 from reenact.projections.explain.difference import difference
@@ -73,16 +72,14 @@ def checkpoint(options: CheckpointOptions, console: Console) -> int:
     return ExitCode.SUCCESS
 
 
-DIFFERS = 1
-"""The exit code if today's code decides differently in a history."""
 _EXPORT = ".jsonl"
 _LOG = ".db"
-_Found: TypeAlias = tuple[str | None, Retraced]
-_Look: TypeAlias = Callable[..., Iterator[Retraced]]
+_Sourced: TypeAlias = tuple[str | None, Retraced]
+_Replay: TypeAlias = Callable[..., Iterator[Retraced]]
 """Yields the results for the histories of a log, or for one session of it."""
 
 
-class _Line(msgspec.Struct, frozen=True, kw_only=True):
+class _Result(msgspec.Struct, frozen=True, kw_only=True):
     """The result for a history, as printed for programs; `source` is its file, or None for the log."""
 
     source: str | None
@@ -105,40 +102,40 @@ def replay(options: ReplayOptions, console: Console) -> int:
         InvalidInputError: a file or folder contains no history.
         ConfigurationError: an assumption is invalid.
     """
-    supposed, counted = supposed_by(options), Counted()
-    look: _Look = retrace if supposed is None else partial(what_if, supposed=supposed)
+    supposed, counted = assumptions_of(options), ChangeCounts()
+    replay_log: _Replay = retrace if supposed is None else partial(what_if, supposed=supposed)
     count = differing = forgotten = 0
     with progress_line(console) as progress:
-        for source, retraced in _all(options, partial(look, progress=progress), console):
+        for source, retraced in _all(options, partial(replay_log, progress=progress), console):
             if retraced.session_id is None and retraced.divergence is None:
                 continue
             count += 1
             differing += retraced.divergence is not None or bool(retraced.otherwise)
             forgotten += retraced.forgotten
             counted.add(retraced)
-            value = _Line(source=source, **msgspec.structs.asdict(retraced))
+            value = _Result(source=source, **msgspec.structs.asdict(retraced))
             what = "  ".join(one for one in (source, retraced.session_id or retraced.stream) if one)
-            lines = _lines(what, retraced) if supposed is None else lines_of(what, retraced)
+            lines = _lines(what, retraced) if supposed is None else changed_lines(what, retraced)
             console.show(value, options.output_format, *lines)
     if options.output_format is ListFormat.TEXT:
         histories = "1 history" if count == 1 else f"{count} histories"
         said = "all as recorded" if not differing else f"{differing} not as recorded"
         said += f"; {forgotten} forgotten, and replayed up to there" if forgotten else ""
-        told = f"{histories}, {said}" if supposed is None else counted.text(count)
-        console.write(f"{told}\n" if count else "there is no session\n")
-    return DIFFERS if differing else ExitCode.SUCCESS
+        summary = f"{histories}, {said}" if supposed is None else counted.text(count)
+        console.write(f"{summary}\n" if count else "there is no session\n")
+    return ExitCode.UNEXPECTED if differing else ExitCode.SUCCESS
 
 
-def _all(options: ReplayOptions, look: _Look, console: Console) -> Iterator[_Found]:
+def _all(options: ReplayOptions, replay_log: _Replay, console: Console) -> Iterator[_Sourced]:
     files = _files(options.what)
     if files:
         ring = key_ring(console.environ)
         for file in files:
-            yield from _of_file(file, ring, look)
+            yield from _of_file(file, ring, replay_log)
         return
     with suppress(NoLogYetError), reading(options.database, console, next(iter(options.what), None)) as log:
         for session_id in options.what or (None,):
-            yield from ((None, one) for one in look(log, session_id=session_id))
+            yield from ((None, one) for one in replay_log(log, session_id=session_id))
 
 
 def _files(what: Sequence[str]) -> list[Path]:
@@ -158,11 +155,11 @@ def _files(what: Sequence[str]) -> list[Path]:
     return files
 
 
-def _of_file(file: Path, ring: KeyRing | None, look: _Look) -> Iterator[_Found]:
+def _of_file(file: Path, ring: KeyRing | None, replay_log: _Replay) -> Iterator[_Sourced]:
     name = str(file)
     try:
         with _opened(file, ring) as log:
-            yield from ((name, one) for one in look(log))
+            yield from ((name, one) for one in replay_log(log))
     except (ExportUnusableError, LogUnusableError) as error:  # it is not a valid history, whatever it is
         parting = Parting(
             position=None, version=0, recorded=None, decided=None, field="", command=None, problem=str(error)
@@ -192,13 +189,13 @@ def _lines(what: str, retraced: Retraced) -> Iterator[str]:
     is_unreadable = parting.recorded is None and parting.decided is None
     yield f"{what}  {'cannot be decided' if is_unreadable else 'differs'}{where}, behind {steps}: {parting.problem}"
     if parting.recorded is not None:
-        yield f"    recorded: {_told(parting.recorded)}"
+        yield f"    recorded: {_event_line(parting.recorded)}"
     if parting.decided is not None:
-        yield f"    decided:  {_told(parting.decided)}"
+        yield f"    decided:  {_event_line(parting.decided)}"
 
 
-def _told(told: PlainEvent) -> str:
-    return f"{told.type}  {msgspec.json.encode(told.data).decode()}"
+def _event_line(event: PlainEvent) -> str:
+    return f"{event.type}  {msgspec.json.encode(event.data).decode()}"
 
 
 def show(options: ShowOptions, console: Console) -> int:
@@ -215,8 +212,6 @@ def show(options: ShowOptions, console: Console) -> int:
 
 
 _Side: TypeAlias = tuple[str, int | None]
-DIFFERENT = 1
-"""The exit code if there is any difference."""
 _DIGITS = 18
 
 
@@ -232,7 +227,7 @@ def diff(options: DiffOptions, console: Console) -> int:
     with reading(options.database, console, left[0]) as journal:
         found = difference(journal, *left, *right)
         console.show(found, options.output_format, *found.text().split("\n"))
-    return DIFFERENT if found.changes else ExitCode.SUCCESS
+    return ExitCode.UNEXPECTED if found.changes else ExitCode.SUCCESS
 
 
 def sides_of(what: Sequence[str]) -> tuple[_Side, _Side]:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from reenact._runtime import SharedRuntime
 from reenact.actors.journal.key_ring import KeyRing
-from reenact.cli.commands.sessions import log_to_write, reading
+from reenact.cli.commands.sessions import runtime_with
 from reenact.cli.output.console import Console
 from reenact.cli.output.failures import ExitCode
 from reenact.cli.parsing.options import ForgetOptions, KeysOptions
@@ -36,9 +35,7 @@ def forget(options: ForgetOptions, console: Console) -> int:
         SessionNotEncryptedError: it was recorded without keys.
         SessionLockedError: another process has the session open.
     """
-    with reading(options.database, console, options.session):
-        pass  # fails if there is no log, so that none is created
-    with SharedRuntime.open(log_to_write(options.database, console)) as runtime:
+    with runtime_with(options.session, options.database, console) as runtime:
         forgotten = runtime.sessions.forget(
             options.session, by=options.by or user_name() or "somebody", why=options.why, family=options.family
         )

@@ -41,7 +41,7 @@ _PAUSE = 0.1
 _LINE = 200
 _SPAN = re.compile(r"(\d+(?:\.\d+)?)([smhd])")
 _UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
-_USUAL: Final[Mapping[str, Fields]] = {
+_DEFAULTS: Final[Mapping[str, Fields]] = {
     name: {field.name: field.default for field in msgspec.structs.fields(kind)} for name, kind in STORED.items()
 }
 
@@ -73,7 +73,7 @@ def pause(seconds: float) -> None:
     sleep(seconds)
 
 
-def moment(text: str, now: datetime) -> datetime:
+def parse_time(text: str, now: datetime) -> datetime:
     """Parse a time such as `2026-11-21T08:30`, local unless it has a zone, or `15m`, which is before `now`.
 
     Raises:
@@ -90,9 +90,9 @@ def moment(text: str, now: datetime) -> datetime:
         ) from error
 
 
-def told_of(entry: LogEntry) -> str:
+def fields_line(entry: LogEntry) -> str:
     """Return the fields of the event on one line."""
-    text = msgspec.json.encode(_telling(entry)).decode()
+    text = msgspec.json.encode(_fields_worth_showing(entry)).decode()
     return harmless(text if len(text) <= _LINE else f"{text[: _LINE - 1]}…")
 
 
@@ -117,8 +117,8 @@ def _filter(options: LogOptions, now: datetime) -> Filter:
         lineage=options.lineage,
         agent=options.agent,
         types=frozenset(name.strip().replace("_", "-") for name in options.types),
-        since=None if options.since is None else moment(options.since, now),
-        until=None if options.until is None else moment(options.until, now),
+        since=None if options.since is None else parse_time(options.since, now),
+        until=None if options.until is None else parse_time(options.until, now),
         text=options.text,
         after=options.after,
     )
@@ -137,12 +137,12 @@ def _found(journal: StoredJournal, wanted: Filter, options: LogOptions) -> Itera
 
 def _line(entry: LogEntry) -> str:
     when = entry.time.astimezone().strftime("%Y-%m-%d %H:%M:%S.%f")
-    return f"{entry.position:>6}  {when}  {entry.stream}  {entry.type}  {told_of(entry)}"
+    return f"{entry.position:>6}  {when}  {entry.stream}  {entry.type}  {fields_line(entry)}"
 
 
-def _telling(entry: LogEntry) -> Fields:
+def _fields_worth_showing(entry: LogEntry) -> Fields:
     """Return the fields worth showing on a line: without those that have their defaults and the session's id."""
-    usual = _USUAL.get(entry.type, {})
+    usual = _DEFAULTS.get(entry.type, {})
     return {
         name: value
         for name, value in entry.data.items()
@@ -150,16 +150,16 @@ def _telling(entry: LogEntry) -> Fields:
     }
 
 
-_WIDEST = 500
+_LONGEST_CALL = 500
 
 
-def in_words(entry: LogEntry) -> str:
+def describe(entry: LogEntry) -> str:
     """Describe the event on one line in words, or by its fields if there are no words for its type."""
     words = _WORDS.get(entry.type)
-    return told_of(entry) if words is None else harmless(" ".join(words(entry.data).split()))
+    return fields_line(entry) if words is None else harmless(" ".join(words(entry.data).split()))
 
 
-def _said(content: object) -> str:
+def _text_of_blocks(content: object) -> str:
     """Return the text of a message's blocks; calls are formatted as calls, and other blocks by their type."""
     return " ".join(_block(block) for block in content if is_object(block)) if is_array(content) else ""
 
@@ -169,7 +169,7 @@ def _block(block: Fields) -> str:
         case {"type": "text", "text": str(text)}:
             return text
         case {"type": "tool_use", "name": str(name), "input": arguments}:
-            return f"→ {call_line(name, arguments, _WIDEST)}"
+            return f"→ {call_line(name, arguments, _LONGEST_CALL)}"
         case _:
             return f"[{block.get('type')}]"
 
@@ -187,7 +187,7 @@ def _by(person: object) -> str:
 
 
 def _result(data: Fields) -> str:
-    return f"{data['name']}: {'error: ' if data['is_error'] else ''}{result_lines(data['result'], _WIDEST)[0]}"
+    return f"{data['name']}: {'error: ' if data['is_error'] else ''}{result_lines(data['result'], _LONGEST_CALL)[0]}"
 
 
 def _turn(data: Fields) -> str:
@@ -195,7 +195,7 @@ def _turn(data: Fields) -> str:
     return f"{data['outcome']} after {data['duration']:.1f} s{_tokens(data['usage'])}{cost}"
 
 
-def _the(name: str) -> Callable[[Fields], str]:
+def _field(name: str) -> Callable[[Fields], str]:
     return lambda data: str(data[name])
 
 
@@ -213,53 +213,53 @@ def _list(lines: object) -> str:
 
 def _calls(calls: object) -> str:
     asked = filter(is_object, calls) if is_array(calls) else ()
-    return ", ".join(call_line(str(call["name"]), call["arguments"], _WIDEST) for call in asked)
+    return ", ".join(call_line(str(call["name"]), call["arguments"], _LONGEST_CALL) for call in asked)
 
 
-def _nothing(_: object) -> str:
+def _no_words(_: object) -> str:
     return ""
 
 
 _WORDS: Final[Mapping[str, Callable[[Fields], str]]] = {
     "session-created": lambda data: f"with image {data['image_id']}",
     "session-branched": lambda data: f"from {data['origin']}",
-    "session-deleted": _nothing,
+    "session-deleted": _no_words,
     "session-forgotten": lambda data: f"by {data['by']}{': ' if data['why'] else ''}{data['why']}",
-    "agent-started": _nothing,
-    "agent-stopped": _the("reason"),
-    "message-accepted": lambda data: f"You: {_said(data['content'])}",
-    "turn-started": _nothing,
-    "turn-continued": _nothing,
-    "turn-interrupted": _the("reason"),
+    "agent-started": _no_words,
+    "agent-stopped": _field("reason"),
+    "message-accepted": lambda data: f"You: {_text_of_blocks(data['content'])}",
+    "turn-started": _no_words,
+    "turn-continued": _no_words,
+    "turn-interrupted": _field("reason"),
     "turn-failed": lambda data: _message(data["failure"]),
     "turn-completed": _turn,
     "answer-recorded": lambda data: (
-        f"{_said(data['content'])}{' (cut short)' if data['partial'] else ''}{_tokens(data['usage'])}"
+        f"{_text_of_blocks(data['content'])}{' (cut short)' if data['partial'] else ''}{_tokens(data['usage'])}"
     ),
     "output-accepted": lambda _: "it fits the schema",
     "output-rejected": lambda data: f"attempt {data['attempt']}: {_list(data['errors'])}",
-    "tools-requested": _nothing,
+    "tools-requested": _no_words,
     "results-recorded": lambda data: f"{_count(data['content'])} for the model",
     "step-started": lambda data: f"request {data['step']} to the model",
     "handover-requested": lambda data: f"to image {data['image_id']}",
     "image-changed": lambda data: f"to {data['image_id']}, with {data['history']} of what was said",
-    "message-scheduled": lambda data: _said(data["content"]),
-    "schedule-cancelled": _the("schedule_id"),
+    "message-scheduled": lambda data: _text_of_blocks(data["content"]),
+    "schedule-cancelled": _field("schedule_id"),
     "schedule-fired": lambda data: f"{data['schedule_id']}{', late' if data['late'] else ''}",
     "context-compressed": lambda data: f"{data['replaced']} messages summarised: {data['summary']}",
     "human-approve-required": lambda data: _calls(data["calls"]),
-    "human-prompt-required": _the("prompt"),
-    "human-select-required": _the("prompt"),
+    "human-prompt-required": _field("prompt"),
+    "human-select-required": _field("prompt"),
     "tool-pending": lambda data: f"{_count(data['ids'])} for a person",
     "tool-approved": lambda data: _by(data["by"]),
     "tool-edited": lambda data: f"{on_one_line(data['edited'])} {_by(data['by'])}",
     "tool-rejected": lambda data: ": ".join(filter(None, (_by(data["by"]), str(data["reason"] or "")))),
     "human-responded": lambda data: f"{on_one_line(data['value'])} {_by(data['by'])}",
-    "tool-started": _the("name"),
+    "tool-started": _field("name"),
     "tool-result": _result,
-    "warning": _the("message"),
+    "warning": _field("message"),
     "guard-checked": lambda data: ": ".join(filter(None, (f"{data['name']} {data['verdict']}", str(data["reason"])))),
     "child-started": lambda data: f"{data['child_id']} of image {data['image_id']}",
     "child-ended": lambda data: f"{data['child_id']}: {data['outcome']}{_tokens(data['usage'])}",
-    "children-interrupted": _the("reason"),
+    "children-interrupted": _field("reason"),
 }

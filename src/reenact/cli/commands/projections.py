@@ -50,14 +50,14 @@ def rebuild(options: RebuildOptions, console: Console) -> int:
         raise ConfigurationError(f"{error}; or have it do this itself, by {call}") from error
     with journal, progress_line(console) as report:
         if chosen:
-            with Projections.open(location.projections, journal, chosen) as own:
-                own.rebuild(options.name, progress=report)
-                (status,) = own.status()
+            with Projections.open(location.projections, journal, chosen) as views:
+                views.rebuild(options.name, progress=report)
+                (status,) = views.status()
         else:
-            kept = open_read_model(location.url, journal, cipher=journal.codec.vault)
-            with kept.model, closing(kept):
-                kept.rebuild(report)
-                status = kept.status(journal.head())
+            tables = open_read_model(location.url, journal, cipher=journal.codec.vault)
+            with tables.model, closing(tables):
+                tables.rebuild(report)
+                status = tables.status(journal.head())
     console.show(status, options.output_format, _line(status))
     return ExitCode.SUCCESS
 

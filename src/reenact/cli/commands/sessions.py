@@ -15,12 +15,12 @@ import msgspec
 
 from reenact._location import LogLocation, location_of
 from reenact._runtime import SharedRuntime, codec
+from reenact.actors.journal.key_ring import KeyRing
 from reenact.actors.journal.stored import StoredJournal
 from reenact.cli.output.console import Console
 from reenact.cli.output.failures import ExitCode, NoLogYetError
 from reenact.cli.parsing.options import BranchOptions, HandedOver, SchedulesOptions, SessionsOptions, SwitchOptions
-from reenact.cli.settings.environment import database_of, default_database, given
-from reenact.cli.settings.keys import key_ring
+from reenact.cli.settings.environment import KEYS, database_of, default_database, given, ring_variable
 from reenact.domain.errors import ConfigurationError, InvalidInputError, LogUnusableError, SessionNotFoundError
 from reenact.domain.messages import Message, text_of
 from reenact.domain.session.schedules import Schedule
@@ -84,6 +84,20 @@ def log_named(database: str | None, console: Console) -> LogLocation:
     return location_of(database_of(database, console.environ), key_ring(console.environ))
 
 
+def key_ring(environ: Mapping[str, str]) -> KeyRing | None:
+    """Return the key ring that `REENACT_KEYS` names, a file or `env:` and a variable; None if it names none.
+
+    Raises:
+        ConfigurationError: the key ring does not exist, or cannot be used.
+        MissingExtraError: the extra `encryption` is not installed.
+    """
+    named = given(environ, KEYS)
+    if named is None:
+        return None
+    variable = ring_variable(environ)
+    return KeyRing.file(named) if variable is None else KeyRing.environment(variable)
+
+
 def log_to_read(database: str | None, console: Console, session: str | None = None) -> LogLocation:
     """Return the location of the log for reading.
 
@@ -97,6 +111,13 @@ def log_to_read(database: str | None, console: Console, session: str | None = No
         console.say(f"there is no log yet; the first conversation begins one in {location.url}")
         raise NoLogYetError if session is None else SessionNotFoundError(session)
     return location
+
+
+def runtime_with(session: str, database: str | None, console: Console) -> SharedRuntime:
+    """Open the log of the session for writing; raises the same errors as `log_to_read`."""
+    with reading(database, console, session):
+        pass  # fails if there is no log, so that none is created
+    return SharedRuntime.open(log_to_write(database, console))
 
 
 def log_to_write(database: str | None, console: Console) -> LogLocation:
@@ -137,9 +158,7 @@ def branch(options: BranchOptions, console: Console) -> int:
     Raises:
         ReenactError: the same errors as `Sessions.branch`.
     """
-    with reading(options.database, console, options.session):
-        pass  # fails if there is no log, so that none is created
-    with SharedRuntime.open(log_to_write(options.database, console)) as runtime:
+    with runtime_with(options.session, options.database, console) as runtime:
         session = runtime.sessions.branch(
             options.session,
             at=options.at,
@@ -158,9 +177,7 @@ def switch(options: SwitchOptions, console: Console) -> int:
     Raises:
         ReenactError: the same errors as `Sessions.switch`.
     """
-    with reading(options.database, console, options.session):
-        pass  # fails if there is no log, so that none is created
-    with SharedRuntime.open(log_to_write(options.database, console)) as runtime:
+    with runtime_with(options.session, options.database, console) as runtime:
         if not runtime.sessions.switch(options.session, options.image, _HISTORIES[options.history]):
             console.say("calls of its last turn wait for a person; it goes over when that turn has ended")
         session = runtime.sessions.get(options.session)

@@ -8,7 +8,7 @@ from pathlib import Path
 from reenact._files import replacing
 from reenact._location import LogLocation
 from reenact.audit import Audit
-from reenact.cli.commands.log import moment
+from reenact.cli.commands.log import parse_time
 from reenact.cli.commands.sessions import log_to_read, progress_line
 from reenact.cli.output.console import Console, ListFormat
 from reenact.cli.output.failures import ExitCode
@@ -28,7 +28,7 @@ def stats(options: StatsOptions, console: Console) -> int:
         StorageError: the log cannot be read.
     """
     now = datetime.now(UTC)
-    since, until = (None if text is None else moment(text, now) for text in (options.since, options.until))
+    since, until = (None if text is None else parse_time(text, now) for text in (options.since, options.until))
     by = options.by or (Grouping.DAY if options.plot is not None else None)
     database = log_to_read(options.database, console)
     with Audit.open(database) as audit, progress_line(console) as progress:

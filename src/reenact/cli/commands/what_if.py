@@ -10,10 +10,11 @@ import msgspec
 from msgspec import UNSET
 
 from reenact.cli.parsing.options import ReplayOptions
-from reenact.cli.settings.configuration import read_policies_by_image, read_prices
+from reenact.cli.settings.configuration import read_policies, read_prices
 from reenact.domain.history.what_if import Otherwise, RuleOverrides, Ruling
 from reenact.domain.legible import shortened
 from reenact.domain.loop.ledger import CostLimit
+from reenact.domain.policy.reading import policies_by_image
 from reenact.projections.verification.replay import Retraced
 from reenact.projections.verification.what_if import Supposed
 
@@ -40,13 +41,13 @@ _WOULD: Final = {
 """In the order in which the counts are listed."""
 
 
-def supposed_by(options: ReplayOptions) -> Supposed | None:
+def assumptions_of(options: ReplayOptions) -> Supposed | None:
     """Return the assumptions of the options; None if there are none.
 
     Raises:
         ConfigurationError: the policy file cannot be read or is invalid, or a price is invalid.
     """
-    policies, of_images = (None, {}) if options.policy is None else read_policies_by_image(options.policy)
+    policies, of_images = (None, {}) if options.policy is None else read_policies(options.policy, policies_by_image)
     instead = RuleOverrides(
         policies=policies,
         max_steps=UNSET if options.max_turns is None else options.max_turns,
@@ -57,7 +58,7 @@ def supposed_by(options: ReplayOptions) -> Supposed | None:
     return None if supposed == Supposed() else supposed
 
 
-class Counted:
+class ChangeCounts:
     """Counts the changed decisions in all histories by kind."""
 
     def __init__(self) -> None:
@@ -72,26 +73,26 @@ class Counted:
         self._unread += retraced.divergence is not None
         for one in retraced.otherwise:
             which = self._turns if one.call_id is None else self._calls
-            which[_would(one.decided)] += 1
+            which[_would_be(one.decided)] += 1
 
     def text(self, histories: int) -> str:
         """Return the counts as a sentence."""
         order = list(_WOULD.values())
         said = [
-            f"{_many(count, what)} would {would}"
+            f"{_counted(count, what)} would {would}"
             for what, counts in (("call", self._calls), ("turn", self._turns))
             for would, count in sorted(counts.items(), key=lambda one: (order.index(one[0].partition(" by ")[0]), one))
         ]
         if self._unread:
-            said.append(f"{_many(self._unread, 'history', 'histories')} cannot be read to the end")
-        told = f": {', '.join(said)}" if said else ", nothing would be otherwise"
-        undecided = f"; {_many(self._undecided, 'decision')} cannot be made again from the log alone"
-        return f"{_many(histories, 'history', 'histories')}{told}{undecided if self._undecided else ''}"
+            said.append(f"{_counted(self._unread, 'history', 'histories')} cannot be read to the end")
+        summary = f": {', '.join(said)}" if said else ", nothing would be otherwise"
+        undecided = f"; {_counted(self._undecided, 'decision')} cannot be made again from the log alone"
+        return f"{_counted(histories, 'history', 'histories')}{summary}{undecided if self._undecided else ''}"
 
 
-def lines_of(what: str, retraced: Retraced) -> Iterator[str]:
+def changed_lines(what: str, retraced: Retraced) -> Iterator[str]:
     """Yield the lines about a history, which is called `what`."""
-    parting, decisions = retraced.divergence, _many(retraced.decisions, "decision")
+    parting, decisions = retraced.divergence, _counted(retraced.decisions, "decision")
     if retraced.forgotten:
         yield f"{what}  forgotten"
         return
@@ -109,12 +110,12 @@ def _line(one: Otherwise) -> str:
     what = "the turn"
     if one.call_id is not None:
         what = f"{one.tool} {shortened(msgspec.json.encode(one.arguments).decode(), _WIDTH)}"
-    was, would = f"{_WAS[one.recorded.decision]}{_by(one.recorded)}", _would(one.decided)
+    was, would = f"{_WAS[one.recorded.decision]}{_by(one.recorded)}", _would_be(one.decided)
     place = "  ".join(filter(None, (str(one.position), one.turn_id)))
     return f"    {place}  {what} {was}{_why(one.recorded)} and would {would}{_why(one.decided)}"
 
 
-def _would(ruling: Ruling) -> str:
+def _would_be(ruling: Ruling) -> str:
     return f"{_WOULD[ruling.decision]}{_by(ruling)}"
 
 
@@ -126,5 +127,5 @@ def _why(ruling: Ruling) -> str:
     return f" ({ruling.reason})" if ruling.reason else ""
 
 
-def _many(count: int, one: str, several: str | None = None) -> str:
+def _counted(count: int, one: str, several: str | None = None) -> str:
     return f"{count} {one if count == 1 else several or f'{one}s'}"

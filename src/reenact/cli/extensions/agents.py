@@ -20,7 +20,7 @@ from reenact.actors.environment.api import (
     SystemBusConsumer,
     SystemBusProducer,
 )
-from reenact.cli.chat.conversation import IMAGE, Beside
+from reenact.cli.chat.conversation import IMAGE, ExtraBlocks
 from reenact.cli.output.failures import AGENT_FAILED
 from reenact.cli.settings.configuration import check_price
 from reenact.domain.children import AgentTool, agent_tool
@@ -88,7 +88,7 @@ class AgentTools:
         """Return the image that the agent would get if the session were created now."""
         return image_of(agent, session, self._skills)
 
-    def tool_for(self, agent: Agent, session: Definition, beside: Beside) -> AgentTool:
+    def tool_for(self, agent: Agent, session: Definition, extra: ExtraBlocks) -> AgentTool:
         """Return the session's tool that calls the agent.
 
         Raises:
@@ -98,7 +98,7 @@ class AgentTools:
         who, tool = f"@{agent.name} is not asked", next((one for one in session.agents if one.name == agent.name), None)
         if tool is None:
             raise ConfigurationError(f"{who}: the session was created without it; a new one may have it")
-        if not all(isinstance(block, TextBlock) for block in beside.behind):
+        if not all(isinstance(block, TextBlock) for block in extra.after):
             raise InvalidInputError(f"{who}: agents are told text alone, no images and no PDF")
         return tool
 

@@ -13,8 +13,8 @@ from difflib import get_close_matches
 import msgspec
 
 from reenact.actors.environment.api import Environment, EnvironmentConfig, EnvironmentFactory
-from reenact.cli.chat.answering import Answering, Extending, project_directory
-from reenact.cli.chat.conversation import IMAGE, Approved, Attending, Conversation, Decision
+from reenact.cli.chat.answering import Answerer, ChatExtensions, project_directory
+from reenact.cli.chat.conversation import IMAGE, Approved, Conversation, Decision, TurnRunner
 from reenact.cli.chat.current import definition_of
 from reenact.cli.extensions.agents import AgentTools, answering_for_agents
 from reenact.cli.extensions.page import loaded, may_trust, not_in_force, why_not
@@ -39,12 +39,12 @@ _TOLD = 5
 _OF_TOOLS = ("PreToolUse", "PostToolUse")
 
 
-def extended(options: TalkOptions, console: Console, *, asks: bool) -> Extended:
+def load_for_chat(options: TalkOptions, console: Console, *, asks: bool) -> LoadedExtensions:
     """Return what the extensions add to a chat; warn of problems and of what does not run."""
     extensions = loaded(console)
     if not asks:
         _warn_in_a_line(extensions, console)
-        return Extended(extensions, options, console, asks=False)
+        return LoadedExtensions(extensions, options, console, asks=False)
     for problem in extensions.problems[:_TOLD]:
         console.warn(f"skipped: {harmless(problem.told())}")
     if len(extensions.problems) > _TOLD:
@@ -55,7 +55,7 @@ def extended(options: TalkOptions, console: Console, *, asks: bool) -> Extended:
             extensions = extensions.trusted()
         else:
             console.warn(why_not(withheld))
-    return Extended(extensions, options, console, asks=True)
+    return LoadedExtensions(extensions, options, console, asks=True)
 
 
 def _warn_in_a_line(extensions: Extensions, console: Console) -> None:
@@ -69,12 +69,12 @@ def _warn_in_a_line(extensions: Extensions, console: Console) -> None:
         console.warn(f"skipped: {harmless(problems[0].told())}")
         return
     count = "1 extension is" if len(problems) == 1 else f"{len(problems)} extensions are"
-    beside = "" if withheld is None else f", and {not_in_force(withheld)}"
-    console.warn(f"{count} skipped{beside}; `reenact extensions` says why")
+    more = "" if withheld is None else f", and {not_in_force(withheld)}"
+    console.warn(f"{count} skipped{more}; `reenact extensions` says why")
 
 
 @dataclass
-class Extended(Extending):
+class LoadedExtensions(ChatExtensions):
     """What these extensions add to a conversation."""
 
     _extensions: Extensions
@@ -109,7 +109,7 @@ class Extended(Extending):
                 image = msgspec.structs.replace(image, tools=tools, system_prompt=prompt)
         return image if goes_on else self._agents.added_to(image, self._prices)
 
-    def environment(self, answerer: Answering) -> EnvironmentFactory:
+    def environment(self, answerer: Answerer) -> EnvironmentFactory:
         """Return the factory of environments that run hooks around tools and call agents by name."""
         if answerer.mock is None:
             self._prices = {**answerer.known_prices, **read_prices(self._options.prices)}
@@ -131,14 +131,14 @@ class Extended(Extending):
         """Stop the hooks."""
         self._hooks.end()
 
-    def ask(self, attending: Attending, question: str, *, as_it_is: bool) -> Answer:
+    def ask(self, runner: TurnRunner, question: str, *, as_it_is: bool) -> Answer:
         """Answer what was typed: expand a command, run the hooks, and send it to the model or to the named agent.
 
         A hook may refuse the prompt. The time that hooks take counts towards the timeout of the answer.
         """
         expanded = question if as_it_is else self._untrusted(question) or self._expanded(question)
-        conversation = attending.conversation
-        conversation.must_be_free()
+        conversation = runner.conversation
+        conversation.check_accepts_question()
         unbegun, self._unbegun = self._unbegun, None
         try:
             if unbegun is not None:
@@ -147,12 +147,12 @@ class Extended(Extending):
                 return unasked(conversation.shown_id, expanded)
             if conversation.is_new:
                 self._agents.register(conversation.runtime)
-            return self._asked(attending, question, expanded)
+            return self._asked(runner, question, expanded)
         finally:
             self._spent = 0.0
 
-    def _asked(self, attending: Attending, question: str, expanded: str) -> Answer:
-        conversation = attending.conversation
+    def _asked(self, runner: TurnRunner, question: str, expanded: str) -> Answer:
+        conversation = runner.conversation
         facts = {"prompt": question} if expanded == question else {"prompt": question, "expanded_prompt": expanded}
         verdict = self._run_hooks("UserPromptSubmit", conversation, facts=facts)
         if isinstance(verdict, Problem):
@@ -163,7 +163,7 @@ class Extended(Extending):
             return unasked(conversation.shown_id, refused)
         added = (_introduced(self._context), _introduced(verdict.context))
         self._context = ""
-        answer = self._answered(replace(attending, timeout=self._seconds_left()), expanded, *added)
+        answer = self._answered(replace(runner, timeout=self._seconds_left()), expanded, *added)
         self._spent += answer.duration
         if answer.problem is None and not answer.waits:
             ended = self._run_hooks("Stop", conversation, facts={"stop_hook_active": False})
@@ -223,27 +223,27 @@ class Extended(Extending):
         command = self._extensions.commands.get(called[0])
         return line if command is None else command.message(called[1])
 
-    def _answered(self, attending: Attending, line: str, *added: str) -> Answer:
+    def _answered(self, runner: TurnRunner, line: str, *added: str) -> Answer:
         """Send the line with the hooks' additions after it, or before it if the line alone is just an agent's name."""
         called = called_agent(line)
         whole = _joined(line, *added) if called or not called_agent(_joined(line, *added)) else _joined(*added, line)
         if called is None or not self._extensions.agents:
-            return attending.ask(whole)
+            return runner.ask(whole)
         name = called[0]
         agent = self._extensions.agents.get(name)
         if agent is None:
             near = get_close_matches(name, self._extensions.agents, n=1)
             meant = f"; there is @{near[0]}" if near else ""
             self._console.say(f"there is no agent @{name}, so the message goes to the model as it is{meant}")
-            return attending.ask(whole)
-        return self._asked_of(agent, attending, whole)
+            return runner.ask(whole)
+        return self._asked_of(agent, runner, whole)
 
-    def _asked_of(self, agent: Agent, attending: Attending, whole: str) -> Answer:
+    def _asked_of(self, agent: Agent, runner: TurnRunner, whole: str) -> Answer:
         """Let the agent answer the message: the turn begins with a call of the agent, which needs no approval."""
-        conversation = attending.conversation
+        conversation = runner.conversation
         session = definition_of(conversation)
         try:
-            tool = self._agents.tool_for(agent, session, attending.beside)
+            tool = self._agents.tool_for(agent, session, runner.extra)
         except ReenactError as error:
             return unasked(conversation.shown_id, problem_of(error))
         missing = missing_tools(agent, session)
@@ -252,16 +252,16 @@ class Extended(Extending):
         if self._agents.image_of(agent, session).id != tool.image_id:
             self._console.warn(f"@{agent.name} answers as it was when the session was created; /new takes it as it is")
 
-        def hear(event: Envelope, *, is_own: bool) -> None:
+        def on_event(event: Envelope, *, is_own: bool) -> None:
             if isinstance(event.data, ChildStarted) and not self.asks:
                 self._console.say(f"@{agent.name} answers in session {event.data.child_id}")
-            attending.hear(event, is_own=is_own)
+            runner.on_event(event, is_own=is_own)
 
         def decide(pending: Sequence[PendingCall]) -> Sequence[Decision] | None:
             own = [call for call in pending if (call.session_id, call.name) == (conversation.session_id, agent.name)]
-            return [Approved(call=call, by=user_name()) for call in own] or attending.decide(pending)
+            return [Approved(call=call, by=user_name()) for call in own] or runner.decide(pending)
 
-        return replace(attending, hear=hear, decide=decide).ask(whole)
+        return replace(runner, on_event=on_event, decide=decide).ask(whole)
 
     def _run_hooks(
         self, event: str, conversation: Conversation, *, about: str = "", facts: Mapping[str, object]
@@ -304,7 +304,7 @@ class Extended(Extending):
 class _Factory:
     """Creates environments that run hooks around their tools and call agents by name."""
 
-    _answerer: Answering
+    _answerer: Answerer
     _hooks: Hooks
     _agents: Mapping[str, Agent]
 

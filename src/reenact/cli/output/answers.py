@@ -77,14 +77,14 @@ def unasked(session_id: str, problem: Problem) -> Answer:
     return Answer(session_id=session_id, problem=problem)
 
 
-class Hearing:
+class AnswerCollector:
     """Collects an answer from events until the last of its turns has ended.
 
     The usage of child sessions is included.
     """
 
     _failure: Problem | None = None
-    _below: Problem | None = None
+    _child_failure: Problem | None = None
     _cost: float | None = None
 
     def __init__(
@@ -102,12 +102,12 @@ class Hearing:
         """Return whether the event is of a turn of the answer."""
         return event.context.turn_id in self._turn_ids
 
-    def follow(self, event: EventData) -> None:
+    def adopt_turn(self, event: EventData) -> None:
         """If the answer has no turn yet, adopt the turn that this event starts."""
         if not self._turn_ids and isinstance(event, TurnStarted):
             self._turn_ids.append(event.turn_id)
 
-    def left_waiting(self) -> Answer | None:
+    def waiting_answer(self) -> Answer | None:
         """Return the waiting answer if a child session waits for a person again and no turn has continued, or None."""
         if self._turn_ids:
             return None
@@ -115,17 +115,17 @@ class Hearing:
             TurnCompleted(turn_id="", outcome="waiting", stop_reason="tool_use"), waits=True, problem=None
         )
 
-    def hear_below(self, event: EventData) -> None:
+    def add_from_child(self, event: EventData) -> None:
         """Process an event of a child session."""
         if isinstance(event, ErrorMessage):
-            self._below = problem_of_turn(event.type, event.message)
+            self._child_failure = problem_of_turn(event.type, event.message)
 
-    def hear(self, event: Envelope, why_ended: Problem) -> Answer | None:
+    def add(self, event: Envelope, why_ended: Problem) -> Answer | None:
         """Process an event of the session; return the answer once it is complete.
 
         `why_ended` is the problem of a turn that reports only that it was interrupted.
         """
-        self._hear_of_call(event.data)  # a call may be answered while no turn runs
+        self._add_call_event(event.data)  # a call may be answered while no turn runs
         if isinstance(event.data, ChildEnded):
             self._usage, self._cost = sum_of(self._usage, event.data.usage), plus_cost(self._cost, event.data.cost)
         if not self.is_own(event):
@@ -134,7 +134,7 @@ class Hearing:
             case AssistantMessage(message=message) if message.text:
                 self._text.append(message.text)
             case ErrorMessage(type=kind, message=message):
-                self._failure = (kind == AGENT_FAILED and self._below) or problem_of_turn(kind, message)
+                self._failure = (kind == AGENT_FAILED and self._child_failure) or problem_of_turn(kind, message)
             case TurnCompleted(turn_id=turn_id, outcome=outcome) if turn_id == self._turn_ids[-1]:
                 is_whole = outcome in ("completed", "waiting")
                 problem = None if is_whole else self._failure or why_ended
@@ -143,7 +143,7 @@ class Hearing:
                 pass
         return None
 
-    def stopped(self) -> Answer:
+    def rejected_answer(self) -> Answer:
         """Return the answer for a rejection that ended the turn, so that no turn follows."""
         over = TurnCompleted(turn_id="", outcome="interrupted", stop_reason=REJECTED)
         return self._answer(over, waits=False, problem=None)
@@ -165,22 +165,22 @@ class Hearing:
             problem=problem,
         )
 
-    def _hear_of_call(self, event: EventData) -> None:
+    def _add_call_event(self, event: EventData) -> None:
         match event:
             case AssistantMessage(message=message):
                 for block in message.content:
                     if isinstance(block, ToolUseBlock):
                         self._calls[block.id] = CallMade(id=block.id, name=block.name, input=block.input)
             case ToolEdited():
-                self._change(event.id, input=event.edited)
+                self._update_call(event.id, input=event.edited)
             case ToolStarted() if event.id not in self._calls:
                 self._calls[event.id] = CallMade(id=event.id, name=event.name, input=event.input)
             case ToolResult():
-                self._change(event.id, result=event.result, is_error=event.is_error)
+                self._update_call(event.id, result=event.result, is_error=event.is_error)
             case _:
                 pass
 
-    def _change(self, call_id: str | None, **changes: object) -> None:
+    def _update_call(self, call_id: str | None, **changes: object) -> None:
         if call_id is not None and call_id in self._calls:
             self._calls[call_id] = msgspec.structs.replace(self._calls[call_id], **changes)
 
@@ -202,7 +202,7 @@ class JsonOutput:
 
     console: Console
 
-    def hear(self, event: Envelope, *, is_own: bool) -> None:
+    def on_event(self, event: Envelope, *, is_own: bool) -> None:
         """Print what the format has for an event; `is_own` means that the event is of the turn that is printed."""
 
     def end(self, answer: Answer) -> None:
@@ -218,7 +218,7 @@ class TextOutput(JsonOutput):
     _last = "\n"
     _between = False
 
-    def hear(self, event: Envelope, *, is_own: bool) -> None:
+    def on_event(self, event: Envelope, *, is_own: bool) -> None:
         """Print the text of a delta."""
         if is_own and isinstance(event.data, AssistantMessage):
             self._between = self._between or bool(event.data.message.text)
@@ -240,7 +240,7 @@ class TextOutput(JsonOutput):
 class StreamJsonOutput(JsonOutput):
     """Prints every event of the session as it happens, each as a line of JSON, and then the final object."""
 
-    def hear(self, event: Envelope, *, is_own: bool) -> None:
+    def on_event(self, event: Envelope, *, is_own: bool) -> None:
         """Print the envelope."""
         self.console.write_json(event)
 

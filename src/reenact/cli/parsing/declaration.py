@@ -45,6 +45,11 @@ def option(
     return typer.Option(*names, metavar=value, help=text, rich_help_panel=group, callback=callback, min=min, max=max)
 
 
+def flag(text: str, *names: str, group: str = OTHERS) -> object:
+    """Declare an option without a value: its help and its names."""
+    return typer.Option(*names, help=text, rich_help_panel=group)
+
+
 def argument(value: str, text: str) -> object:
     """Declare an argument: its placeholder and its help."""
     return typer.Argument(metavar=value, help=text)

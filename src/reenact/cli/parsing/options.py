@@ -19,6 +19,7 @@ from reenact.cli.parsing.declaration import (
     Options,
     amount,
     argument,
+    flag,
     made_of,
     names,
     option,
@@ -32,7 +33,7 @@ from reenact.cli.settings.values import LARGEST_NUMBER, OutputFormat
 FORMER = frozenset({"--allow-tool", "--max-steps"})
 """Former names of options, which are accepted but not listed."""
 
-Command: TypeAlias = Callable[[Console], int]
+BoundCommand: TypeAlias = Callable[[Console], int]
 """A command with its options, ready to run; it returns the exit code."""
 
 
@@ -193,9 +194,9 @@ class TalkOptions(OfLog, frozen=True):
             group=CONVERSATION,
         ),
     ] = None
-    continue_latest: Annotated[
-        bool, option("Continue the newest session.", None, "--continue", "-c", group=CONVERSATION)
-    ] = False
+    continue_latest: Annotated[bool, flag("Continue the newest session.", "--continue", "-c", group=CONVERSATION)] = (
+        False
+    )
     resume: Annotated[
         str | None,
         option(
@@ -245,8 +246,8 @@ class TalkOptions(OfLog, frozen=True):
             group=OUTPUT,
         ),
     ] = OutputFormat.TEXT
-    debug: Annotated[bool, option("Log more, and show tracebacks.", None, "--debug", group=OUTPUT)] = False
-    version: Annotated[bool, option("Print the version and exit.", None, "--version", group=OUTPUT)] = False
+    debug: Annotated[bool, flag("Log more, and show tracebacks.", "--debug", group=OUTPUT)] = False
+    version: Annotated[bool, flag("Print the version and exit.", "--version", group=OUTPUT)] = False
     allowed_by_settings: bool = False
     """Whether the allowed tools come from settings, which apply to all sessions."""
     of_new: TalkOptions | None = None
@@ -268,7 +269,7 @@ class SessionsOptions(Listing, frozen=True):
 
 AllowActions: TypeAlias = Annotated[
     bool,
-    option("Allow the pages to approve, reject, answer, interrupt and branch.", None, "--allow-actions"),
+    flag("Allow the pages to approve, reject, answer, interrupt and branch.", "--allow-actions"),
 ]
 By: TypeAlias = Annotated[
     str | None, option("The name to record for these actions. Default: your name on this machine.", "NAME")
@@ -299,11 +300,11 @@ class ServeOptions(OfLog, frozen=True):
     host_names: Annotated[
         tuple[str, ...], option("Also accept this name of the server in requests. Repeatable.", "NAME", "--host-name")
     ] = ()
-    mock: Annotated[bool, option("Answer with the mock, like MOCK_LLM=true.", None, "--mock")] = False
+    mock: Annotated[bool, flag("Answer with the mock, like MOCK_LLM=true.", "--mock")] = False
     scenario: Annotated[str | None, option("Answer with this script of the mock, like MOCK_SCENARIO.", "NAME")] = None
-    inspect: Annotated[
-        bool, option("Also show the log as pages under /inspect; see `reenact inspect`.", None, "--inspect")
-    ] = False
+    inspect: Annotated[bool, flag("Also show the log as pages under /inspect; see `reenact inspect`.", "--inspect")] = (
+        False
+    )
     allow_actions: AllowActions = False
     by: By = None
     keep_deltas: Annotated[
@@ -432,7 +433,7 @@ class ForgetOptions(Listing, frozen=True, kw_only=True):
         None
     )
     why: Annotated[str, option("The reason to record in the log.", "TEXT")] = ""
-    family: Annotated[bool, option("Also forget all sessions that depend on it.", None, "--family")] = False
+    family: Annotated[bool, flag("Also forget all sessions that depend on it.", "--family")] = False
 
 
 class KeysOptions(Options, frozen=True, kw_only=True):
@@ -446,7 +447,7 @@ class KeysOptions(Options, frozen=True, kw_only=True):
     """
 
     file: Annotated[str, argument("FILE", "The key ring.")]
-    rotate: Annotated[bool, option("Add a key to an existing key ring.", None, "--rotate")] = False
+    rotate: Annotated[bool, flag("Add a key to an existing key ring.", "--rotate")] = False
 
 
 class SchedulesOptions(Listing, frozen=True, kw_only=True):
@@ -492,17 +493,17 @@ class ExportOptions(Paged, frozen=True, kw_only=True):
     sessions: Annotated[
         tuple[str, ...], option("Only this session, with what it depends on. Repeatable.", "ID", "--session")
     ] = ()
-    family: Annotated[bool, option("Also the parents and children of the sessions.", None, "--family")] = False
+    family: Annotated[bool, flag("Also the parents and children of the sessions.", "--family")] = False
     redact: Annotated[
         str | None, option("Remove the fields that this policy names, and recognised secrets.", "POLICY.json")
     ] = None
     redact_secrets: Annotated[
-        bool, option("Remove API keys, tokens, passwords in URLs and private keys.", None, "--redact-secrets")
+        bool, flag("Remove API keys, tokens, passwords in URLs and private keys.", "--redact-secrets")
     ] = False
     hash_key: Annotated[
         str | None, option("Replace equal values by equal marks: a hash with the key in this file.", "FILE")
     ] = None
-    no_feeds: Annotated[bool, option("Leave out the feeds of subscribers.", None, "--no-feeds")] = False
+    no_feeds: Annotated[bool, flag("Leave out the feeds of subscribers.", "--no-feeds")] = False
 
 
 class ImportOptions(Paged, frozen=True, kw_only=True):
@@ -525,7 +526,7 @@ class LogOptions(Listing, frozen=True):
 
     session: Annotated[str | None, option("Only this session.", "ID")] = None
     lineage: Annotated[
-        bool, option("With --session: also the history that a branch shares with its origin.", None, "--lineage")
+        bool, flag("With --session: also the history that a branch shares with its origin.", "--lineage")
     ] = False
     agent: Annotated[str | None, option("Only events while this agent was live.", "AGENT")] = None
     types: Annotated[tuple[str, ...], option("Only events of this type. Repeatable.", "TYPE", "--type")] = ()
@@ -535,8 +536,8 @@ class LogOptions(Listing, frozen=True):
     after: Annotated[int, option("Only events after this position.", "POSITION")] = 0
     limit: Annotated[int | None, option("At most the first N.", "N", min=0, max=LARGEST_NUMBER)] = None
     last: Annotated[int | None, option("At most the last N.", "N", min=0, max=LARGEST_NUMBER)] = None
-    reverse: Annotated[bool, option("Newest first.", None, "--reverse")] = False
-    follow: Annotated[bool, option("Continue with new events as they come.", None, "--follow", "-f")] = False
+    reverse: Annotated[bool, flag("Newest first.", "--reverse")] = False
+    follow: Annotated[bool, flag("Continue with new events as they come.", "--follow", "-f")] = False
     why: Annotated[
         int | None, option("Explain why the event at this position happened, and what followed from it.", "POSITION")
     ] = None
@@ -675,10 +676,10 @@ class TraceOptions(Paged, frozen=True):
     otlp: Annotated[
         str | None, option("The collector's OTLP/HTTP address. Default: OTEL_EXPORTER_OTLP_ENDPOINT.", "URL")
     ] = None
-    follow: Annotated[bool, option("Continue with new events as they come.", None, "--follow", "-f")] = False
+    follow: Annotated[bool, flag("Continue with new events as they come.", "--follow", "-f")] = False
     session: Annotated[str | None, option("Only turns of this session.", "ID")] = None
-    content: Annotated[bool, option("Also send messages, arguments and results.", None, "--content")] = False
-    metrics: Annotated[bool, option("Also send metrics: the sums over the whole log.", None, "--metrics")] = False
+    content: Annotated[bool, flag("Also send messages, arguments and results.", "--content")] = False
+    metrics: Annotated[bool, flag("Also send metrics: the sums over the whole log.", "--metrics")] = False
     state: Annotated[
         str | None,
         option(
@@ -714,8 +715,8 @@ class TrustOptions(Options, frozen=True):
     """
 
     project: Annotated[str | None, argument("[PATH]", "The project's folder. Default: the current one.")] = None
-    untrust: Annotated[bool, option("Stop trusting the project.", None, "--untrust")] = False
-    yes: Annotated[bool, option("Trust it without asking.", None, "--yes")] = False
+    untrust: Annotated[bool, flag("Stop trusting the project.", "--untrust")] = False
+    yes: Annotated[bool, flag("Trust it without asking.", "--yes")] = False
 
 
 class ExtensionsOptions(Options, frozen=True):
@@ -800,7 +801,7 @@ COMMANDS: Final[Mapping[str, tuple[type[Options], str]]] = {
 """The commands: the class of their options, and the `module:function` that runs them."""
 
 
-def function_of(options: type[Options], run: str) -> Callable[..., Command | None]:
+def function_of(options: type[Options], run: str) -> Callable[..., BoundCommand | None]:
     """Return the function that typer calls with the parsed values, to run `module:function` with the options.
 
     The module is imported when the command runs, so that help is fast. A group does nothing if one of its commands
@@ -808,7 +809,7 @@ def function_of(options: type[Options], run: str) -> Callable[..., Command | Non
     """
     module, _, name = run.partition(":")
 
-    def read(*, context: typer.Context, **taken: object) -> Command | None:
+    def read(*, context: typer.Context, **taken: object) -> BoundCommand | None:
         if context.invoked_subcommand is not None:
             return None
         made = made_of(options, {"database": context.obj, **taken})

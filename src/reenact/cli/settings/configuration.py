@@ -18,14 +18,13 @@ from typing import Final, NamedTuple, TypeAlias, TypeGuard, TypeVar
 
 import msgspec
 
+from reenact.actors.environment.api import LLMProvider
 from reenact.actors.environment.guards import Guard
 from reenact.actors.environment.tools.tool import Tool, as_tool
 from reenact.domain.errors import ConfigurationError, ReenactError
 from reenact.domain.guards import Guards
 from reenact.domain.loop.asking import ask_user
 from reenact.domain.loop.ledger import Price, price_of
-from reenact.domain.policy.judge import Policies
-from reenact.domain.policy.reading import policies_by_image, policies_of
 from reenact.domain.tools import MCPServer, ToolSpec, is_amount, is_array, is_object
 
 Read = TypeVar("Read")
@@ -69,25 +68,12 @@ def read_servers(path: str) -> tuple[MCPServer, ...]:
     return tuple(_server(f"{who}: {_SERVERS}.{name}", name, server) for name, server in servers.items())
 
 
-def read_policies(path: str) -> Policies:
-    """Return the policies of a file in their plain form.
+def read_policies(path: str, read: Callable[[object], Read]) -> Read:
+    """Return the policies of a file, which `read` converts from plain values.
 
     Raises:
         ConfigurationError: the file cannot be read, or is not a policy.
     """
-    return _policies(path, policies_of)
-
-
-def read_policies_by_image(path: str) -> tuple[Policies | None, dict[str, Policies]]:
-    """Return the file's policies for all images, None if there are none, and its policies for individual images.
-
-    Raises:
-        ConfigurationError: the file cannot be read, or is not a policy.
-    """
-    return _policies(path, policies_by_image)
-
-
-def _policies(path: str, read: Callable[[object], Read]) -> Read:
     who = f"--policy {path}"
     try:
         return read(_json(path, who))
@@ -286,6 +272,45 @@ def what_happened(error: BaseException, path: Path) -> str:
 
 def _is_machinery(filename: str) -> bool:
     return filename.startswith(("<frozen", str(Path(__file__).parent))) or filename == importlib.__file__
+
+
+def own_provider(place: str) -> LLMProvider:
+    """Import the provider that `MODULE:NAME` names: an object, or a callable without arguments that creates it.
+
+    Raises:
+        ConfigurationError: it cannot be imported or created, or is not a provider; the message names file and line.
+    """
+    where, _, name = place.partition(":")
+    who = f"--provider {place}"
+    module = _import_or_explain(who, where, lambda: importlib.import_module(where))
+    if not hasattr(module, name):
+        raise ConfigurationError(f"{who}: {where} has no {name!r}")
+    found: object = getattr(module, name)
+    if callable(found) and (isinstance(found, type) or not isinstance(found, LLMProvider)):
+        found = _import_or_explain(who, where, found)
+    if not isinstance(found, LLMProvider):
+        raise ConfigurationError(
+            f"{who}: it is not a provider, which has a `name`, and a `provide` that returns a driver"
+        )
+    return found
+
+
+def _import_or_explain(who: str, where: str, act: Callable[[], object]) -> object:
+    try:
+        return act()
+    except ModuleNotFoundError as error:
+        if error.name is None or not f"{where}.".startswith(f"{error.name}."):
+            raise ConfigurationError(f"{who}: {what_happened(error, _file_of(where))}") from error
+        raise ConfigurationError(
+            f"{who}: there is no module {error.name!r}: it must be installed, or in a folder of PYTHONPATH; "
+            "the current folder does not count"
+        ) from error
+    except (Exception, SystemExit) as error:  # the module may raise anything
+        raise ConfigurationError(f"{who}: {what_happened(error, _file_of(where))}") from error
+
+
+def _file_of(module: str) -> Path:
+    return Path(f"{module.rpartition('.')[2]}.py")
 
 
 Function: TypeAlias = Tool[..., object]
