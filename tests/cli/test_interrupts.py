@@ -17,13 +17,13 @@ from prompt_toolkit.output import DummyOutput
 
 from reenact.cli.editor.editor import read_line
 from reenact.cli.interrupts import (
-    around_stops,
+    around_suspension,
     cleaning_up,
-    end_in_time,
+    deferring_end_requests,
     ending_on_request,
+    ignoring_interrupts,
     interrupting,
-    interrupts_are_for_others,
-    leaving_first,
+    kill_if_stuck,
     stopping,
 )
 from reenact.cli.output.failures import TerminatedError, problem_of
@@ -65,7 +65,7 @@ def test_who_cannot_wait_for_the_end_ends_the_process(
 
 
 def test_only_the_first_of_many_signals_stops_what_is_ending_already(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("reenact.cli.interrupts._over", set[object]())
+    monkeypatch.setattr("reenact.cli.interrupts._ignored_until_exit", set[object]())
     numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
     before = {number: signal.getsignal(number) for number in numbers}
 
@@ -133,8 +133,8 @@ def test_a_process_that_hangs_at_its_end_is_ended_and_tells_where(tmp_path: Path
     program = """
 import signal, sys, threading
 from pathlib import Path
-from reenact.cli.interrupts import end_in_time, ending_on_request
-end_in_time(Path(sys.argv[1]), patience=0.1)
+from reenact.cli.interrupts import kill_if_stuck, ending_on_request
+kill_if_stuck(Path(sys.argv[1]), seconds=0.1)
 with ending_on_request():
     try:
         signal.raise_signal(signal.SIGHUP)
@@ -154,7 +154,7 @@ def test_a_thread_that_may_not_handle_signals_does_without(tmp_path: Path) -> No
     reached = threading.Event()
 
     def work() -> None:
-        end_in_time(tmp_path / "errors.log")
+        kill_if_stuck(tmp_path / "errors.log")
         with ending_on_request(), interrupting(lambda: None), cleaning_up():
             reached.set()
 
@@ -169,7 +169,7 @@ def test_a_request_to_end_is_passed_on_when_what_it_would_have_hurt_has_been_lef
     left: list[str] = []
 
     def be_asked_and_go_on() -> None:
-        with leaving_first(lambda: left.append("left")):
+        with deferring_end_requests(lambda: left.append("left")):
             signal.raise_signal(signal.SIGTERM)
             left.append("went on")
 
@@ -184,7 +184,7 @@ def test_a_request_to_end_is_passed_on_when_what_it_would_have_hurt_has_been_lef
 def test_a_process_that_goes_on_after_a_stop_is_told() -> None:
     told: list[str] = []
 
-    with around_stops(lambda: told.append("left"), lambda: told.append("back")):
+    with around_suspension(lambda: told.append("left"), lambda: told.append("back")):
         signal.raise_signal(signal.SIGCONT)
     signal.raise_signal(signal.SIGCONT)
 
@@ -198,7 +198,7 @@ def test_ctrl_c_is_for_the_program_that_has_the_terminal_and_no_event_loop_hears
         hears.setblocking(False)  # noqa: FBT003
         before = signal.set_wakeup_fd(wakes.fileno())
         try:
-            with interrupts_are_for_others():
+            with ignoring_interrupts():
                 signal.raise_signal(signal.SIGINT)
             with pytest.raises(BlockingIOError):
                 hears.recv(1)

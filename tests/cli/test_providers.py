@@ -16,7 +16,7 @@ from pytest_bdd import given, parsers, scenarios, then, when
 from reenact.cli import leave_current_folder, main
 from reenact.cli.chat.answering import make_answerer
 from reenact.cli.parsing.options import ServeOptions
-from reenact.cli.parsing.preferences import who_answers
+from reenact.cli.parsing.preferences import with_provider_settings
 from reenact.extensions.firing import without_secrets
 from reenact.testing import FakeChatAPI, FakeChatReply, FakeError, FakeMessagesAPI
 from tests.cli.conftest import PATIENCE, Outcome, Run
@@ -258,7 +258,7 @@ def test_a_server_of_models_is_served_as_settings_say(
 ) -> None:
     settings(Path(environ["HOME"]), provider="openai", baseUrl=server.url, model="qwen3")
 
-    options = who_answers(ServeOptions(), environ)
+    options = with_provider_settings(ServeOptions(), environ)
     answerer = make_answerer(environ, provider=options.provider, base_url=options.base_url)
 
     assert answerer.name(answerer.model_of(options.model)) == f"{server.url} (qwen3) answers"

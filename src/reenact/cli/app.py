@@ -12,7 +12,7 @@ from typing import Final
 import typer
 from typer.core import TyperGroup
 
-from reenact.cli.interrupts import cleaning_up, end_in_time, ending_on_request
+from reenact.cli.interrupts import cleaning_up, ending_on_request, kill_if_stuck
 from reenact.cli.output.console import ERRORS, Console
 from reenact.cli.output.failures import (
     UNEXPECTED,
@@ -25,8 +25,8 @@ from reenact.cli.output.failures import (
 from reenact.cli.parsing.commands import (
     Command,
     Group,
-    explained,
-    given,
+    clearer_error,
+    given_options,
     help_for,
     look_for_garbage_seldom,
     options_of,
@@ -40,7 +40,7 @@ from reenact.cli.parsing.options import (
     HelpOptions,
     TalkOptions,
     TrustOptions,
-    function_of,
+    typer_function,
     wants_json,
 )
 from reenact.cli.settings.environment import has_settings, in_ci, state_directory
@@ -131,14 +131,14 @@ def main(argv: Sequence[str] | None = None) -> int:
         return complete(arguments, _parser(), os.environ, sys.stdout)
     state = state_directory(os.environ)
     if argv is None:
-        end_in_time(state / ERRORS)
+        kill_if_stuck(state / ERRORS)
     console = Console(os.environ, in_ci=in_ci(os.environ), debug="--debug" in arguments)
     console.prepare(as_json=wants_json(arguments))
     with console.logging(state), ending_on_request():
         command: BoundCommand | int | None = None
         try:
-            with console.raising_output_lost(), _hearing_of_closed_pipes():  # help is printed while parsing
-                arguments = naming_no_session(arguments)
+            with console.raising_output_lost(), _raising_broken_pipe():  # help is printed while parsing
+                arguments = with_empty_resume(arguments)
                 refuse_options_as_values(arguments, _parser(), _TEXTS)
                 command = _parser()(arguments, prog_name="reenact", standalone_mode=False)
             code = command(console) if callable(command) else command or ExitCode.SUCCESS
@@ -150,12 +150,12 @@ def main(argv: Sequence[str] | None = None) -> int:
             return ExitCode.CLOSED_PIPE
         except (Exception, KeyboardInterrupt, TerminatedError) as error:  # noqa: BLE001 - the last chance to report it
             if isinstance(error, typer.TyperException):
-                return _give_up(explained(error, _parser(), arguments), console, hint=help_for(error))
+                return _give_up(clearer_error(error, _parser(), arguments), console, hint=help_for(error))
             return _give_up(error, console)
         return int(code)
 
 
-def naming_no_session(arguments: Sequence[str]) -> list[str]:
+def with_empty_resume(arguments: Sequence[str]) -> list[str]:
     """Return the command line with an empty ID after each `--resume` that has no value."""
     named: list[str] = []
     for place, argument in enumerate(arguments):
@@ -165,17 +165,17 @@ def naming_no_session(arguments: Sequence[str]) -> list[str]:
     return named
 
 
-def _talk(*, context: typer.Context, **taken: object) -> BoundCommand | None:
-    on_command_line = given(context)
+def _talk(*, context: typer.Context, **values: object) -> BoundCommand | None:
+    on_command_line = given_options(context)
     if context.invoked_subcommand is not None:
         _refuse(on_command_line - _ANYWHERE, context.invoked_subcommand)
-        context.obj = taken["database"]
+        context.obj = values["database"]
         return None
-    if taken["version"]:
+    if values["version"]:
         return _print_version
-    if taken["continue_latest"] and taken["resume"] is not None:
+    if values["continue_latest"] and values["resume"] is not None:
         raise typer.TyperException("--continue and --resume name two sessions; give one of them")
-    return functools.partial(_converse, made_of(TalkOptions, taken), on_command_line)
+    return functools.partial(_converse, made_of(TalkOptions, values), on_command_line)
 
 
 def _converse(options: TalkOptions, on_command_line: frozenset[str], console: Console) -> int:
@@ -192,7 +192,7 @@ def _converse(options: TalkOptions, on_command_line: frozenset[str], console: Co
 
 
 @contextlib.contextmanager
-def _hearing_of_closed_pipes() -> Generator[None]:
+def _raising_broken_pipe() -> Generator[None]:
     """Raise `BrokenPipeError` where typer would exit; it has replaced the standard streams, which are put back."""
     streams = sys.stdout, sys.stderr
     try:
@@ -274,11 +274,11 @@ def _add_commands() -> None:
     for name, (options, run) in COMMANDS.items():
         if name == "extensions":
             group = typer.Typer(cls=Group, add_completion=False, rich_markup_mode=None)
-            group.callback(invoke_without_command=True)(function_of(options, run))
-            group.command("trust", cls=Command)(function_of(TrustOptions, "extensions.page:trust"))
+            group.callback(invoke_without_command=True)(typer_function(options, run))
+            group.command("trust", cls=Command)(typer_function(TrustOptions, "extensions.page:trust"))
             app.add_typer(group, name=name)
         else:
-            app.command(name, cls=Command)(function_of(options, run))
+            app.command(name, cls=Command)(typer_function(options, run))
 
 
 _add_commands()

@@ -18,13 +18,13 @@ from reenact.cli.output.logs import open_privately
 
 _REQUESTS = (signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 _ALL = (signal.SIGINT, *_REQUESTS)
-_over: Final[set[int]] = set()
+_ignored_until_exit: Final[set[int]] = set()
 """Signals that stay ignored because the process is ending."""
 _patience: Final[list[float]] = []
 """Seconds after a request to end after which the process is killed; empty if there is no limit."""
 
 
-def end_in_time(errors: Path, *, patience: float = 30.0) -> None:
+def kill_if_stuck(errors: Path, *, seconds: float = 30.0) -> None:
     """Kill the process if it still runs this many seconds after a request to end, whatever it is waiting for.
 
     The stack of each thread is appended to the file `errors` then. Off the main thread this function does nothing.
@@ -36,15 +36,15 @@ def end_in_time(errors: Path, *, patience: float = 30.0) -> None:
         with suppress(OSError):
             errors.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             with open_privately(errors) as file:
-                print(f"{patience:g} s after it was asked to end, the process has not:", file=file, flush=True)
+                print(f"{seconds:g} s after it was asked to end, the process has not:", file=file, flush=True)
                 faulthandler.dump_traceback(file)
         os._exit(ExitCode.TERMINATED)
 
     signal.signal(signal.SIGALRM, give_up)
-    _patience[:] = [patience]
+    _patience[:] = [seconds]
 
 
-def _begin_to_end() -> None:
+def _start_kill_timer() -> None:
     for seconds in _patience:
         signal.setitimer(signal.ITIMER_REAL, seconds)
 
@@ -57,7 +57,7 @@ def ending_on_request() -> Generator[None]:
     """
 
     def end(asked: int, _frame: FrameType | None) -> None:
-        _begin_to_end()
+        _start_kill_timer()
         for number in _REQUESTS:
             signal.signal(number, signal.SIG_DFL if number == signal.SIGQUIT else signal.SIG_IGN)
         raise TerminatedError(ExitCode.QUIT if asked == signal.SIGQUIT else ExitCode.TERMINATED)
@@ -87,7 +87,7 @@ def interrupt_once() -> bool:
 
 
 @contextmanager
-def leaving_first(leave: Callable[[], object]) -> Generator[None]:
+def deferring_end_requests(leave: Callable[[], object]) -> Generator[None]:
     """Call `leave` at a request to end, to end the block; the previous handler gets the signal after the block.
 
     Made for blocks that run an event loop: the loop would attribute an exception to the callback in which it is raised.
@@ -95,7 +95,7 @@ def leaving_first(leave: Callable[[], object]) -> Generator[None]:
     asked: list[int] = []
 
     def hold_back(number: int, _frame: FrameType | None) -> None:
-        _begin_to_end()
+        _start_kill_timer()
         asked.append(number)
         leave()
 
@@ -119,7 +119,7 @@ def stopping() -> Generator[Callable[[float], bool]]:
     asked: SimpleQueue[None] = SimpleQueue()
 
     def end(_signal: int, _frame: FrameType | None) -> None:
-        _over.update(_ALL)
+        _ignored_until_exit.update(_ALL)
         for number in _ALL:
             signal.signal(number, signal.SIG_IGN)
         asked.put(None)
@@ -136,7 +136,7 @@ def stopping() -> Generator[Callable[[float], bool]]:
 
 
 @contextmanager
-def doing_whole() -> Generator[Callable[[Callable[[], object]], None]]:
+def uninterrupted_calls() -> Generator[Callable[[Callable[[], object]], None]]:
     """Yield a function that runs a call without interruption: Ctrl+C or a request to end takes effect after the call.
 
     A second signal takes effect at once, so that a call that waits forever can be ended.
@@ -186,7 +186,7 @@ def cleaning_up(leave: Callable[[], object] = lambda: None) -> Generator[None]:
 
 
 @contextmanager
-def around_stops(leave: Callable[[], object], come_back: Callable[[], object]) -> Generator[None]:
+def around_suspension(leave: Callable[[], object], come_back: Callable[[], object]) -> Generator[None]:
     """Call `leave` before Ctrl+Z stops the process, and `come_back` when it continues, whatever stopped it.
 
     When nested, the inner `leave` runs before the outer one, and the inner `come_back` after the outer one.
@@ -215,7 +215,7 @@ def around_stops(leave: Callable[[], object], come_back: Callable[[], object]) -
 
 
 @contextmanager
-def interrupts_are_for_others() -> Generator[None]:
+def ignoring_interrupts() -> Generator[None]:
     """Ignore Ctrl+C while another program uses the terminal and an event loop of ours waits for that program."""
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -241,5 +241,5 @@ def _handling(act: Callable[[int, FrameType | None], object], *numbers: signal.S
     try:
         yield
     finally:
-        for number in before.keys() - _over:
+        for number in before.keys() - _ignored_until_exit:
             signal.signal(number, before[number])

@@ -20,7 +20,7 @@ from reenact.cli.interrupts import stopping
 from reenact.cli.output.console import Console
 from reenact.cli.output.failures import ExitCode, ServerEndedError
 from reenact.cli.parsing.options import ServeOptions
-from reenact.cli.parsing.preferences import who_answers
+from reenact.cli.parsing.preferences import with_provider_settings
 from reenact.cli.settings.configuration import (
     check_file,
     check_price,
@@ -52,7 +52,7 @@ def serve(options: ServeOptions, console: Console) -> int:
         console.warn(f"others may read or change the tokens in {options.token_file}; chmod 600 keeps them to yourself")
     if (options.allow_actions or options.by is not None) and not options.inspect:
         raise ConfigurationError("--allow-actions and --by are for --inspect")
-    options = who_answers(msgspec.structs.replace(options, provider=_provider(options)), console.environ)
+    options = with_provider_settings(msgspec.structs.replace(options, provider=_provider(options)), console.environ)
     with console.guarding_output():
         guarding = load_guards(options.guards)
         image = msgspec.structs.replace(image_of(options), guards=guarding.named)

@@ -87,7 +87,7 @@ class Terminal:
 def terminal(monkeypatch: pytest.MonkeyPatch) -> Iterator[Terminal]:
     def remember(_editor: object) -> None: ...
 
-    monkeypatch.setattr("reenact.cli.chat.asking.forget_what_was_typed", remember)
+    monkeypatch.setattr("reenact.cli.chat.asking.discard_typed_ahead", remember)
     with create_pipe_input() as keyboard:
         yield Terminal(keyboard)
 

@@ -9,7 +9,7 @@ import pytest
 
 from reenact import Image, Runtime
 from reenact.cli.commands.audit import sides_of
-from reenact.cli.interrupts import doing_whole
+from reenact.cli.interrupts import uninterrupted_calls
 from reenact.testing import MockEnvironmentFactory
 from tests.cli.conftest import Json, Run
 from tests.logs import log_at
@@ -191,7 +191,7 @@ def test_what_is_done_whole_is_cut_short_by_nothing_but_impatience() -> None:
             signal.raise_signal(signal.SIGINT)
         done.append("ended")
 
-    with doing_whole() as whole:
+    with uninterrupted_calls() as whole:
         whole(lambda: act(0))
         with pytest.raises(KeyboardInterrupt):
             whole(lambda: act(1))

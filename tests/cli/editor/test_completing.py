@@ -18,7 +18,7 @@ from prompt_toolkit.input import PipeInput, create_pipe_input
 from prompt_toolkit.output import DummyOutput
 
 from reenact.cli.editor.editor import lines_editor, read_question
-from reenact.cli.editor.keys import Offering
+from reenact.cli.editor.keys import ChoiceCompleter
 from reenact.terminal import SpecialKey
 from tests.cli.conftest import PROMPT, Chat
 from tests.examples import examples
@@ -53,7 +53,7 @@ class Table:
 def offered(before: str, after: str = "", table: Table | None = None) -> list[Completion]:
     """Return what is offered at the cursor."""
     document = Document(before + after, len(before))
-    return [*Offering(table or Table()).get_completions(document, CompleteEvent())]
+    return [*ChoiceCompleter(table or Table()).get_completions(document, CompleteEvent())]
 
 
 @pytest.mark.parametrize(

@@ -22,7 +22,7 @@ from prompt_toolkit.key_binding import KeyPress
 from prompt_toolkit.output import DummyOutput
 
 from reenact.cli.editor.editor import lines_editor, read_question
-from reenact.cli.editor.keyboard import understood
+from reenact.cli.editor.keyboard import with_our_keys
 from reenact.cli.output.console import Console
 from reenact.terminal import Screen, SpecialKey, TerminalEmulator
 from reenact.testing import wait_until
@@ -64,7 +64,7 @@ def keyboard() -> Iterator[PipeInput]:
 
 def said(keyboard: PipeInput, typed: str, history: InMemoryHistory | None = None, **environ: str) -> str:
     """Type at an editor and return what is sent."""
-    editor = lines_editor(understood(keyboard), DummyOutput(), history or DummyHistory(), environ, None)
+    editor = lines_editor(with_our_keys(keyboard), DummyOutput(), history or DummyHistory(), environ, None)
     keyboard.send_text(typed)
     return read_question(editor)
 
@@ -82,7 +82,7 @@ def test_what_is_sent_is_exactly_what_was_typed_and_pasted_in_whatever_pieces_it
     left = [sent[begin:end] for begin, end in pairwise(bounds)]
 
     with create_pipe_input() as keyboard:
-        editor = lines_editor(understood(keyboard), DummyOutput(), DummyHistory(), {}, None)
+        editor = lines_editor(with_our_keys(keyboard), DummyOutput(), DummyHistory(), {}, None)
         read_keys = keyboard.read_keys
 
         def read_and_go_on() -> list[KeyPress]:
@@ -202,7 +202,7 @@ def test_ctrl_c_and_ctrl_d_and_the_end_of_the_input_leave(keyboard: PipeInput) -
     with pytest.raises(EOFError):
         said(keyboard, "\x04")
 
-    editor = lines_editor(understood(keyboard), DummyOutput(), DummyHistory(), {}, None)
+    editor = lines_editor(with_our_keys(keyboard), DummyOutput(), DummyHistory(), {}, None)
     keyboard.close()
 
     with pytest.raises(EOFError):
@@ -220,7 +220,7 @@ def editing(tmp_path: Path) -> str:
 
 def test_the_text_is_opened_in_the_editor_that_the_person_has_named(keyboard: PipeInput, editing: str) -> None:
     environ = {"VISUAL": editing, "EDITOR": "/nonexistent"}
-    editor = lines_editor(understood(keyboard), DummyOutput(), DummyHistory(), environ, None)
+    editor = lines_editor(with_our_keys(keyboard), DummyOutput(), DummyHistory(), environ, None)
     keyboard.send_text(f"one{CTRL_J}two\x18\x05")
 
     def go_on(buffer: Buffer) -> None:
@@ -414,7 +414,7 @@ def test_what_an_approval_asks_is_whole_on_thirty_columns(chat: Chat, office: Of
 def test_a_terminal_that_hangs_up_is_left_though_nobody_says_so() -> None:
     person, program = os.openpty()
     with os.fdopen(program, encoding="utf-8") as stdin:
-        editor = lines_editor(understood(Vt100Input(stdin)), DummyOutput(), DummyHistory(), {}, None)
+        editor = lines_editor(with_our_keys(Vt100Input(stdin)), DummyOutput(), DummyHistory(), {}, None)
         os.close(person)  # from here on, reading is an error
 
         with pytest.raises(EOFError):
@@ -426,7 +426,7 @@ def test_a_terminal_at_which_nothing_can_be_drawn_any_more_is_left(keyboard: Pip
         def flush(self) -> None:
             raise OSError(errno.EIO, "Input/output error")
 
-    editor = lines_editor(understood(keyboard), DummyOutput(), DummyHistory(), {}, None)
+    editor = lines_editor(with_our_keys(keyboard), DummyOutput(), DummyHistory(), {}, None)
     editor.app.renderer.output = Gone()
 
     with pytest.raises(EOFError):

@@ -22,7 +22,7 @@ from prompt_toolkit.input.typeahead import get_typeahead
 from prompt_toolkit.input.vt100 import Vt100Input, raw_mode
 from prompt_toolkit.key_binding import KeyPress
 
-from reenact.cli.editor.keyboard import forget, quiet_keyboard, typed_input
+from reenact.cli.editor.keyboard import discard_typed, quiet_keyboard, typed_input
 from reenact.cli.output.console import Console
 from reenact.cli.output.failures import TerminatedError
 from reenact.terminal import SpecialKey, TerminalEmulator
@@ -155,7 +155,7 @@ def test_what_follows_without_a_pause_is_forgotten_with_what_was_typed(keyboard:
         assert isinstance(typed, Vt100Input)
         typed.vt100_parser.feed(begun)
         keyboard.type(b"y\r" * 1000 + b"\x1b[201~\x1b")
-        forget(typed)
+        discard_typed(typed)
         keyboard.type(b"n")
         keys = typed.read_keys()
 
@@ -168,7 +168,7 @@ def test_the_rest_of_a_paste_is_waited_for_and_forgotten_however_long_it_pauses(
         typed = typed_input()
         keyboard.type(b"\x1b[200~y\r")
         rest.start()
-        forget(typed)
+        discard_typed(typed)
         rest.join()
         keyboard.type(b"n")
         keys = typed.read_keys()
@@ -190,7 +190,7 @@ def test_a_key_that_is_stuck_holds_up_nobody_for_ever(keyboard: Keyboard, monkey
     monkeypatch.setattr(typed, "read_keys", read_and_press_again)
     with quiet_keyboard(XTERM):
         keyboard.type(b"y")
-        forget(typed)
+        discard_typed(typed)
         is_stuck = bool(select.select([keyboard.program], [], [], 0)[0])
 
     assert is_stuck

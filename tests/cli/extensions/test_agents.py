@@ -10,7 +10,7 @@ import pytest
 
 from reenact import Image, Runtime, agent_tool
 from reenact.actors.environment.api import Environment, EnvironmentConfig
-from reenact.cli.extensions.agents import answering_for_agents, asked_in
+from reenact.cli.extensions.agents import agent_request_in, with_agents
 from reenact.domain.messages import Said, TextBlock, ToolResultBlock, ToolUseBlock
 from reenact.terminal import SpecialKey
 from reenact.testing import FakeMessagesAPI, MockEnvironmentFactory, MockEvent
@@ -70,7 +70,7 @@ ASKS = Said("user", (TextBlock("@boss May I?"),))
 def test_a_message_asks_an_agent_if_it_begins_with_its_name_and_so_does_the_result_of_its_own_call(
     conversation: Sequence[Said], expected: tuple[str, str, ToolResultBlock | None] | None
 ) -> None:
-    assert asked_in(conversation, {"boss"}) == expected
+    assert agent_request_in(conversation, {"boss"}) == expected
 
 
 # Crashes.
@@ -88,7 +88,7 @@ class Answerer:
         self._mock = MockEnvironmentFactory(scenarios={"model": model}, scenario="model")
 
     def create(self, config: EnvironmentConfig) -> Environment:
-        return answering_for_agents(self._mock.create(config), config, {"boss"})
+        return with_agents(self._mock.create(config), config, {"boss"})
 
 
 def test_after_a_crash_at_any_commit_the_agent_that_was_asked_has_answered(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from typer.core import TyperArgument, TyperCommand, TyperGroup
 
 from reenact.cli.app import app
 from reenact.cli.parsing.commands import options_of
-from reenact.cli.parsing.help_page import groups_of, manual, taken_apart
+from reenact.cli.parsing.help_page import groups_of, help_page, split_help
 from tests.cli.conftest import Run
 from tests.examples import examples
 
@@ -32,7 +32,7 @@ def every_command(command: TyperCommand | TyperGroup, path: str) -> Iterator[tup
 
 
 COMMANDS = dict(every_command(ROOT, "reenact"))
-EXAMPLES = [(path, what) for path, command in COMMANDS.items() for what, _ in taken_apart(command)[2]]
+EXAMPLES = [(path, what) for path, command in COMMANDS.items() for what, _ in split_help(command)[2]]
 
 
 @pytest.fixture(params=COMMANDS)
@@ -63,7 +63,7 @@ def test_an_argument_that_may_be_left_out_and_no_other_stands_in_brackets(path: 
 
 
 def test_every_command_has_an_example(path: str) -> None:
-    summary, _, examples = taken_apart(COMMANDS[path])
+    summary, _, examples = split_help(COMMANDS[path])
 
     assert summary.endswith(".")
     assert examples
@@ -84,7 +84,7 @@ def test_every_example_can_be_read(
 
 
 def test_the_examples_of_the_command_itself_work_one_after_the_other(run: Run) -> None:
-    examples = [what for what, _ in taken_apart(ROOT)[2]]
+    examples = [what for what, _ in split_help(ROOT)[2]]
     assert 6 <= len(examples) <= 8
 
     for what in examples:
@@ -98,7 +98,7 @@ def test_the_examples_of_the_command_itself_work_one_after_the_other(run: Run) -
 
 @pytest.mark.parametrize("width", [40, 80, 120])
 def test_no_line_is_wider_than_there_is_room(path: str, width: int) -> None:
-    page = manual(COMMANDS[path], path, getattr(COMMANDS[path], "appendix", ()), width=width)
+    page = help_page(COMMANDS[path], path, getattr(COMMANDS[path], "appendix", ()), width=width)
 
     room = min(width, 100)
     assert [line for line in page.splitlines() if len(line) > room and len(line.split()) > 1] == []
@@ -108,7 +108,7 @@ def test_no_line_is_wider_than_there_is_room(path: str, width: int) -> None:
 
 
 def test_a_long_example_goes_on_on_the_next_line_so_that_it_works_when_it_is_copied() -> None:
-    page = manual(ROOT, "reenact", width=40)
+    page = help_page(ROOT, "reenact", width=40)
 
     (block,) = re.findall(r"  reenact -p \"Say hello\" --max-turns[^#]*", page)
     assert " \\\n" in block
@@ -121,7 +121,7 @@ def test_every_width_has_the_same_words(path: str, width: int) -> None:
     def words(page: str) -> Counter[str]:
         return Counter(word for word in page.split() if word not in ("\\", "#"))
 
-    assert words(manual(COMMANDS[path], path, width=width)) == words(manual(COMMANDS[path], path, width=80))
+    assert words(help_page(COMMANDS[path], path, width=width)) == words(help_page(COMMANDS[path], path, width=80))
 
 
 def test_help_is_asked_for_in_several_ways(run: Run) -> None:

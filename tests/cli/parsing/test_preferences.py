@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from reenact.cli.output.console import Console
 from reenact.cli.parsing.options import ServeOptions, TalkOptions
-from reenact.cli.parsing.preferences import Preferences, preferred, read_preferences, who_answers
+from reenact.cli.parsing.preferences import Preferences, preferred, read_preferences, with_provider_settings
 from reenact.cli.settings.files import KEYS
 from reenact.cli.settings.values import OutputFormat
 from reenact.domain.errors import ConfigurationError
@@ -492,7 +492,7 @@ def test_an_address_and_a_model_are_for_the_provider_beside_which_they_stand(
     with written(json.dumps(user), json.dumps(project)) as home:
         console = Console({**home, **environ}, in_ci=True)
         talk = preferred(TalkOptions(**line), frozenset(line), console)
-        serve = who_answers(ServeOptions(**line), console.environ)
+        serve = with_provider_settings(ServeOptions(**line), console.environ)
 
     assert (talk.provider, talk.base_url, talk.model) == answers
     assert (serve.provider, serve.base_url, serve.model) == answers
@@ -505,7 +505,7 @@ def test_an_address_and_a_model_are_for_the_provider_beside_which_they_stand(
 def test_a_project_names_models_of_claude_alone(user: Json, line: Json, model: str | None) -> None:
     with written(json.dumps(user), json.dumps({"model": "theirs", "provider": "mock"})) as home:
         found = preferred(TalkOptions(**line), frozenset(line), Console(home, in_ci=True))
-        served = who_answers(ServeOptions(**line), home)
+        served = with_provider_settings(ServeOptions(**line), home)
 
     assert found.model == model
     assert served.model == user.get("model")

@@ -17,7 +17,7 @@ from rich.cells import cell_len
 from rich.console import Console as Screen
 
 from reenact.cli.editor.keyboard import TypedAhead
-from reenact.cli.interrupts import around_stops
+from reenact.cli.interrupts import around_suspension
 from reenact.cli.render.live_line import LiveLine
 from reenact.terminal import Engine, SpecialKey, TerminalEmulator
 from reenact.testing import wait_until
@@ -206,7 +206,7 @@ def test_it_says_as_much_as_there_is_room_for_and_what_is_typed_first(width: int
     line.doing, line.model, line.tokens = "writing", "claude-x", 1200
     line._frame = 0
 
-    assert "".join(line._told(3, width)) == told
+    assert "".join(line._status_and_typed(3, width)) == told
 
 
 @given(st.text(max_size=60), st.integers(7, 100), st.sampled_from(["waiting", "something with a long name"]))
@@ -214,7 +214,7 @@ def test_it_is_never_wider_than_it_may_be(typed: str, width: int, doing: str) ->
     line = LiveLine(screen_on(Terminal()), [], Typed(typed))
     line.doing = doing
 
-    assert cell_len("".join(line._told(100, width))) <= width
+    assert cell_len("".join(line._status_and_typed(100, width))) <= width
 
 
 def test_there_is_nothing_on_a_terminal_without_room() -> None:
@@ -354,7 +354,7 @@ def test_it_is_gone_while_the_process_is_stopped(terminal: Terminal, line: LiveL
     stopped: list[str] = []
     before = signal.signal(signal.SIGTSTP, lambda _number, _frame: stopped.append(terminal.getvalue()))
     try:
-        with around_stops(line.pause, line.go_on):
+        with around_suspension(line.pause, line.go_on):
             line.start()
             for number in (1, 2):
                 wait_until(lambda number=number: terminal.getvalue().count(HIDDEN) == number)  # type: ignore[misc]

@@ -9,7 +9,7 @@ from typer.core import TyperCommand, TyperGroup
 
 from reenact.cli.app import app
 from reenact.cli.parsing.commands import Group
-from reenact.cli.parsing.help_page import manual
+from reenact.cli.parsing.help_page import help_page
 
 WIDTH = 88
 HEAD = """# The help of every command
@@ -29,9 +29,9 @@ def page() -> str:
 
 
 def _below(path: str, group: TyperGroup) -> Iterator[tuple[str, str]]:
-    yield path, manual(group, path, group.appendix if isinstance(group, Group) else (), width=WIDTH)
+    yield path, help_page(group, path, group.appendix if isinstance(group, Group) else (), width=WIDTH)
     for name, command in sorted(group.commands.items()):
         if isinstance(command, TyperGroup):
             yield from _below(f"{path} {name}", command)
         elif isinstance(command, TyperCommand):
-            yield f"{path} {name}", manual(command, f"{path} {name}", width=WIDTH)
+            yield f"{path} {name}", help_page(command, f"{path} {name}", width=WIDTH)

@@ -20,7 +20,7 @@ from reenact.cli.output.answers import Answer
 from reenact.cli.output.console import Console
 from reenact.cli.parsing.options import ServeOptions, TalkOptions
 from reenact.cli.settings.configuration import KNOWN_PRICES, load_tools, own_provider, read_policies, read_servers
-from reenact.cli.settings.environment import given, home_directory
+from reenact.cli.settings.environment import home_directory, read_variable
 from reenact.cli.settings.providers import BASE_URL, CLAUDE, MOCK, OPENAI, VARIABLES, Variables, provider_of
 from reenact.domain.children import AgentTool
 from reenact.domain.errors import ConfigurationError
@@ -165,9 +165,9 @@ def make_answerer(
 
 def _llm_config_of(environ: Mapping[str, str], variables: Variables, base_url: str | None) -> LLMConfig:
     return LLMConfig(
-        api_key=given(environ, variables.key),
-        base_url=base_url or given(environ, variables.url),
-        model=given(environ, variables.model),
+        api_key=read_variable(environ, variables.key),
+        base_url=base_url or read_variable(environ, variables.url),
+        model=read_variable(environ, variables.model),
     )
 
 
@@ -190,7 +190,7 @@ def _mock(environ: Mapping[str, str]) -> Answerer:
     from reenact.actors.environment.mock import MockEnvironmentFactory  # noqa: PLC0415 - only if used
 
     llm = _llm_config_of(environ, VARIABLES[CLAUDE], None)
-    scenario = given(environ, "MOCK_SCENARIO") or "default"
+    scenario = read_variable(environ, "MOCK_SCENARIO") or "default"
     why = "" if llm.api_key else "; set ANTHROPIC_API_KEY to talk to Claude"
     words = f"the mock answers, from its script {scenario!r}{why}"
     mock = MockEnvironmentFactory(scenario)

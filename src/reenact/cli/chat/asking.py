@@ -11,7 +11,7 @@ from rich.cells import cell_len
 from rich.console import Console as Screen
 
 from reenact.cli.chat.conversation import Answered, Approved, Decision, Rejected
-from reenact.cli.editor.editor import Editor, forget_what_was_typed, read_line
+from reenact.cli.editor.editor import Editor, discard_typed_ahead, read_line
 from reenact.cli.output.answers import call_line
 from reenact.cli.output.exact import MARGIN, SHOWN, escaped, on_one_line, plain_or_quoted, show
 from reenact.cli.settings.configuration import user_name
@@ -53,7 +53,7 @@ class Person:
                 if call.kind == "approval" and call.name in self._always:
                     decisions.append(self._approved_already(call))
                     continue
-                forget_what_was_typed(self._editor)
+                discard_typed_ahead(self._editor)
                 self._say(f"{number} of {len(pending)}:" if len(pending) > 1 else "")
                 if call.path:
                     self._say(f"In child session {harmless(call.session_id)}:", "dim")

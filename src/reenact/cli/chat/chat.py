@@ -23,15 +23,15 @@ from reenact.cli.chat.navigate import show_last_exchange
 from reenact.cli.chat.page import Page
 from reenact.cli.editor.editor import (
     Editor,
+    discard_typed_ahead,
     editor_of_decisions,
     editor_of_questions,
-    forget_what_was_typed,
     has_typed,
     read_line,
     read_question,
 )
 from reenact.cli.editor.keyboard import is_hung_up, quiet_keyboard, typed_ahead
-from reenact.cli.interrupts import around_stops, interrupting
+from reenact.cli.interrupts import around_suspension, interrupting
 from reenact.cli.output.answers import Answer
 from reenact.cli.output.console import Console
 from reenact.cli.output.exact import escaped, in_rows
@@ -293,7 +293,7 @@ class ShellCommands:
     def _is_approved(self, command: str) -> bool:
         if self._is_allowed:
             return True
-        forget_what_was_typed(self._editor)
+        discard_typed_ahead(self._editor)
         self._say(f"In {harmless(str(project_directory(self._console)))}: {escaped(command)}", "bold")
         try:
             answer = read_line(self._editor, "Run it? [y]es, [n]o, [a]lways in this chat: ").casefold()
@@ -312,7 +312,7 @@ class ShellCommands:
             return
         live = LiveLine(self._screen, [self._console.err], typed_ahead())
         live.doing = "running"
-        with around_stops(live.pause, live.go_on):
+        with around_suspension(live.pause, live.go_on):
             live.start()
             try:
                 yield

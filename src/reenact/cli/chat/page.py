@@ -13,7 +13,7 @@ from rich.text import Text
 from reenact.cli.chat.children import ChildLine, Children
 from reenact.cli.chat.conversation import Decide, Decision
 from reenact.cli.editor.keyboard import typed_ahead
-from reenact.cli.interrupts import around_stops
+from reenact.cli.interrupts import around_suspension
 from reenact.cli.output.answers import Answer, call_line, cut, result_lines, why_ended
 from reenact.cli.output.console import Console
 from reenact.cli.output.control_characters import escape_plainly, strip_controls
@@ -106,7 +106,7 @@ class Page:
         self._is_under_way = True
         self._cleanup.enter_context(TERMINAL_LOCK.showing_calls())
         if self._live is not None:
-            self._cleanup.enter_context(around_stops(self._live.pause, self._live.go_on))
+            self._cleanup.enter_context(around_suspension(self._live.pause, self._live.go_on))
             self._live.start()
         return self
 

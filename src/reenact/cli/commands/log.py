@@ -15,7 +15,7 @@ import typer
 
 from reenact.actors.journal.stored import StoredJournal
 from reenact.cli.commands.sessions import reading
-from reenact.cli.interrupts import doing_whole
+from reenact.cli.interrupts import uninterrupted_calls
 from reenact.cli.output.answers import call_line, result_lines
 from reenact.cli.output.console import Console
 from reenact.cli.output.exact import on_one_line
@@ -62,7 +62,7 @@ def log(options: LogOptions, console: Console) -> int:
             return ExitCode.SUCCESS
         if options.session is not None and not options.follow:  # with `follow` it may be created later
             check_session(journal, options.session)
-        with doing_whole() as whole:  # print lines completely or not at all
+        with uninterrupted_calls() as whole:  # print lines completely or not at all
             for entry in islice(_found(journal, wanted, options), options.limit):
                 whole(partial(console.show, entry, options.output_format, _line(entry)))
     return ExitCode.SUCCESS

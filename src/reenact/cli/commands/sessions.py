@@ -20,7 +20,7 @@ from reenact.actors.journal.stored import StoredJournal
 from reenact.cli.output.console import Console
 from reenact.cli.output.failures import ExitCode, NoLogYetError
 from reenact.cli.parsing.options import BranchOptions, HandedOver, SchedulesOptions, SessionsOptions, SwitchOptions
-from reenact.cli.settings.environment import KEYS, database_of, default_database, given, ring_variable
+from reenact.cli.settings.environment import KEYS, database_of, default_database, read_variable, ring_variable
 from reenact.domain.errors import ConfigurationError, InvalidInputError, LogUnusableError, SessionNotFoundError
 from reenact.domain.messages import Message, text_of
 from reenact.domain.session.schedules import Schedule
@@ -91,7 +91,7 @@ def key_ring(environ: Mapping[str, str]) -> KeyRing | None:
         ConfigurationError: the key ring does not exist, or cannot be used.
         MissingExtraError: the extra `encryption` is not installed.
     """
-    named = given(environ, KEYS)
+    named = read_variable(environ, KEYS)
     if named is None:
         return None
     variable = ring_variable(environ)
@@ -105,7 +105,7 @@ def log_to_read(database: str | None, console: Console, session: str | None = No
         NoLogYetError: the default log does not exist yet; the user has been told.
         SessionNotFoundError: the same, if a session in the log is requested.
     """
-    named = database or given(console.environ, "REENACT_DB")
+    named = database or read_variable(console.environ, "REENACT_DB")
     location = log_named(database, console)
     if named is None and not location.exists():
         console.say(f"there is no log yet; the first conversation begins one in {location.url}")
@@ -122,7 +122,7 @@ def runtime_with(session: str, database: str | None, console: Console) -> Shared
 
 def log_to_write(database: str | None, console: Console) -> LogLocation:
     """Return the location of the log for writing; create the directory of the default one."""
-    named = database or given(console.environ, "REENACT_DB")
+    named = database or read_variable(console.environ, "REENACT_DB")
     if named is not None:
         with contextlib.suppress(OSError, ValueError):
             if stat.S_ISCHR(Path(named).stat().st_mode):

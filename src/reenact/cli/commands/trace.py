@@ -14,7 +14,7 @@ from reenact.cli.commands.sessions import log_named, reading
 from reenact.cli.output.console import Console
 from reenact.cli.output.failures import ExitCode
 from reenact.cli.parsing.options import TraceOptions
-from reenact.cli.settings.environment import given
+from reenact.cli.settings.environment import read_variable
 from reenact.domain.errors import SessionNotFoundError, needing_extra
 from reenact.domain.plain import can_be_id
 from reenact.projections.errors import ReadModelError
@@ -46,7 +46,7 @@ def trace(options: TraceOptions, console: Console) -> int:
     """
     with needing_extra("otel", "`reenact trace`"):
         from reenact.tracing.collector import Collector  # noqa: PLC0415 - the extra
-    endpoint = options.otlp or given(console.environ, "OTEL_EXPORTER_OTLP_ENDPOINT")
+    endpoint = options.otlp or read_variable(console.environ, "OTEL_EXPORTER_OTLP_ENDPOINT")
     if endpoint is None:
         raise typer.TyperException("--otlp says where the collector is, such as http://localhost:4318")
     if options.metrics and options.session is not None:

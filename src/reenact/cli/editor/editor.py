@@ -25,12 +25,12 @@ from prompt_toolkit.styles import Style
 from prompt_toolkit.utils import get_cwidth
 
 from reenact.cli.editor.history import FileHistory, NoHistoryError
-from reenact.cli.editor.keyboard import PlainEditor, be_quiet_again, forget, typed_input
-from reenact.cli.editor.keys import Choices, Offering, close_on_escape, keys_of_questions, may_offer
-from reenact.cli.interrupts import leaving_first
+from reenact.cli.editor.keyboard import PlainEditor, be_quiet_again, discard_typed, typed_input
+from reenact.cli.editor.keys import ChoiceCompleter, Choices, close_on_escape, keys_of_questions, may_complete
+from reenact.cli.interrupts import deferring_end_requests
 from reenact.cli.output.console import Console
 from reenact.cli.output.logs import FOR_LATER, TERMINAL_LOCK
-from reenact.cli.settings.environment import given, is_dumb, state_directory
+from reenact.cli.settings.environment import is_dumb, read_variable, state_directory
 
 Editor: TypeAlias = PromptSession[str] | PlainEditor
 
@@ -66,7 +66,7 @@ def editor_of_questions(console: Console, choices: Choices | None = None) -> Edi
     terminal, history = console.terminal or console.err, _history(console)
     if is_dumb(console.environ):
         return PlainEditor(typed_input(), terminal, history)
-    drawing = Drawing.at(terminal, console)
+    drawing = EditorOutput.at(terminal, console)
     editor = lines_editor(typed_input(), drawing, history, console.environ, choices)
     drawing.watch(editor)
     return editor
@@ -77,7 +77,7 @@ def editor_of_decisions(console: Console) -> Editor:
     terminal = console.terminal or console.err
     if is_dumb(console.environ):
         return PlainEditor(typed_input(), terminal, DummyHistory())
-    drawing = Drawing.at(terminal, console)
+    drawing = EditorOutput.at(terminal, console)
     editor: PromptSession[str] = PromptSession(
         history=DummyHistory(),
         prompt_continuation="",
@@ -102,8 +102,8 @@ def lines_editor(
         history=history,
         search_ignore_case=True,
         validate_while_typing=False,
-        completer=None if choices is None else Offering(choices),
-        complete_while_typing=Condition(lambda: may_offer(editor.default_buffer.document)),
+        completer=None if choices is None else ChoiceCompleter(choices),
+        complete_while_typing=Condition(lambda: may_complete(editor.default_buffer.document)),
         key_bindings=keys_of_questions(environ),
         prompt_continuation=lambda _width, _line, wraps: _margin(editor, wraps),
         input_processors=[_Tabs()],
@@ -149,9 +149,9 @@ def read_line(editor: Editor, prompt: str, default: str = "") -> str:
     return _read(editor, prompt, default).strip()
 
 
-def forget_what_was_typed(editor: Editor) -> None:
+def discard_typed_ahead(editor: Editor) -> None:
     """Discard what was typed before a question was asked: it is not an answer to the question."""
-    forget(editor.typed if isinstance(editor, PlainEditor) else editor.input)
+    discard_typed(editor.typed if isinstance(editor, PlainEditor) else editor.input)
 
 
 def _read(editor: Editor, prompt: str, default: str) -> str:
@@ -171,14 +171,14 @@ def _read(editor: Editor, prompt: str, default: str) -> str:
             application.exit(exception=EOFError)
 
     def begin() -> None:
-        asyncio.get_running_loop().set_exception_handler(_keep_for_later)
+        asyncio.get_running_loop().set_exception_handler(_log_for_later)
         exit_once()
 
     def message() -> AnyFormattedText:
         return [("class:prompt", _fitting(prompt, editor.output.get_size().columns))]
 
     try:
-        with TERMINAL_LOCK.held(), leaving_first(leave):
+        with TERMINAL_LOCK.held(), deferring_end_requests(leave):
             return editor.prompt(message, default=default, pre_run=begin, set_exception_handler=False)
     except OSError as error:
         if error.errno in _GONE:  # the terminal has hung up
@@ -188,7 +188,7 @@ def _read(editor: Editor, prompt: str, default: str) -> str:
         be_quiet_again()
 
 
-def _keep_for_later(_: asyncio.AbstractEventLoop, context: dict[str, object]) -> None:
+def _log_for_later(_: asyncio.AbstractEventLoop, context: dict[str, object]) -> None:
     """Log an exception of a key handler to the file of errors, so that the person can go on typing."""
     error = context.get("exception")
     cause = error if isinstance(error, BaseException) else None
@@ -273,14 +273,14 @@ def place_menu(editor: PromptSession[str], prompt: int) -> None:
 _NEVER_WRAP_ANEW = ("linux", "rxvt", "screen", "st", "vt")
 
 
-class Drawing(Vt100_Output):
+class EditorOutput(Vt100_Output):
     """The output on which an editor is drawn."""
 
     _drawn: tuple[Screen, Point] | None = None
     _wraps_anew = True
 
     @classmethod
-    def at(cls, terminal: TextIO, console: Console) -> Drawing:
+    def at(cls, terminal: TextIO, console: Console) -> EditorOutput:
         """Return the output for the terminal, as the environment variables describe it."""
         drawing = cls(
             terminal,
@@ -331,5 +331,5 @@ def _wraps_anew(environ: Mapping[str, str]) -> bool:
 def _colours(environ: Mapping[str, str]) -> ColorDepth:
     if environ.get("NO_COLOR"):
         return ColorDepth.DEPTH_1_BIT
-    wanted = given(environ, "PROMPT_TOOLKIT_COLOR_DEPTH")
+    wanted = read_variable(environ, "PROMPT_TOOLKIT_COLOR_DEPTH")
     return ColorDepth(wanted) if wanted in {depth.value for depth in ColorDepth} else ColorDepth.DEPTH_4_BIT

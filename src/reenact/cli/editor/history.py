@@ -6,7 +6,6 @@ import contextlib
 import fcntl
 import os
 import stat
-import time
 from collections.abc import Callable, Generator, Iterable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -17,11 +16,9 @@ MOST_ENTRIES = 1000
 MOST_BYTES = 1024 * 1024
 LARGEST_ENTRY = 128 * 1024
 """Maximum size of a saved entry in bytes; only the chat in which a larger one was typed remembers it."""
-_BEGINNINGS = frozenset(b"\n#+")
+_FIRST_BYTES = frozenset(b"\n#+")
 """Valid first bytes of a history file: of a blank line, a comment, or a line of an entry."""
-_BETWEEN = b"\n\n#"
-_TRIES = 20
-_PAUSE = 0.01
+_ENTRY_START = b"\n\n#"
 
 
 class NoHistoryError(Exception):
@@ -43,12 +40,12 @@ class FileHistory(History):
         self._unwritten: list[str] = []
         with _as_no_history(path):
             path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            self._found = _read_and_trim(path)
-        self._newest = self._found[-1] if self._found else ""
+            self._saved = _read_and_trim(path)
+        self._newest = self._saved[-1] if self._saved else ""
 
     def load_history_strings(self) -> Iterable[str]:
         """Return the entries of the file, newest first."""
-        return reversed(self._found)
+        return reversed(self._saved)
 
     def store_string(self, string: str) -> None:
         """Queue an entry for `write`: while the editor is drawn, no warning can be shown."""
@@ -57,39 +54,28 @@ class FileHistory(History):
             self._unwritten.append(string)
 
     def write(self) -> None:
-        """Append the queued entries to the file, all or none of them; only the first failure is reported."""
+        """Append the queued entries to the file; only the first failure is reported."""
         entries, self._unwritten = [_encoded(one, f" {datetime.now(UTC)}") for one in self._unwritten], []
         data = b"".join(one for one in entries if len(one) <= LARGEST_ENTRY)
         if not data:
             return
         try:
             with _as_no_history(self._path), _opened(self._path) as descriptor:
-                _append(descriptor, data)
+                os.lseek(descriptor, 0, os.SEEK_END)
+                os.write(descriptor, data)
         except NoHistoryError as error:
             warn, self._warn = self._warn, None
             if warn is not None:
                 warn(f"what is typed is not remembered: {error}")
 
 
-def _append(descriptor: int, data: bytes) -> None:
-    end = os.lseek(descriptor, 0, os.SEEK_END)
-    try:
-        left = data
-        while left:
-            left = left[os.write(descriptor, left) :]
-    except OSError:
-        with contextlib.suppress(OSError):
-            os.ftruncate(descriptor, end)
-        raise
-
-
 def _read_and_trim(path: Path) -> Sequence[str]:
     with _opened(path) as descriptor:
         size = os.fstat(descriptor).st_size
-        if size and os.pread(descriptor, 1, 0)[0] not in _BEGINNINGS:
+        if size and os.pread(descriptor, 1, 0)[0] not in _FIRST_BYTES:
             raise NoHistoryError("it holds something else")
         data = os.pread(descriptor, MOST_BYTES, max(0, size - MOST_BYTES))
-        entries = _entries(data if len(data) == size else data[data.find(_BETWEEN) + 1 :])
+        entries = _entries(data if len(data) == size else data[data.find(_ENTRY_START) + 1 :])
         kept = entries[-MOST_ENTRIES:]
         if (len(kept) < len(entries) or len(data) < size) and _is_locked(descriptor):
             newest = b"".join(map(_encoded, kept))
@@ -135,17 +121,12 @@ def _opened(path: Path) -> Generator[int]:
 
 
 def _is_locked(descriptor: int) -> bool:
-    """Lock the file and return whether that succeeded; give up soon, since the holder may be a stopped process."""
-    for _ in range(_TRIES):
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            time.sleep(_PAUSE)
-        except OSError:
-            return False  # the file system has no locks
-        else:
-            return True
-    return False
+    """Lock the file, without waiting for another chat, and return whether that succeeded."""
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:  # another chat has it, or the file system has no locks
+        return False
+    return True
 
 
 @contextlib.contextmanager

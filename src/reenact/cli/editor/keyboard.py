@@ -26,12 +26,12 @@ from prompt_toolkit.input.vt100_parser import Vt100Parser
 from prompt_toolkit.key_binding import KeyPress
 from prompt_toolkit.keys import Keys
 
-from reenact.cli.interrupts import around_stops
+from reenact.cli.interrupts import around_suspension
 from reenact.cli.output.console import Console
 from reenact.cli.settings.environment import is_dumb
 
 _GONE = frozenset({errno.EIO, errno.ENXIO})
-_quiet: Final[list[_Keyboard]] = []
+_quiet_keyboards: Final[list[_Keyboard]] = []
 
 
 @contextlib.contextmanager
@@ -47,10 +47,10 @@ def quiet_keyboard(console: Console) -> Generator[None]:
         return
     keyboard = _Keyboard(sys.stdin.fileno(), console.terminal)
     try:
-        _quiet.append(keyboard)
+        _quiet_keyboards.append(keyboard)
         keyboard.quieten()
-        _keep(keyboard.typed_already())
-        with around_stops(keyboard.leave, keyboard.come_back):
+        _store_typeahead(keyboard.typed_already())
+        with around_suspension(keyboard.suspend, keyboard.resume):
             yield
     finally:
         try:
@@ -59,7 +59,7 @@ def quiet_keyboard(console: Console) -> Generator[None]:
             keyboard.restore()  # a signal interrupted the first call; it comes only once
             raise
         finally:
-            _quiet.remove(keyboard)
+            _quiet_keyboards.remove(keyboard)
 
 
 def is_hung_up() -> bool:
@@ -77,14 +77,14 @@ def is_hung_up() -> bool:
 
 def be_quiet_again() -> None:
     """Turn echo and line editing off again after another program has had the terminal, within `quiet_keyboard`."""
-    if _quiet:
-        _quiet[-1].quieten_again()
+    if _quiet_keyboards:
+        _quiet_keyboards[-1].quieten_again()
 
 
 def typed_ahead() -> TypedAhead | None:
     """Return the reader of what is typed during an answer; None unless `quiet_keyboard` is in force."""
     typed = typed_input()
-    return TypedAhead(typed) if _quiet and isinstance(typed, Vt100Input) else None
+    return TypedAhead(typed) if _quiet_keyboards and isinstance(typed, Vt100Input) else None
 
 
 class TypedAhead:
@@ -154,13 +154,13 @@ class _Quiet(raw_mode):
 
 
 class _Keyboard:
-    """The terminal of a descriptor; `obeys` is the output stream that accepts escape sequences, if there is one."""
+    """The terminal of a descriptor; `terminal` is the output stream that accepts escape sequences, if there is one."""
 
     _left: list[int | list[bytes | int]] | None = None
 
-    def __init__(self, descriptor: int, obeys: TextIO | None) -> None:
+    def __init__(self, descriptor: int, terminal: TextIO | None) -> None:
         self._descriptor = descriptor
-        self._obeys = obeys
+        self._terminal = terminal
         self._modes = _Quiet(descriptor)
 
     def quieten(self) -> None:
@@ -173,14 +173,14 @@ class _Keyboard:
         self._say(b"\x1b[?2004l")
         self._modes.__exit__()
 
-    def leave(self) -> None:
+    def suspend(self) -> None:
         """Restore the original modes before the process is stopped."""
         with contextlib.suppress(termios.error):
             self._left = termios.tcgetattr(self._descriptor)
         self.restore()
 
-    def come_back(self) -> None:
-        """Set the modes that were in force before `leave`, or the quiet ones if a shell has set its own meanwhile."""
+    def resume(self) -> None:
+        """Set the modes that were in force before `suspend`, or the quiet ones if a shell has set its own meanwhile."""
         left, self._left = self._left, None
         with contextlib.suppress(OSError, termios.error):
             if left is not None and self._is_ours():
@@ -212,12 +212,12 @@ class _Keyboard:
             termios.tcsetattr(self._descriptor, termios.TCSANOW, modes)
 
     def _say(self, sequence: bytes) -> None:
-        if self._obeys is not None:
+        if self._terminal is not None:
             with contextlib.suppress(OSError, ValueError):
-                os.write(self._obeys.fileno(), sequence)  # bypasses the stream's buffer, which may be in use now
+                os.write(self._terminal.fileno(), sequence)  # bypasses the stream's buffer, which may be in use now
 
 
-def _keep(typed: bytes) -> None:
+def _store_typeahead(typed: bytes) -> None:
     """Keep what was typed for the next editor."""
     if typed:
         keys: list[KeyPress] = []
@@ -240,10 +240,10 @@ _LONGEST = 2.0
 
 def typed_input() -> Input:
     """Return the input for standard input; all editors share it, so that no key is lost between them."""
-    return understood(get_app_session().input)
+    return with_our_keys(get_app_session().input)
 
 
-def understood(typed: Input) -> Input:
+def with_our_keys(typed: Input) -> Input:
     """Change the input so that it recognises more keys and a terminal that has hung up, and return it."""
     if isinstance(typed, Vt100Input) and not isinstance(typed.vt100_parser, _Parser):
         typed.vt100_parser = _Parser(typed.vt100_parser.feed_key_callback)
@@ -251,7 +251,7 @@ def understood(typed: Input) -> Input:
     return typed
 
 
-def forget(typed: Input) -> None:
+def discard_typed(typed: Input) -> None:
     """Discard what was typed so far, what follows without a pause, and the rest of a paste that has begun."""
     clear_typeahead(typed)
     if not isinstance(typed, Vt100Input):

@@ -25,8 +25,8 @@ from prompt_toolkit.validation import ValidationError
 
 from reenact.cli.attachments import paths
 from reenact.cli.editor.keyboard import NEW_LINE, ends_with_backslash
-from reenact.cli.interrupts import interrupts_are_for_others
-from reenact.cli.settings.environment import given
+from reenact.cli.interrupts import ignoring_interrupts
+from reenact.cli.settings.environment import read_variable
 from reenact.domain.legible import harmless, shortened
 
 _LONGEST = 200
@@ -61,7 +61,7 @@ class Choices(Protocol):
         ...
 
 
-def may_offer(document: Document) -> bool:
+def may_complete(document: Document) -> bool:
     """Return whether completions may exist for the text before the cursor."""
     text = document.text_before_cursor
     return (
@@ -71,7 +71,7 @@ def may_offer(document: Document) -> bool:
     )
 
 
-class Offering(Completer):
+class ChoiceCompleter(Completer):
     """Completes commands and agents at the beginning of a text, and paths after any `@`."""
 
     def __init__(self, choices: Choices) -> None:
@@ -80,38 +80,42 @@ class Offering(Completer):
     def get_completions(self, document: Document, complete_event: CompleteEvent) -> Iterable[Completion]:
         """Return the completions of the text before the cursor."""
         text = document.text_before_cursor
-        if not may_offer(document):
+        if not may_complete(document):
             return ()
         if _COMMAND.fullmatch(text):
             usages = self._choices.commands().items()
-            return _offered(text, ((usage.partition(" ")[0], usage, about) for usage, about in usages))
+            return _completions(text, ((usage.partition(" ")[0], usage, about) for usage, about in usages))
         path = _PATH.fullmatch(text)
         if path is not None and not text.startswith("/"):
             agents = self._choices.agents().items() if _AGENT.fullmatch(text) else ()
             return chain(
-                _offered(text, ((f"{name} ", name, about) for name, about in agents)),
-                _offered(path[1], ((found, found, "") for found in islice(paths(path[1]), _MOST) if " " not in found)),
+                _completions(text, ((f"{name} ", name, about) for name, about in agents)),
+                _completions(
+                    path[1], ((found, found, "") for found in islice(paths(path[1]), _MOST) if " " not in found)
+                ),
             )
         argument = _ARGUMENT.fullmatch(text)
         if argument is None:
             return ()
-        return _offered(argument[2], ((value, value, about) for value, about in self._choices.arguments(argument[1])))
+        return _completions(
+            argument[2], ((value, value, about) for value, about in self._choices.arguments(argument[1]))
+        )
 
 
-def _offered(begun: str, choices: Iterable[tuple[str, str, str]]) -> Iterator[Completion]:
+def _completions(prefix: str, choices: Iterable[tuple[str, str, str]]) -> Iterator[Completion]:
     """Yield a completion for each choice that begins with the given text.
 
     Args:
-        begun: the text to complete.
+        prefix: the text to complete.
         choices: tuples of the text to insert, the text to display, and the description.
     """
     columns = get_app().output.get_size().columns
     width = min(_WIDEST, columns - 1)
     for text, shown, about in choices:
-        if text.startswith(begun) and harmless(text) == text:
+        if text.startswith(prefix) and harmless(text) == text:
             yield Completion(
                 text,
-                start_position=-len(begun),
+                start_position=-len(prefix),
                 display=shortened(shown, width),
                 display_meta=None if columns < _NARROW else shortened(" ".join(about.split()), width),
             )
@@ -127,7 +131,7 @@ def keys_of_questions(environ: Mapping[str, str]) -> KeyBindings:
         buffer = event.current_buffer
         if buffer.complete_state is not None and buffer.complete_state.current_completion is not None:
             buffer.complete_state = None
-        elif _asks_for_a_line(buffer):
+        elif _continues_on_next_line(buffer):
             buffer.delete_before_cursor()
             buffer.insert_text("\n")
         else:
@@ -154,7 +158,7 @@ def keys_of_questions(environ: Mapping[str, str]) -> KeyBindings:
 
     @keys.add(Keys.ControlX, Keys.ControlE, filter=typing)
     def outside(event: KeyPressEvent) -> None:
-        edit_outside(event.current_buffer, environ)
+        edit_externally(event.current_buffer, environ)
 
     return keys
 
@@ -188,29 +192,29 @@ def close_on_escape(keys: KeyProcessor, buffer: Buffer) -> None:
     keys.after_key_press += look
 
 
-def _asks_for_a_line(buffer: Buffer) -> bool:
+def _continues_on_next_line(buffer: Buffer) -> bool:
     document = buffer.document
     return document.is_cursor_at_the_end_of_line and ends_with_backslash(document.current_line_before_cursor)
 
 
-_NAMED_BY = ("VISUAL", "EDITOR")
+_EDITOR_VARIABLES = ("VISUAL", "EDITOR")
 
 
-def edit_outside(buffer: Buffer, environ: Mapping[str, str]) -> None:
+def edit_externally(buffer: Buffer, environ: Mapping[str, str]) -> None:
     """Open the text in the editor that `VISUAL` or `EDITOR` names; if that fails, say why below the text."""
-    named = next((found for name in _NAMED_BY if (found := given(environ, name))), None)
+    named = next((found for name in _EDITOR_VARIABLES if (found := read_variable(environ, name))), None)
     if named is None:
-        _tell(buffer, "Set VISUAL or EDITOR to the editor that Ctrl+X Ctrl+E is to open.")
+        _show_message(buffer, "Set VISUAL or EDITOR to the editor that Ctrl+X Ctrl+E is to open.")
         return
 
     def edit() -> None:
         try:
-            with interrupts_are_for_others():
+            with ignoring_interrupts():
                 text = _edited(buffer.text, named)
         except (OSError, ValueError) as error:
-            _tell(buffer, f"{named} cannot be used: {error}")
+            _show_message(buffer, f"{named} cannot be used: {error}")
         except subprocess.CalledProcessError as error:
-            _tell(buffer, f"{named} ended with {error.returncode}; the text is as it was.")
+            _show_message(buffer, f"{named} ended with {error.returncode}; the text is as it was.")
         else:
             buffer.document = Document(text, len(text))
 
@@ -225,5 +229,5 @@ def _edited(text: str, editor: str) -> str:
         return file.read_bytes().decode().removesuffix("\n")
 
 
-def _tell(buffer: Buffer, what: str) -> None:
+def _show_message(buffer: Buffer, what: str) -> None:
     buffer.validation_error = ValidationError(message=harmless(what))

@@ -103,7 +103,7 @@ class AgentTools:
         return tool
 
 
-class Asked(NamedTuple):
+class AgentRequest(NamedTuple):
     """A person's request to an agent, with the result of the call once it exists."""
 
     name: str
@@ -111,30 +111,30 @@ class Asked(NamedTuple):
     result: ToolResultBlock | None = None
 
 
-def asked_in(conversation: Sequence[Said], names: Collection[str]) -> Asked | None:
+def agent_request_in(conversation: Sequence[Said], names: Collection[str]) -> AgentRequest | None:
     """Return the request to an agent if the conversation ends with one, or with the call and result of one."""
     match conversation[-3:]:
         case [asking, Said(content=(ToolUseBlock() as call,)), Said(content=(ToolResultBlock() as result,))]:
-            asked = _asked_by(asking, names)
+            asked = _request_in(asking, names)
             is_its_call = asked is not None and (call.name, call.id) == (asked.name, result.tool_use_id)
             return asked._replace(result=result) if asked is not None and is_its_call else None
         case [*_, last]:
-            return _asked_by(last, names)
+            return _request_in(last, names)
         case _:
             return None
 
 
-def _asked_by(said: Said, names: Collection[str]) -> Asked | None:
+def _request_in(said: Said, names: Collection[str]) -> AgentRequest | None:
     """Return the message's request to an agent: the text after the agent's name, together with other text blocks."""
     texts = [block.text for block in said.content if isinstance(block, TextBlock) and said.role == "user"]
     for place, text in enumerate(texts):
         called = called_agent(text)
         if called is not None and called[0] in names:
-            return Asked(called[0], "".join((*texts[:place], called[1], *texts[place + 1 :])))
+            return AgentRequest(called[0], "".join((*texts[:place], called[1], *texts[place + 1 :])))
     return None
 
 
-def answering_for_agents(inner: Environment, config: EnvironmentConfig, names: Collection[str]) -> Environment:
+def with_agents(inner: Environment, config: EnvironmentConfig, names: Collection[str]) -> Environment:
     """Return an environment that calls the agents named by a person, and leaves everything else to the inner one.
 
     The agent's answer becomes the answer of the turn. The decision depends on the given conversation alone, so a turn
@@ -146,7 +146,7 @@ def answering_for_agents(inner: Environment, config: EnvironmentConfig, names: C
     return EnvironmentProxy(inner, receptor, _Effector(inner.effector, receptor, agents, config.new_id))
 
 
-def _said(asked: Asked, call_id: str) -> tuple[StreamData, ...]:
+def _stream_of(asked: AgentRequest, call_id: str) -> tuple[StreamData, ...]:
     """Return what is emitted in place of the model's output: the call of the agent, or the answer from its result."""
     start, result = MessageStart(model=f"@{asked.name}"), asked.result
     if result is None:
@@ -183,17 +183,17 @@ class _Effector:
     def connect(self, consumer: SystemBusConsumer) -> None:
         """Act on the events of this consumer."""
 
-        def asked() -> Asked | None:
-            return asked_in(consumer.conversation(), self._names)
+        def asked() -> AgentRequest | None:
+            return agent_request_in(consumer.conversation(), self._names)
 
         def act(event: Envelope) -> None:
             found, producer = asked(), self._receptor.producer
             if found is not None and producer is not None:
-                producer.emit_all(_said(found, self._new_id("call")), turn_id=str(event.data["turn_id"]))
+                producer.emit_all(_stream_of(found, self._new_id("call")), turn_id=str(event.data["turn_id"]))
 
-        def sieved(handler: Handler) -> Handler:
+        def without_beginnings(handler: Handler) -> Handler:
             return lambda event: None if event.type in _BEGINNINGS and asked() else handler(event)
 
         for beginning in _BEGINNINGS:
             consumer.on(beginning, act)
-        self._inner.connect(ConsumerProxy(consumer, sieved))
+        self._inner.connect(ConsumerProxy(consumer, without_beginnings))

@@ -16,7 +16,7 @@ from reenact.actors.environment.api import Environment, EnvironmentConfig, Envir
 from reenact.cli.chat.answering import Answerer, ChatExtensions, project_directory
 from reenact.cli.chat.conversation import IMAGE, Approved, Conversation, Decision, TurnRunner
 from reenact.cli.chat.current import definition_of
-from reenact.cli.extensions.agents import AgentTools, answering_for_agents
+from reenact.cli.extensions.agents import AgentTools, with_agents
 from reenact.cli.extensions.page import loaded, may_trust, not_in_force, why_not
 from reenact.cli.interrupts import interrupting
 from reenact.cli.output.answers import Answer, unasked
@@ -34,9 +34,9 @@ from reenact.extensions.firing import GuardedToolbox, Hooks, Verdict
 from reenact.extensions.kinds import TOOL, Agent, called_agent, called_command, missing_tools, skill_tool, with_skills
 from reenact.extensions.loading import Extensions
 
-_TOLD = 5
+_MOST_PROBLEMS = 5
 """Maximum number of problems that are reported individually."""
-_OF_TOOLS = ("PreToolUse", "PostToolUse")
+_TOOL_EVENTS = ("PreToolUse", "PostToolUse")
 
 
 def load_for_chat(options: TalkOptions, console: Console, *, asks: bool) -> LoadedExtensions:
@@ -45,10 +45,10 @@ def load_for_chat(options: TalkOptions, console: Console, *, asks: bool) -> Load
     if not asks:
         _warn_in_a_line(extensions, console)
         return LoadedExtensions(extensions, options, console, asks=False)
-    for problem in extensions.problems[:_TOLD]:
+    for problem in extensions.problems[:_MOST_PROBLEMS]:
         console.warn(f"skipped: {harmless(problem.told())}")
-    if len(extensions.problems) > _TOLD:
-        console.warn(f"{len(extensions.problems) - _TOLD} more are skipped; `reenact extensions` lists them")
+    if len(extensions.problems) > _MOST_PROBLEMS:
+        console.warn(f"{len(extensions.problems) - _MOST_PROBLEMS} more are skipped; `reenact extensions` lists them")
     withheld = extensions.withheld
     if withheld is not None:
         if may_trust(withheld, console):
@@ -83,7 +83,7 @@ class LoadedExtensions(ChatExtensions):
     asks: bool
     _prices: Mapping[str, Price] | None = None
     _context = ""
-    _unbegun: Problem | None = None
+    _start_problem: Problem | None = None
     _spent = 0.0
     """Seconds of `--timeout` that hooks and the answer have used."""
 
@@ -118,12 +118,12 @@ class LoadedExtensions(ChatExtensions):
     def begin(self, conversation: Conversation) -> None:
         """Run the hooks for SessionStart; what they add goes out with the first message, whose timeout they use up."""
         source = "startup" if conversation.is_new else "resume"
-        self._context, self._unbegun, self._spent = "", None, 0.0
+        self._context, self._start_problem, self._spent = "", None, 0.0
         verdict = self._run_hooks("SessionStart", conversation, about=source, facts={"source": source})
         if isinstance(verdict, Verdict):
             self._context = verdict.context
         elif not self.asks:
-            self._unbegun = verdict
+            self._start_problem = verdict
         elif verdict != INTERRUPTED:
             self._console.warn(f"the hooks for SessionStart were ended: {verdict.message}")
 
@@ -136,10 +136,10 @@ class LoadedExtensions(ChatExtensions):
 
         A hook may refuse the prompt. The time that hooks take counts towards the timeout of the answer.
         """
-        expanded = question if as_it_is else self._untrusted(question) or self._expanded(question)
+        expanded = question if as_it_is else self._untrusted_problem(question) or self._expand_command(question)
         conversation = runner.conversation
         conversation.check_accepts_question()
-        unbegun, self._unbegun = self._unbegun, None
+        unbegun, self._start_problem = self._start_problem, None
         try:
             if unbegun is not None:
                 return unasked(conversation.shown_id, unbegun)
@@ -147,11 +147,11 @@ class LoadedExtensions(ChatExtensions):
                 return unasked(conversation.shown_id, expanded)
             if conversation.is_new:
                 self._agents.register(conversation.runtime)
-            return self._asked(runner, question, expanded)
+            return self._ask_after_hooks(runner, question, expanded)
         finally:
             self._spent = 0.0
 
-    def _asked(self, runner: TurnRunner, question: str, expanded: str) -> Answer:
+    def _ask_after_hooks(self, runner: TurnRunner, question: str, expanded: str) -> Answer:
         conversation = runner.conversation
         facts = {"prompt": question} if expanded == question else {"prompt": question, "expanded_prompt": expanded}
         verdict = self._run_hooks("UserPromptSubmit", conversation, facts=facts)
@@ -161,9 +161,9 @@ class LoadedExtensions(ChatExtensions):
             refusal = harmless(" ".join(verdict.refusal.split()))
             refused = Problem(ExitCode.USAGE, "refused_by_hook", f"a hook refuses the prompt: {refusal}")
             return unasked(conversation.shown_id, refused)
-        added = (_introduced(self._context), _introduced(verdict.context))
+        added = (_with_heading(self._context), _with_heading(verdict.context))
         self._context = ""
-        answer = self._answered(replace(runner, timeout=self._seconds_left()), expanded, *added)
+        answer = self._send(replace(runner, timeout=self._seconds_left()), expanded, *added)
         self._spent += answer.duration
         if answer.problem is None and not answer.waits:
             ended = self._run_hooks("Stop", conversation, facts={"stop_hook_active": False})
@@ -203,7 +203,7 @@ class LoadedExtensions(ChatExtensions):
         agents = {f"{name} MESSAGE": what for name, what in self.agents().items()}
         return {**self.commands(), **hidden, **withheld, **agents}
 
-    def _untrusted(self, line: str) -> Problem | None:
+    def _untrusted_problem(self, line: str) -> Problem | None:
         """Return the problem if the line calls a command that nobody has trusted."""
         called = called_command(line)
         withheld = self._extensions.withheld
@@ -216,14 +216,14 @@ class LoadedExtensions(ChatExtensions):
         )
         return Problem(ExitCode.USAGE, "untrusted_command", message)
 
-    def _expanded(self, line: str) -> str:
+    def _expand_command(self, line: str) -> str:
         called = called_command(line)
         if called is None or called[0] in self._extensions.hidden:
             return line
         command = self._extensions.commands.get(called[0])
         return line if command is None else command.message(called[1])
 
-    def _answered(self, runner: TurnRunner, line: str, *added: str) -> Answer:
+    def _send(self, runner: TurnRunner, line: str, *added: str) -> Answer:
         """Send the line with the hooks' additions after it, or before it if the line alone is just an agent's name."""
         called = called_agent(line)
         whole = _joined(line, *added) if called or not called_agent(_joined(line, *added)) else _joined(*added, line)
@@ -236,9 +236,9 @@ class LoadedExtensions(ChatExtensions):
             meant = f"; there is @{near[0]}" if near else ""
             self._console.say(f"there is no agent @{name}, so the message goes to the model as it is{meant}")
             return runner.ask(whole)
-        return self._asked_of(agent, runner, whole)
+        return self._ask_agent(agent, runner, whole)
 
-    def _asked_of(self, agent: Agent, runner: TurnRunner, whole: str) -> Answer:
+    def _ask_agent(self, agent: Agent, runner: TurnRunner, whole: str) -> Answer:
         """Let the agent answer the message: the turn begins with a call of the agent, which needs no approval."""
         conversation = runner.conversation
         session = definition_of(conversation)
@@ -310,17 +310,17 @@ class _Factory:
 
     def create(self, config: EnvironmentConfig) -> Environment:
         """Return a new environment that is not connected yet."""
-        if config.tools is not None and self._hooks.listen_to(*_OF_TOOLS):
+        if config.tools is not None and self._hooks.listen_to(*_TOOL_EVENTS):
             guarded = GuardedToolbox(config.tools, self._hooks, config.session_id)
             config = msgspec.structs.replace(config, tools=guarded)
-        return answering_for_agents(self._answerer.create(config), config, self._agents)
+        return with_agents(self._answerer.create(config), config, self._agents)
 
     def dispose(self) -> None:
         """Release what the environments share. Idempotent."""
         self._answerer.dispose()
 
 
-def _introduced(context: str) -> str:
+def _with_heading(context: str) -> str:
     """Return the hooks' text with a heading, so that the model does not take it for the person's words."""
     return context and f"A hook adds:\n{context}"
 

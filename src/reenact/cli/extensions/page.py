@@ -41,8 +41,8 @@ def loaded(console: Console) -> Extensions:
 def may_trust(withheld: Withheld, console: Console) -> bool:
     """Ask the person whether these hooks and commands may run, and remember a yes."""
     from reenact.cli.editor.editor import (  # noqa: PLC0415 - imported only when a person is asked
+        discard_typed_ahead,
         editor_of_decisions,
-        forget_what_was_typed,
         read_line,
     )
 
@@ -58,7 +58,7 @@ def may_trust(withheld: Withheld, console: Console) -> bool:
 
     editor = editor_of_decisions(console)
     show_most(SHOWN)
-    forget_what_was_typed(editor)
+    discard_typed_ahead(editor)
     try:
         while (answer := read_line(editor, "Do you trust them? [y]es, [n]o: ").casefold()) in {"v", "view"}:
             show_most(None)

@@ -10,7 +10,7 @@ from typing import Final
 import msgspec
 from typer import TyperException
 
-from reenact.cli.settings.environment import given
+from reenact.cli.settings.environment import read_variable
 from reenact.cli.settings.providers import BASE_URL, Variables
 from reenact.domain.errors import (
     AlreadyExistsError,
@@ -245,6 +245,6 @@ def hint_of(error_type: str, environ: Mapping[str, str], variables: Variables | 
     if hint is None or (variables is None and "{" in hint):
         return None
     key, url, model = msgspec.structs.astuple(variables) if variables is not None else ("", "", "")
-    where = f"the API that {url} names" if url == BASE_URL or given(environ, url) else "the API"
-    set_ones = [name for name in (url, *_PROXIES) if name == BASE_URL or given(environ, name)]
+    where = f"the API that {url} names" if url == BASE_URL or read_variable(environ, url) else "the API"
+    set_ones = [name for name in (url, *_PROXIES) if name == BASE_URL or read_variable(environ, name)]
     return hint.format(key=key, url=url, model=model, where=where, variables=", ".join(set_ones) or url)

@@ -13,20 +13,20 @@ from typing import ParamSpec, Protocol, TypeVar
 import typer
 from typer.core import TyperArgument, TyperCommand, TyperGroup, TyperOption
 
-from reenact.cli.parsing.help_page import Section, manual, spellings
+from reenact.cli.parsing.help_page import Section, help_page, spellings
 
 _MOST = 3
 """Maximum number of names that are suggested for the beginning of a name."""
 ALWAYS = ("-h", "--help")
 """The options that every command has."""
-_CUT = 40
-_ASKED = "get_runtime_param"
+_LONGEST_WORD = 40
+_CONVERTER = "get_runtime_param"
 """The method of a parameter that returns the converter of its values."""
 P = ParamSpec("P")
 T = TypeVar("T")
 
 
-def _light(parameters_of: Callable[P, list[T]]) -> Callable[P, list[T]]:
+def _without_pydantic(parameters_of: Callable[P, list[T]]) -> Callable[P, list[T]]:
     """Wrap `get_params`, so that values that obviously have the right type are accepted without pydantic.
 
     Typer lets pydantic validate each value, even of options that are not given. Loading pydantic takes as long as
@@ -36,14 +36,14 @@ def _light(parameters_of: Callable[P, list[T]]) -> Callable[P, list[T]]:
     def get_params(*args: P.args, **kwargs: P.kwargs) -> list[T]:
         parameters = parameters_of(*args, **kwargs)
         for one in parameters:
-            if isinstance(one, TyperOption | TyperArgument) and _ASKED not in vars(one):
-                _lighten(one)
+            if isinstance(one, TyperOption | TyperArgument) and _CONVERTER not in vars(one):
+                _coerce_quickly(one)
         return parameters
 
     return get_params
 
 
-def _lighten(parameter: TyperOption | TyperArgument) -> None:
+def _coerce_quickly(parameter: TyperOption | TyperArgument) -> None:
     as_typer_does, annotation = parameter.get_runtime_param, parameter.type_descriptor.annotation
 
     def coerce(value: object, ctx: typer.Context, **_: object) -> object:
@@ -58,10 +58,10 @@ def _lighten(parameter: TyperOption | TyperArgument) -> None:
                 return annotation(value)
         return as_typer_does().coerce(value, param=parameter, ctx=ctx)
 
-    vars(parameter)[_ASKED] = lambda: SimpleNamespace(coerce=coerce)
+    vars(parameter)[_CONVERTER] = lambda: SimpleNamespace(coerce=coerce)
 
 
-_PLAINER = (
+_PLAINER_WORDS = (
     ("Input should be a valid integer, unable to parse string as an integer", "it must be a whole number"),
     ("Value error, ", ""),
 )
@@ -74,7 +74,7 @@ _ELSEWHERE = {
 """Hints for words that are not commands, although what they name exists elsewhere."""
 
 
-class Asked(Protocol):
+class HelpContext(Protocol):
     """The part of a typer context that is used here: the path of the command, and the parameters before it."""
 
     params: dict[str, object]
@@ -86,24 +86,24 @@ class Asked(Protocol):
 class Command(TyperCommand):
     """A command with our help page."""
 
-    get_params = _light(TyperCommand.get_params)
+    get_params = _without_pydantic(TyperCommand.get_params)
 
-    def get_help(self, ctx: Asked) -> str:
+    def get_help(self, ctx: HelpContext) -> str:
         """Return the help."""
-        return manual(self, ctx.command_path)
+        return help_page(self, ctx.command_path)
 
 
 class Group(TyperGroup):
     """A group of commands with our help page."""
 
     appendix: Sequence[Section] = ()
-    get_params = _light(TyperGroup.get_params)
+    get_params = _without_pydantic(TyperGroup.get_params)
 
-    def get_help(self, ctx: Asked) -> str:
+    def get_help(self, ctx: HelpContext) -> str:
         """Return the help."""
-        return manual(self, ctx.command_path, self.appendix)
+        return help_page(self, ctx.command_path, self.appendix)
 
-    def get_command(self, ctx: Asked, cmd_name: str) -> TyperCommand | TyperGroup:
+    def get_command(self, ctx: HelpContext, cmd_name: str) -> TyperCommand | TyperGroup:
         """Return the command of this name.
 
         Raises:
@@ -128,9 +128,9 @@ class Group(TyperGroup):
         raise typer.TyperException(f"there is no command {_cut(name)!r}{meant}{hint}")
 
 
-def explained(error: typer.TyperException, root: TyperGroup, arguments: Sequence[str]) -> typer.TyperException:
+def clearer_error(error: typer.TyperException, root: TyperGroup, arguments: Sequence[str]) -> typer.TyperException:
     """Return the parser's error with a message that suggests what was probably meant."""
-    for theirs, ours in _PLAINER:
+    for theirs, ours in _PLAINER_WORDS:
         error.message = error.message.replace(theirs, ours)
     option = getattr(error, "option_name", None)
     if not hasattr(error, "possibilities") or not isinstance(option, str):
@@ -171,7 +171,7 @@ def nearest(word: str, known: Iterable[str]) -> list[str]:
     return begun[:_MOST] or difflib.get_close_matches(word, names, 1)
 
 
-def given(context: typer.Context) -> frozenset[str]:
+def given_options(context: typer.Context) -> frozenset[str]:
     """Return the names of the parameters that were given on the command line."""
     sources = {name: context.get_parameter_source(name) for name in context.params}
     return frozenset(name for name, source in sources.items() if source is not None and source.name == "COMMANDLINE")
@@ -208,7 +208,7 @@ def _did_you_mean(names: Sequence[str]) -> str:
 
 
 def _cut(text: str) -> str:
-    return text if len(text) <= _CUT else f"{text[: _CUT - 1]}…"
+    return text if len(text) <= _LONGEST_WORD else f"{text[: _LONGEST_WORD - 1]}…"
 
 
 _SELDOM = 50_000

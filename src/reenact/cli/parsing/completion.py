@@ -34,7 +34,7 @@ from reenact.projections.read_model.opening import newest_sessions
 _MOST = 50
 
 
-def recent_sessions(database: str) -> list[tuple[str, str]]:
+def newest_with_words(database: str) -> list[tuple[str, str]]:
     """Return the ids of the newest sessions of a log, newest first, each with the first words of its first message.
 
     Raises:
@@ -73,7 +73,7 @@ def print_script(options: CompletionOptions, console: Console) -> int:
 def complete(words: Sequence[str], root: TyperGroup, environ: Mapping[str, str], out: TextIO) -> int:
     """Print the candidates for the last word, which may be empty; never fails."""
     with contextlib.suppress(Exception, KeyboardInterrupt):
-        lines = list(answer(words, root, environ))
+        lines = list(candidates(words, root, environ))
         encoding = out.encoding or "utf-8"
         out.write("".join(f"{line}\n" for line in lines).encode(encoding, "replace").decode(encoding))
         try:
@@ -83,10 +83,10 @@ def complete(words: Sequence[str], root: TyperGroup, environ: Mapping[str, str],
     return 0
 
 
-def answer(words: Sequence[str], root: TyperGroup, environ: Mapping[str, str]) -> Iterator[str]:
+def candidates(words: Sequence[str], root: TyperGroup, environ: Mapping[str, str]) -> Iterator[str]:
     """Yield whether files are candidates, and then each candidate with a tab and its description."""
     typed, kept = _joined(words or [""])
-    place = _Place(root, typed[:-1])
+    place = _Cursor(root, typed[:-1])
     choices, files = place.choices(typed[-1], environ)
     yield "files" if files else "words"
     for value, about in choices:
@@ -94,7 +94,7 @@ def answer(words: Sequence[str], root: TyperGroup, environ: Mapping[str, str]) -
             yield f"{value[kept:]}\t{shortened(' '.join(about.split()), _WIDEST)}"
 
 
-class _Place:
+class _Cursor:
     """The position of the cursor in the command line: in which command, and after which option."""
 
     _waiting: TyperOption | None = None
@@ -107,7 +107,7 @@ class _Place:
         self._command: TyperCommand | TyperGroup = root
         self._given: dict[str, str] = {}
         for word in words:
-            self._pass(word)
+            self._advance(word)
 
     def choices(self, word: str, environ: Mapping[str, str]) -> tuple[list[Choice], bool]:
         """Return the candidates for the word, and whether files are candidates too."""
@@ -128,14 +128,14 @@ class _Place:
             return [], False
         return self._values(arguments[at].metavar, word, environ)
 
-    def _pass(self, word: str) -> None:
+    def _advance(self, word: str) -> None:
         if self._waiting is not None:
             self._given[self._waiting.name] = word
             self._waiting = None
         elif word == "--" and not self._only_arguments:
             self._only_arguments = True
         elif word.startswith("-") and len(word) > 1 and not self._only_arguments:
-            self._pass_option(word)
+            self._advance_option(word)
         elif isinstance(self._command, TyperGroup) and word in self._command.commands:
             command = self._command.commands[word]
             if isinstance(command, TyperCommand | TyperGroup):
@@ -143,7 +143,7 @@ class _Place:
         else:
             self._arguments += 1
 
-    def _pass_option(self, word: str) -> None:
+    def _advance_option(self, word: str) -> None:
         known = options_of(self._command)
         name, is_joined, value = word.partition("=") if word.startswith("--") else (word[:2], word[2:], word[2:])
         option = known.get(name)
@@ -175,7 +175,7 @@ class _Place:
         return found, bool(kinds & _FILES)
 
     def _sessions(self, environ: Mapping[str, str]) -> list[Choice]:
-        return recent_sessions(database_of(self._given.get("database") or preferred_database(environ), environ))
+        return newest_with_words(database_of(self._given.get("database") or preferred_database(environ), environ))
 
 
 def _types(word: str) -> list[Choice]:

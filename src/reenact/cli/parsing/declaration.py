@@ -58,20 +58,20 @@ def argument(value: str, text: str) -> object:
 def with_signature(function: Callable[..., Result], options: type[Options]) -> Callable[..., Result]:
     """Give the function a signature from which typer derives the options, and the help of the options; return it."""
     context = Parameter("context", Parameter.KEYWORD_ONLY, annotation=typer.Context)
-    taken = (_parameter(field) for field in fields(options) if _is_taken(field))
-    vars(function)["__signature__"] = Signature([context, *taken])
+    parameters = (_parameter(field) for field in fields(options) if _is_option(field))
+    vars(function)["__signature__"] = Signature([context, *parameters])
     function.__doc__ = options.__doc__
     return function
 
 
-def made_of(options: type[Some], taken: Mapping[str, object]) -> Some:
+def made_of(options: type[Some], values: Mapping[str, object]) -> Some:
     """Return the options with the values that typer has parsed; raise `TyperException` for an invalid value."""
     read: dict[str, object] = {}
     for field in fields(options):
-        if field.name not in taken:
+        if field.name not in values:
             continue
-        value = taken[field.name]
-        if _is_taken(field):
+        value = values[field.name]
+        if _is_option(field):
             kind, _, *readers = get_args(field.type)
             if get_origin(kind) is tuple:
                 value = tuple(value) if is_sequence(value) else ()
@@ -81,19 +81,19 @@ def made_of(options: type[Some], taken: Mapping[str, object]) -> Some:
     return options(**read)
 
 
-def _is_taken(field: FieldInfo) -> bool:
+def _is_option(field: FieldInfo) -> bool:
     """Return whether the command line can set the field."""
     return get_origin(field.type) is Annotated
 
 
 def _parameter(field: FieldInfo) -> Parameter:
-    kind, told, *readers = get_args(field.type)
+    kind, declaration, *readers = get_args(field.type)
     default = Parameter.empty if field.required else field.default
     if get_origin(kind) is tuple:
         kind, default = (list[str], default) if field.required else (list[str] | None, None)
     elif readers:
         kind = str | None
-    return Parameter(field.name, Parameter.KEYWORD_ONLY, default=default, annotation=Annotated[kind, told])
+    return Parameter(field.name, Parameter.KEYWORD_ONLY, default=default, annotation=Annotated[kind, declaration])
 
 
 def whole_number(option: str, text: str) -> int:

@@ -31,11 +31,11 @@ _BESIDE = 60
 _WORD = re.compile(r"(?:\"[^\"]*\"|'[^']*'|\S)+")
 
 
-def manual(command: _AnyCommand, path: str, appendix: Sequence[Section] = (), *, width: int | None = None) -> str:
+def help_page(command: _AnyCommand, path: str, appendix: Sequence[Section] = (), *, width: int | None = None) -> str:
     """Return the help of the command with this path; the default width is that of the terminal, or 80."""
     columns = shutil.get_terminal_size().columns if width is None else width
     page = _Page(max(_NARROWEST, min(columns, _WIDEST)))
-    summary, paragraphs, examples = taken_apart(command)
+    summary, paragraphs, examples = split_help(command)
     page.paragraph(summary)
     page.usage(path, command)
     for paragraph in paragraphs:
@@ -51,7 +51,7 @@ def manual(command: _AnyCommand, path: str, appendix: Sequence[Section] = (), *,
     return page.text()
 
 
-def taken_apart(command: _AnyCommand) -> tuple[str, list[str], list[Entry]]:
+def split_help(command: _AnyCommand) -> tuple[str, list[str], list[Entry]]:
     """Split a command's help into its summary, the paragraphs after it, and its examples with their comments."""
     paragraphs: list[str] = []
     examples: list[Entry] = []
@@ -84,7 +84,7 @@ def commands_of(group: TyperGroup) -> Iterator[Entry]:
     """Yield the group's visible commands, each with the first sentence of its summary."""
     for name, command in group.commands.items():
         if isinstance(command, TyperCommand | TyperGroup) and not command.hidden:
-            yield name, _first_sentence(taken_apart(command)[0])
+            yield name, _first_sentence(split_help(command)[0])
 
 
 def _entry(option: TyperOption) -> Entry:

@@ -515,6 +515,13 @@ class ImportOptions(Paged, frozen=True, kw_only=True):
     file: Annotated[str, argument("FILE", "The export; - is standard input.")]
 
 
+Since: TypeAlias = Annotated[
+    str | None, option("Only from this time on: 2026-11-21T08:30, or 15m, 2h, 7d ago.", "TIME")
+]
+Until: TypeAlias = Annotated[str | None, option("Only up to this time.", "TIME")]
+Follow: TypeAlias = Annotated[bool, flag("Continue with new events as they come.", "--follow", "-f")]
+
+
 class LogOptions(Listing, frozen=True):
     """List the events of the log, also while another program writes it.
 
@@ -530,14 +537,14 @@ class LogOptions(Listing, frozen=True):
     ] = False
     agent: Annotated[str | None, option("Only events while this agent was live.", "AGENT")] = None
     types: Annotated[tuple[str, ...], option("Only events of this type. Repeatable.", "TYPE", "--type")] = ()
-    since: Annotated[str | None, option("Only from this time on: 2026-11-21T08:30, or 15m, 2h, 7d ago.", "TIME")] = None
-    until: Annotated[str | None, option("Only up to this time.", "TIME")] = None
+    since: Since = None
+    until: Until = None
     text: Annotated[str | None, option("Only events that contain this text, ignoring case.")] = None
     after: Annotated[int, option("Only events after this position.", "POSITION")] = 0
     limit: Annotated[int | None, option("At most the first N.", "N", min=0, max=LARGEST_NUMBER)] = None
     last: Annotated[int | None, option("At most the last N.", "N", min=0, max=LARGEST_NUMBER)] = None
     reverse: Annotated[bool, flag("Newest first.", "--reverse")] = False
-    follow: Annotated[bool, flag("Continue with new events as they come.", "--follow", "-f")] = False
+    follow: Follow = False
     why: Annotated[
         int | None, option("Explain why the event at this position happened, and what followed from it.", "POSITION")
     ] = None
@@ -650,8 +657,8 @@ class StatsOptions(OfLog, frozen=True):
     """
 
     by: Annotated[Grouping | None, option("One line for each of these.", "day|model|image|tool|session")] = None
-    since: Annotated[str | None, option("Only from this time on: 2026-11-21T08:30, or 15m, 2h, 7d ago.", "TIME")] = None
-    until: Annotated[str | None, option("Only up to this time.", "TIME")] = None
+    since: Since = None
+    until: Until = None
     container: Annotated[str | None, option("Only sessions in this container.", "CONTAINER")] = None
     image: Annotated[str | None, option("Only sessions of this image.", "IMAGE")] = None
     session: Annotated[str | None, option("Only this session.", "ID")] = None
@@ -676,7 +683,7 @@ class TraceOptions(Paged, frozen=True):
     otlp: Annotated[
         str | None, option("The collector's OTLP/HTTP address. Default: OTEL_EXPORTER_OTLP_ENDPOINT.", "URL")
     ] = None
-    follow: Annotated[bool, flag("Continue with new events as they come.", "--follow", "-f")] = False
+    follow: Follow = False
     session: Annotated[str | None, option("Only turns of this session.", "ID")] = None
     content: Annotated[bool, flag("Also send messages, arguments and results.", "--content")] = False
     metrics: Annotated[bool, flag("Also send metrics: the sums over the whole log.", "--metrics")] = False
@@ -801,7 +808,7 @@ COMMANDS: Final[Mapping[str, tuple[type[Options], str]]] = {
 """The commands: the class of their options, and the `module:function` that runs them."""
 
 
-def function_of(options: type[Options], run: str) -> Callable[..., BoundCommand | None]:
+def typer_function(options: type[Options], run: str) -> Callable[..., BoundCommand | None]:
     """Return the function that typer calls with the parsed values, to run `module:function` with the options.
 
     The module is imported when the command runs, so that help is fast. A group does nothing if one of its commands
@@ -809,10 +816,10 @@ def function_of(options: type[Options], run: str) -> Callable[..., BoundCommand 
     """
     module, _, name = run.partition(":")
 
-    def read(*, context: typer.Context, **taken: object) -> BoundCommand | None:
+    def read(*, context: typer.Context, **values: object) -> BoundCommand | None:
         if context.invoked_subcommand is not None:
             return None
-        made = made_of(options, {"database": context.obj, **taken})
+        made = made_of(options, {"database": context.obj, **values})
 
         def command(console: Console) -> int:
             if isinstance(made, OfLog):

@@ -21,7 +21,7 @@ from reenact.cli.output.console import Console
 from reenact.cli.output.failures import ExitCode
 from reenact.cli.parsing.options import ServeOptions, SettingsOptions, TalkOptions
 from reenact.cli.settings.configuration import KNOWN_PRICES, read_prices
-from reenact.cli.settings.environment import default_database, given, home_directory, is_on, settings_files
+from reenact.cli.settings.environment import default_database, home_directory, is_on, read_variable, settings_files
 from reenact.cli.settings.files import KEYS, Ignored, Setting, Value, read_file
 from reenact.cli.settings.providers import CLAUDE, MOCK, VARIABLES, Variables, provider_of, provider_of_environment
 from reenact.cli.settings.values import OutputFormat
@@ -75,7 +75,7 @@ def preferred(options: TalkOptions, on_command_line: frozenset[str], console: Co
     )
     for line in _warnings(found.passed_over):
         console.warn(line)
-    of_new = _with(found, options, on_command_line, console)
+    of_new = _with_settings(found, options, on_command_line, console)
     if not options.goes_on:
         return of_new
     kept = [key.option for key in KEYS.values() if key.is_of_new]
@@ -83,7 +83,9 @@ def preferred(options: TalkOptions, on_command_line: frozenset[str], console: Co
     return msgspec.structs.replace(keeps, of_new=msgspec.structs.replace(of_new, continue_latest=False, resume=None))
 
 
-def _with(found: Preferences, options: TalkOptions, on_command_line: frozenset[str], console: Console) -> TalkOptions:
+def _with_settings(
+    found: Preferences, options: TalkOptions, on_command_line: frozenset[str], console: Console
+) -> TalkOptions:
     """Return the options with all settings that apply to a new session."""
     changed: dict[str, object] = {}
     for name, setting in found.settings.items():
@@ -95,7 +97,7 @@ def _with(found: Preferences, options: TalkOptions, on_command_line: frozenset[s
     return msgspec.structs.replace(options, **changed, allowed_by_settings="allowed_tools" in changed)
 
 
-def who_answers(options: ServeOptions, environ: Mapping[str, str]) -> ServeOptions:
+def with_provider_settings(options: ServeOptions, environ: Mapping[str, str]) -> ServeOptions:
     """Return the options of a server with provider, address and model from the user's settings.
 
     Raises:
@@ -104,7 +106,7 @@ def who_answers(options: ServeOptions, environ: Mapping[str, str]) -> ServeOptio
     user, _ = settings_files(environ)
     if not os.path.lexists(user):
         return options
-    found = _of_user(user, environ, options.provider)
+    found = _read_user_settings(user, environ, options.provider)
     said = {
         KEYS[name].option: setting.value
         for name, setting in found.settings.items()
@@ -113,14 +115,14 @@ def who_answers(options: ServeOptions, environ: Mapping[str, str]) -> ServeOptio
     return msgspec.structs.replace(options, **said)
 
 
-def _of_user(path: Path, environ: Mapping[str, str], provider: str | None) -> Preferences:
+def _read_user_settings(path: Path, environ: Mapping[str, str], provider: str | None) -> Preferences:
     """Read the user's settings; those for a provider are dropped if another provider answers."""
     settings, passed_over = read_file(path, "user", home=home_directory(environ))
     named = provider or provider_of_environment(environ)
     own = settings.get("provider")
     if own is not None and named is not None and named != own.value:
         why = f"it is for the provider {own.value}, and {named} is named elsewhere"
-        passed_over += [_taken_out(settings, name, why, is_quiet=True) for name in _OF_PROVIDERS if name in settings]
+        passed_over += [_ignore(settings, name, why, is_quiet=True) for name in _OF_PROVIDERS if name in settings]
     answers = named or (None if own is None else str(own.value))
     return Preferences(settings, tuple(passed_over), (str(path),), answers)
 
@@ -142,14 +144,14 @@ def read_preferences(
     user, project = settings_files(environ)
     own = Preferences({}, (), (), provider or provider_of_environment(environ))
     if os.path.lexists(user):
-        own = _of_user(user, environ, provider)
+        own = _read_user_settings(user, environ, provider)
     settings, passed_over, files = dict(own.settings), [*own.passed_over], [*own.files]
     if os.path.lexists(project) and os.path.realpath(user) != os.path.realpath(project):
         of_project, more = read_file(project, "project", home=home_directory(environ))
-        passed_over += [*more, *_loosening(of_project, settings, prices, is_limited=is_limited)]
+        passed_over += [*more, *_remove_loosening(of_project, settings, prices, is_limited=is_limited)]
         if "model" in of_project and own.provider not in {None, CLAUDE, MOCK}:
             why = f"{own.provider} answers, and a project does not know its models"
-            passed_over.append(_taken_out(of_project, "model", why, is_quiet=True))
+            passed_over.append(_ignore(of_project, "model", why, is_quiet=True))
         both = (*_prices(settings), *_prices(of_project))
         settings |= of_project
         if "prices" in of_project:
@@ -158,14 +160,14 @@ def read_preferences(
     return Preferences(settings, tuple(passed_over), tuple(files), own.provider)
 
 
-def _loosening(
+def _remove_loosening(
     of_project: dict[str, Setting], of_user: Mapping[str, Setting], prices: tuple[str, ...], *, is_limited: bool
 ) -> Iterator[Ignored]:
     """Remove from the project's settings what would loosen a limit of the user's, and yield what was removed."""
     for name in _LIMITS:
         own = _limit(of_user, name)
         if name in of_project and _limit(of_project, name) > own:
-            yield _taken_out(of_project, name, f"a project may only lower it, and it is {own:g}", is_quiet=True)
+            yield _ignore(of_project, name, f"a project may only lower it, and it is {own:g}", is_quiet=True)
     known = read_prices((*_prices(of_user), *prices))
     is_limited = is_limited or "maxCost" in of_user
     if (
@@ -173,13 +175,13 @@ def _loosening(
         and "model" in of_project
         and price_of({**KNOWN_PRICES, **known}, str(of_project["model"].value)) is None
     ):
-        yield _taken_out(
+        yield _ignore(
             of_project, "model", "a limit of yours holds for what costs, and you have no price for this model"
         )
     if "prices" not in of_project:
         return
     if is_limited:
-        yield _taken_out(of_project, "prices", "a limit of yours is not counted with a project's prices")
+        yield _ignore(of_project, "prices", "a limit of yours is not counted with a project's prices")
         return
     theirs = _prices(of_project)
     added = tuple(one for one in theirs if price_of(known, one.rpartition("=")[0]) is None)
@@ -189,7 +191,7 @@ def _loosening(
         of_project["prices"] = msgspec.structs.replace(of_project["prices"], value=added)
 
 
-def _taken_out(settings: dict[str, Setting], name: str, why: str, *, is_quiet: bool = False) -> Ignored:
+def _ignore(settings: dict[str, Setting], name: str, why: str, *, is_quiet: bool = False) -> Ignored:
     return Ignored(settings.pop(name).path, None, name, why, is_quiet=is_quiet)
 
 
@@ -217,7 +219,7 @@ def _is_in_environment(name: str, found: Preferences, environ: Mapping[str, str]
     if name == "provider":
         return provider_of_environment(environ) is not None
     variable = found.variable(name)
-    return variable is not None and given(environ, variable) is not None
+    return variable is not None and read_variable(environ, variable) is not None
 
 
 def _warnings(passed_over: Iterable[Ignored]) -> Iterator[str]:
@@ -282,7 +284,7 @@ def _effective(name: str, found: Preferences, options: SettingsOptions, environ:
     if name == "provider" and is_on(environ.get("MOCK_LLM")):
         return _Effective(name, MOCK, "environment", "MOCK_LLM")
     variable = found.variable(name)
-    value = None if variable is None else given(environ, variable)
+    value = None if variable is None else read_variable(environ, variable)
     if value is not None:
         return _Effective(name, _shown_place(name, value), "environment", variable)
     if name in found.settings:

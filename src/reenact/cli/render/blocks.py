@@ -24,9 +24,9 @@ _FENCE = re.compile(r"(?P<fence>`{3,}(?=[^`]*$)|~{3,})[ \t]*(?P<info>.*)")
 _BULLET = re.compile(r"[-+*](?=[ \t]|$)")
 _NUMBER = re.compile(r"[0-9]{1,9}[.)](?=[ \t]|$)")
 _TASK = re.compile(r"\[([ xX])\](?=[ \t])")
-_UNTOLD = re.compile(r"#{1,6}[ \t]*|`{1,2}|`{3,}[^`]*|~{1,2}|~{3,}.*|\+|[0-9]{1,9}[.)]?")
+_UNDECIDED = re.compile(r"#{1,6}[ \t]*|`{1,2}|`{3,}[^`]*|~{1,2}|~{3,}.*|\+|[0-9]{1,9}[.)]?")
 """Beginnings of lines that cannot be classified until more text arrives."""
-_UNTOLD_TASK = re.compile(r"\[(?:[ xX]\]?)?")
+_UNDECIDED_TASK = re.compile(r"\[(?:[ xX]\]?)?")
 _ROW = "|"
 
 BULLET, BAR, TO_DO, DONE = "•", "│", "☐", "☑"
@@ -73,7 +73,7 @@ class LineStart:
             self.hanging.append((" " * len(text), "") if hanging else (text, style))
 
 
-class Lines:
+class LineClassifier:
     """Classifies how each line begins, taking the lines before it into account."""
 
     def __init__(self, *, in_ascii: bool = False) -> None:
@@ -84,11 +84,11 @@ class Lines:
     def begin(self, line: str, *, is_over: bool) -> LineStart | None:
         """Return how a line begins, of which this much has arrived, or None while that is undecided.
 
-        The result for the same beginning is the same however the line continues. Call `take` when the result is used.
+        The result for the same beginning is the same however the line continues. Call `record` when the result is used.
         """
-        return _Reading(self, line, is_over).read()
+        return _LineParser(self, line, is_over).read()
 
-    def take(self, beginning: LineStart) -> None:
+    def record(self, beginning: LineStart) -> None:
         """Record the line as the one before the next."""
         self._before = beginning.kind
         if beginning.kind is Kind.BLANK:
@@ -117,10 +117,10 @@ class Lines:
 
 
 @dataclass
-class _Reading:
+class _LineParser:
     """Parses the beginning of one line."""
 
-    _lines: Lines
+    _lines: LineClassifier
     _line: str
     _is_over: bool
     _column = 0
@@ -147,7 +147,7 @@ class _Reading:
                     start.add(" " * blanks)
                 else:
                     start.at = begun
-                return self._told(Kind.CODE)
+                return self._is_kind(Kind.CODE)
             start.add(" " * blanks)
             if is_deep:
                 return start
@@ -157,7 +157,7 @@ class _Reading:
                 self._take_quote()
                 is_item = False
                 continue
-            if self._is_untold(rest):
+            if self._is_undecided(rest):
                 return None
             beginning = self._block(rest)
             if beginning is not None:
@@ -181,35 +181,35 @@ class _Reading:
             return self._start
         if not self._is_over:
             return None
-        return self._told(Kind.TEXT if self._start.items else Kind.BLANK)
+        return self._is_kind(Kind.TEXT if self._start.items else Kind.BLANK)
 
-    def _is_untold(self, rest: str) -> bool:
+    def _is_undecided(self, rest: str) -> bool:
         if self._is_over:
             return False
         if rest[0] == _ROW and not self._start.items:
             return self._length <= MOST_OF_ROW
-        untold = _RULE.fullmatch(rest) or _UNTOLD.fullmatch(rest)
+        untold = _RULE.fullmatch(rest) or _UNDECIDED.fullmatch(rest)
         return untold is not None and self._length <= MOST
 
     def _block(self, rest: str) -> LineStart | None:
         """Return the block that takes the whole line, or None if there is none."""
         if rest[0] == _ROW:
             is_row = not self._start.items and self._length <= MOST_OF_ROW
-            return self._told(Kind.ROW) if is_row else None
+            return self._is_kind(Kind.ROW) if is_row else None
         if self._length <= MOST:
             if _RULE.fullmatch(rest) and sum(map(rest.count, "-*_")) >= _SHORTEST_RULE:
-                return self._told(Kind.RULE)
+                return self._is_kind(Kind.RULE)
             fence = _FENCE.fullmatch(rest)
             if fence is not None:
                 self._start.fence, self._start.info = fence["fence"], fence["info"].strip()
                 self._start.indent = self._column
-                return self._told(Kind.FENCE)
+                return self._is_kind(Kind.FENCE)
         heading = _HEADING.match(rest)
         if heading is None or (heading.end() == len(rest) and self._length > MOST):
             return None
         self._start.at += heading.end()
         self._start.level = len(heading[1])
-        return self._told(Kind.HEADING)
+        return self._is_kind(Kind.HEADING)
 
     def _take_quote(self) -> None:
         start = self._start
@@ -236,7 +236,7 @@ class _Reading:
 
     def _task(self, rest: str) -> LineStart | None:
         """Consume the box of a task, if there is one."""
-        if _UNTOLD_TASK.fullmatch(rest) and not self._is_over and self._length <= MOST:
+        if _UNDECIDED_TASK.fullmatch(rest) and not self._is_over and self._length <= MOST:
             return None
         start, box = self._start, _TASK.match(rest)
         if box is not None:
@@ -246,6 +246,6 @@ class _Reading:
             start.add(self._lines.glyph(TO_DO if box[1] == " " else DONE), _MARK_STYLE, hanging=True)
         return start
 
-    def _told(self, kind: Kind) -> LineStart:
+    def _is_kind(self, kind: Kind) -> LineStart:
         self._start.kind = kind
         return self._start

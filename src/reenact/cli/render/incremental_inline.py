@@ -24,13 +24,13 @@ _MOST = 2000
 """Maximum number of characters held back for the end of a construct; without an end they are written as text."""
 _MOST_TRIES = 50
 """Maximum number of parses that test whether a piece is final; after these, the rest waits for the end of the line."""
-_MOST_TELLING = 300
+_MOST_SPECIAL = 300
 """Text with more special characters than this is not prose, and is written without being parsed."""
 _CUTS = re.compile(rf"(?<=[^ \t])(?=[ \t])|(?<={BREAKABLE})(?={BREAKABLE})")
 """Positions where a piece may end: after a word, or between two characters of a script without blanks."""
 _OPENING = re.compile(r"[`*_~\[<]")
 _CLOSING = re.compile(r"[`*_~\[\]<>)]")
-_TELLING = re.compile(r"[\\`*_~\[\]<&]")
+_DECISIVE = re.compile(r"[\\`*_~\[\]<&]")
 _IN_WORD = re.compile(r"(?<=[^\W_])_+(?=[^\W_])")
 """Underscores that can neither open nor close emphasis."""
 _BRACKETS = re.compile(r"\[[^\[\]]*\](?!\()")
@@ -42,7 +42,7 @@ _ADDRESS = re.compile(r"://[^\s<>\[\]`\"\\|]*[^\s<>\[\]`\"\\|?!.,:;*_~'()]")
 _STYLES = {"strong_open": "bold", "em_open": "italic", "s_open": "strike"}
 _CODE = "cyan"
 _LINK = "underline"
-_ASIDE = "dim"
+_DIM = "dim"
 _BREAK = "\\"
 
 
@@ -63,9 +63,9 @@ class Inline:
         self._is_joined = False
         self._restart()
 
-    def go_on(self, line: str, *, is_over: bool) -> str:
+    def write_final(self, line: str, *, is_over: bool) -> str:
         """Write the final part of the line and return the rest, to be passed again together with what follows it."""
-        while line and (length := self._final(line, is_over=is_over)):
+        while line and (length := self._final_length(line, is_over=is_over)):
             self._put(line[:length], is_last=is_over and length == len(line))
             line = line[length:]
             self._restart()
@@ -83,7 +83,7 @@ class Inline:
     def _restart(self) -> None:
         self._sought = self._tries = 0
 
-    def _final(self, text: str, *, is_over: bool) -> int:
+    def _final_length(self, text: str, *, is_over: bool) -> int:
         """Return the length of the next final piece, 0 if there is none yet; the result depends on the text alone."""
         for cut in _CUTS.finditer(text, self._sought, _MOST + 1):
             before, self._sought = self._sought, cut.start()
@@ -140,7 +140,7 @@ def _ends_with_break(piece: str) -> bool:
 
 def _runs_of(text: str, style: str) -> list[Run]:
     """Parse a piece of a line; return its texts with their styles, which extend the given one."""
-    if not 0 < len(_TELLING.findall(_IN_WORD.sub("", text))) <= _MOST_TELLING:
+    if not 0 < len(_DECISIVE.findall(_IN_WORD.sub("", text))) <= _MOST_SPECIAL:
         return [(text, style)]
     inner = text.strip(" \t")
     begin = text.index(inner) if inner else len(text)
@@ -162,10 +162,10 @@ def runs(tokens: Sequence[Token], style: str) -> list[Run]:
                 styles.pop()
                 begin, link = links.pop()
                 shown = "".join(text for text, _ in found[begin:])
-                found.extend(_aside(link, "href", shown, styles[-1]))
+                found.extend(_link_target(link, "href", shown, styles[-1]))
             case "image":
                 shown = _line(f"[image: {token.content}]")
-                found.extend([(shown, styles[-1]), *_aside(token, "src", shown, styles[-1])])
+                found.extend([(shown, styles[-1]), *_link_target(token, "src", shown, styles[-1])])
             case "code_inline":
                 found.append((_line(token.content), f"{styles[-1]} {_CODE}"))
             case kind if kind in _STYLES:
@@ -200,13 +200,13 @@ def _address(state: StateInline, silent: bool) -> bool:  # noqa: FBT001 - signat
     return True
 
 
-def _aside(token: Token, attribute: str, shown: str, style: str) -> list[Run]:
+def _link_target(token: Token, attribute: str, shown: str, style: str) -> list[Run]:
     """Return the target of a link for display after its text, unless the text is the target."""
     url, title = (_line(as_address(str(token.attrs.get(name, "")))) for name in (attribute, "title"))
     if token.markup == "autolink" or (url == shown and not title):
         return []
     told = f'{url} "{title}"' if title else url
-    return [(f" ({told})" if shown else f"({told})", f"{style} {_ASIDE}")]
+    return [(f" ({told})" if shown else f"({told})", f"{style} {_DIM}")]
 
 
 def _line(text: str) -> str:

@@ -19,7 +19,7 @@ from reenact.cli.interrupts import interrupt_once
 from reenact.cli.render.flow import Pens, can_show, size_of
 from reenact.domain.legible import harmless
 
-_PATIENCE = 0.15
+_DELAY = 0.15
 """Seconds before the line appears."""
 _PERIOD = 0.1
 """Seconds between two frames."""
@@ -78,11 +78,11 @@ class LiveLine:
     _since = 0.0
     _text_since = 0.0
 
-    def __init__(self, screen: Screen, beside: Sequence[TextIO], typed: TypedAhead | None = None) -> None:
-        """Attach to the screen's stream and to the streams `beside` it, as far as they are terminals (the same one)."""
+    def __init__(self, screen: Screen, others: Sequence[TextIO], typed: TypedAhead | None = None) -> None:
+        """Attach to the screen's stream and to the streams `others` it, as far as they are terminals (the same one)."""
         self._screen = screen
         self._typed = typed
-        self._streams = {id(stream): stream for stream in (screen.file, *beside) if stream.isatty()}.values()
+        self._streams = {id(stream): stream for stream in (screen.file, *others) if stream.isatty()}.values()
         self._write: Callable[[str], object] = screen.file.write
         self._lock = threading.RLock()
         self._frame = -1
@@ -99,7 +99,7 @@ class LiveLine:
         self._since = time.monotonic()
         self._write = self._screen.file.write
         for stream in self._streams:
-            vars(stream)["write"] = self._beside(stream)
+            vars(stream)["write"] = self._wrapped_write(stream)
         if self._typed is not None:
             self._typed.begin()
         self._wake = os.pipe()
@@ -140,14 +140,14 @@ class LiveLine:
         """Record that a text of the answer begins now."""
         self._text_since = time.monotonic()
 
-    def _beside(self, stream: IO[str]) -> Callable[[str], int]:
+    def _wrapped_write(self, stream: IO[str]) -> Callable[[str], int]:
         """Return a `write` for the stream that erases and redraws the line as necessary."""
         write = stream.write
 
-        def beside(text: str) -> int:
+        def others(text: str) -> int:
             with self._lock:
                 before = self._column
-                self._note(text)
+                self._track_column(text)
                 is_longer = before and "\n" not in text and self._column < size_of(self._screen)[0]
                 if not text or not self._is_drawn or is_longer:
                     return write(text)
@@ -157,9 +157,9 @@ class LiveLine:
                 stream.flush()  # so that no frame gets ahead of it through another stream
                 return len(text)
 
-        return beside
+        return others
 
-    def _note(self, text: str) -> None:
+    def _track_column(self, text: str) -> None:
         """Update the column in which the answer continues."""
         _, ended, last = _SEQUENCES.sub("", text).rpartition("\n")
         self._column = (0 if ended else self._column) + cell_len(last) + (_TAB - 1) * last.count("\t")
@@ -169,7 +169,7 @@ class LiveLine:
         is_typed = self._typed is not None and self._typed.text
         now = time.monotonic()
         is_brief = bool(self._column) and now - self._text_since < _BRIEF
-        return now - self._since >= _PATIENCE and (bool(is_typed) or not is_brief)
+        return now - self._since >= _DELAY and (bool(is_typed) or not is_brief)
 
     def _run(self, woken: int) -> None:
         with contextlib.suppress(OSError, ValueError):  # the terminal may be gone
@@ -194,7 +194,7 @@ class LiveLine:
             self.is_escaped = interrupt_once()
 
     def _draw(self) -> None:
-        if self._is_drawn and self._column and self._shown == self._said():
+        if self._is_drawn and self._column and self._shown == self._content():
             return
         self._frame += 1
         frame = self._next_frame()
@@ -217,16 +217,16 @@ class LiveLine:
         width, height = size_of(self._screen)
         if width < _NARROWEST or (self._column and (self._column >= width or height < _LOWEST)):
             return ""
-        self._shown = self._said()
-        status, typed = self._told(int(time.monotonic() - self._since), width - 1)
+        self._shown = self._content()
+        status, typed = self._status_and_typed(int(time.monotonic() - self._since), width - 1)
         line = f"{self._before}{status}{self._after}{typed}\x1b[K"
         return f"{_MAKE_ROOM}{_BELOW}{line}{_BACK}" if self._column else f"\r{line}\r"
 
-    def _said(self) -> tuple[object, ...]:
+    def _content(self) -> tuple[object, ...]:
         typed = "" if self._typed is None else self._typed.text
         return int(time.monotonic() - self._since), self.doing, self.model, typed, size_of(self._screen)
 
-    def _told(self, seconds: int, width: int) -> tuple[str, str]:
+    def _status_and_typed(self, seconds: int, width: int) -> tuple[str, str]:
         """Return the status and the typed text, together at most `width` columns; the typed text has priority."""
         glyph = self._glyphs[self._frame % len(self._glyphs)]
         typed = "" if self._typed is None else self._typed.text.replace("\n", self._enter)
@@ -240,8 +240,8 @@ class LiveLine:
         told = [fact for fact in facts if fact]
         status = glyph
         for count in range(len(told), -1, -1):
-            beside = f" ({', '.join(told[:count])})" if count else ""
-            status = f"{glyph} {self.doing}{beside}"
+            others = f" ({', '.join(told[:count])})" if count else ""
+            status = f"{glyph} {self.doing}{others}"
             if cell_len(status) + cell_len(typed) <= width:
                 return status, typed
         return (glyph if typed else status[:width]), typed

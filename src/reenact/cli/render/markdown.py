@@ -8,7 +8,7 @@ from typing import Protocol
 from rich.console import Console as Screen
 
 from reenact.cli.output.control_characters import escape_hidden, show_escapes, strip_controls
-from reenact.cli.render.blocks import BAR, BULLET, DONE, TO_DO, Kind, Lines, LineStart
+from reenact.cli.render.blocks import BAR, BULLET, DONE, TO_DO, Kind, LineClassifier, LineStart
 from reenact.cli.render.flow import WIDE, Flow, Pens, can_show, cells_of, width_of
 from reenact.cli.render.incremental_inline import Inline
 from reenact.cli.render.source import MOST as MOST_OF_SOURCE
@@ -17,14 +17,14 @@ from reenact.cli.render.tables import Rows
 
 _PIECE = 4096
 """Maximum number of characters processed at a time: the time to cut a word off a text grows with the text."""
-_UNTOLD = 500
+_UNDECIDED = 500
 """Number of buffered characters from which text is processed even without a blank."""
-_TELLING = re.compile(rf"[ \t\n{WIDE}]")
+_DECISIVE = re.compile(rf"[ \t\n{WIDE}]")
 """New text without any of these rarely makes more of the buffered text final."""
 _LINE = "─"
 _LONGEST_RULE = 40
 _HEADINGS = ("", "bold underline magenta", "bold magenta", "bold bright_blue", "bold cyan", "bold", "bold")
-_ASIDE = "dim"
+_DIM = "dim"
 
 
 class _Rest(Protocol):
@@ -61,20 +61,20 @@ class StreamedMarkdown:
         self._send()
 
     def _restart(self) -> None:
-        self._ahead = ""
-        self._lines = Lines(in_ascii=self._in_ascii)
+        self._buffer = ""
+        self._lines = LineClassifier(in_ascii=self._in_ascii)
         self._text = Inline(self._flow)
         self._rest: _Rest | None = None
         self._fence: Fence | None = None
         self._rows: Rows | None = None
         self._head: LineStart | None = None
         self._blanks = 0
-        self._stands_apart = False
+        self._needs_blank_line = False
         self._is_empty = True
 
     def _add(self, piece: str) -> None:
-        self._ahead += piece
-        if _TELLING.search(piece) or len(self._ahead) >= _UNTOLD:
+        self._buffer += piece
+        if _DECISIVE.search(piece) or len(self._buffer) >= _UNDECIDED:
             self._flow.width = width_of(self._screen)
             self._advance(is_over=False)
 
@@ -85,16 +85,16 @@ class StreamedMarkdown:
 
     def _advance(self, *, is_over: bool) -> None:
         while True:
-            line, found, later = self._ahead.partition("\n")
+            line, found, later = self._buffer.partition("\n")
             if not found and not line and not (is_over and self._rest is not None):
                 return
-            rest = self._take(line, is_over=bool(found) or is_over)
+            rest = self._write_line(line, is_over=bool(found) or is_over)
             if not found:
-                self._ahead = rest
+                self._buffer = rest
                 return
-            self._ahead = later
+            self._buffer = later
 
-    def _take(self, line: str, *, is_over: bool) -> str:
+    def _write_line(self, line: str, *, is_over: bool) -> str:
         """Write the final part of a line, or of its rest, and return what is not final; nothing if it `is_over`."""
         if self._rest is not None:
             return self._rest(line, is_over=is_over)
@@ -108,7 +108,7 @@ class StreamedMarkdown:
         beginning = self._lines.begin(line, is_over=is_over)
         if beginning is None:
             return line
-        self._lines.take(beginning)
+        self._lines.record(beginning)
         self._text.end_break(is_kept=beginning.kind is Kind.BLANK)
         rest = line[beginning.at :]
         if beginning.kind is Kind.ROW:
@@ -128,17 +128,17 @@ class StreamedMarkdown:
             case Kind.RULE:
                 self._start(beginning)
                 rule = "-" if self._in_ascii else _LINE
-                self._flow.draw(rule * min(self._flow.room, _LONGEST_RULE), _ASIDE)
+                self._flow.draw(rule * min(self._flow.room, _LONGEST_RULE), _DIM)
                 self._flow.end()
             case Kind.FENCE:
                 self._begin_fence(beginning)
             case Kind.CODE:
                 self._start(beginning)
-                return self._pass_on(rest, is_over=is_over)
+                return self._write_unchanged(rest, is_over=is_over)
             case _:
                 self._start(beginning)
                 self._text.begin(_HEADINGS[beginning.level], is_heading=beginning.kind is Kind.HEADING)
-                return self._go_on(rest, is_over=is_over)
+                return self._write_inline(rest, is_over=is_over)
         return ""
 
     def _start(self, beginning: LineStart) -> None:
@@ -147,37 +147,37 @@ class StreamedMarkdown:
         self._flow.begin(beginning.margin, beginning.hanging)
 
     def _skip_lines(self) -> None:
-        blanks = max(self._blanks, int(self._stands_apart))
+        blanks = max(self._blanks, int(self._needs_blank_line))
         if blanks and not self._is_empty:
             self._out.append("\n" * blanks)
         self._blanks = 0
-        self._stands_apart = self._is_empty = False
+        self._needs_blank_line = self._is_empty = False
 
-    def _go_on(self, line: str, *, is_over: bool) -> str:
+    def _write_inline(self, line: str, *, is_over: bool) -> str:
         """Write the final part of a line's text and return the rest."""
-        self._rest = None if is_over else self._go_on
-        return self._text.go_on(line, is_over=is_over)
+        self._rest = None if is_over else self._write_inline
+        return self._text.write_final(line, is_over=is_over)
 
-    def _pass_on(self, line: str, *, is_over: bool) -> str:
+    def _write_unchanged(self, line: str, *, is_over: bool) -> str:
         """Write text unchanged."""
         self._flow.raw(line)
-        self._rest = None if is_over else self._pass_on
+        self._rest = None if is_over else self._write_unchanged
         if is_over:
             self._flow.end()
         return ""
 
     def _begin_fence(self, beginning: LineStart) -> None:
-        self._stands_apart = not beginning.quotes and not beginning.items
+        self._needs_blank_line = not beginning.quotes and not beginning.items
         self._skip_lines()
         self._fence = Fence(beginning)
         if self._fence.caption or beginning.items:
             self._flow.begin(beginning.margin if beginning.items else beginning.bars)
-            self._flow.draw(self._fence.caption, _ASIDE)
+            self._flow.draw(self._fence.caption, _DIM)
             self._flow.end()
 
     def _end_fence(self) -> None:
         if self._fence is not None:
-            self._stands_apart = not self._fence.bars
+            self._needs_blank_line = not self._fence.bars
             self._fence = None
 
     def _source(self, fence: Fence, content: str, *, is_over: bool, is_long: bool) -> str:
@@ -188,7 +188,7 @@ class StreamedMarkdown:
         self._flow.begin(fence.bars)
         source = fence.source(content)
         if is_long:
-            return self._pass_on(source, is_over=is_over)
+            return self._write_unchanged(source, is_over=is_over)
         for text, style in fence.line(source):
             self._flow.draw(text, style)
         self._flow.end()
@@ -227,7 +227,7 @@ class StreamedMarkdown:
 
     def _write_rows(self, rows: Rows, head: LineStart) -> None:
         """Write the rows as text."""
-        for row in rows.take():
+        for row in rows.pop_all():
             self._start(head)
             self._text.begin("", is_heading=False)
-            self._go_on(row, is_over=True)
+            self._write_inline(row, is_over=True)

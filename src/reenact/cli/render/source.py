@@ -70,7 +70,7 @@ class Source:
     """The lines of one code block; without a known language they have no colours."""
 
     _context: _Context | None = None
-    _within: tuple[str, str] | None = None
+    _open_construct: tuple[str, str] | None = None
 
     def __init__(self, info: str) -> None:
         """Begin a block with the text after the opening fence: the language, and perhaps more."""
@@ -89,13 +89,13 @@ class Source:
         if self._lexer is None or len(line) > MOST:
             return [(line, "")]
         before: list[Run] = []
-        if self._within is not None:
-            end, style = self._within
+        if self._open_construct is not None:
+            end, style = self._open_construct
             inside, found, line = line.partition(end)
             before = [(inside + found, style)]
             if not found:
                 return before
-            self._within = None
+            self._open_construct = None
         return before + self._unfinished(line)
 
     def _unfinished(self, line: str) -> list[Run]:
@@ -108,7 +108,7 @@ class Source:
             *tokens, (_, kind, last) = self._tokens(f"{line}{end}\n")
             style = _style_of(kind)
             if last.startswith(begin) and last.endswith(end) and last != end and style:
-                self._within = end, style
+                self._open_construct = end, style
                 return [*((text, _style_of(kind)) for _, kind, text in tokens), (last.removesuffix(end), style)]
             if self._context is not None:
                 self._context.stack = states

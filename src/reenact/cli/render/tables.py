@@ -49,7 +49,7 @@ class Rows:
         self._count += 1
         self._size += len(row)
 
-    def take(self) -> list[str]:
+    def pop_all(self) -> list[str]:
         """Remove the rows and return them."""
         rows, self._rows = self._rows, []
         return rows

@@ -207,7 +207,7 @@ def _too_large(who: str) -> ConfigurationError:
 _SUFFIX = ".py"
 
 
-def taken_apart(place: str) -> tuple[str, str]:
+def split_place(place: str) -> tuple[str, str]:
     """Split `WHERE[:NAME]` into a module or file and a name in it, which may be empty."""
     where, _, name = place.rpartition(":")
     if not where or name.endswith(_SUFFIX) or "/" in name:  # no name, but possibly a path with a colon
@@ -221,7 +221,7 @@ def values_at(place: str, option: str) -> tuple[str, list[object]]:
     Raises:
         ConfigurationError: it cannot be imported, or has no such name; the message names the place and the line.
     """
-    where, name = taken_apart(place)
+    where, name = split_place(place)
     module = _imported(where, option)
     if name and not hasattr(module, name):
         raise ConfigurationError(f"{option} {place}: {where} has no {name!r}")
@@ -242,7 +242,7 @@ def _imported(where: str, option: str) -> ModuleType:
             sys.path.append(str(Path.cwd()))  # at the end, so that it never hides an installed module
         return importlib.import_module(where)
     except (Exception, SystemExit) as error:  # a module may raise anything
-        raise ConfigurationError(f"{option} {where}: {what_happened(error, path)}") from error
+        raise ConfigurationError(f"{option} {where}: {describe_error(error, path)}") from error
 
 
 def _run(path: Path) -> ModuleType:
@@ -258,19 +258,19 @@ def _run(path: Path) -> ModuleType:
     return module
 
 
-def what_happened(error: BaseException, path: Path) -> str:
+def describe_error(error: BaseException, path: Path) -> str:
     """Describe the exception, with the line that raised it: the last one in the file if the traceback has one."""
     kind = type(error).__name__
     if isinstance(error, SyntaxError):
         return f"{error.filename}, line {error.lineno}: {kind}: {error.msg}"
     said = f"{kind}: {error}" if str(error) else kind
-    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if not _is_machinery(frame.filename)]
+    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if not _is_import_machinery(frame.filename)]
     of_file = [frame for frame in frames if Path(frame.filename).name == path.name]
     where = (of_file or frames)[-1:]
     return f"{where[0].filename}, line {where[0].lineno}: {said}" if where else said
 
 
-def _is_machinery(filename: str) -> bool:
+def _is_import_machinery(filename: str) -> bool:
     return filename.startswith(("<frozen", str(Path(__file__).parent))) or filename == importlib.__file__
 
 
@@ -300,13 +300,13 @@ def _import_or_explain(who: str, where: str, act: Callable[[], object]) -> objec
         return act()
     except ModuleNotFoundError as error:
         if error.name is None or not f"{where}.".startswith(f"{error.name}."):
-            raise ConfigurationError(f"{who}: {what_happened(error, _file_of(where))}") from error
+            raise ConfigurationError(f"{who}: {describe_error(error, _file_of(where))}") from error
         raise ConfigurationError(
             f"{who}: there is no module {error.name!r}: it must be installed, or in a folder of PYTHONPATH; "
             "the current folder does not count"
         ) from error
     except (Exception, SystemExit) as error:  # the module may raise anything
-        raise ConfigurationError(f"{who}: {what_happened(error, _file_of(where))}") from error
+        raise ConfigurationError(f"{who}: {describe_error(error, _file_of(where))}") from error
 
 
 def _file_of(module: str) -> Path:
@@ -314,7 +314,7 @@ def _file_of(module: str) -> Path:
 
 
 Function: TypeAlias = Tool[..., object]
-Offered: TypeAlias = Function | ToolSpec
+LoadedTool: TypeAlias = Function | ToolSpec
 """A function that a model can call; or `ask_user`, which has no function."""
 
 
@@ -323,13 +323,13 @@ def functions_of(tools: Iterable[object]) -> list[Function]:
     return [tool for tool in tools if _is_function(tool)]
 
 
-def load_tools(places: Sequence[str]) -> tuple[Offered, ...]:
+def load_tools(places: Sequence[str]) -> tuple[LoadedTool, ...]:
     """Import the named places and return the tools in them, in order and without duplicates.
 
     Raises:
         ConfigurationError: a place cannot be imported or has no tool; the message names the place and the line.
     """
-    found = [one for place in places for one in _tools_at(place)]
+    found = [one for place in places for one in _load_tools_at(place)]
     return tuple({id(one): one for one in found}.values())
 
 
@@ -360,10 +360,10 @@ def load_guards(place: str | None) -> Guarding:
     return Guarding(functions, next(iter(named), None))
 
 
-def _tools_at(place: str) -> Iterator[Offered]:
+def _load_tools_at(place: str) -> Iterator[LoadedTool]:
     name, values = values_at(place, "--tools")
     if name:
-        yield from _offered(values[0], f"--tools {place}")
+        yield from _tools_in(values[0], f"--tools {place}")
         return
     tools = [one for one in values if _is_tool(one)]
     if not tools:
@@ -373,11 +373,11 @@ def _tools_at(place: str) -> Iterator[Offered]:
     yield from tools
 
 
-def _offered(value: object, who: str) -> Iterator[Offered]:
+def _tools_in(value: object, who: str) -> Iterator[LoadedTool]:
     """Yield the tools of a value: a tool, a plain function, or a list of these."""
     if is_array(value):
         for one in value:
-            yield from _offered(one, who)
+            yield from _tools_in(one, who)
     elif value is ask_user:
         yield ask_user
     else:
@@ -391,5 +391,5 @@ def _is_function(value: object) -> TypeGuard[Function]:
     return isinstance(value, Tool)
 
 
-def _is_tool(value: object) -> TypeGuard[Offered]:
+def _is_tool(value: object) -> TypeGuard[LoadedTool]:
     return isinstance(value, Tool) or value is ask_user

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 
-from reenact.cli.settings.environment import given, home_directory, settings_files
+from reenact.cli.settings.environment import home_directory, read_variable, settings_files
 
 
 def preferred_database(environ: Mapping[str, str]) -> str | None:
@@ -15,7 +15,7 @@ def preferred_database(environ: Mapping[str, str]) -> str | None:
         ConfigurationError: the user's settings file is invalid.
     """
     user, _ = settings_files(environ)
-    if given(environ, "REENACT_DB") is not None or not os.path.lexists(user):
+    if read_variable(environ, "REENACT_DB") is not None or not os.path.lexists(user):
         return None
     from reenact.cli.settings.files import read_file  # noqa: PLC0415 - not imported without settings
 

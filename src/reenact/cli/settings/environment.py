@@ -104,7 +104,7 @@ def default_database(environ: Mapping[str, str]) -> Path:
 
 def database_of(named: str | None, environ: Mapping[str, str]) -> str:
     """Return the named log, or else that of the environment, or else the default one."""
-    return named or given(environ, "REENACT_DB") or str(default_database(environ))
+    return named or read_variable(environ, "REENACT_DB") or str(default_database(environ))
 
 
 def state_directory(environ: Mapping[str, str]) -> Path:
@@ -141,14 +141,14 @@ def has_settings(environ: Mapping[str, str]) -> bool:
     return any(map(os.path.lexists, settings_files(environ)))
 
 
-def given(environ: Mapping[str, str], name: str) -> str | None:
+def read_variable(environ: Mapping[str, str], name: str) -> str | None:
     """Return the value of the variable; None if it is blank."""
     return environ.get(name, "").strip() or None
 
 
 def ring_variable(environ: Mapping[str, str]) -> str | None:
     """Return the name of the variable that holds the key ring of the log; None if none does."""
-    named = given(environ, KEYS) or ""
+    named = read_variable(environ, KEYS) or ""
     return named[len(_VARIABLE) :] if named.startswith(_VARIABLE) else None
 
 

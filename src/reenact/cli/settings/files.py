@@ -12,7 +12,7 @@ from typing import Annotated, Final, Literal, TypeAlias
 import msgspec
 from msgspec import Meta
 
-from reenact.cli.settings.configuration import taken_apart
+from reenact.cli.settings.configuration import split_place
 from reenact.cli.settings.providers import SAY, checked_provider
 from reenact.cli.settings.values import LARGEST_NUMBER, LONGEST_TIMEOUT, OutputFormat
 from reenact.domain.errors import ConfigurationError
@@ -81,7 +81,7 @@ def _tools(value: Sequence[str], place: Place) -> tuple[str, ...]:
     """Return the places of tools; modules that are not ours are refused: the current directory might provide them."""
     places: list[str] = []
     for text in value:
-        where, name = taken_apart(text)
+        where, name = split_place(text)
         if where.endswith(".py"):
             where = place.path(where)
         elif where.partition(".")[0] != "reenact":

@@ -8,7 +8,7 @@ from typing import Final
 
 import msgspec
 
-from reenact.cli.settings.environment import given, is_on
+from reenact.cli.settings.environment import is_on, read_variable
 from reenact.domain.errors import ConfigurationError
 
 CLAUDE = "claude"
@@ -49,7 +49,7 @@ def checked_provider(name: str) -> str:
 
 def provider_of_environment(environ: Mapping[str, str]) -> str | None:
     """Return the provider that the environment names; None if it names none."""
-    return MOCK if is_on(environ.get("MOCK_LLM")) else given(environ, "REENACT_PROVIDER")
+    return MOCK if is_on(environ.get("MOCK_LLM")) else read_variable(environ, "REENACT_PROVIDER")
 
 
 def provider_of(named: str | None, environ: Mapping[str, str]) -> str:
@@ -60,7 +60,7 @@ def provider_of(named: str | None, environ: Mapping[str, str]) -> str:
     """
     name = provider_of_environment(environ) if named is None else named
     if name is None:
-        return CLAUDE if given(environ, VARIABLES[CLAUDE].key) else MOCK
+        return CLAUDE if read_variable(environ, VARIABLES[CLAUDE].key) else MOCK
     try:
         return checked_provider(name)
     except ValueError as error:
