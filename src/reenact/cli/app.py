@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import os
 import sys
 from collections.abc import Generator, Sequence
+from contextlib import contextmanager
 from typing import Final
 
 import typer
@@ -191,7 +191,7 @@ def _converse(options: TalkOptions, on_command_line: frozenset[str], console: Co
     return talk(options, console, load_extensions)
 
 
-@contextlib.contextmanager
+@contextmanager
 def _raising_broken_pipe() -> Generator[None]:
     """Raise `BrokenPipeError` where typer would exit; it has replaced the standard streams, which are put back."""
     streams = sys.stdout, sys.stderr

@@ -9,7 +9,7 @@ from contextlib import contextmanager, suppress
 from datetime import timedelta
 from typing import TYPE_CHECKING, NamedTuple
 
-import msgspec
+from msgspec.structs import replace
 
 from reenact._location import LogLocation
 from reenact._runtime import Runtime
@@ -52,10 +52,10 @@ def serve(options: ServeOptions, console: Console) -> int:
         console.warn(f"others may read or change the tokens in {options.token_file}; chmod 600 keeps them to yourself")
     if (options.allow_actions or options.by is not None) and not options.inspect:
         raise ConfigurationError("--allow-actions and --by are for --inspect")
-    options = with_provider_settings(msgspec.structs.replace(options, provider=_provider(options)), console.environ)
+    options = with_provider_settings(replace(options, provider=_provider(options)), console.environ)
     with console.guarding_output():
         guarding = load_guards(options.guards)
-        image = msgspec.structs.replace(image_of(options), guards=guarding.named)
+        image = replace(image_of(options), guards=guarding.named)
         check_policy(options, image)
         answerer = make_answerer(
             _environ(options, console.environ),

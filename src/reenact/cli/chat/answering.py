@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
-import msgspec
+from msgspec.structs import replace
 
 from reenact.actors.environment.api import Environment, EnvironmentConfig, EnvironmentFactory, LLMConfig
 from reenact.actors.environment.claude.models import DEFAULT_MODEL
@@ -68,7 +68,7 @@ class Answerer:
         """Return a new environment that is not connected yet."""
         if config.session_id not in self.chat_sessions:
             model = (self.model if config.model == self._created_with else None) or config.model
-            return self._factory.create(msgspec.structs.replace(config, model=model))
+            return self._factory.create(replace(config, model=model))
         instead = {"model": self.model or config.model, "system_prompt": config.system_prompt}
         if config.session_id not in self.new_sessions:
             instead["system_prompt"] = self.system_prompt or config.system_prompt
@@ -79,7 +79,7 @@ class Answerer:
             if (old := getattr(config, name)) != new
         ]
         self._missing = [] if config.tools is None else _without_function(config.tools)
-        return self._factory.create(msgspec.structs.replace(config, **instead))
+        return self._factory.create(replace(config, **instead))
 
     def dispose(self) -> None:
         """Release what the environments share. Idempotent."""
@@ -155,9 +155,9 @@ def make_answerer(
         return Answerer(factory, LLMConfig(), who=name, default="", variables=None, known_prices={})
     llm = _llm_config_of(environ, variables, base_url)
     if base_url is not None:
-        variables = msgspec.structs.replace(variables, url=BASE_URL)
+        variables = replace(variables, url=BASE_URL)
     if name == OPENAI:
-        return _openai(msgspec.structs.replace(llm, model=llm.model or usual_model), variables)
+        return _openai(replace(llm, model=llm.model or usual_model), variables)
     from reenact.actors.environment.claude.environment import ClaudeEnvironmentFactory  # noqa: PLC0415 - only if used
 
     return Answerer(ClaudeEnvironmentFactory(llm), llm, default=llm.model or DEFAULT_MODEL, variables=variables)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import threading
 import time
 from collections.abc import Callable, Generator, Mapping, Sequence
@@ -31,12 +30,11 @@ from reenact.cli.editor.editor import (
     read_question,
 )
 from reenact.cli.editor.keyboard import is_hung_up, quiet_keyboard, typed_ahead
-from reenact.cli.interrupts import around_suspension, interrupting
+from reenact.cli.interrupts import interrupting
 from reenact.cli.output.answers import Answer
 from reenact.cli.output.console import Console
 from reenact.cli.output.exact import escaped, in_rows
 from reenact.cli.output.failures import ExitCode, TerminatedError, problem_of
-from reenact.cli.render.flow import can_be_styled
 from reenact.cli.render.live_line import LiveLine
 from reenact.cli.settings.environment import version
 from reenact.domain.errors import ReenactError
@@ -67,7 +65,7 @@ def chat(current: Current, *, who: str) -> int:
     return ExitCode.SUCCESS
 
 
-@contextlib.contextmanager
+@contextmanager
 def _ending_with_terminal(console: Console) -> Generator[None]:
     """Raise `TerminatedError` if the terminal is gone, whatever error that has caused."""
     failed: Exception | None = None
@@ -265,7 +263,9 @@ class ShellCommands:
 
         stop = threading.Event()
         environ = without_secrets(self._console.environ)
-        with interrupting(stop.set), self._showing_live_line():
+        live = LiveLine(self._screen, [self._console.err], typed_ahead())
+        live.doing = "running"
+        with interrupting(stop.set), live.showing():
             try:
                 ran = run(
                     command,
@@ -304,20 +304,6 @@ class ShellCommands:
             return True
         self._say("It was not run.", "dim")
         return False
-
-    @contextmanager
-    def _showing_live_line(self) -> Generator[None]:
-        if not can_be_styled(self._screen):
-            yield
-            return
-        live = LiveLine(self._screen, [self._console.err], typed_ahead())
-        live.doing = "running"
-        with around_suspension(live.pause, live.go_on):
-            live.start()
-            try:
-                yield
-            finally:
-                live.stop()
 
     def _say(self, line: str, style: str) -> None:
         self._screen.print(in_rows(line, self._screen.width), style=style)

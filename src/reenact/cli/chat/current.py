@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import contextlib
 import shlex
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, field
 
 from reenact._runtime import Runtime, codec
@@ -173,7 +172,7 @@ class Current:
                 conversation.run()
             previous.end_agent()
         except BaseException:
-            with contextlib.suppress(ReenactError):
+            with suppress(ReenactError):
                 conversation.close()
             raise
         previous.close()

@@ -13,7 +13,6 @@ from rich.text import Text
 from reenact.cli.chat.children import ChildLine, Children
 from reenact.cli.chat.conversation import Decide, Decision
 from reenact.cli.editor.keyboard import typed_ahead
-from reenact.cli.interrupts import around_suspension
 from reenact.cli.output.answers import Answer, call_line, cut, result_lines, why_ended
 from reenact.cli.output.console import Console
 from reenact.cli.output.control_characters import escape_plainly, strip_controls
@@ -83,15 +82,13 @@ class Page:
         self._session_id = session_id
         self._children = Children()
         self._screen = screen
-        is_styled = can_be_styled(screen) and not console.in_ci
         answers = console.screen(console.out)
         raw = _Raw(console.write, is_seen=console.out.isatty())
-        self._text: _Sink = StreamedMarkdown(answers) if can_be_styled(answers) and not console.in_ci else raw
-        self._thoughts: _Sink = Plain(screen, _THOUGHT) if is_styled else _Raw(self._write_thought)
-        self._live = LiveLine(screen, [console.out, console.err], typed_ahead()) if is_styled else None
+        self._text: _Sink = StreamedMarkdown(answers) if can_be_styled(answers) else raw
+        self._thoughts: _Sink = Plain(screen, _THOUGHT) if can_be_styled(screen) else _Raw(self._write_thought)
+        self._live = LiveLine(screen, [console.out, console.err], typed_ahead())
         self._tokens = _Tokens()
         self._cleanup = ExitStack()
-        self._is_under_way = self._has_terminal = False
         self._calls: dict[str, _Call] = {}
         self._held: dict[str, tuple[str, object]] = {}
         """The calls that the model has requested: each is shown when it runs, or when a person is asked about it."""
@@ -103,27 +100,20 @@ class Page:
 
     def __enter__(self) -> Self:
         """Show from now on that the answer is in progress while nothing else appears."""
-        self._is_under_way = True
         self._cleanup.enter_context(TERMINAL_LOCK.showing_calls())
-        if self._live is not None:
-            self._cleanup.enter_context(around_suspension(self._live.pause, self._live.go_on))
-            self._live.start()
+        self._cleanup.enter_context(self._live.showing())
         return self
 
     def __exit__(self, *_: object) -> None:
         """End the open text and the live line in any case."""
         with self._cleanup:
-            try:
-                self._show_held()
-                self._end_block()
-            finally:
-                if self._live is not None:
-                    self._live.stop()
+            self._show_held()
+            self._end_block()
 
     @property
     def is_escaped(self) -> bool:
         """Whether Esc has interrupted the answer."""
-        return self._live is not None and self._live.is_escaped
+        return self._live.is_escaped
 
     def pausing_for(self, decide: Decide) -> Decide:
         """Wrap `decide` so that the page pauses while it asks; `decide` shows each call itself."""
@@ -138,14 +128,12 @@ class Page:
             if self._last is not None:
                 self._screen.print()
             self._last = None
-            if self._live is not None:
-                self._live.stop()
+            self._live.stop()
             try:
                 return decide(pending)
             finally:
                 self._last_shown = (pending[0].id, TERMINAL_LOCK.written) if len(pending) == 1 else None
-                if self._live is not None:
-                    self._live.start()
+                self._live.start()
 
         return ask
 
@@ -153,7 +141,6 @@ class Page:
         """Show an event. Log messages of that time are written before it, or after the open text."""
         if is_own:
             self._tokens.on_event(event.data)
-        if self._live is not None and is_own:
             self._live.model, self._live.tokens = self._tokens.model, self._tokens.count
         with TERMINAL_LOCK.lock:
             if event.context.session_id != self._session_id:
@@ -276,7 +263,7 @@ class Page:
 
     def _show_child_line(self, line: ChildLine | None) -> None:
         """Show what a child session does, if a person watches the page."""
-        if line is not None and self._live is not None:
+        if line is not None and self._live.is_enabled:
             self._continue_below(line.call_id)
             head = f"{self._margin}{_INDENT * line.depth}"
             self._print_line(cut(line.text, width_of(self._screen) - len(head)), head, "dim")
@@ -303,20 +290,16 @@ class Page:
         self._screen.print(text, style=_THOUGHT, end="")
 
     def _update_status(self) -> None:
-        if self._live is not None:
-            self._live.doing = _RUNNING if self._running else _WAITING
+        self._live.doing = _RUNNING if self._running else _WAITING
 
     def _write(self, sink: _Sink, text: str) -> None:
         """Continue a text, or begin it if something else came last."""
         if self._open is not sink:
             self._show_held()
             self._begin_block(sink)
-            if self._live is not None:
-                self._live.doing = _WRITING if sink is self._text else _THINKING
-                self._live.begin_text()
-            if self._is_under_way:
-                TERMINAL_LOCK.acquire()
-                self._has_terminal = True
+            self._live.doing = _WRITING if sink is self._text else _THINKING
+            self._live.begin_text()
+            TERMINAL_LOCK.acquire()
             self._open = sink
         sink.write(text)
 
@@ -335,9 +318,7 @@ class Page:
             try:
                 sink.end()
             finally:
-                if self._has_terminal:
-                    self._has_terminal = False
-                    TERMINAL_LOCK.release()
+                TERMINAL_LOCK.release()
 
 
 class _Tokens:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from itertools import chain
 
-import msgspec
+from msgspec.structs import replace
 
 from reenact._runtime import SharedRuntime
 from reenact.cli.chat.answering import ChatExtensions, LoadExtensions, check_policy, image_of, make_answerer
@@ -103,7 +103,7 @@ def _conversation(options: TalkOptions, console: Console, extensions: ChatExtens
             check_text(name, text)
     with console.guarding_output():
         guarding = load_guards(options.guards)
-        base = msgspec.structs.replace(image_of(options), guards=guarding.named)
+        base = replace(image_of(options), guards=guarding.named)
         answerer = make_answerer(
             console.environ,
             provider=options.provider,
@@ -174,7 +174,7 @@ def _image_of_new(options: TalkOptions, base: Image) -> Image:
     """Return the image for a new session that is begun while the resumed session, with image `base`, is current."""
     if options.of_new is None:
         return base
-    return msgspec.structs.replace(image_of(options.of_new, base.tools), guards=base.guards)
+    return replace(image_of(options.of_new, base.tools), guards=base.guards)
 
 
 def _latest(runtime: SharedRuntime) -> str:
@@ -291,7 +291,7 @@ class Script(Frontend):
         with self._console.waiting_at_most(self._options.timeout):
             answer = act(runner)
             if unattended.gave_up and (answer.stop_reason == REJECTED or answer.problem is not None):
-                answer = msgspec.structs.replace(answer, problem=UNAPPROVED)
+                answer = replace(answer, problem=UNAPPROVED)
             self._end(answer)
 
     def _end(self, answer: Answer) -> None:

@@ -12,6 +12,7 @@ from typing import Final
 
 import msgspec
 import typer
+from msgspec.structs import fields, replace
 
 from reenact.actors.journal.stored import StoredJournal
 from reenact.cli.commands.sessions import reading
@@ -42,7 +43,7 @@ _LINE = 200
 _SPAN = re.compile(r"(\d+(?:\.\d+)?)([smhd])")
 _UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
 _DEFAULTS: Final[Mapping[str, Fields]] = {
-    name: {field.name: field.default for field in msgspec.structs.fields(kind)} for name, kind in STORED.items()
+    name: {field.name: field.default for field in fields(kind)} for name, kind in STORED.items()
 }
 
 
@@ -127,8 +128,8 @@ def _filter(options: LogOptions, now: datetime) -> Filter:
 def _found(journal: StoredJournal, wanted: Filter, options: LogOptions) -> Iterator[LogEntry]:
     if options.last is not None:
         head = journal.head()
-        yield from last_entries(journal, msgspec.structs.replace(wanted, before=head + 1), options.last)
-        wanted = msgspec.structs.replace(wanted, after=max(wanted.after, head))
+        yield from last_entries(journal, replace(wanted, before=head + 1), options.last)
+        wanted = replace(wanted, after=max(wanted.after, head))
     if options.follow:
         yield from follow(journal, wanted, pause=lambda: pause(_PAUSE))
     elif options.last is None:

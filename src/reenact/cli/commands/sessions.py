@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import contextlib
 import stat
 import time
 from collections.abc import Generator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import datetime
 from pathlib import Path
 from typing import Final
@@ -124,7 +123,7 @@ def log_to_write(database: str | None, console: Console) -> LogLocation:
     """Return the location of the log for writing; create the directory of the default one."""
     named = database or read_variable(console.environ, "REENACT_DB")
     if named is not None:
-        with contextlib.suppress(OSError, ValueError):
+        with suppress(OSError, ValueError):
             if stat.S_ISCHR(Path(named).stat().st_mode):
                 raise LogUnusableError(f"{named} is a device, which keeps nothing; choose a file")
         return log_named(database, console)

@@ -12,6 +12,7 @@ from tempfile import TemporaryFile
 from typing import TypeVar, get_args
 
 import msgspec
+from msgspec.structs import replace
 
 from reenact.cli.commands.sessions import progress_line
 from reenact.cli.output.console import Console
@@ -120,8 +121,8 @@ def _chosen(file: CaseFile, options: TestTerminalOptions) -> CaseFile:
     cases = tuple(case for case in file.cases if wanted in f"{file.name} {case.name}".casefold())
     config = file.config
     if options.command is not None:
-        config = msgspec.structs.replace(config, cli_command=_command(options.command))
-    return msgspec.structs.replace(file, cases=cases, config=config)
+        config = replace(config, cli_command=_command(options.command))
+    return replace(file, cases=cases, config=config)
 
 
 def _command(line: str) -> str:
@@ -136,7 +137,7 @@ def _command(line: str) -> str:
 
 def _of_the_run(files: Sequence[CaseFile], base: TerminalTestConfig) -> TerminalTestConfig:
     """Return the configuration of the whole run; a file may set it unless another file disagrees."""
-    return msgspec.structs.replace(
+    return replace(
         base,
         parallel=_agreed("parallel", files, lambda config: config.parallel, base),
         reporting=_agreed("reporting", files, lambda config: config.reporting, base),

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
 import fcntl
 import os
 import stat
 from collections.abc import Callable, Generator, Iterable, Sequence
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -79,7 +79,7 @@ def _read_and_trim(path: Path) -> Sequence[str]:
         kept = entries[-MOST_ENTRIES:]
         if (len(kept) < len(entries) or len(data) < size) and _is_locked(descriptor):
             newest = b"".join(map(_encoded, kept))
-            with contextlib.suppress(OSError):  # the entries were read; another chat can trim the file
+            with suppress(OSError):  # the entries were read; another chat can trim the file
                 if os.pwrite(descriptor, newest, 0) == len(newest):
                     os.ftruncate(descriptor, len(newest))
         return kept
@@ -104,7 +104,7 @@ def _encoded(entry: str, about: str = "") -> bytes:
     return f"\n#{about}\n{lines}".encode("utf-8", "replace")
 
 
-@contextlib.contextmanager
+@contextmanager
 def _opened(path: Path) -> Generator[int]:
     """Open the file with a lock against other chats; it is created if necessary, and only its owner has access."""
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NONBLOCK | os.O_CLOEXEC, 0o600)
@@ -129,7 +129,7 @@ def _is_locked(descriptor: int) -> bool:
     return True
 
 
-@contextlib.contextmanager
+@contextmanager
 def _as_no_history(path: Path) -> Generator[None]:
     try:
         yield

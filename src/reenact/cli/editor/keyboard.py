@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import array
 import codecs
-import contextlib
 import errno
 import fcntl
 import os
@@ -13,6 +12,7 @@ import sys
 import termios
 import time
 from collections.abc import Generator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Final, TextIO
 
@@ -34,7 +34,7 @@ _GONE = frozenset({errno.EIO, errno.ENXIO})
 _quiet_keyboards: Final[list[_Keyboard]] = []
 
 
-@contextlib.contextmanager
+@contextmanager
 def quiet_keyboard(console: Console) -> Generator[None]:
     """Turn off echo, line editing and the translation of Enter in the terminal; keys still send signals.
 
@@ -98,7 +98,7 @@ class TypedAhead:
     def descriptors(self) -> list[int]:
         """The keyboard's file descriptor, to wait for; none if another program has the terminal, or it is gone."""
         descriptor = self._typed.fileno()
-        with contextlib.suppress(OSError):
+        with suppress(OSError):
             if not self._typed.closed and os.tcgetpgrp(descriptor) == os.getpgrp():
                 return [descriptor]
         return []
@@ -175,14 +175,14 @@ class _Keyboard:
 
     def suspend(self) -> None:
         """Restore the original modes before the process is stopped."""
-        with contextlib.suppress(termios.error):
+        with suppress(termios.error):
             self._left = termios.tcgetattr(self._descriptor)
         self.restore()
 
     def resume(self) -> None:
         """Set the modes that were in force before `suspend`, or the quiet ones if a shell has set its own meanwhile."""
         left, self._left = self._left, None
-        with contextlib.suppress(OSError, termios.error):
+        with suppress(OSError, termios.error):
             if left is not None and self._is_ours():
                 self._set(left)
             if termios.tcgetattr(self._descriptor)[_LOCAL_MODES] & termios.ICANON:
@@ -190,7 +190,7 @@ class _Keyboard:
 
     def quieten_again(self) -> None:
         """Turn echo off, unless another process has the terminal in the foreground, or it is gone."""
-        with contextlib.suppress(OSError, termios.error):
+        with suppress(OSError, termios.error):
             if self._is_ours():
                 self.quieten()
 
@@ -208,12 +208,12 @@ class _Keyboard:
         return os.tcgetpgrp(self._descriptor) == os.getpgrp()
 
     def _set(self, modes: list[int | list[bytes | int]]) -> None:
-        with contextlib.suppress(termios.error):  # the terminal is gone
+        with suppress(termios.error):  # the terminal is gone
             termios.tcsetattr(self._descriptor, termios.TCSANOW, modes)
 
     def _say(self, sequence: bytes) -> None:
         if self._terminal is not None:
-            with contextlib.suppress(OSError, ValueError):
+            with suppress(OSError, ValueError):
                 os.write(self._terminal.fileno(), sequence)  # bypasses the stream's buffer, which may be in use now
 
 
@@ -257,7 +257,7 @@ def discard_typed(typed: Input) -> None:
     if not isinstance(typed, Vt100Input):
         return
     until = time.monotonic() + _LONGEST
-    with contextlib.suppress(OSError, termios.error):
+    with suppress(OSError, termios.error):
         if termios.tcgetattr(typed.fileno())[_LOCAL_MODES] & termios.ICANON:
             termios.tcflush(typed.fileno(), termios.TCIFLUSH)  # the end of an incomplete line cannot be read
         while (pause := _pause(typed, until)) > 0 and select.select([typed.fileno()], [], [], pause)[0]:

@@ -10,7 +10,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 
-import msgspec
+from msgspec import structs
 
 from reenact.actors.environment.api import Environment, EnvironmentConfig, EnvironmentFactory
 from reenact.cli.chat.answering import Answerer, ChatExtensions, project_directory
@@ -106,7 +106,7 @@ class LoadedExtensions(ChatExtensions):
             else:
                 prompt = image.system_prompt if goes_on else with_skills(image.system_prompt, skills.values())
                 tools = (*image.tools, skill_tool(skills))
-                image = msgspec.structs.replace(image, tools=tools, system_prompt=prompt)
+                image = structs.replace(image, tools=tools, system_prompt=prompt)
         return image if goes_on else self._agents.added_to(image, self._prices)
 
     def environment(self, answerer: Answerer) -> EnvironmentFactory:
@@ -170,7 +170,7 @@ class LoadedExtensions(ChatExtensions):
             if isinstance(ended, Problem) and ended != INTERRUPTED:
                 self._console.warn(f"the hooks for Stop were ended: {ended.message}")
         elif answer.problem is not None and answer.problem.code == ExitCode.TIMEOUT:
-            answer = msgspec.structs.replace(answer, problem=self._time_over())
+            answer = structs.replace(answer, problem=self._time_over())
         return answer
 
     def is_command(self, line: str) -> bool:
@@ -312,7 +312,7 @@ class _Factory:
         """Return a new environment that is not connected yet."""
         if config.tools is not None and self._hooks.listen_to(*_TOOL_EVENTS):
             guarded = GuardedToolbox(config.tools, self._hooks, config.session_id)
-            config = msgspec.structs.replace(config, tools=guarded)
+            config = structs.replace(config, tools=guarded)
         return with_agents(self._answerer.create(config), config, self._agents)
 
     def dispose(self) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import msgspec
-from msgspec import structs
+from msgspec.structs import asdict, replace
 from rich.cells import cell_len, set_cell_size
 
 from reenact.cli.output.console import Console
@@ -61,7 +61,7 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
 
     def then(self, later: Answer) -> Answer:
         """Combine this answer and its continuation after a person's decision."""
-        return msgspec.structs.replace(
+        return replace(
             later,
             turn_id=later.turn_id or self.turn_id,
             text=BETWEEN_MESSAGES.join(filter(None, (self.text, later.text))),
@@ -182,7 +182,7 @@ class AnswerCollector:
 
     def _update_call(self, call_id: str | None, **changes: object) -> None:
         if call_id is not None and call_id in self._calls:
-            self._calls[call_id] = msgspec.structs.replace(self._calls[call_id], **changes)
+            self._calls[call_id] = replace(self._calls[call_id], **changes)
 
 
 _LIMITS = {
@@ -265,12 +265,12 @@ def write_result(console: Console, answer: Answer, **instead: object) -> None:
     """Print the answer as a line of JSON for programs; `instead` replaces fields."""
     problem = answer.problem
     if problem is not None:
-        problem = structs.replace(problem, message=console.without_key(problem.message))
+        problem = replace(problem, message=console.without_key(problem.message))
     fields = {
         "type": "result",
         "success": problem is None,
         "result": answer.text if answer.text or problem is None else None,
-        **structs.asdict(answer),
+        **asdict(answer),
         "session_id": answer.session_id or None,
         "agent_id": answer.agent_id or None,
         "error": problem,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import errno
 import io
 import logging
@@ -10,6 +9,7 @@ import os
 import sys
 import time
 from collections.abc import Callable, Generator, Mapping
+from contextlib import ExitStack, contextmanager, suppress
 from enum import StrEnum
 from functools import partial
 from logging import LogRecord
@@ -131,7 +131,7 @@ class Console:
         """Return standard input as a binary stream, which is empty if standard input is closed."""
         return io.BytesIO() if sys.stdin is None else sys.stdin.buffer
 
-    @contextlib.contextmanager
+    @contextmanager
     def guarding_output(self) -> Generator[None]:
         """Redirect everything that tools print to standard error, so that standard output has only the result.
 
@@ -139,7 +139,7 @@ class Console:
         logged by `reenact.tools`.
         """
         before = sys.stdout
-        with contextlib.ExitStack() as streams:
+        with ExitStack() as streams:
             onto, self._out = 2, self.out
             if is_standard(before, 1) and not before.isatty():
                 self._out, self._is_apart = streams.enter_context(copied(before)), True
@@ -196,7 +196,7 @@ class Console:
             if self._is_taking_output():
                 self.out.flush()
 
-    @contextlib.contextmanager
+    @contextmanager
     def waiting_at_most(self, seconds: float | None) -> Generator[None]:
         """Limit how long a blocked standard output is waited for: `seconds`, and a moment more.
 
@@ -217,7 +217,7 @@ class Console:
     def _seconds_left(self) -> float | None:
         return None if self._deadline is None else max(_MOMENT, self._deadline - time.monotonic())
 
-    @contextlib.contextmanager
+    @contextmanager
     def raising_output_lost(self) -> Generator[None]:
         """Raise `OutputLostError` for an `OSError` from standard output."""
         try:
@@ -303,11 +303,11 @@ class Console:
     def abandon_terminal(self) -> None:
         """Discard further output to a terminal that is gone because its window was closed."""
         for stream in filter(None, (sys.__stdout__, sys.__stderr__)):
-            with contextlib.suppress(OSError, ValueError):
+            with suppress(OSError, ValueError):
                 if _is_gone(stream.fileno()):
                     discard_output(stream)
 
-    @contextlib.contextmanager
+    @contextmanager
     def logging(self, directory: Path) -> Generator[None]:
         """Send log records to standard error, and unexpected errors with their tracebacks to a file as well."""
         stderr = TerminalHandler(partial(self._write_err, self.err))

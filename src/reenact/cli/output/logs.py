@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import contextlib
 import logging
 import os
 import re
 import threading
 from collections.abc import Callable, Generator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from functools import partial
 from io import TextIOWrapper
@@ -115,7 +114,7 @@ class ErrorFileHandler(RotatingFileHandler):
 
     def emit(self, record: LogRecord) -> None:
         if record.exc_info and record.exc_info[0] is not None:
-            with contextlib.suppress(OSError):
+            with suppress(OSError):
                 Path(self.baseFilename).parent.mkdir(mode=0o700, parents=True, exist_ok=True)
                 super().emit(record)
 
@@ -123,7 +122,7 @@ class ErrorFileHandler(RotatingFileHandler):
         """Do nothing: the record was also written to standard error."""
 
     def close(self) -> None:
-        with contextlib.suppress(OSError):  # closing retries a failed write
+        with suppress(OSError):  # closing retries a failed write
             super().close()
 
 

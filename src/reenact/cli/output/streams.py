@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import select
 import sys
 import threading
 from collections.abc import Callable, Generator, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TextIO, TypeGuard
 
@@ -53,11 +53,11 @@ def is_standard(stream: TextIO | None, number: int) -> TypeGuard[TextIO]:
 
 def discard_output(stream: TextIO) -> None:
     """Redirect the stream to the null device, so that flushing it at exit does not fail."""
-    with contextlib.suppress(OSError, ValueError), Path(os.devnull).open("wb") as nowhere:
+    with suppress(OSError, ValueError), Path(os.devnull).open("wb") as nowhere:
         os.dup2(nowhere.fileno(), stream.fileno())
 
 
-@contextlib.contextmanager
+@contextmanager
 def copied(stream: TextIO) -> Generator[TextIO]:
     """Yield a copy of the stream that is unaffected by later redirections and not inherited by child processes."""
     stream.flush()
@@ -69,7 +69,7 @@ def copied(stream: TextIO) -> Generator[TextIO]:
                 discard_output(copy)
 
 
-@contextlib.contextmanager
+@contextmanager
 def redirected(stream: TextIO, onto: int, back: int) -> Generator[None]:
     """Redirect the stream's descriptor to `onto`, and at the end of the block to `back`."""
     number = stream.fileno()
@@ -77,12 +77,12 @@ def redirected(stream: TextIO, onto: int, back: int) -> Generator[None]:
     try:
         yield
     finally:
-        with contextlib.suppress(OSError, ValueError):
+        with suppress(OSError, ValueError):
             stream.flush()  # buffered output of others
         os.dup2(back, number)
 
 
-@contextlib.contextmanager
+@contextmanager
 def read_by_line(tell: Callable[[str], object]) -> Generator[int]:
     """Yield a descriptor; a thread calls `tell` with each line that is written to it.
 

@@ -7,12 +7,12 @@ candidate has a character that is special to a shell.
 
 from __future__ import annotations
 
-import contextlib
 import re
 import shlex
 import shutil
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from typing import TextIO, TypeAlias
 
 import msgspec
@@ -72,7 +72,7 @@ def print_script(options: CompletionOptions, console: Console) -> int:
 
 def complete(words: Sequence[str], root: TyperGroup, environ: Mapping[str, str], out: TextIO) -> int:
     """Print the candidates for the last word, which may be empty; never fails."""
-    with contextlib.suppress(Exception, KeyboardInterrupt):
+    with suppress(Exception, KeyboardInterrupt):
         lines = list(candidates(words, root, environ))
         encoding = out.encoding or "utf-8"
         out.write("".join(f"{line}\n" for line in lines).encode(encoding, "replace").decode(encoding))
@@ -166,7 +166,7 @@ class _Cursor:
             return [(value, "") for value in metavar.split("|")], False
         found: list[Choice] = []
         if kinds & _SESSIONS:
-            with contextlib.suppress(Exception):
+            with suppress(Exception):
                 found += self._sessions(environ)
         if "TYPE" in kinds:
             found += _types(word)

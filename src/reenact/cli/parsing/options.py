@@ -792,7 +792,7 @@ COMMANDS: Final[Mapping[str, tuple[type[Options], str]]] = {
     "log": (LogOptions, "commands.log:log"),
     "projections": (ProjectionsOptions, "commands.projections:projections"),
     "rebuild": (RebuildOptions, "commands.projections:rebuild"),
-    "replay": (ReplayOptions, "commands.audit:replay"),
+    "replay": (ReplayOptions, "commands.replay:replay"),
     "show": (ShowOptions, "commands.audit:show"),
     "stats": (StatsOptions, "commands.stats:stats"),
     "trace": (TraceOptions, "commands.trace:trace"),

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Final
 
 import msgspec
+from msgspec.structs import replace
 
 from reenact.actors.environment.claude.models import DEFAULT_MODEL
 from reenact.actors.environment.wire.endpoint import shown_url
@@ -79,8 +80,8 @@ def preferred(options: TalkOptions, on_command_line: frozenset[str], console: Co
     if not options.goes_on:
         return of_new
     kept = [key.option for key in KEYS.values() if key.is_of_new]
-    keeps = msgspec.structs.replace(of_new, **{field: getattr(options, field) for field in kept})
-    return msgspec.structs.replace(keeps, of_new=msgspec.structs.replace(of_new, continue_latest=False, resume=None))
+    keeps = replace(of_new, **{field: getattr(options, field) for field in kept})
+    return replace(keeps, of_new=replace(of_new, continue_latest=False, resume=None))
 
 
 def _with_settings(
@@ -94,7 +95,7 @@ def _with_settings(
             changed[key.option] = (*_prices(found.settings), *options.prices)  # the last price for a model applies
         elif _is_wanted(name, found, options, on_command_line, console):
             changed[key.option] = setting.value
-    return msgspec.structs.replace(options, **changed, allowed_by_settings="allowed_tools" in changed)
+    return replace(options, **changed, allowed_by_settings="allowed_tools" in changed)
 
 
 def with_provider_settings(options: ServeOptions, environ: Mapping[str, str]) -> ServeOptions:
@@ -112,7 +113,7 @@ def with_provider_settings(options: ServeOptions, environ: Mapping[str, str]) ->
         for name, setting in found.settings.items()
         if name in _WHO and getattr(options, KEYS[name].option) is None and not _is_in_environment(name, found, environ)
     }
-    return msgspec.structs.replace(options, **said)
+    return replace(options, **said)
 
 
 def _read_user_settings(path: Path, environ: Mapping[str, str], provider: str | None) -> Preferences:
@@ -155,7 +156,7 @@ def read_preferences(
         both = (*_prices(settings), *_prices(of_project))
         settings |= of_project
         if "prices" in of_project:
-            settings["prices"] = msgspec.structs.replace(of_project["prices"], value=both)
+            settings["prices"] = replace(of_project["prices"], value=both)
         files.append(str(project))
     return Preferences(settings, tuple(passed_over), tuple(files), own.provider)
 
@@ -188,7 +189,7 @@ def _remove_loosening(
     if not added:
         del of_project["prices"]
     elif len(added) < len(theirs):
-        of_project["prices"] = msgspec.structs.replace(of_project["prices"], value=added)
+        of_project["prices"] = replace(of_project["prices"], value=added)
 
 
 def _ignore(settings: dict[str, Setting], name: str, why: str, *, is_quiet: bool = False) -> Ignored:

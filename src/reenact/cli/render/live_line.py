@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import re
 import select
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager, suppress
 from typing import IO, TextIO
 
 from rich.cells import cell_len
 from rich.console import Console as Screen
 
 from reenact.cli.editor.keyboard import TypedAhead
-from reenact.cli.interrupts import interrupt_once
-from reenact.cli.render.flow import Pens, can_show, size_of
+from reenact.cli.interrupts import around_suspension, interrupt_once
+from reenact.cli.render.flow import Pens, can_be_styled, can_show, size_of
 from reenact.domain.legible import harmless
 
 _DELAY = 0.15
@@ -81,6 +81,7 @@ class LiveLine:
     def __init__(self, screen: Screen, others: Sequence[TextIO], typed: TypedAhead | None = None) -> None:
         """Attach to the screen's stream and to the streams `others` it, as far as they are terminals (the same one)."""
         self._screen = screen
+        self.is_enabled = can_be_styled(screen)
         self._typed = typed
         self._streams = {id(stream): stream for stream in (screen.file, *others) if stream.isatty()}.values()
         self._write: Callable[[str], object] = screen.file.write
@@ -90,9 +91,19 @@ class LiveLine:
         self._glyphs, self._enter = (_GLYPHS_IN_ASCII, _ENTER_IN_ASCII) if is_plain else (_GLYPHS, _ENTER)
         self._before, self._after = Pens(screen)("dim")
 
+    @contextmanager
+    def showing(self) -> Generator[None]:
+        """Show the line during the block, but not while the process is suspended."""
+        with around_suspension(self.pause, self.go_on):
+            self.start()
+            try:
+                yield
+            finally:
+                self.stop()
+
     def start(self) -> None:
-        """Start showing the line. Idempotent."""
-        if self._thread is not None:
+        """Start showing the line, unless the screen is not a terminal with styles. Idempotent."""
+        if self._thread is not None or not self.is_enabled:
             return
         self._is_over = self._is_paused = self.is_escaped = False
         self._column = 0
@@ -172,7 +183,7 @@ class LiveLine:
         return now - self._since >= _DELAY and (bool(is_typed) or not is_brief)
 
     def _run(self, woken: int) -> None:
-        with contextlib.suppress(OSError, ValueError):  # the terminal may be gone
+        with suppress(OSError, ValueError):  # the terminal may be gone
             while True:
                 self._listen(woken)
                 with self._lock:
