@@ -57,7 +57,7 @@ def paths(begun: str) -> Iterator[str]:
     before = f"{folder}{slash}"
     try:
         with os.scandir(Path(before or ".").expanduser()) as found:
-            entries = sorted((one.name, one.is_dir()) for one in found)
+            entries = sorted((entry.name, entry.is_dir()) for entry in found)
     except (OSError, ValueError, RuntimeError):  # no such folder, or no valid path
         return
     for entry, is_folder in entries:
@@ -74,11 +74,11 @@ def _names(text: str, agents: Container[str]) -> Iterator[str]:
 
 def _file(name: str) -> Path | None:
     """Return the file or folder of this name; if there is none, try the name without the punctuation at its end."""
-    for one in dict.fromkeys((name, name.rstrip(_TRAILING))):
-        path = Path(one)
+    for candidate in dict.fromkeys((name, name.rstrip(_TRAILING))):
+        path = Path(candidate)
         try:
             path = path.expanduser()
-            if one and path.exists():
+            if candidate and path.exists():
                 return path
         except (OSError, ValueError, RuntimeError):  # not a valid file name
             continue

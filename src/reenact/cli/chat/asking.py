@@ -160,8 +160,8 @@ def _answer(call: PendingCall, said: str) -> Json:
             raise InvalidInputError("Type an answer; Ctrl+C leaves the question for later.")
         return said
     typed = [] if said.casefold() == _NONE and call.multi else re.split(r"[,\s]+", said.strip(", "))
-    numbers = [int(one) if _NUMBER.fullmatch(one) else 0 for one in typed]
-    if not all(0 < one <= len(call.options) for one in numbers) or len(set(numbers)) < len(numbers):
+    numbers = [int(number) if _NUMBER.fullmatch(number) else 0 for number in typed]
+    if not all(0 < number <= len(call.options) for number in numbers) or len(set(numbers)) < len(numbers):
         raise InvalidInputError(
             f"Type a number from 1 to {len(call.options)}{', or several, each once' if call.multi else ''}."
         )

@@ -198,7 +198,9 @@ class Conversation:
         of_child = any(call.session_id != self.session_id for call in calls)
 
         def begin() -> list[str]:
-            turns = [(one.call.session_id, apply_decision(one, self.runtime.agents)) for one in decisions]
+            turns = [
+                (decision.call.session_id, apply_decision(decision, self.runtime.agents)) for decision in decisions
+            ]
             return [turn_id for session_id, turn_id in turns if turn_id and session_id == self.session_id]
 
         return self.follow_turns(begin, on_event, timeout, calls, of_child=of_child)

@@ -67,7 +67,7 @@ def beginnings(frontend: Frontend) -> list[tuple[str, str]]:
     """Return the other listed sessions, each with the first words of its first message."""
     runtime, own = frontend.current.runtime, frontend.current.conversation.session_id
     others = [session.id for session in newest_sessions(runtime)[:SHOWN] if session.id != own]
-    return [(one, first_words(runtime.sessions.messages(one))) for one in others]
+    return [(session_id, first_words(runtime.sessions.messages(session_id))) for session_id in others]
 
 
 def cost(frontend: Frontend, _: str) -> None:
@@ -107,23 +107,23 @@ def _used_by_children(runtime: Runtime, session_id: str) -> dict[str, Spent]:
         image, used = runtime.images.get(child.image_id), runtime.sessions.usage(child.id)
         name = child.image_id if image is None else harmless(image.name)
         own = _whole(used, used.models)
-        for one, spent in ((name, own), *_used_by_children(runtime, child.id).items()):
-            found[one] = _sum(found.get(one, Spent()), spent)
+        for agent, spent in ((name, own), *_used_by_children(runtime, child.id).items()):
+            found[agent] = _sum(found.get(agent, Spent()), spent)
     return found
 
 
 def _whole(used: UsageInfo, models: Mapping[str, Spent]) -> Spent:
     """Return the total usage, with the number of answers of these models."""
-    calls, unpriced = sum(one.calls for one in models.values()), sum(one.unpriced for one in models.values())
+    calls, unpriced = sum(spent.calls for spent in models.values()), sum(spent.unpriced for spent in models.values())
     return Spent(calls, used.usage, used.cost, unpriced)
 
 
-def _sum(one: Spent, other: Spent) -> Spent:
+def _sum(spent: Spent, other: Spent) -> Spent:
     return Spent(
-        one.calls + other.calls,
-        sum_of(one.usage, other.usage),
-        one.cost + other.cost,
-        one.unpriced + other.unpriced,
+        spent.calls + other.calls,
+        sum_of(spent.usage, other.usage),
+        spent.cost + other.cost,
+        spent.unpriced + other.unpriced,
     )
 
 

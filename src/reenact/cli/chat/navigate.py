@@ -103,7 +103,7 @@ def points(frontend: Frontend) -> list[tuple[str, str]]:
 
 def _words(content: object) -> str:
     """Return the first words of a message, given as it is in the log."""
-    texts = [one.get("text") for one in content if is_object(one)] if is_array(content) else []
+    texts = [block.get("text") for block in content if is_object(block)] if is_array(content) else []
     return cut(harmless(" ".join(" ".join(filter(None, map(str, texts))).split())), 60)
 
 
@@ -146,10 +146,11 @@ def show_last_exchange(frontend: Frontend, messages: Sequence[Message]) -> None:
 
 
 def _last_exchange(messages: Sequence[Message], width: int) -> list[str]:
-    asked = next((place for place, one in reversed([*enumerate(messages)]) if one.role == "user" and one.text), None)
-    if asked is None:
+    questions = [place for place, message in enumerate(messages) if message.role == "user" and message.text]
+    if not questions:
         return []
-    answers = [one.text for one in messages[asked + 1 :] if one.role == "assistant" and one.text]
+    asked = questions[-1]
+    answers = [message.text for message in messages[asked + 1 :] if message.role == "assistant" and message.text]
     question = _lines(messages[asked].text)
     answer = _lines(answers[-1]) if answers else []
     shown = [*question[:_QUESTION], *(["…"] if len(question) > _QUESTION else [])]
@@ -189,9 +190,10 @@ def session_named(runtime: Runtime, named: str) -> str:
     """
     if runtime.sessions.get(named) is not None:
         return named
-    everywhere = [one.id for room in runtime.containers.list() for one in runtime.sessions.list_by_container(room.id)]
+    containers = runtime.containers.list()
+    ids = [session.id for each in containers for session in runtime.sessions.list_by_container(each.id)]
     for beginning in (named, f"{_PREFIX}{named}"):
-        found = [one for one in everywhere if one.startswith(beginning)]
+        found = [session_id for session_id in ids if session_id.startswith(beginning)]
         if len(found) == 1:
             return found[0]
         if found:

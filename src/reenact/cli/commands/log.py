@@ -24,7 +24,7 @@ from reenact.cli.output.failures import ExitCode
 from reenact.cli.parsing.options import LogOptions
 from reenact.domain.errors import InvalidInputError
 from reenact.domain.history.stored import STORED
-from reenact.domain.legible import harmless
+from reenact.domain.legible import harmless, shortened
 from reenact.domain.tools import is_array, is_object
 from reenact.projections.explain.entries import (
     Fields,
@@ -93,8 +93,7 @@ def parse_time(text: str, now: datetime) -> datetime:
 
 def fields_line(entry: LogEntry) -> str:
     """Return the fields of the event on one line."""
-    text = msgspec.json.encode(_fields_worth_showing(entry)).decode()
-    return harmless(text if len(text) <= _LINE else f"{text[: _LINE - 1]}…")
+    return shortened(msgspec.json.encode(_fields_worth_showing(entry)).decode(), _LINE)
 
 
 def _check(options: LogOptions) -> None:
@@ -157,7 +156,10 @@ _LONGEST_CALL = 500
 def describe(entry: LogEntry) -> str:
     """Describe the event on one line in words, or by its fields if there are no words for its type."""
     words = _WORDS.get(entry.type)
-    return fields_line(entry) if words is None else harmless(" ".join(words(entry.data).split()))
+    if words is None:
+        return fields_line(entry)
+    text = words.format_map(entry.data) if isinstance(words, str) else words(entry.data)
+    return harmless(" ".join(text.split()))
 
 
 def _text_of_blocks(content: object) -> str:
@@ -196,10 +198,6 @@ def _turn(data: Fields) -> str:
     return f"{data['outcome']} after {data['duration']:.1f} s{_tokens(data['usage'])}{cost}"
 
 
-def _field(name: str) -> Callable[[Fields], str]:
-    return lambda data: str(data[name])
-
-
 def _message(failure: object) -> str:
     return str(failure["message"]) if is_object(failure) else ""
 
@@ -217,50 +215,46 @@ def _calls(calls: object) -> str:
     return ", ".join(call_line(str(call["name"]), call["arguments"], _LONGEST_CALL) for call in asked)
 
 
-def _no_words(_: object) -> str:
-    return ""
-
-
-_WORDS: Final[Mapping[str, Callable[[Fields], str]]] = {
-    "session-created": lambda data: f"with image {data['image_id']}",
-    "session-branched": lambda data: f"from {data['origin']}",
-    "session-deleted": _no_words,
+_WORDS: Final[Mapping[str, str | Callable[[Fields], str]]] = {
+    "session-created": "with image {image_id}",
+    "session-branched": "from {origin}",
+    "session-deleted": "",
     "session-forgotten": lambda data: f"by {data['by']}{': ' if data['why'] else ''}{data['why']}",
-    "agent-started": _no_words,
-    "agent-stopped": _field("reason"),
+    "agent-started": "",
+    "agent-stopped": "{reason}",
     "message-accepted": lambda data: f"You: {_text_of_blocks(data['content'])}",
-    "turn-started": _no_words,
-    "turn-continued": _no_words,
-    "turn-interrupted": _field("reason"),
+    "turn-started": "",
+    "turn-continued": "",
+    "turn-interrupted": "{reason}",
     "turn-failed": lambda data: _message(data["failure"]),
     "turn-completed": _turn,
     "answer-recorded": lambda data: (
         f"{_text_of_blocks(data['content'])}{' (cut short)' if data['partial'] else ''}{_tokens(data['usage'])}"
     ),
-    "output-accepted": lambda _: "it fits the schema",
+    "output-accepted": "it fits the schema",
     "output-rejected": lambda data: f"attempt {data['attempt']}: {_list(data['errors'])}",
-    "tools-requested": _no_words,
+    "tools-requested": "",
     "results-recorded": lambda data: f"{_count(data['content'])} for the model",
-    "step-started": lambda data: f"request {data['step']} to the model",
-    "handover-requested": lambda data: f"to image {data['image_id']}",
-    "image-changed": lambda data: f"to {data['image_id']}, with {data['history']} of what was said",
+    "step-started": "request {step} to the model",
+    "handover-requested": "to image {image_id}",
+    "image-changed": "to {image_id}, with {history} of what was said",
     "message-scheduled": lambda data: _text_of_blocks(data["content"]),
-    "schedule-cancelled": _field("schedule_id"),
+    "schedule-cancelled": "{schedule_id}",
     "schedule-fired": lambda data: f"{data['schedule_id']}{', late' if data['late'] else ''}",
-    "context-compressed": lambda data: f"{data['replaced']} messages summarised: {data['summary']}",
+    "context-compressed": "{replaced} messages summarised: {summary}",
     "human-approve-required": lambda data: _calls(data["calls"]),
-    "human-prompt-required": _field("prompt"),
-    "human-select-required": _field("prompt"),
+    "human-prompt-required": "{prompt}",
+    "human-select-required": "{prompt}",
     "tool-pending": lambda data: f"{_count(data['ids'])} for a person",
     "tool-approved": lambda data: _by(data["by"]),
     "tool-edited": lambda data: f"{on_one_line(data['edited'])} {_by(data['by'])}",
     "tool-rejected": lambda data: ": ".join(filter(None, (_by(data["by"]), str(data["reason"] or "")))),
     "human-responded": lambda data: f"{on_one_line(data['value'])} {_by(data['by'])}",
-    "tool-started": _field("name"),
+    "tool-started": "{name}",
     "tool-result": _result,
-    "warning": _field("message"),
+    "warning": "{message}",
     "guard-checked": lambda data: ": ".join(filter(None, (f"{data['name']} {data['verdict']}", str(data["reason"])))),
-    "child-started": lambda data: f"{data['child_id']} of image {data['image_id']}",
+    "child-started": "{child_id} of image {image_id}",
     "child-ended": lambda data: f"{data['child_id']}: {data['outcome']}{_tokens(data['usage'])}",
-    "children-interrupted": _field("reason"),
+    "children-interrupted": "{reason}",
 }

@@ -74,10 +74,10 @@ def _line(status: ProjectionStatus) -> str:
 
 
 def _find(name: str, places: Sequence[str]) -> Projection:
-    found = [one for place in places for one in _projections_at(place)]
-    for one in found:
-        if one.name == name:
-            return one
+    found = [projection for place in places for projection in _projections_at(place)]
+    for projection in found:
+        if projection.name == name:
+            return projection
     if not places:
         raise ConfigurationError(f"say where the class of the projection {name!r} is: --projections FILE.py")
     raise ProjectionNotFoundError(name)

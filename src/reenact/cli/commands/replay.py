@@ -73,7 +73,7 @@ def replay(options: ReplayOptions, console: Console) -> int:
             forgotten += retraced.forgotten
             changes.add(retraced)
             value = _Result(source=source, **msgspec.structs.asdict(retraced))
-            what = "  ".join(one for one in (source, retraced.session_id or retraced.stream) if one)
+            what = "  ".join(part for part in (source, retraced.session_id or retraced.stream) if part)
             lines = [f"{what}  forgotten"] if retraced.forgotten else lines_of(what, retraced)
             console.show(value, options.output_format, *lines)
     if options.output_format is ListFormat.TEXT:
@@ -94,19 +94,19 @@ def _all(options: ReplayOptions, replay_log: _Replay, console: Console) -> Itera
         return
     with suppress(NoLogYetError), reading(options.database, console, next(iter(options.what), None)) as log:
         for session_id in options.what or (None,):
-            yield from ((None, one) for one in replay_log(log, session_id=session_id))
+            yield from ((None, result) for result in replay_log(log, session_id=session_id))
 
 
 def _files(what: Sequence[str]) -> list[Path]:
     """Return the named files and those in the named folders; an empty list if sessions are named."""
-    paths = [Path(one) for one in what]
+    paths = [Path(file) for file in what]
     named = [path.suffix in (_EXPORT, _LOG) or path.exists() for path in paths]
     if not any(named):
         return []
     files: list[Path] = []
     for path in paths:
         found = sorted(path.rglob("*")) if path.is_dir() else [path]
-        kept = [one for one in found if one.is_file() and (one == path or one.suffix in (_EXPORT, _LOG))]
+        kept = [file for file in found if file.is_file() and (file == path or file.suffix in (_EXPORT, _LOG))]
         if not kept:
             is_there = f"holds no *{_EXPORT} and no *{_LOG}" if path.is_dir() else "is not there"
             raise InvalidInputError(f"{path} {is_there}; name sessions, or files and folders of histories")
@@ -118,7 +118,7 @@ def _of_file(file: Path, ring: KeyRing | None, replay_log: _Replay) -> Iterator[
     name = str(file)
     try:
         with _opened(file, ring) as log:
-            yield from ((name, one) for one in replay_log(log))
+            yield from ((name, result) for result in replay_log(log))
     except (ExportUnusableError, LogUnusableError) as error:  # it is not a valid history, whatever it is
         parting = Parting(
             position=None, version=0, recorded=None, decided=None, field="", command=None, problem=str(error)
@@ -206,9 +206,9 @@ class _ChangeCounts:
         """Count the changed decisions of a history."""
         self._undecided += retraced.undecided
         self._unread += retraced.divergence is not None
-        for one in retraced.otherwise:
-            which = self._turns if one.call_id is None else self._calls
-            which[_would_be(one.decided)] += 1
+        for change in retraced.otherwise:
+            which = self._turns if change.call_id is None else self._calls
+            which[_would_be(change.decided)] += 1
 
     def text(self, histories: str) -> str:
         """Return the counts as a sentence, which begins with the number of `histories`."""
@@ -216,7 +216,9 @@ class _ChangeCounts:
         said = [
             f"{_counted(count, what)} would {would}"
             for what, counts in (("call", self._calls), ("turn", self._turns))
-            for would, count in sorted(counts.items(), key=lambda one: (order.index(one[0].partition(" by ")[0]), one))
+            for would, count in sorted(
+                counts.items(), key=lambda entry: (order.index(entry[0].partition(" by ")[0]), entry)
+            )
         ]
         if self._unread:
             said.append(f"{_counted(self._unread, 'history', 'histories')} cannot be read to the end")
@@ -238,13 +240,13 @@ def _change_lines(what: str, retraced: Retraced) -> Iterator[str]:
         yield f"    cannot be read{where}: {parting.problem}"
 
 
-def _change_line(one: Otherwise) -> str:
+def _change_line(change: Otherwise) -> str:
     what = "the turn"
-    if one.call_id is not None:
-        what = f"{one.tool} {shortened(msgspec.json.encode(one.arguments).decode(), _WIDTH)}"
-    was, would = f"{_WAS[one.recorded.decision]}{_by(one.recorded)}", _would_be(one.decided)
-    place = "  ".join(filter(None, (str(one.position), one.turn_id)))
-    return f"    {place}  {what} {was}{_why(one.recorded)} and would {would}{_why(one.decided)}"
+    if change.call_id is not None:
+        what = f"{change.tool} {shortened(msgspec.json.encode(change.arguments).decode(), _WIDTH)}"
+    was, would = f"{_WAS[change.recorded.decision]}{_by(change.recorded)}", _would_be(change.decided)
+    place = "  ".join(filter(None, (str(change.position), change.turn_id)))
+    return f"    {place}  {what} {was}{_why(change.recorded)} and would {would}{_why(change.decided)}"
 
 
 def _would_be(ruling: Ruling) -> str:

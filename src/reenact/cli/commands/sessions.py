@@ -198,8 +198,8 @@ def schedules(options: SchedulesOptions, console: Console) -> int:
             raise SessionNotFoundError(options.session)
         to_come = model.schedules(options.session)
     if not options.cancel:
-        for one in to_come:
-            console.show(one, options.output_format, schedule_line(one))
+        for schedule in to_come:
+            console.show(schedule, options.output_format, schedule_line(schedule))
         return ExitCode.SUCCESS
     with SharedRuntime.open(log_to_write(options.database, console)) as runtime:
         for schedule_id in options.cancel:

@@ -55,8 +55,8 @@ class FileHistory(History):
 
     def write(self) -> None:
         """Append the queued entries to the file; only the first failure is reported."""
-        entries, self._unwritten = [_encoded(one, f" {datetime.now(UTC)}") for one in self._unwritten], []
-        data = b"".join(one for one in entries if len(one) <= LARGEST_ENTRY)
+        entries, self._unwritten = [_encoded(entry, f" {datetime.now(UTC)}") for entry in self._unwritten], []
+        data = b"".join(entry for entry in entries if len(entry) <= LARGEST_ENTRY)
         if not data:
             return
         try:

@@ -183,7 +183,7 @@ def close_on_escape(keys: KeyProcessor, buffer: Buffer) -> None:
     """Make Esc close the completion menu at once; alone it does nothing else, and it still begins key sequences."""
 
     def look(_: object) -> None:
-        if buffer.complete_state is not None and [one.key for one in keys.key_buffer] == [Keys.Escape]:
+        if buffer.complete_state is not None and [press.key for press in keys.key_buffer] == [Keys.Escape]:
             buffer.complete_state = None
             buffer.on_completions_changed.fire()
             if not keys.input_queue:

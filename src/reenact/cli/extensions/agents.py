@@ -95,7 +95,8 @@ class AgentTools:
             ConfigurationError: the session has no tool for the agent.
             InvalidInputError: the message has attachments that are not text.
         """
-        who, tool = f"@{agent.name} is not asked", next((one for one in session.agents if one.name == agent.name), None)
+        who = f"@{agent.name} is not asked"
+        tool = next((known for known in session.agents if known.name == agent.name), None)
         if tool is None:
             raise ConfigurationError(f"{who}: the session was created without it; a new one may have it")
         if not all(isinstance(block, TextBlock) for block in extra.after):
@@ -141,7 +142,7 @@ def with_agents(inner: Environment, config: EnvironmentConfig, names: Collection
     continues after a crash like any other.
     """
     tools = () if config.tools is None else config.tools.specs()
-    agents = [one.name for one in tools if one.name in names and one.input_schema == _SCHEMA]
+    agents = [spec.name for spec in tools if spec.name in names and spec.input_schema == _SCHEMA]
     receptor = _Receptor(inner.receptor)
     return EnvironmentProxy(inner, receptor, _Effector(inner.effector, receptor, agents, config.new_id))
 

@@ -223,32 +223,37 @@ def _page(found: Extensions) -> ExtensionPage:
 
 
 def _extensions(named: Mapping[str, Skill | Agent], found: Extensions) -> tuple[ListedExtension, ...]:
-    return tuple(_listed(ListedExtension, one, replaces=found.replaced.get(one.path)) for one in named.values())
+    return tuple(
+        _listed(ListedExtension, extension, replaces=found.replaced.get(extension.path)) for extension in named.values()
+    )
 
 
 def _listed_commands(found: Extensions) -> Iterator[ListedCommand]:
     """Yield the commands sorted by name; of two with one name, the active one comes before the withheld one."""
     withheld = () if found.withheld is None else found.withheld.commands.values()
-    reasons = [*((one, ()) for one in found.commands.values()), *((one, (_UNTRUSTED,)) for one in withheld)]
+    reasons = [
+        *((command, ()) for command in found.commands.values()),
+        *((command, (_UNTRUSTED,)) for command in withheld),
+    ]
     for command, reason in sorted(reasons, key=lambda of: of[0].name):
         why_not = (*((_BUILT_IN,) if command.name in found.hidden else ()), *reason)
         replaces, notes = found.replaced.get(command.path), (*why_not, *command.notes)
         yield _listed(ListedCommand, command, replaces=replaces, notes=notes, runs=not why_not)
 
 
-def _listed(kind: type[L], one: msgspec.Struct, **more: object) -> L:
+def _listed(kind: type[L], extension: msgspec.Struct, **more: object) -> L:
     """Return the listing of an extension: its fields of the same names, and the given ones."""
-    same = {name: getattr(one, name) for name in kind.__struct_fields__ if hasattr(one, name)}
+    same = {name: getattr(extension, name) for name in kind.__struct_fields__ if hasattr(extension, name)}
     return msgspec.convert({**same, **more}, kind)
 
 
 def _section(title: str, several: Iterable[ListedExtension], mark: str) -> Iterator[str]:
-    for number, one in enumerate(several):
+    for number, extension in enumerate(several):
         if number == 0:
             yield title
-        yield f"  {mark}{one.name}  {one.description}"
-        yield f"    {one.source}: {one.path}"
-        if one.replaces is not None:
-            yield f"    in the place of {one.replaces}"
-        for note in one.notes:
+        yield f"  {mark}{extension.name}  {extension.description}"
+        yield f"    {extension.source}: {extension.path}"
+        if extension.replaces is not None:
+            yield f"    in the place of {extension.replaces}"
+        for note in extension.notes:
             yield f"    {note}"

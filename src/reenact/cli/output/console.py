@@ -334,8 +334,8 @@ class Console:
             for handler in handlers:
                 root.removeHandler(handler)
                 handler.close()
-            for one, level in zip((root, ours, logger, tools), levels, strict=True):
-                one.setLevel(level)
+            for log, level in zip((root, ours, logger, tools), levels, strict=True):
+                log.setLevel(level)
 
     def _is_shown(self, record: LogRecord) -> bool:
         """Return whether to show the record; a failure of the log, for example, is shown once, by the command."""

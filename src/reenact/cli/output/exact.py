@@ -56,14 +56,14 @@ def may_be_reordered(value: object) -> bool:
     """Return whether the value has right-to-left letters, which a terminal may show in another order."""
     left = [value]
     while left:
-        one = left.pop()
-        if isinstance(one, str):
-            if any(unicodedata.bidirectional(letter) in _RIGHT_TO_LEFT for letter in one):
+        item = left.pop()
+        if isinstance(item, str):
+            if any(unicodedata.bidirectional(letter) in _RIGHT_TO_LEFT for letter in item):
                 return True
-        elif is_object(one):
-            left += [*one, *one.values()]
-        elif is_array(one):
-            left += one
+        elif is_object(item):
+            left += [*item, *item.values()]
+        elif is_array(item):
+            left += item
     return False
 
 
@@ -89,21 +89,21 @@ def _json(value: object, escape: Escape) -> Iterator[str]:
     left = [value]
     """What is still to be written, as a stack."""
     while left:
-        one = left.pop()
-        if isinstance(one, _Written):
-            yield one
-        elif isinstance(one, str):
-            yield from ('"', *tokens(one, escape), '"')
-        elif is_object(one):
-            left += _between("{", ((str(name), _Written(": "), inner) for name, inner in one.items()), "}")
-        elif is_array(one):
-            left += _between("[", ((inner,) for inner in one), "]")
+        item = left.pop()
+        if isinstance(item, _Written):
+            yield item
+        elif isinstance(item, str):
+            yield from ('"', *tokens(item, escape), '"')
+        elif is_object(item):
+            left += _between("{", ((str(name), _Written(": "), inner) for name, inner in item.items()), "}")
+        elif is_array(item):
+            left += _between("[", ((inner,) for inner in item), "]")
         else:
-            yield msgspec.json.encode(one).decode()
+            yield msgspec.json.encode(item).decode()
 
 
 def _between(opening: str, parts: Iterable[Sequence[object]], closing: str) -> list[object]:
-    written = [one for part in parts for one in (_Written(", "), *part)]
+    written = [item for part in parts for item in (_Written(", "), *part)]
     return [_Written(closing), *reversed(written[1:]), _Written(opening)]
 
 
@@ -128,15 +128,15 @@ def _parts(value: dict[str, object] | list[object], margin: str, width: int, esc
         yield from (f"{margin}{_BAR}{piece}{_BAR}" for piece in pieces)
         return
     if is_object(value):
-        for name, one in value.items():
-            yield from _named(str(name), one, margin, width, escape)
+        for name, item in value.items():
+            yield from _named(str(name), item, margin, width, escape)
         return
-    for one in value:
-        if (is_object(one) or is_array(one)) and one:
+    for item in value:
+        if (is_object(item) or is_array(item)) and item:
             yield f"{margin}-"
-            yield from _parts(one, margin + _STEP, width, escape)
+            yield from _parts(item, margin + _STEP, width, escape)
         else:
-            yield from _leaf(f"{margin}- ", one, width, escape)
+            yield from _leaf(f"{margin}- ", item, width, escape)
 
 
 def _leaf(head: str, value: object, width: int, escape: Escape) -> Iterator[str]:

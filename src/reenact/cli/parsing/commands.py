@@ -35,9 +35,9 @@ def _without_pydantic(parameters_of: Callable[P, list[T]]) -> Callable[P, list[T
 
     def get_params(*args: P.args, **kwargs: P.kwargs) -> list[T]:
         parameters = parameters_of(*args, **kwargs)
-        for one in parameters:
-            if isinstance(one, TyperOption | TyperArgument) and _CONVERTER not in vars(one):
-                _coerce_quickly(one)
+        for parameter in parameters:
+            if isinstance(parameter, TyperOption | TyperArgument) and _CONVERTER not in vars(parameter):
+                _coerce_quickly(parameter)
         return parameters
 
     return get_params
@@ -54,7 +54,7 @@ def _coerce_quickly(parameter: TyperOption | TyperArgument) -> None:
         if isinstance(annotation, type):
             if isinstance(value, annotation):
                 return value
-            if issubclass(annotation, Enum) and value in {one.value for one in annotation}:
+            if issubclass(annotation, Enum) and value in {member.value for member in annotation}:
                 return annotation(value)
         return as_typer_does().coerce(value, param=parameter, ctx=ctx)
 
@@ -140,7 +140,7 @@ def clearer_error(error: typer.TyperException, root: TyperGroup, arguments: Sequ
     known = options_of(command)
     path = "" if command is root else f" {command.name}"
     meant = nearest(f"-{option}" if len(option) > 2 and option[1] != "-" else option, [*known, *ALWAYS])  # noqa: PLR2004
-    elsewhere = [name for name, one in root.commands.items() if option in options_of(one)]
+    elsewhere = [name for name, known in root.commands.items() if option in options_of(known)]
     if command is not root and option in options_of(root):
         what = f"{option} is for a conversation, and not for `{command.name}`"
     elif command is root and elsewhere:
@@ -184,7 +184,7 @@ def refuse_options_as_values(arguments: Sequence[str], root: TyperGroup, takers:
         TyperException: there is one; the message says how to pass such a value.
     """
     known = {*options_of(root), *ALWAYS}
-    wanting = {name for name, one in options_of(root).items() if one.name in set(takers)}
+    wanting = {name for name, known in options_of(root).items() if known.name in set(takers)}
     place = 0
     while place < len(arguments):
         name = arguments[place]

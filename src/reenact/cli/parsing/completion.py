@@ -119,10 +119,10 @@ class _Cursor:
                 return self._options(), False
             option = options_of(self._command).get(name)
             values, files = ([], False) if option is None else self._values(option.metavar, value, environ)
-            return [(f"{name}={one}", about) for one, about in values], files
+            return [(f"{name}={choice}", about) for choice, about in values], files
         if isinstance(self._command, TyperGroup) and not self._arguments:
             return list(commands_of(self._command)), False
-        arguments = [one for one in self._command.params if isinstance(one, TyperArgument)]
+        arguments = [parameter for parameter in self._command.params if isinstance(parameter, TyperArgument)]
         at = min(self._arguments, len(arguments) - 1)
         if at < 0 or (self._arguments > at and arguments[at].nargs == 1):
             return [], False
@@ -156,7 +156,9 @@ class _Cursor:
 
     def _options(self) -> list[Choice]:
         known = options_of(self._command).items()
-        fresh = [(name, one.help or "") for name, one in known if one.multiple or one.name not in self._given]
+        fresh = [
+            (name, option.help or "") for name, option in known if option.multiple or option.name not in self._given
+        ]
         return [*fresh, *((name, "Show this.") for name in ALWAYS)]
 
     def _values(self, metavar: str | None, word: str, environ: Mapping[str, str]) -> tuple[list[Choice], bool]:

@@ -185,7 +185,7 @@ def _remove_loosening(
         yield _ignore(of_project, "prices", "a limit of yours is not counted with a project's prices")
         return
     theirs = _prices(of_project)
-    added = tuple(one for one in theirs if price_of(known, one.rpartition("=")[0]) is None)
+    added = tuple(price for price in theirs if price_of(known, price.rpartition("=")[0]) is None)
     if not added:
         del of_project["prices"]
     elif len(added) < len(theirs):
@@ -226,12 +226,12 @@ def _is_in_environment(name: str, found: Preferences, environ: Mapping[str, str]
 def _warnings(passed_over: Iterable[Ignored]) -> Iterator[str]:
     """Yield warnings, one for all keys that are ignored in the same file for the same reason."""
     together: dict[tuple[str, str], list[Ignored]] = {}
-    for one in passed_over:
-        if not one.is_quiet:
-            together.setdefault((one.path, one.why), []).append(one)
+    for ignored in passed_over:
+        if not ignored.is_quiet:
+            together.setdefault((ignored.path, ignored.why), []).append(ignored)
     for (path, why), ones in together.items():
         where = path if ones[0].line is None else f"{path}:{ones[0].line}"
-        yield f"{where}: ignored: {', '.join(one.key for one in ones)}: {why}"
+        yield f"{where}: ignored: {', '.join(ignored.key for ignored in ones)}: {why}"
 
 
 class _Effective(msgspec.Struct, frozen=True):
@@ -255,13 +255,13 @@ class _Settings(msgspec.Struct, frozen=True):
 
     def lines(self) -> Iterator[str]:
         """Yield the page as lines of text."""
-        shown = [(one.name, _shown(one.value), one.place or one.source) for one in self.settings]
+        shown = [(setting.name, _shown(setting.value), setting.place or setting.source) for setting in self.settings]
         widest = max(len(name) for name, _, _ in shown)
         for name, value, place in shown:
             yield f"{name:<{widest}}  {value}  ({place})"
-        for one in self.passed_over:
-            where = one.path if one.line is None else f"{one.path}:{one.line}"
-            yield f"ignored: {one.key}, {where}: {one.why}"
+        for ignored in self.passed_over:
+            where = ignored.path if ignored.line is None else f"{ignored.path}:{ignored.line}"
+            yield f"ignored: {ignored.key}, {where}: {ignored.why}"
         if not self.files:
             yield "There is no settings.json, neither in ~/.reenact nor in .reenact here."
 

@@ -329,8 +329,8 @@ def load_tools(places: Sequence[str]) -> tuple[LoadedTool, ...]:
     Raises:
         ConfigurationError: a place cannot be imported or has no tool; the message names the place and the line.
     """
-    found = [one for place in places for one in _load_tools_at(place)]
-    return tuple({id(one): one for one in found}.values())
+    found = [tool for place in places for tool in _load_tools_at(place)]
+    return tuple({id(tool): tool for tool in found}.values())
 
 
 class Guarding(NamedTuple):
@@ -365,7 +365,7 @@ def _load_tools_at(place: str) -> Iterator[LoadedTool]:
     if name:
         yield from _tools_in(values[0], f"--tools {place}")
         return
-    tools = [one for one in values if _is_tool(one)]
+    tools = [value for value in values if _is_tool(value)]
     if not tools:
         raise ConfigurationError(
             f"--tools {place}: there is no tool in it; write `@tool`, from reenact, above a function, or name one"
@@ -376,8 +376,8 @@ def _load_tools_at(place: str) -> Iterator[LoadedTool]:
 def _tools_in(value: object, who: str) -> Iterator[LoadedTool]:
     """Yield the tools of a value: a tool, a plain function, or a list of these."""
     if is_array(value):
-        for one in value:
-            yield from _tools_in(one, who)
+        for item in value:
+            yield from _tools_in(item, who)
     elif value is ask_user:
         yield ask_user
     else:

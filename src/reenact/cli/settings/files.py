@@ -279,9 +279,9 @@ def _check_texts(value: object) -> None:
         except UnicodeEncodeError:
             raise ValueError("Unicode, without a lone surrogate") from None
     elif is_array(value):
-        for one in value:
-            _check_texts(one)
+        for item in value:
+            _check_texts(item)
     elif is_object(value):
-        for name, one in value.items():
+        for name, item in value.items():
             _check_texts(name)
-            _check_texts(one)
+            _check_texts(item)
