@@ -145,18 +145,18 @@ def uninterrupted_calls() -> Generator[Callable[[Callable[[], object]], None]]:
     asked: list[int] = []
     is_busy = False
 
-    def hear(number: int, frame: FrameType | None) -> None:
+    def handle(number: int, frame: FrameType | None) -> None:
         if is_busy and not asked:
             asked.append(number)
         else:
-            obey(number, frame)
+            pass_on(number, frame)
 
-    def obey(number: int, frame: FrameType | None) -> None:
+    def pass_on(number: int, frame: FrameType | None) -> None:
         act = before[signal.Signals(number)]
         if callable(act):
             act(number, frame)
 
-    def do(act: Callable[[], object]) -> None:
+    def call(act: Callable[[], object]) -> None:
         nonlocal is_busy
         is_busy = True
         try:
@@ -164,10 +164,10 @@ def uninterrupted_calls() -> Generator[Callable[[Callable[[], object]], None]]:
         finally:
             is_busy = False
         if asked:
-            obey(asked.pop(), None)
+            pass_on(asked.pop(), None)
 
-    with _handling(hear, *_ALL):
-        yield do
+    with _handling(handle, *_ALL):
+        yield call
 
 
 @contextmanager

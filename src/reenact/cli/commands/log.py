@@ -63,9 +63,9 @@ def log(options: LogOptions, console: Console) -> int:
             return ExitCode.SUCCESS
         if options.session is not None and not options.follow:  # with `follow` it may be created later
             check_session(journal, options.session)
-        with uninterrupted_calls() as whole:  # print lines completely or not at all
+        with uninterrupted_calls() as call_whole:  # print lines completely or not at all
             for entry in islice(_found(journal, wanted, options), options.limit):
-                whole(partial(console.show, entry, options.output_format, _line(entry)))
+                call_whole(partial(console.show, entry, options.output_format, _line(entry)))
     return ExitCode.SUCCESS
 
 
