@@ -25,7 +25,7 @@ from reenact.domain.plain import Json, JsonObject
 from reenact.domain.session.people import PendingCall
 from reenact.domain.session.told import ToolCallInfo
 from reenact.domain.shards import is_child
-from reenact.domain.stream.events import Envelope, TurnCompleted
+from reenact.domain.stream.events import Envelope
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -239,26 +239,21 @@ class Conversation:
         deadline = math.inf if timeout is None else time.monotonic() + timeout
         why_ended = INTERRUPTED
         while True:
-            event = self._next(collector.agent_id, deadline)
+            event, answer = self._next(collector.agent_id, deadline), None
             if not isinstance(event, Envelope):
                 if event is None:
                     why_ended, deadline = timed_out(timeout or 0.0), math.inf
                 self.runtime.agents.interrupt(collector.agent_id)
             elif event.context.session_id != self.session_id:
-                if not self._is_descendant(event.context.session_id or ""):
-                    continue
-                on_event(event, is_own=False)
-                collector.add_from_child(event.data)
-                is_waiting = isinstance(event.data, TurnCompleted) and event.data.outcome == "waiting"
-                answer = collector.waiting_answer() if is_waiting else None
-                if answer is not None:
-                    return answer
+                if self._is_descendant(event.context.session_id or ""):
+                    on_event(event, is_own=False)
+                    answer = collector.add_from_child(event.data)
             else:
                 collector.adopt_turn(event.data)
                 on_event(event, is_own=collector.is_own(event))
                 answer = collector.add(event, why_ended)
-                if answer is not None:
-                    return answer
+            if answer is not None:
+                return answer
 
     def _is_descendant(self, session_id: str) -> bool:
         """Return whether the id is that of a descendant of the session."""

@@ -107,18 +107,15 @@ class AnswerCollector:
         if not self._turn_ids and isinstance(event, TurnStarted):
             self._turn_ids.append(event.turn_id)
 
-    def waiting_answer(self) -> Answer | None:
-        """Return the waiting answer if a child session waits for a person again and no turn has continued, or None."""
-        if self._turn_ids:
-            return None
-        return self._answer(
-            TurnCompleted(turn_id="", outcome="waiting", stop_reason="tool_use"), waits=True, problem=None
-        )
-
-    def add_from_child(self, event: EventData) -> None:
-        """Process an event of a child session."""
+    def add_from_child(self, event: EventData) -> Answer | None:
+        """Process an event of a child session; return the answer if the child waits for a person."""
         if isinstance(event, ErrorMessage):
             self._child_failure = problem_of_turn(event.type, event.message)
+        is_waiting = isinstance(event, TurnCompleted) and event.outcome == "waiting"
+        if self._turn_ids or not is_waiting:
+            return None
+        waiting = TurnCompleted(turn_id="", outcome="waiting", stop_reason="tool_use")
+        return self._answer(waiting, waits=True, problem=None)
 
     def add(self, event: Envelope, why_ended: Problem) -> Answer | None:
         """Process an event of the session; return the answer once it is complete.
