@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
+import stat
 import tempfile
 import threading
 from collections.abc import Iterable, Iterator, Sequence
@@ -27,6 +28,9 @@ from reenact.actors.environment.recorded.format import (
 )
 from reenact.domain.errors import InvalidInputError, RecordingError
 from reenact.domain.stream.events import MessageStop, StreamError
+
+LARGEST = 1 << 30
+"""Bytes of the largest recording that is read."""
 
 _HEAD = f'{{"format":"{FORMAT}","version":{VERSION},"entries":['.encode()
 _TAIL = b"\n]}\n"
@@ -55,6 +59,11 @@ def read(path: str) -> tuple[Entry, ...]:
         RecordingError: it cannot be read, is not a recording, is of another version, or is damaged.
     """
     try:
+        found = os.stat(path)  # noqa: PTH116 - the path may not be that of a file
+        if not stat.S_ISREG(found.st_mode):
+            raise RecordingError(f"{path} is not a file, so it is not a recording")
+        if found.st_size > LARGEST:
+            raise RecordingError(f"{path} has {found.st_size} bytes; a recording has at most {LARGEST}")
         data = Path(path).read_bytes()
     except (OSError, ValueError) as error:
         raise RecordingError(f"the recording {path} cannot be read: {error}") from None

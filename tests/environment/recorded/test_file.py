@@ -214,10 +214,17 @@ def test_values_as_deep_as_json_can_hold_are_read_or_refused(path: Path) -> None
         assert isinstance(entry, Exchange)
 
 
-def test_no_file_a_directory_and_what_can_be_no_path_are_refused_at_once(path: Path) -> None:
-    for where in (path, path.parent, "a\0b"):
-        with pytest.raises(RecordingError, match="cannot be read"):
+def test_no_file_a_directory_a_pipe_and_a_giant_are_refused_at_once(path: Path) -> None:
+    giant, pipe = path.with_name("giant"), path.with_name("pipe")
+    giant.touch()
+    os.truncate(giant, 1 << 40)
+    os.mkfifo(pipe)
+
+    for where, why in ((path, "cannot be read"), (path.parent, "not a file"), (pipe, "not a file"), (giant, "at most")):
+        with pytest.raises(RecordingError, match=why):
             RecordedEnvironment.replay(where)
+    with pytest.raises(RecordingError, match="cannot be read"):
+        RecordedEnvironment.replay("a\0b")
 
 
 def test_where_there_can_be_no_file_recording_is_refused_at_once(path: Path) -> None:
