@@ -38,6 +38,7 @@ from reenact.domain.errors import (
     details_of,
     from_wire,
     needing_extra,
+    opened_before_fork,
 )
 from reenact.domain.operations.table import CommandError, refusal_of
 from reenact.domain.tools import InvalidArgumentsError, MCPServerError
@@ -119,6 +120,14 @@ def test_a_full_mailbox_says_how_much_it_holds() -> None:
     full = MailboxFullError(7)
 
     assert (full.limit, str(full).startswith("7 messages wait already")) == (7, True)
+
+
+def test_a_forked_process_is_told_what_to_open_and_where() -> None:
+    error = opened_before_fork("connection")
+
+    assert error.code == "runtime_closed"
+    assert str(error).startswith("the connection works only in the process that opened it")
+    assert str(error).endswith("open one here, after the fork")
 
 
 def test_what_cannot_be_imported_names_the_innermost_extra_that_brings_it() -> None:

@@ -113,6 +113,17 @@ def test_the_position_is_that_of_what_was_decided() -> None:
     assert events[found.position - 1] == ToolStarted(id="b", name="pay")
 
 
+def test_rules_that_replace_others_in_the_middle_hold_from_there_on() -> None:
+    first, second = told(*STARTED, *ASKS_FOR_TWO), RuleOverrides(policies=PAY_IS_DENIED)
+    history = WhatIf(RuleOverrides(policies=ANYTHING_GOES))
+
+    for step in first[:-1]:
+        assert history.follow(step.cause, 1, step.events) == []
+    history.hold(second)
+
+    assert brief(history.follow(first[-1].cause, 1, first[-1].events)) == [("a", "run", "ask"), ("b", "run", "deny")]
+
+
 def test_calls_that_people_were_asked_about_would_run_or_be_denied() -> None:
     waits = (receive("t1", CAREFUL), finish(asks(PAY), CAREFUL))
 

@@ -331,6 +331,13 @@ def test_what_is_given_up_says_whether_it_may_have_taken_effect() -> None:
     assert rounds.given_up(round_, "interrupted", stages={"waiting", "answered"}) == ()
 
 
+def test_a_call_that_is_answered_or_not_there_begins_no_child() -> None:
+    round_ = Round((msgspec.structs.replace(LOOK, stage="answered"), PAY))
+
+    assert rounds.with_child(round_, "a") == round_ == rounds.with_child(round_, "x", waits=True)
+    assert [call.kind for call in rounds.with_child(round_, "b").calls] == [LOOK.kind, "child"]
+
+
 def test_other_policies_ask_again_about_what_waits_or_deny_it() -> None:
     round_ = waiting(ALL_IS_ASKED, LOOK, PAY, ASK)
 
