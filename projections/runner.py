@@ -475,6 +475,8 @@ class Runner:
         """Project what is left before closing, as long as `close` waits, unless another process is the keeper."""
         moved = self._is_keeper_now()
         with suppress(Exception):  # an error shows at the next opening of the tables
+            if moved:  # the notification about the last events may still be on its way
+                self._seen = max(self._seen, self._log.head())
             while moved and self._failure is None and not self._is_abandoned and self._projection.position < self._seen:
                 with self._holding_lock():
                     moved = self._projection.advance()

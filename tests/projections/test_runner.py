@@ -118,6 +118,14 @@ def test_closing_leaves_nothing_to_be_projected(still: Runner, world: World) -> 
     assert (still.lag, still.position) == (0, world.log.head())
 
 
+def test_closing_projects_what_nobody_has_notified_it_of(still: Runner, world: World) -> None:
+    position = world.say("a")
+
+    still.close()
+
+    assert still.position == position
+
+
 def test_many_threads_read_their_own_writes(opened: tuple[ReadModel, Runner], world: World) -> None:
     model, runner = opened
     journal = threading.Lock()
