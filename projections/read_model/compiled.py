@@ -429,7 +429,7 @@ UNFINISHED = """
 """
 PROGRESS_OF = "SELECT progress.position FROM progress WHERE progress.name = ?"
 ADD_PROGRESS = "INSERT INTO progress (name, position, mark, version, closed) VALUES (?, ?, ?, ?, ?)"
-SAY_CLOSED = "UPDATE progress SET closed=? WHERE progress.name = ?"
+RECORD_CLOSED = "UPDATE progress SET closed=? WHERE progress.name = ?"
 MOVE = """
     UPDATE progress SET position=?, mark=?, closed=0 WHERE progress.name = ? AND progress.position = ?
 """

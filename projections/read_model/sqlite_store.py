@@ -99,7 +99,7 @@ class SqliteStore:
 
     def record_closed(self, connection: Connection, closed: int) -> None:
         """Record whether the tables are intact, for the next opening."""
-        connection.execute(compiled.SAY_CLOSED, (closed, NAME))
+        connection.execute(compiled.RECORD_CLOSED, (closed, NAME))
 
     def is_of_the_store(self, error: BaseException) -> bool:
         """Return whether the error is independent of the data that was to be written."""

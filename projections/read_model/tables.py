@@ -421,7 +421,7 @@ UNFINISHED = (
 _of_name = PROGRESS.c.name == bindparam("of_name", unique=True)
 PROGRESS_OF = select(PROGRESS.c.position).where(_of_name)
 ADD_PROGRESS = insert(PROGRESS)
-SAY_CLOSED = update(PROGRESS).where(_of_name).values(closed=bindparam("new_closed"))
+RECORD_CLOSED = update(PROGRESS).where(_of_name).values(closed=bindparam("new_closed"))
 MOVE = (
     update(PROGRESS)
     .where(_of_name, PROGRESS.c.position == bindparam("from_position"))
