@@ -249,14 +249,14 @@ class _Ports:
                 if isinstance(reply, ReportChild):
                     self.tell_kin(back_to, reply)
 
-        end_let_in = None
+        end_admission = None
         if self.nodes is not None and isinstance(command, BeginChild):  # its parent cannot leave without it
-            end_let_in = self.nodes.admit(SessionActor.stream(session_id))
+            end_admission = self.nodes.admit(SessionActor.stream(session_id))
         with contextlib.suppress(RuntimeClosedError):
             future = self.system.actor(SessionActor, session_id).ask_future(command)
             future.add_done_callback(handle_reply)
-            if end_let_in is not None:
-                future.add_done_callback(lambda _: end_let_in())
+            if end_admission is not None:
+                future.add_done_callback(lambda _: end_admission())
 
     async def _tell_again(self, session_id: str, command: SessionCommand, back_to: str, delay: float) -> None:
         await asyncio.sleep(delay)

@@ -66,7 +66,7 @@ class Streams(Protocol):
 
 
 class Waiting:
-    """How an asker waits. This one blocks its thread, so its coroutines never suspend and can be `run_blocking`."""
+    """How an asker waits. This one blocks its thread, so its coroutines never suspend, and `run_blocking` runs them."""
 
     def __init__(self, agents: Agents, events: Streams) -> None:
         self._agents = agents

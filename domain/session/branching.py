@@ -26,14 +26,14 @@ BRANCHED = "branched"
 """The reason for which the turn under way at the branch point ends in the branch."""
 
 
-def branch(story: DecisionDraft, command: BranchSession) -> None:
-    """Begin the branch; the story's session is the one from which it branches off."""
-    origin = story.session
+def branch(draft: DecisionDraft, command: BranchSession) -> None:
+    """Begin the branch; the draft's session is the one from which it branches off."""
+    origin = draft.session
     if origin.id == command.session_id:
         raise AlreadyExistsError("session", command.session_id)
     if origin.id is None:
         raise SessionNotFoundError(command.origin)
-    story.add(
+    draft.add(
         SessionBranched(
             command.session_id,
             command.container_id,
@@ -44,15 +44,15 @@ def branch(story: DecisionDraft, command: BranchSession) -> None:
             command.digest,
         )
     )
-    _request_tools(story)
-    _give_up_changed(story)
-    turns.cut_short(story, msgspec.structs.replace(command, at=command.left_at), BRANCHED)
-    story.add(*command.checked)
+    _request_tools(draft)
+    _give_up_changed(draft)
+    turns.cut_short(draft, msgspec.structs.replace(command, at=command.left_at), BRANCHED)
+    draft.add(*command.checked)
     outputs = [queued.output for queued in origin.queue] or [None]
     for (turn_id, message_id), content, output in zip(
         command.ids, waiting(origin, command.edit), outputs, strict=False
     ):
-        story.add(MessageAccepted(turn_id, message_id, content, command.at, output=output))
+        draft.add(MessageAccepted(turn_id, message_id, content, command.at, output=output))
 
 
 def waiting(origin: Session, edit: tuple[Block, ...] | None) -> tuple[tuple[Block, ...], ...]:
@@ -75,22 +75,22 @@ def before_last_message(events: Sequence[SessionEvent]) -> int | None:
     return end - 1 if last else None
 
 
-def _request_tools(story: DecisionDraft) -> None:
+def _request_tools(draft: DecisionDraft) -> None:
     """Begin the round of an answer that was just recorded, so that its calls can be given up."""
-    turn, conversation = story.session.turn, story.session.conversation
-    if turn is None or story.session.round is not None:
+    turn, conversation = draft.session.turn, draft.session.conversation
+    if turn is None or draft.session.round is not None:
         return
     last = conversation[-1]
     if last.role == "assistant" and not last.refused and calls_of(last.content):
-        story.add(ToolsRequested(turn.id, turn.activity))
+        draft.add(ToolsRequested(turn.id, turn.activity))
 
 
-def _give_up_changed(story: DecisionDraft) -> None:
+def _give_up_changed(draft: DecisionDraft) -> None:
     """Give up calls that a person was just editing: in their new form they were neither judged nor approved.
 
     Also give up those that wait for a child session, which reports to the session that called it.
     """
-    round_ = story.session.round or Round()
+    round_ = draft.session.round or Round()
     changed = Round(
         tuple(
             call
@@ -99,4 +99,4 @@ def _give_up_changed(story: DecisionDraft) -> None:
             or (call.kind == "approval" and call.digest != call_digest(call.name, call.arguments, round_.revision))
         )
     )
-    story.add(*rounds.given_up(changed, f"interrupted ({BRANCHED})", stages={"waiting"}))
+    draft.add(*rounds.given_up(changed, f"interrupted ({BRANCHED})", stages={"waiting"}))

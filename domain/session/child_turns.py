@@ -46,12 +46,12 @@ WAKE: Final = Stop(agent_id="", reason="crash", at=0)
 # Decisions
 
 
-def begin(story: DecisionDraft, command: BeginChild) -> None:
+def begin(draft: DecisionDraft, command: BeginChild) -> None:
     """Begin the session with its first turn, unless it exists."""
-    if story.session.id is not None:
+    if draft.session.id is not None:
         return
     of_image = command.container_id, command.image_id, command.image_revision
-    story.add(
+    draft.add(
         SessionCreated(command.session_id, *of_image, command.parent, command.budget),
         AgentStarted(command.agent_id),
         MessageAccepted(command.turn_id, command.message_id, command.content, command.at),
@@ -59,9 +59,9 @@ def begin(story: DecisionDraft, command: BeginChild) -> None:
     )
 
 
-def report(story: DecisionDraft, command: ReportChild) -> None:
+def report(draft: DecisionDraft, command: ReportChild) -> None:
     """Settle what the child has used, and continue its call, unless that has been answered."""
-    session = story.session
+    session = draft.session
     child = child_of(session, command.child_id)
     if child is None or session.deleted:
         return
@@ -70,34 +70,34 @@ def report(story: DecisionDraft, command: ReportChild) -> None:
     if not (is_news or steps or usage or cost):
         return
     end = command.version, command.cursor, command.digest, command.at
-    story.add(ChildEnded(child.call_id, child.id, command.outcome, command.stop_reason, steps, usage, cost, *end))
+    draft.add(ChildEnded(child.call_id, child.id, command.outcome, command.stop_reason, steps, usage, cost, *end))
     if not (is_news and child.is_open):
         return
     if child.detached and command.outcome != "waiting":
-        story.add(MessageAccepted(command.turn_id, command.message_id, command.content, command.at))
+        draft.add(MessageAccepted(command.turn_id, command.message_id, command.content, command.at))
         if not session.queue and session.agent is not None:
-            turns.take_up_next(story, command.rules, command.at)
+            turns.take_up_next(draft, command.rules, command.at)
     elif is_awaited(session, child):
-        _continue_caller(story, child, command)
+        _continue_caller(draft, child, command)
 
 
-def give_up(story: DecisionDraft, command: GiveUpChildren) -> None:
+def give_up(draft: DecisionDraft, command: GiveUpChildren) -> None:
     """Answer the calls whose children did not report, and end the interrupted turn."""
-    interrupted = story.session.interrupted
+    interrupted = draft.session.interrupted
     if interrupted is None:
         return
-    for child in awaited(story.session):
-        story.add(ChildEnded(child.call_id, child.id, "unknown", SILENT, 0, {}, None, 0, 0, "", command.at))
-        _record_result(story, child, child_result_text(child.id, "unknown", SILENT, steps=child.steps), is_error=True)
-    turns.end_interrupted(story, command, interrupted.reason)
+    for child in awaited(draft.session):
+        draft.add(ChildEnded(child.call_id, child.id, "unknown", SILENT, 0, {}, None, 0, 0, "", command.at))
+        _record_result(draft, child, child_result_text(child.id, "unknown", SILENT, steps=child.steps), is_error=True)
+    turns.end_interrupted(draft, command, interrupted.reason)
 
 
-def rest(story: DecisionDraft) -> None:
+def rest(draft: DecisionDraft) -> None:
     """Stop the agent of a child that has completed its call, or has nothing left to do after another turn."""
-    session = story.session
-    is_idle = session.turn is None and session.round is None and (not session.queue or turns.has_done_its_part(story))
-    if session.agent is not None and is_idle and any(map(ends_turn, story.events)):
-        story.add(AgentStopped(session.agent.id, FINISHED))
+    session = draft.session
+    is_idle = session.turn is None and session.round is None and (not session.queue or turns.has_done_its_part(draft))
+    if session.agent is not None and is_idle and any(map(ends_turn, draft.events)):
+        draft.add(AgentStopped(session.agent.id, FINISHED))
 
 
 # Messages within the family, once the events are durable
@@ -268,20 +268,20 @@ def _unsettled(child: Child, total: Used) -> Used:
     )
 
 
-def _continue_caller(story: DecisionDraft, child: Child, command: ReportChild) -> None:
+def _continue_caller(draft: DecisionDraft, child: Child, command: ReportChild) -> None:
     if command.outcome != "waiting":
-        if command.agent_id and story.session.agent is None:
-            story.add(AgentStarted(command.agent_id))
-            turns.ask_again(story, command)
-        _record_result(story, child, command.result, is_error=command.outcome != "completed")
-    turns.go_on(story, command)
+        if command.agent_id and draft.session.agent is None:
+            draft.add(AgentStarted(command.agent_id))
+            turns.ask_again(draft, command)
+        _record_result(draft, child, command.result, is_error=command.outcome != "completed")
+    turns.go_on(draft, command)
 
 
-def _record_result(story: DecisionDraft, child: Child, said: str, *, is_error: bool) -> None:
-    round_ = story.session.round
+def _record_result(draft: DecisionDraft, child: Child, said: str, *, is_error: bool) -> None:
+    round_ = draft.session.round
     call = None if round_ is None else round_.call(child.call_id)
     assert call is not None  # the call waits for the child
-    story.add(ToolResult(id=call.id, name=call.name, result=said, is_error=is_error))
+    draft.add(ToolResult(id=call.id, name=call.name, result=said, is_error=is_error))
 
 
 def _last_text(session: Session, ended: Ended) -> str:

@@ -72,56 +72,56 @@ def decide(session: Session, command: SessionCommand) -> tuple[SessionEvent, ...
         StaleApprovalError: the call is not the one that was approved.
         InvalidAnswerError: the answer does not fit the question.
     """
-    story = DecisionDraft(session)
+    draft = DecisionDraft(session)
     match command:
         case Receive():
-            _receive(story, command)
+            _receive(draft, command)
         case Finish() | PassAnswer():
-            turns.finish(story, command)
+            turns.finish(draft, command)
         case Report():
-            turns.report(story, command)
+            turns.report(draft, command)
         case CreateSession():
-            _create(story, command)
+            _create(draft, command)
         case BranchSession():
-            branching.branch(story, command)
+            branching.branch(draft, command)
         case Switch() | ScheduleMessage() | CancelSchedule() | FireSchedule():
-            _decide_arrangement(story, command)
+            _decide_arrangement(draft, command)
         case Run():
-            _run(story, command)
+            _run(draft, command)
         case Compress():
-            turns.compress(story, command)
+            turns.compress(draft, command)
         case Approve() | Reject() | Respond():
             if session.agent is None:
                 raise AgentNotFoundError(session.id or "")
-            turns.person_decides(story, command)
+            turns.person_decides(draft, command)
         case Resume():
-            turns.resume(story, command)
+            turns.resume(draft, command)
         case Interrupt() | Stop() | Delete():
-            _decide_end(story, command)
+            _decide_end(draft, command)
         case BeginChild() | ReportChild() | GiveUpChildren():
-            _decide_family(story, command)
+            _decide_family(draft, command)
         case _:
             assert_never(command)
-    return _with_rules(session, command, _decided(story))
+    return _with_rules(session, command, _decided(draft))
 
 
-def _decide_end(story: DecisionDraft, command: Interrupt | Stop | Delete) -> None:
+def _decide_end(draft: DecisionDraft, command: Interrupt | Stop | Delete) -> None:
     match command:
         case Interrupt():
-            _interrupt(story, command)
+            _interrupt(draft, command)
         case Stop():
-            _stop(story, command)
+            _stop(draft, command)
         case Delete():
-            _delete(story, command)
+            _delete(draft, command)
         case _:
             assert_never(command)
 
 
-def _decided(story: DecisionDraft) -> Decided:
-    if story.session.parent is not None:
-        child_turns.rest(story)
-    turns.hand_over(story)  # checked after every command, whatever ended the turn and whether a next one begins
-    return story.events
+def _decided(draft: DecisionDraft) -> Decided:
+    if draft.session.parent is not None:
+        child_turns.rest(draft)
+    turns.hand_over(draft)  # checked after every command, whatever ended the turn and whether a next one begins
+    return draft.events
 
 
 def _with_rules(
@@ -164,89 +164,89 @@ def _may_judge_calls(command: SessionCommand, events: tuple[SessionEvent, ...]) 
             return False
 
 
-def _create(story: DecisionDraft, command: CreateSession) -> None:
-    if story.session.id is not None:
-        raise AlreadyExistsError("session", story.session.id)
-    story.add(SessionCreated(command.session_id, command.container_id, command.image_id, command.image_revision))
+def _create(draft: DecisionDraft, command: CreateSession) -> None:
+    if draft.session.id is not None:
+        raise AlreadyExistsError("session", draft.session.id)
+    draft.add(SessionCreated(command.session_id, command.container_id, command.image_id, command.image_revision))
 
 
 def _decide_arrangement(
-    story: DecisionDraft, command: Switch | ScheduleMessage | CancelSchedule | FireSchedule
+    draft: DecisionDraft, command: Switch | ScheduleMessage | CancelSchedule | FireSchedule
 ) -> None:
     match command:
         case Switch():
-            _check_exists(story.session, command.session_id)
-            turns.switch(story, command)
+            _check_exists(draft.session, command.session_id)
+            turns.switch(draft, command)
         case ScheduleMessage():
-            _check_exists(story.session, command.session_id)
-            schedules.schedule(story, command)
+            _check_exists(draft.session, command.session_id)
+            schedules.schedule(draft, command)
         case CancelSchedule():
-            schedules.cancel(story, command)
+            schedules.cancel(draft, command)
         case FireSchedule():
-            schedules.fire(story, command)
+            schedules.fire(draft, command)
         case _:
             assert_never(command)
 
 
-def _run(story: DecisionDraft, command: Run) -> None:
-    _check_exists(story.session, command.session_id)
-    if story.session.agent is None:
-        story.add(AgentStarted(command.agent_id))
-        turns.ask_again(story, command)
-        turns.take_up_next(story, command.rules, command.at)
+def _run(draft: DecisionDraft, command: Run) -> None:
+    _check_exists(draft.session, command.session_id)
+    if draft.session.agent is None:
+        draft.add(AgentStarted(command.agent_id))
+        turns.ask_again(draft, command)
+        turns.take_up_next(draft, command.rules, command.at)
 
 
-def _receive(story: DecisionDraft, command: Receive) -> None:
-    session = story.session
+def _receive(draft: DecisionDraft, command: Receive) -> None:
+    session = draft.session
     if session.agent is None or session.agent.id != command.agent_id:
         raise AgentNotFoundError(command.agent_id)
-    story.add(*command.checked)
+    draft.add(*command.checked)
     if refusal_in(command.checked) is not None:
         return
-    story.add(
+    draft.add(
         MessageAccepted(
             command.turn_id, command.message_id, command.content, command.at, command.request_id, command.output
         )
     )
     if not session.queue:
-        turns.take_up_next(story, command.rules, command.at)
+        turns.take_up_next(draft, command.rules, command.at)
 
 
-def _interrupt(story: DecisionDraft, command: Interrupt) -> None:
-    agent = story.session.agent
+def _interrupt(draft: DecisionDraft, command: Interrupt) -> None:
+    agent = draft.session.agent
     if command.agent_id is not None and (agent is None or agent.id != command.agent_id):
         return
-    if story.session.turn is not None or story.session.round is not None:
-        turns.interrupt(story, command)
+    if draft.session.turn is not None or draft.session.round is not None:
+        turns.interrupt(draft, command)
 
 
-def _stop(story: DecisionDraft, command: Stop) -> None:
-    agent = story.session.agent
+def _stop(draft: DecisionDraft, command: Stop) -> None:
+    agent = draft.session.agent
     if agent is None or (command.agent_id is not None and agent.id != command.agent_id):
         return
-    turns.cut_short(story, command, command.reason)
-    story.add(AgentStopped(agent.id, command.reason))
+    turns.cut_short(draft, command, command.reason)
+    draft.add(AgentStopped(agent.id, command.reason))
 
 
-def _delete(story: DecisionDraft, command: Delete) -> None:
-    _check_exists(story.session, command.session_id)
+def _delete(draft: DecisionDraft, command: Delete) -> None:
+    _check_exists(draft.session, command.session_id)
     reason: StopReason = "deleted"
-    turns.cut_short(story, command, reason)
-    for queued in story.session.queue:  # their turns will never begin
-        story.add(TurnCompleted(queued.turn_id, "interrupted", "interrupted", {}, 0.0, "idle"))
-    if story.session.agent is not None:
-        story.add(AgentStopped(story.session.agent.id, reason))
-    story.add(SessionDeleted(command.session_id))
+    turns.cut_short(draft, command, reason)
+    for queued in draft.session.queue:  # their turns will never begin
+        draft.add(TurnCompleted(queued.turn_id, "interrupted", "interrupted", {}, 0.0, "idle"))
+    if draft.session.agent is not None:
+        draft.add(AgentStopped(draft.session.agent.id, reason))
+    draft.add(SessionDeleted(command.session_id))
 
 
-def _decide_family(story: DecisionDraft, command: BeginChild | ReportChild | GiveUpChildren) -> None:
+def _decide_family(draft: DecisionDraft, command: BeginChild | ReportChild | GiveUpChildren) -> None:
     match command:
         case BeginChild():
-            child_turns.begin(story, command)
+            child_turns.begin(draft, command)
         case ReportChild():
-            child_turns.report(story, command)
+            child_turns.report(draft, command)
         case GiveUpChildren():
-            child_turns.give_up(story, command)
+            child_turns.give_up(draft, command)
         case _:
             assert_never(command)
 

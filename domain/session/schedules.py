@@ -74,29 +74,29 @@ def times_of(
     return first, between, end
 
 
-def schedule(story: DecisionDraft, command: ScheduleMessage) -> None:
+def schedule(draft: DecisionDraft, command: ScheduleMessage) -> None:
     """Record the schedule."""
-    story.add(MessageScheduled(command.schedule_id, command.content, command.due, command.every, command.until))
+    draft.add(MessageScheduled(command.schedule_id, command.content, command.due, command.every, command.until))
 
 
-def cancel(story: DecisionDraft, command: CancelSchedule) -> None:
+def cancel(draft: DecisionDraft, command: CancelSchedule) -> None:
     """Cancel the schedule, if it exists."""
-    if any(one.id == command.schedule_id for one in story.session.schedules):
-        story.add(ScheduleCancelled(command.schedule_id))
+    if any(one.id == command.schedule_id for one in draft.session.schedules):
+        draft.add(ScheduleCancelled(command.schedule_id))
 
 
-def fire(story: DecisionDraft, command: FireSchedule) -> None:
+def fire(draft: DecisionDraft, command: FireSchedule) -> None:
     """Accept the message that is due; its turn begins, or it is queued behind others or until there is an agent."""
-    due = [one for one in story.session.schedules if (one.id, one.due) == (command.schedule_id, command.due)]
+    due = [one for one in draft.session.schedules if (one.id, one.due) == (command.schedule_id, command.due)]
     for one in due:
         is_late = command.at - one.due > LATE
-        story.add(ScheduleFired(one.id, command.message_turn_id, one.due, is_late, _next_due(one, command.at)))
-        if story.session.agent is None and command.agent_id is not None:
-            story.add(AgentStarted(command.agent_id))
-            turns.ask_again(story, command)
-        story.add(MessageAccepted(command.message_turn_id, command.message_id, one.content, command.at))
-        if story.session.agent is not None:
-            turns.take_up_next(story, command.rules, command.at)
+        draft.add(ScheduleFired(one.id, command.message_turn_id, one.due, is_late, _next_due(one, command.at)))
+        if draft.session.agent is None and command.agent_id is not None:
+            draft.add(AgentStarted(command.agent_id))
+            turns.ask_again(draft, command)
+        draft.add(MessageAccepted(command.message_turn_id, command.message_id, one.content, command.at))
+        if draft.session.agent is not None:
+            turns.take_up_next(draft, command.rules, command.at)
 
 
 def _next_due(fired: Scheduled, at: int) -> int | None:

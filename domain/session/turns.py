@@ -120,117 +120,117 @@ class DecisionDraft:
             self._events.append(event)
 
 
-def has_done_its_part(story: DecisionDraft) -> bool:
+def has_done_its_part(draft: DecisionDraft) -> bool:
     """Return whether the session is a child that has just completed its call: its queue is then left to others."""
-    return is_at_its_part(story.before) and not is_at_its_part(story.session)
+    return is_at_its_part(draft.before) and not is_at_its_part(draft.session)
 
 
-def take_up_next(story: DecisionDraft, rules: Rules, at: int) -> None:
+def take_up_next(draft: DecisionDraft, rules: Rules, at: int) -> None:
     """Begin the turn of the message that was queued first, if nothing prevents it.
 
     If the session is handed over to another image first, the rules are not that image's: its limits are checked from
     its first answer on.
     """
-    if story.session.parent is not None and has_done_its_part(story):
+    if draft.session.parent is not None and has_done_its_part(draft):
         return
-    has_changed = hand_over(story)
-    while story.session.turn is None and story.session.round is None and story.session.queue:
-        story.add(TurnStarted(story.session.queue[0].turn_id, at))
-        if has_changed or not _apply_cost_limit(story, rules, at):
+    has_changed = hand_over(draft)
+    while draft.session.turn is None and draft.session.round is None and draft.session.queue:
+        draft.add(TurnStarted(draft.session.queue[0].turn_id, at))
+        if has_changed or not _apply_cost_limit(draft, rules, at):
             return
 
 
-def hand_over(story: DecisionDraft) -> bool:
+def hand_over(draft: DecisionDraft) -> bool:
     """Change to the image of a requested hand-over if no turn or call is open; return whether the image changed."""
-    asked = story.session.handover
-    if asked is None or story.session.turn is not None or story.session.round is not None or story.session.deleted:
+    asked = draft.session.handover
+    if asked is None or draft.session.turn is not None or draft.session.round is not None or draft.session.deleted:
         return False
-    story.add(ImageChanged(asked.image_id, asked.image_revision, asked.history))
+    draft.add(ImageChanged(asked.image_id, asked.image_revision, asked.history))
     return True
 
 
-def switch(story: DecisionDraft, command: Switch) -> None:
+def switch(draft: DecisionDraft, command: Switch) -> None:
     """Change to the image: now if no turn or call is open, otherwise once all of them have ended."""
-    session = story.session
+    session = draft.session
     asked = HandoverRequested(command.image_id, command.image_revision, command.history)
     is_there = (session.image_id, session.image_revision) == (command.image_id, command.image_revision)
     if session.turn is not None or session.round is not None:
         if session.handover is None or msgspec.structs.replace(session.handover, call_id=None) != asked:
-            story.add(asked)
+            draft.add(asked)
     elif not is_there or session.since or command.history != "all":
-        story.add(ImageChanged(command.image_id, command.image_revision, command.history))
+        draft.add(ImageChanged(command.image_id, command.image_revision, command.history))
 
 
-def ask_again(story: DecisionDraft, command: Run | FireSchedule | ReportChild) -> None:
+def ask_again(draft: DecisionDraft, command: Run | FireSchedule | ReportChild) -> None:
     """Ask people again about the calls that wait for approval, if the policies have changed since."""
-    round_, rules = story.session.round, command.rules
+    round_, rules = draft.session.round, command.rules
     if round_ is not None and round_.revision not in ("", rules.policies.revision):
-        story.add(*rounds.judged_anew(round_, rules, session_id=story.session.id or ""))
-        go_on(story, command)
+        draft.add(*rounds.judged_anew(round_, rules, session_id=draft.session.id or ""))
+        go_on(draft, command)
 
 
-def finish(story: DecisionDraft, command: Finish | PassAnswer) -> None:
+def finish(draft: DecisionDraft, command: Finish | PassAnswer) -> None:
     """End the turn with its answer, or start the calls that it requests; or record that a held answer has passed."""
-    turn = story.session.turn
+    turn = draft.session.turn
     if turn is None or turn.id != command.turn_id:
         return
     if isinstance(command, PassAnswer):
-        story.add(*(command.checked if story.session.round is None else ()))
+        draft.add(*(command.checked if draft.session.round is None else ()))
         return
     so_far = command.so_far
-    if story.session.round is not None:
+    if draft.session.round is not None:
         if so_far.failure is not None:  # the log failed during the calls, and is writable again
-            _give_up(story, command, "the turn failed", {"ready", "waiting", "running"})
-            _end_turn(story, SoFar(failure=so_far.failure, untold=so_far.untold), "failed", command)
-            take_up_next(story, command.rules, command.at)
+            _give_up(draft, command, "the turn failed", {"ready", "waiting", "running"})
+            _end_turn(draft, SoFar(failure=so_far.failure, untold=so_far.untold), "failed", command)
+            take_up_next(draft, command.rules, command.at)
         return
     of_answer = of_point(command.checked, "answer")
-    story.add(*of_answer)
+    draft.add(*of_answer)
     refusal = refusal_in(of_answer)
     if refusal is not None:
-        _refuse_answer(story, command, refusal)
+        _refuse_answer(draft, command, refusal)
     elif _asks_for_tools(so_far, command.rules):
-        _begin_round(story, command)
+        _begin_round(draft, command)
     elif faults := _output_faults(turn, so_far, command.rules):
-        _ask_for_output(story, command, faults)
+        _ask_for_output(draft, command, faults)
     else:
-        _end_turn(story, so_far, "completed" if so_far.failure is None else "failed", command)
-        take_up_next(story, command.rules, command.at)
+        _end_turn(draft, so_far, "completed" if so_far.failure is None else "failed", command)
+        take_up_next(draft, command.rules, command.at)
 
 
-def report(story: DecisionDraft, command: Report) -> None:
+def report(draft: DecisionDraft, command: Report) -> None:
     """Record the result of a call, unless nothing waits for it any more."""
-    turn, round_ = story.session.turn, story.session.round
+    turn, round_ = draft.session.turn, draft.session.round
     call = None if round_ is None else round_.call(command.call_id)
     if turn is None or turn.id != command.turn_id or call is None or call.stage != "running":
         return
     cost = command.rules.costs.get(call.name)
     if command.handover is not None:
-        story.add(command.handover)
-    story.add(ToolResult(id=call.id, name=call.name, result=command.result, is_error=command.is_error, cost=cost))
-    go_on(story, command)
+        draft.add(command.handover)
+    draft.add(ToolResult(id=call.id, name=call.name, result=command.result, is_error=command.is_error, cost=cost))
+    go_on(draft, command)
 
 
-def compress(story: DecisionDraft, command: Compress) -> None:
+def compress(draft: DecisionDraft, command: Compress) -> None:
     """Record the summary that replaces older messages for the model from now on."""
-    turn, conversation, summary = story.session.turn, story.session.conversation, story.session.summary
+    turn, conversation, summary = draft.session.turn, draft.session.conversation, draft.session.summary
     replaced = len(conversation) - command.kept
     if 0 < replaced < len(conversation) and any(
         isinstance(block, ToolResultBlock) for block in conversation[replaced].content
     ):
         replaced -= 1  # results stay with their calls
-    before = max(story.session.since, 0 if summary is None else summary.replaced)
-    if turn is None or turn.id != command.turn_id or story.session.round is not None:
+    before = max(draft.session.since, 0 if summary is None else summary.replaced)
+    if turn is None or turn.id != command.turn_id or draft.session.round is not None:
         return
     if not before < replaced <= len(conversation) or not command.summary.strip():
         return
     cost = cost_of(command.usage, price_of(command.rules.prices, command.model))
-    story.add(ContextCompressed(turn.id, command.summary, replaced, command.usage, command.model, cost, command.at))
+    draft.add(ContextCompressed(turn.id, command.summary, replaced, command.usage, command.model, cost, command.at))
 
 
-def person_decides(story: DecisionDraft, command: Approve | Reject | Respond) -> None:
+def person_decides(draft: DecisionDraft, command: Approve | Reject | Respond) -> None:
     """Record a person's decision about a call, and continue the call."""
-    round_ = story.session.round or Round()
+    round_ = draft.session.round or Round()
     match command:
         case Approve():
             events = rounds.approved(
@@ -247,72 +247,72 @@ def person_decides(story: DecisionDraft, command: Approve | Reject | Respond) ->
             events = rounds.responded(round_, command.call_id, command.value, by=command.by)
         case _:
             assert_never(command)
-    story.add(*events)
+    draft.add(*events)
     if isinstance(command, Approve):
-        story.add(*_guard_results(_round(story), command.checked))
+        draft.add(*_guard_results(_round(draft), command.checked))
     if isinstance(command, Reject) and not command.resume:
-        if awaited(story.session):
-            _interrupt_children(story, REJECTED, command.at)
+        if awaited(draft.session):
+            _interrupt_children(draft, REJECTED, command.at)
             return
-        if story.session.turn is not None:
-            story.add(TurnInterrupted(story.session.turn.id, REJECTED))
-        _give_up(story, command, "a person stopped the turn", {"ready", "waiting", "running"})
-        _end_turn(story, SoFar(), "interrupted", command, REJECTED)
-        take_up_next(story, command.rules, command.at)
+        if draft.session.turn is not None:
+            draft.add(TurnInterrupted(draft.session.turn.id, REJECTED))
+        _give_up(draft, command, "a person stopped the turn", {"ready", "waiting", "running"})
+        _end_turn(draft, SoFar(), "interrupted", command, REJECTED)
+        take_up_next(draft, command.rules, command.at)
     else:
-        go_on(story, command)
+        go_on(draft, command)
 
 
-def resume(story: DecisionDraft, command: Resume) -> None:
+def resume(draft: DecisionDraft, command: Resume) -> None:
     """Run idempotent tools again; all other running calls get an error that their effect is unknown."""
-    session, rules = story.session, command.rules
+    session, rules = draft.session, command.rules
     if session.turn is None or session.turn.id != command.turn_id or session.round is None:
         return
     idempotent = rules.idempotent if rules.runs_tools else ()
-    story.add(
+    draft.add(
         *rounds.resumed(session.round, rules, session.asked, idempotent, session_id=session.id or ""),
     )
-    go_on(story, command)
+    go_on(draft, command)
 
 
-def interrupt(story: DecisionDraft, command: Interrupt) -> None:
+def interrupt(draft: DecisionDraft, command: Interrupt) -> None:
     """End the turn under way and give up its calls; children that calls wait for are interrupted first."""
-    if awaited(story.session):
-        _interrupt_children(story, command.reason, command.at)
+    if awaited(draft.session):
+        _interrupt_children(draft, command.reason, command.at)
         return
-    cut_short(story, command, command.reason)
-    if story.session.agent is not None:
-        take_up_next(story, command.rules, command.at)
+    cut_short(draft, command, command.reason)
+    if draft.session.agent is not None:
+        take_up_next(draft, command.rules, command.at)
 
 
-def _interrupt_children(story: DecisionDraft, reason: str, at: int) -> None:
-    if story.session.interrupted is None:
-        story.add(ChildrenInterrupted(reason, at))
+def _interrupt_children(draft: DecisionDraft, reason: str, at: int) -> None:
+    if draft.session.interrupted is None:
+        draft.add(ChildrenInterrupted(reason, at))
 
 
-def cut_short(story: DecisionDraft, command: _EndingCommand, reason: str) -> None:
+def cut_short(draft: DecisionDraft, command: _EndingCommand, reason: str) -> None:
     """End the turn under way before its regular end. After a stop or in a branch, calls keep waiting for people."""
-    turn, so_far = story.session.turn, command.so_far
-    in_answer = story.session.round is None
+    turn, so_far = draft.session.turn, command.so_far
+    in_answer = draft.session.round is None
     ended = in_answer and (so_far.failure is not None or so_far.stop_reason is not None)
     faults = _output_faults(turn, so_far, command.rules) if turn is not None and ended else ()
     asks = ended and _asks_for_tools(so_far, command.rules)
     if turn is not None and ended and not asks and not faults:  # its regular end came just before
-        _end_turn(story, so_far, "completed" if so_far.failure is None else "failed", command)
+        _end_turn(draft, so_far, "completed" if so_far.failure is None else "failed", command)
         return
     if turn is not None:
-        story.add(TurnInterrupted(turn.id, reason))
+        draft.add(TurnInterrupted(turn.id, reason))
     if turn is not None and asks:
-        _request_tools(story, turn, command)
+        _request_tools(draft, turn, command)
     elif turn is not None and faults:
-        _reject_output(story, turn, command, faults, again=False)
+        _reject_output(draft, turn, command, faults, again=False)
     goes_on_waiting = isinstance(command, Stop | BranchSession)
     stages: set[Stage] = {"ready", "running"} if goes_on_waiting else {"ready", "running", "waiting"}
-    if story.session.round is not None:
-        _give_up(story, command, f"interrupted ({reason})", stages)
+    if draft.session.round is not None:
+        _give_up(draft, command, f"interrupted ({reason})", stages)
     if turn is not None:
         so_far = so_far if in_answer and not ended else SoFar()
-        _end_turn(story, so_far, "interrupted", command, reason if reason in _INTERRUPT_STOP_REASONS else None)
+        _end_turn(draft, so_far, "interrupted", command, reason if reason in _INTERRUPT_STOP_REASONS else None)
 
 
 def output_of(turn: Turn, rules: Rules) -> OutputSpec | None:
@@ -360,21 +360,21 @@ def overspent(cost: float, limit: CostLimit) -> str:
     return f"{cost:.6g} were spent, more than the limit of {limit.max_total:.6g}"
 
 
-def _begin_round(story: DecisionDraft, command: Finish) -> None:
-    turn, rules = story.session.turn, command.rules
+def _begin_round(draft: DecisionDraft, command: Finish) -> None:
+    turn, rules = draft.session.turn, command.rules
     assert turn is not None  # an answer belongs to a turn
-    _request_tools(story, turn, command)
-    reached = reached_before_calls(story.session, rules, story.session.ledger.cost)
+    _request_tools(draft, turn, command)
+    reached = reached_before_calls(draft.session, rules, draft.session.ledger.cost)
     if reached is None:
-        story.add(*rounds.judged(_round(story), rules, story.session.asked, session_id=story.session.id or ""))
-        story.add(*_guard_results(_round(story), command.checked))
-        _continue_calls(story, command)
+        draft.add(*rounds.judged(_round(draft), rules, draft.session.asked, session_id=draft.session.id or ""))
+        draft.add(*_guard_results(_round(draft), command.checked))
+        _continue_calls(draft, command)
     elif reached.limit == COST_LIMIT:
-        _give_up(story, command, "the cost limit is exceeded", {"ready"})
-        _apply_cost_limit(story, rules, command.at)
-        take_up_next(story, rules, command.at)
+        _give_up(draft, command, "the cost limit is exceeded", {"ready"})
+        _apply_cost_limit(draft, rules, command.at)
+        take_up_next(draft, rules, command.at)
     else:
-        _stop_at_limit(story, command, reached)
+        _stop_at_limit(draft, command, reached)
 
 
 def _output_faults(turn: Turn, so_far: SoFar, rules: Rules) -> tuple[str, ...]:
@@ -387,39 +387,39 @@ def _output_faults(turn: Turn, so_far: SoFar, rules: Rules) -> tuple[str, ...]:
     return () if _asks_for_tools(so_far, rules) else faults_of_answer(output, so_far.content)
 
 
-def _ask_for_output(story: DecisionDraft, command: Finish, faults: tuple[str, ...]) -> None:
+def _ask_for_output(draft: DecisionDraft, command: Finish, faults: tuple[str, ...]) -> None:
     """Ask the model again for an answer that fits, unless its attempts are used up, or a limit prevents it."""
-    turn, rules = story.session.turn, command.rules
+    turn, rules = draft.session.turn, command.rules
     assert turn is not None  # an answer belongs to a turn
     output = output_of(turn, rules)
     assert output is not None  # an answer did not fit it
     again = turn.rejected < output.retries and rules.runs_tools  # otherwise the environment would not run another step
-    _reject_output(story, turn, command, faults, again=again)
+    _reject_output(draft, turn, command, faults, again=again)
     if not again:
         failure = Failure(INVALID, f"the answer does not fit what was asked for, after {turn.rejected + 1} attempts")
-        _end_turn(story, SoFar(failure=failure, untold=True), "failed", command, INVALID)
-    elif not _apply_cost_limit(story, rules, command.at) and _ask_model_again(story, turn, command):
+        _end_turn(draft, SoFar(failure=failure, untold=True), "failed", command, INVALID)
+    elif not _apply_cost_limit(draft, rules, command.at) and _ask_model_again(draft, turn, command):
         return
-    take_up_next(story, rules, command.at)
+    take_up_next(draft, rules, command.at)
 
 
 def _reject_output(
-    story: DecisionDraft, turn: Turn, command: Finish | _EndingCommand, faults: tuple[str, ...], *, again: bool
+    draft: DecisionDraft, turn: Turn, command: Finish | _EndingCommand, faults: tuple[str, ...], *, again: bool
 ) -> None:
     so_far = command.so_far
-    answer = _answer_recorded(story.session, so_far, command.rules, command.at, so_far.stop_reason or "", partial=False)
-    story.add(answer)
-    story.add(
+    answer = _answer_recorded(draft.session, so_far, command.rules, command.at, so_far.stop_reason or "", partial=False)
+    draft.add(answer)
+    draft.add(
         OutputRejected(turn.id, answer.message_id, turn.rejected + 1, faults, again, _from_state(so_far), command.at)
     )
 
 
-def _refuse_answer(story: DecisionDraft, command: Finish, refusal: GuardChecked) -> None:
+def _refuse_answer(draft: DecisionDraft, command: Finish, refusal: GuardChecked) -> None:
     """End the turn without the answer, which is not added to the conversation; its usage is counted."""
     failure = Failure(ANSWER_REFUSED, f"guard {refusal.name!r} refuses the answer: {refusal.reason}")
     so_far = msgspec.structs.replace(command.so_far, content=(), failure=failure, untold=True)
-    _end_turn(story, so_far, "failed", command, ANSWER_REFUSED)
-    take_up_next(story, command.rules, command.at)
+    _end_turn(draft, so_far, "failed", command, ANSWER_REFUSED)
+    take_up_next(draft, command.rules, command.at)
 
 
 def _guard_results(round_: Round, checked: Sequence[GuardChecked]) -> Iterator[GuardChecked | ToolResult]:
@@ -432,147 +432,147 @@ def _guard_results(round_: Round, checked: Sequence[GuardChecked]) -> Iterator[G
             yield rounds.not_run(call, f"guard {refusal.name!r} refuses it: {refusal.reason}", denied=True)
 
 
-def _request_tools(story: DecisionDraft, turn: Turn, command: Finish | _EndingCommand) -> None:
-    story.add(_answer_recorded(story.session, command.so_far, command.rules, command.at, TOOL_USE, partial=False))
-    story.add(ToolsRequested(turn.id, _from_state(command.so_far)))
+def _request_tools(draft: DecisionDraft, turn: Turn, command: Finish | _EndingCommand) -> None:
+    draft.add(_answer_recorded(draft.session, command.so_far, command.rules, command.at, TOOL_USE, partial=False))
+    draft.add(ToolsRequested(turn.id, _from_state(command.so_far)))
 
 
-def _stop_at_limit(story: DecisionDraft, command: GoesOn, reached: ReachedLimit) -> None:
-    _give_up(story, command, reached.why, {"ready"})
-    _end_turn(story, SoFar(), "completed", command, reached.limit)
-    take_up_next(story, command.rules, command.at)
+def _stop_at_limit(draft: DecisionDraft, command: GoesOn, reached: ReachedLimit) -> None:
+    _give_up(draft, command, reached.why, {"ready"})
+    _end_turn(draft, SoFar(), "completed", command, reached.limit)
+    take_up_next(draft, command.rules, command.at)
 
 
-def go_on(story: DecisionDraft, command: GoesOn) -> None:
+def go_on(draft: DecisionDraft, command: GoesOn) -> None:
     """Continue according to the state of the calls: run them, ask the model again, or wait for people."""
-    interrupted = story.session.interrupted
+    interrupted = draft.session.interrupted
     if interrupted is None:
-        _continue_calls(story, command)
-    elif not awaited(story.session):
-        end_interrupted(story, command, interrupted.reason)
+        _continue_calls(draft, command)
+    elif not awaited(draft.session):
+        end_interrupted(draft, command, interrupted.reason)
 
 
-def end_interrupted(story: DecisionDraft, command: _ContinuingCommand, reason: str) -> None:
+def end_interrupted(draft: DecisionDraft, command: _ContinuingCommand, reason: str) -> None:
     """End the interrupted turn under way, now that no call waits for a child any more."""
-    turn = story.session.turn
+    turn = draft.session.turn
     if turn is not None:
-        story.add(TurnInterrupted(turn.id, reason))
-    _give_up(story, command, f"interrupted ({reason})", {"ready", "running", "waiting"})
-    _end_turn(story, SoFar(), "interrupted", command, reason if reason in _INTERRUPT_STOP_REASONS else None)
-    if story.session.agent is not None:
-        take_up_next(story, command.rules, command.at)
+        draft.add(TurnInterrupted(turn.id, reason))
+    _give_up(draft, command, f"interrupted ({reason})", {"ready", "running", "waiting"})
+    _end_turn(draft, SoFar(), "interrupted", command, reason if reason in _INTERRUPT_STOP_REASONS else None)
+    if draft.session.agent is not None:
+        take_up_next(draft, command.rules, command.at)
 
 
-def _continue_calls(story: DecisionDraft, command: GoesOn) -> None:
+def _continue_calls(draft: DecisionDraft, command: GoesOn) -> None:
     if not command.rules.runs_tools:
-        story.add(*rounds.given_up(_round(story), "this environment runs no tools", stages={"ready"}))
-    round_ = _round(story)
+        draft.add(*rounds.given_up(_round(draft), "this environment runs no tools", stages={"ready"}))
+    round_ = _round(draft)
     if round_.at("ready"):
-        _continue_turn(story, command)
+        _continue_turn(draft, command)
         if not command.rules.agents:
-            story.add(*rounds.started(round_))
+            draft.add(*rounds.started(round_))
             return
-        story.add(*started(story.session, command.rules, command.at))
-        round_ = _round(story)
+        draft.add(*started(draft.session, command.rules, command.at))
+        round_ = _round(draft)
     if round_.is_answered:
-        _continue_turn(story, command)
-        _record_results(story, command)
-        _next_step(story, command)
-    elif story.session.turn is not None and not round_.runs:
-        _end_turn(story, SoFar(), "waiting", command)
+        _continue_turn(draft, command)
+        _record_results(draft, command)
+        _next_step(draft, command)
+    elif draft.session.turn is not None and not round_.runs:
+        _end_turn(draft, SoFar(), "waiting", command)
 
 
-def _next_step(story: DecisionDraft, command: GoesOn) -> None:
+def _next_step(draft: DecisionDraft, command: GoesOn) -> None:
     """Ask the model again, unless a limit or the environment prevents it."""
-    turn, rules = story.session.turn, command.rules
+    turn, rules = draft.session.turn, command.rules
     assert turn is not None  # results arrive during a turn, or have begun one
-    if not _apply_cost_limit(story, rules, command.at):
+    if not _apply_cost_limit(draft, rules, command.at):
         if not rules.runs_tools:
-            _end_turn(story, SoFar(failure=NO_TOOLS, untold=True), "failed", command)
-        elif _ask_model_again(story, turn, command):
+            _end_turn(draft, SoFar(failure=NO_TOOLS, untold=True), "failed", command)
+        elif _ask_model_again(draft, turn, command):
             return
-    take_up_next(story, rules, command.at)
+    take_up_next(draft, rules, command.at)
 
 
-def _ask_model_again(story: DecisionDraft, turn: Turn, command: GoesOn) -> bool:
+def _ask_model_again(draft: DecisionDraft, turn: Turn, command: GoesOn) -> bool:
     """Ask the model again, or end the turn if a limit is reached; return whether the model is asked."""
-    reached = reached_steps(turn, command.rules) or _reached_budget(story.session)
+    reached = reached_steps(turn, command.rules) or _reached_budget(draft.session)
     if reached is None:
-        story.add(StepStarted(turn.id, turn.steps + 1, command.at))
+        draft.add(StepStarted(turn.id, turn.steps + 1, command.at))
     else:
-        _end_turn(story, SoFar(), "completed", command, reached.limit)
+        _end_turn(draft, SoFar(), "completed", command, reached.limit)
     return reached is None
 
 
-def _continue_turn(story: DecisionDraft, command: GoesOn) -> None:
-    if story.session.turn is None:
-        story.add(TurnContinued(command.turn_id, command.at))
+def _continue_turn(draft: DecisionDraft, command: GoesOn) -> None:
+    if draft.session.turn is None:
+        draft.add(TurnContinued(command.turn_id, command.at))
 
 
-def _give_up(story: DecisionDraft, command: _ContinuingCommand | _EndingCommand, why: str, stages: set[Stage]) -> None:
+def _give_up(draft: DecisionDraft, command: _ContinuingCommand | _EndingCommand, why: str, stages: set[Stage]) -> None:
     """Answer the calls at these stages with an error, and record the results once all calls are answered."""
-    story.add(*rounds.given_up(_round(story), why, stages=stages))
-    if _round(story).is_answered:
-        _record_results(story, command)
+    draft.add(*rounds.given_up(_round(draft), why, stages=stages))
+    if _round(draft).is_answered:
+        _record_results(draft, command)
 
 
-def _record_results(story: DecisionDraft, command: _ContinuingCommand | _EndingCommand) -> None:
-    turn, results = story.session.turn, _round(story).results()
-    story.add(ResultsRecorded(None if turn is None else turn.id, command.results_id, results, command.at))
+def _record_results(draft: DecisionDraft, command: _ContinuingCommand | _EndingCommand) -> None:
+    turn, results = draft.session.turn, _round(draft).results()
+    draft.add(ResultsRecorded(None if turn is None else turn.id, command.results_id, results, command.at))
 
 
-def _round(story: DecisionDraft) -> Round:
-    round_ = story.session.round
+def _round(draft: DecisionDraft) -> Round:
+    round_ = draft.session.round
     assert round_ is not None  # callers have checked that there are calls
     return round_
 
 
-def _apply_cost_limit(story: DecisionDraft, rules: Rules, at: int) -> bool:
+def _apply_cost_limit(draft: DecisionDraft, rules: Rules, at: int) -> bool:
     """Apply the cost limit if it is exceeded; return whether that ended the turn."""
-    turn, cost = story.session.turn, story.session.ledger.cost
+    turn, cost = draft.session.turn, draft.session.ledger.cost
     limit = exceeded(cost, rules)
     if limit is None or turn is None:
         return False
     message = overspent(cost, limit)
     if limit.on_exceeded == "warn":
-        if not story.session.warned:
-            story.add(LimitWarning(reason=COST_LIMIT, message=message))
+        if not draft.session.warned:
+            draft.add(LimitWarning(reason=COST_LIMIT, message=message))
         return False
     if limit.on_exceeded == "interrupt":
-        story.add(TurnInterrupted(turn.id, message))
+        draft.add(TurnInterrupted(turn.id, message))
     outcome: Outcome = "interrupted" if limit.on_exceeded == "interrupt" else "completed"
-    story.add(_turn_completed(story.session, SoFar(), outcome, COST_LIMIT, at))
+    draft.add(_turn_completed(draft.session, SoFar(), outcome, COST_LIMIT, at))
     return True
 
 
 def _end_turn(
-    story: DecisionDraft,
+    draft: DecisionDraft,
     so_far: SoFar,
     outcome: Outcome,
     command: _ContinuingCommand | _EndingCommand,
     reason: str | None = None,
 ) -> None:
     """End the turn under way, with the answer so far if there is one."""
-    turn = story.session.turn
+    turn = draft.session.turn
     if turn is None:
         return
     by_outcome = {"interrupted": "interrupted", "failed": "error", "waiting": "waiting"}
     stop_reason = reason or by_outcome.get(outcome) or so_far.stop_reason or "end_turn"
-    completed = _turn_completed(story.session, so_far, outcome, stop_reason, command.at)
+    completed = _turn_completed(draft.session, so_far, outcome, stop_reason, command.at)
     if so_far.failure is not None and so_far.untold:
-        story.add(TurnFailed(turn.id, so_far.failure))
+        draft.add(TurnFailed(turn.id, so_far.failure))
     if so_far.message_id is not None:
         partial = outcome != "completed"
-        answer = _answer_recorded(story.session, so_far, command.rules, command.at, stop_reason, partial=partial)
+        answer = _answer_recorded(draft.session, so_far, command.rules, command.at, stop_reason, partial=partial)
         completed = msgspec.structs.replace(completed, cost=plus_cost(turn.cost, answer.cost))
         if not is_blank(so_far.content):
-            story.add(answer)
+            draft.add(answer)
             if not partial and is_checked(so_far.stop_reason) and output_of(turn, command.rules) is not None:
-                story.add(OutputAccepted(turn.id, answer.message_id))
+                draft.add(OutputAccepted(turn.id, answer.message_id))
         elif so_far.usage:
             unsaid = UnrecordedUsage(so_far.model, so_far.usage, answer.cost)
             completed = msgspec.structs.replace(completed, unsaid=unsaid)
-    story.add(completed)
+    draft.add(completed)
 
 
 def _turn_completed(session: Session, so_far: SoFar, outcome: Outcome, stop_reason: str, at: int) -> TurnCompleted:
