@@ -111,7 +111,9 @@ class LiveAgent:
             self._stop(agent_id, failure)
 
     def disconnect(self) -> None:
-        """Dispose of the environment. Idempotent."""
+        """Dispose of the environment, of which nothing more is accepted. Idempotent."""
+        if self._channel is not None:
+            self._channel.turn_stream.end()
         for environment in (self._environment, self._made):
             if environment is not None:
                 try:

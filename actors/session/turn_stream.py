@@ -146,6 +146,12 @@ class TurnStream:
             self._calls.clear()
             return self._published_so_far()
 
+    def end(self) -> None:
+        """Accept nothing more, whatever the environment still emits after it was disposed of."""
+        with self._lock:
+            self._turn_id = None
+            self._open = False
+
     def withholds(self, turn_id: str) -> bool:
         """Return whether part of the turn's answer waits for `publish`."""
         with self._lock:

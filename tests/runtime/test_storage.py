@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from reenact import Image, LogUnusableError, ReenactError, Runtime, StorageError, StorageFullError
+from reenact import EnvironmentConfig, Image, LogUnusableError, ReenactError, Runtime, StorageError, StorageFullError
+from reenact.actors.environment.api import SystemBusProducer
 from reenact.testing import MockEnvironmentFactory
 from tests.journal.support import connection_of
 from tests.jsons import at
@@ -112,6 +114,53 @@ def ask(runtime: Runtime, agent_id: str, text: str) -> str:
     """Send the message with a limit to how long the answer may take; return its turn."""
     response = runtime.request("message_send_request", {"agent_id": agent_id, "content": text}, timeout=60)
     return at(str, response.data.result, "turn_id")
+
+
+class SilentEnvironment:
+    """Says nothing by itself; a test speaks with its producers, the oldest first."""
+
+    name = "silent"
+
+    def __init__(self, producers: list[SystemBusProducer]) -> None:
+        self.receptor = self.effector = self
+        self._producers = producers
+
+    def connect(self, end: Any) -> None:  # noqa: ANN401 - the receptor's producer, or the effector's consumer
+        if hasattr(end, "emit"):
+            self._producers.append(end)
+
+    def dispose(self) -> None:
+        """It holds nothing."""
+
+
+class SilentFactory:
+    def __init__(self) -> None:
+        self.producers: list[SystemBusProducer] = []
+
+    def create(self, config: EnvironmentConfig) -> SilentEnvironment:
+        del config
+        return SilentEnvironment(self.producers)
+
+
+def test_an_environment_that_was_disposed_of_on_a_full_disk_adds_nothing_to_its_answer(opened: Open) -> None:
+    silent = SilentFactory()
+    runtime = opened(environment=silent)
+    furnish(runtime)
+    runtime.sessions.create("c", "i", session_id="s")
+    agent_id = runtime.sessions.run("s")
+    ears = Ears(runtime)
+    turn_id = runtime.agents.receive(agent_id, "Hello")
+    first = silent.producers[0]
+    first.emit({"type": "text_delta", "data": {"text": "Once"}})
+    ears.wait("text_delta", turn_id=turn_id)
+    limit(runtime, 0)
+    with pytest.raises(StorageFullError):
+        runtime.agents.receive(agent_id, "x" * 100_000)
+    limit_off(runtime)
+    ears.wait("turn_completed", turn_id=turn_id)
+
+    assert not first.emit({"type": "text_delta", "data": {"text": " upon"}})
+    assert check(runtime)["s"].completed == [turn_id]
 
 
 def test_a_full_disk_can_be_closed_and_opened_again(opened: Open, mock: GatedFactory) -> None:
