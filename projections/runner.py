@@ -472,11 +472,10 @@ class Runner:
                 self._adopt_keeper_position()
 
     def _project_remaining(self) -> None:
-        """Project what is left before closing, as long as `close` waits, unless another process is the keeper."""
-        moved = self._is_keeper_now()
+        """Project what is left before closing, as long as `close` waits, also if the keeper is gone or will do it."""
+        moved = True
         with suppress(Exception):  # an error shows at the next opening of the tables
-            if moved:  # the notification about the last events may still be on its way
-                self._seen = max(self._seen, self._log.head())
+            self._seen = max(self._seen, self._log.head())  # the last notification may still be on its way
             while moved and self._failure is None and not self._is_abandoned and self._projection.position < self._seen:
                 with self._holding_lock():
                     moved = self._projection.advance()

@@ -137,14 +137,13 @@ def test_the_next_keeper_goes_on_where_the_tables_are_though_it_heard_of_nothing
     assert said(one) == said(other) == numbered(23)
 
 
-def test_what_is_not_projected_when_another_one_keeps_the_tables_is_left_to_that(opened: Open, world: World) -> None:
+def test_who_closes_projects_what_is_left_as_the_keeper_may_be_gone(opened: Open, world: World) -> None:
     other = opened("other")
-    before = other.runner.position
     other.notify(world.say("a", "word 20"))
 
     other.close()
 
-    assert other.runner.position == before
+    assert other.runner.position == world.log.head()
 
 
 def test_tables_that_the_keeper_has_made_anew_are_what_the_others_look_at(
