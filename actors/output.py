@@ -58,7 +58,7 @@ def output_of(kind: object) -> Output[object]:
     try:
         return _output_of_type(kind)
     except TypeError as error:  # it is not hashable, so it is not a type
-        raise ConfigurationError(f"output is a type, a JSON Schema or an OutputSpec, not {kind!r:.200}") from error
+        raise ConfigurationError(f"output must be a type, a JSON Schema or an OutputSpec, not {kind!r:.200}") from error
 
 
 def spec_of(output: OutputType | None) -> OutputSpec | None:

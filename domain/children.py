@@ -49,11 +49,11 @@ class Budget(msgspec.Struct, metaclass=SuggestsFields, frozen=True, gc=False, om
         for name in ("steps", "tokens"):
             count: object = getattr(self, name)
             if count is not None and not (type(count) is int and count >= 1):
-                raise ConfigurationError(f"{name} of a budget is a whole number from 1 on, not {count!r:.80}")
+                raise ConfigurationError(f"{name} of a budget must be a whole number of 1 or more, not {count!r:.80}")
         if self.cost is not None and not is_amount(self.cost):
-            raise ConfigurationError(f"cost of a budget is an amount of 0 or more, not {self.cost!r:.80}")
+            raise ConfigurationError(f"cost of a budget must be an amount of 0 or more, not {self.cost!r:.80}")
         if self.seconds is not None and not (is_amount(self.seconds, _LONGEST) and self.seconds > 0):
-            raise ConfigurationError(f"seconds of a budget are a number above 0, not {self.seconds!r:.80}")
+            raise ConfigurationError(f"seconds of a budget must be a number above 0, not {self.seconds!r:.80}")
 
 
 NO_BUDGET: Final = Budget()
@@ -128,7 +128,7 @@ def check_agent(agent: AgentTool) -> AgentTool:
     if not agent.image_id.strip():
         raise ConfigurationError(f"tool {agent.name!r} names no image")
     if agent.budget is not None and not isinstance(agent.budget, Budget):  # pyright: ignore[reportUnnecessaryIsInstance]  # a user's own
-        raise ConfigurationError(f"tool {agent.name!r}: its budget is a Budget, not {agent.budget!r:.80}")
+        raise ConfigurationError(f"tool {agent.name!r}: its budget must be a Budget, not {agent.budget!r:.80}")
     return agent
 
 

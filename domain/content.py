@@ -81,7 +81,7 @@ def check_result_content(content: object) -> str | tuple[JsonDict, ...]:
 
 def _blocks(where: str, content: object, kinds: tuple[str, ...]) -> list[JsonDict]:
     if not is_sequence(content):
-        raise InvalidInputError(f"{where} is text or a list of blocks, not {type(content).__name__}")
+        raise InvalidInputError(f"{where} must be text or a list of blocks, not {type(content).__name__}")
     if not content:
         raise InvalidInputError(f"{where} is empty; say something")
     blocks = [_block(f"{where}[{index}]", one, kinds) for index, one in enumerate(content)]
@@ -143,14 +143,14 @@ def _check_document(where: str, block: JsonDict) -> None:
     citations = block.get("citations")
     if citations is not None and not (is_mapping(citations) and isinstance(citations.get("enabled"), bool)):
         raise InvalidInputError(
-            f'{where}.citations is {citations!r:.80}; it is {{"enabled": true}} or {{"enabled": false}}'
+            f'{where}.citations must be {{"enabled": true}} or {{"enabled": false}}, not {citations!r:.80}'
         )
 
 
 def _check_source(where: str, source: Json, kinds: Mapping[str, _Check]) -> None:
     if not isinstance(source, dict):
         raise InvalidInputError(
-            f"{where} is missing" if source is None else f"{where} is a mapping, not {type(source).__name__}"
+            f"{where} is missing" if source is None else f"{where} must be a mapping, not {type(source).__name__}"
         )
     kind = source.get("type")
     if not isinstance(kind, str) or kind not in kinds:
@@ -220,7 +220,7 @@ def _checked_text(where: str, text: object) -> str:
     """Return the text, or raise `InvalidInputError` if it is missing, not text, or blank."""
     if not isinstance(text, str):
         raise InvalidInputError(
-            f"{where} is missing" if text is None else f"{where} is text, not {type(text).__name__}"
+            f"{where} is missing" if text is None else f"{where} must be text, not {type(text).__name__}"
         )
     if not text.strip():
         raise InvalidInputError(f"{where} is blank; leave it out")

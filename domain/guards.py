@@ -76,7 +76,7 @@ def guards_of(value: object, who: str) -> Guards | None:
         return None
     given = msgspec.structs.asdict(value) if isinstance(value, Guards) else value
     if not is_mapping(given):
-        raise ConfigurationError(f"guards of {who} are Guards, or a mapping with its fields, not {value!r:.100}")
+        raise ConfigurationError(f"guards of {who} must be Guards, or a mapping with its fields, not {value!r:.100}")
     try:
         guards = msgspec.convert(dict(given), Guards)
     except msgspec.ValidationError as wrong:

@@ -153,7 +153,7 @@ def define(image: Image, image_id: str) -> Definition:
         check_limit(getattr(image, field), f"{field} of {who}", least)
     check_model(image.model, image.system_prompt)
     if not is_sequence(image.tools):
-        raise ConfigurationError(f"tools of {who} are a tuple of tools, not {image.tools!r}")
+        raise ConfigurationError(f"tools of {who} must be a tuple of tools, not {image.tools!r}")
     agents = tuple(_checked_agent(who, tool) for tool in image.tools if _is_agent(tool))
     tools = tuple(_checked_spec(who, tool) for tool in image.tools if not _is_api_tool(tool) and not _is_agent(tool))
     api_tools = tuple(_checked_api_tool(who, tool) for tool in image.tools if _is_api_tool(tool))
@@ -186,7 +186,7 @@ def define(image: Image, image_id: str) -> Definition:
 def check_limit(value: object, what: str, least: int = 1) -> None:
     """Raise `ConfigurationError` unless the value is a whole number from `least` to `MAX_TOKENS`, or None."""
     if value is not None and not (type(value) is int and least <= value <= MAX_TOKENS):
-        raise ConfigurationError(f"{what} is {value!r}; it is a number from {least} to {MAX_TOKENS}")
+        raise ConfigurationError(f"{what} must be a number from {least} to {MAX_TOKENS}, not {value!r}")
 
 
 def as_cost_limit(limit: CostLimit | float | None) -> CostLimit | None:
@@ -276,7 +276,7 @@ def rules_of(definition: Definition, prices: Mapping[str, Price], context_window
 
 def _checked_output(who: str, output: object) -> OutputSpec | None:
     if output is not None and not isinstance(output, OutputSpec):
-        raise ConfigurationError(f"output of {who} is a type, a JSON Schema or an OutputSpec; got {output!r:.200}")
+        raise ConfigurationError(f"output of {who} must be a type, a JSON Schema or an OutputSpec, not {output!r:.200}")
     return output and check_output(output)
 
 
@@ -342,7 +342,7 @@ def _checked_servers(who: str, servers: object) -> tuple[MCPServer, ...]:
     found = [server for server in given if isinstance(server, MCPServer)]
     if len(found) < len(given):
         raise ConfigurationError(
-            f"mcp_servers of {who} are a tuple of what MCPServer.stdio or MCPServer.http made; got {servers!r}"
+            f"mcp_servers of {who} must be a tuple of what MCPServer.stdio or MCPServer.http returned, not {servers!r}"
         )
     checked = tuple(check_server(server) for server in found)
     if len({server.name for server in checked}) < len(checked):

@@ -147,7 +147,7 @@ def instant(microseconds: int) -> datetime:
 def check_message(text: object) -> str:
     """Return the text of a user's message, or raise `InvalidMessageError` if it is not valid."""
     if not isinstance(text, str):
-        raise InvalidMessageError(f"a message is text, not {type(text).__name__}")
+        raise InvalidMessageError(f"a message must be text, not {type(text).__name__}")
     if not text.strip():
         raise InvalidMessageError("the message is empty; say something")
     size = len(check_unicode("the message", text, InvalidMessageError))
@@ -159,7 +159,7 @@ def check_message(text: object) -> str:
 def check_text(what: str, text: object, *, limit: int = 1024) -> str:
     """Return an id, a name or another short text, or raise `InvalidInputError`; `limit` is in bytes of UTF-8."""
     if not isinstance(text, str):
-        raise InvalidInputError(f"{what} is text, not {type(text).__name__}")
+        raise InvalidInputError(f"{what} must be text, not {type(text).__name__}")
     if not text.strip():
         raise InvalidInputError(f"{what} is empty")
     size = len(check_unicode(what, text))

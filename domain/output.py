@@ -62,7 +62,7 @@ def check_output(output: OutputSpec) -> OutputSpec:
     who = f"output {output.name!r:.80}"
     given: object = output.schema
     if not is_mapping(given):
-        raise ConfigurationError(f"{who}: a schema is a mapping, not {given!r:.80}")
+        raise ConfigurationError(f"{who}: a schema must be a mapping, not {given!r:.80}")
     try:
         schema = plain_object("schema", given)
     except (InvalidInputError, TypeError, ValueError) as error:
@@ -70,7 +70,9 @@ def check_output(output: OutputSpec) -> OutputSpec:
     if not _NAME.fullmatch(output.name):
         raise ConfigurationError(f"{who}: a name has 1 to 64 letters, digits, `_` and `-`")
     if type(output.retries) is not int or not 0 <= output.retries <= MOST_RETRIES:
-        raise ConfigurationError(f"{who}: `retries` is a number from 0 to {MOST_RETRIES}, not {output.retries!r:.80}")
+        raise ConfigurationError(
+            f"{who}: `retries` must be a number from 0 to {MOST_RETRIES}, not {output.retries!r:.80}"
+        )
     size = len(msgspec.json.encode(schema))
     if size > MAX_SCHEMA_BYTES:
         raise ConfigurationError(f"{who}: the schema has {size} bytes; it may have {MAX_SCHEMA_BYTES}")
@@ -223,7 +225,7 @@ def _faults_of_rule(keyword: str, given: Json, whole: JsonObject) -> Iterator[st
 
 def _faults_of_pattern(given: Json) -> Iterator[str]:
     if not isinstance(given, str):
-        yield f"a pattern is a text, not {given!r:.80},"
+        yield f"a pattern must be a text, not {given!r:.80},"
         return
     try:
         _expression(given)

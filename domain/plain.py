@@ -140,21 +140,23 @@ def check_id(name: str, id_: object) -> None:
         known = (name, "id") if name.endswith("_id") else ("id", "session_id")
         own = next((one for one in known if isinstance(getattr(id_, one, None), str)), None)
         hint = f"; give its {own}" if own else ""
-        raise InvalidInputError(f"{name.removesuffix('_id')} is an id, not {type(id_).__name__}{hint}")
+        raise InvalidInputError(f"{name.removesuffix('_id')} must be an id, not {type(id_).__name__}{hint}")
 
 
 def check_page(waiting: object, limit: object) -> None:
     """Raise `InvalidInputError` unless these are valid bounds of a page of sessions."""
     if waiting is not None and not isinstance(waiting, bool):
-        raise InvalidInputError(f"`waiting` is True, False or None, not {waiting!r:.100}")
+        raise InvalidInputError(f"`waiting` must be True, False or None, not {waiting!r:.100}")
     if isinstance(limit, bool) or not isinstance(limit, int) or not 1 <= limit <= LONGEST_PAGE:
-        raise InvalidInputError(f"`limit` is a whole number from 1 to {LONGEST_PAGE}, not {limit!r:.100}")
+        raise InvalidInputError(f"`limit` must be a whole number from 1 to {LONGEST_PAGE}, not {limit!r:.100}")
 
 
 def check_position(name: str, position: object) -> None:
     """Raise `InvalidInputError` unless the position is a whole number; whether it exists, the log checks."""
     if type(position) is not int:
-        raise InvalidInputError(f"`{name}` is a position of the log, a whole number from 1 on, not {position!r:.100}")
+        raise InvalidInputError(
+            f"`{name}` must be a position of the log, a whole number of 1 or more, not {position!r:.100}"
+        )
 
 
 class SuggestsFields(msgspec.StructMeta):
@@ -198,7 +200,7 @@ def seconds_of(timeout: object) -> float | None:
     if timeout is None:
         return None
     if isinstance(timeout, bool) or not isinstance(timeout, int | float) or timeout != timeout:  # noqa: PLR0124 - NaN
-        raise InvalidInputError(f"a timeout is a number of seconds, or None for none, not {timeout!r:.100}")
+        raise InvalidInputError(f"a timeout must be a number of seconds, or None for none, not {timeout!r:.100}")
     return None if timeout > LONGEST else max(0.0, float(max(timeout, -LONGEST)))
 
 

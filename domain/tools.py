@@ -123,7 +123,7 @@ def check_spec(spec: ToolSpec) -> ToolSpec:
 
 def _check_choice(what: str, value: object, known: Sequence[object]) -> None:
     if value not in known:
-        raise ConfigurationError(f"{what} is one of {', '.join(map(repr, known))}, not {value!r:.80}")
+        raise ConfigurationError(f"{what} must be one of {', '.join(map(repr, known))}, not {value!r:.80}")
 
 
 def _faults_of_spec(spec: ToolSpec) -> Iterator[str]:
@@ -132,9 +132,9 @@ def _faults_of_spec(spec: ToolSpec) -> Iterator[str]:
     if not _is_text(spec.description):
         yield "the description is not valid Unicode"
     if spec.timeout is not None and not (math.isfinite(spec.timeout) and spec.timeout > 0):
-        yield f"`timeout` is a number of seconds above 0, or None, not {spec.timeout!r}"
+        yield f"`timeout` must be a number of seconds above 0, or None, not {spec.timeout!r}"
     if spec.cost is not None and not is_amount(spec.cost):
-        yield f"`cost` is an amount of 0 or more, or None, not {spec.cost!r}"
+        yield f"`cost` must be an amount of 0 or more, or None, not {spec.cost!r}"
     if spec.handover is not None and not can_be_id(spec.handover.image):
         yield f"`handover` names an image by its id, not {spec.handover.image!r}"
     yield from faults_of_schema("`input_schema`", spec.input_schema)
@@ -347,7 +347,7 @@ def _faults_of_server(server: MCPServer) -> Iterator[str]:
         yield "a command line has no NUL in it"
     for field, seconds in (("connect_timeout", server.connect_timeout), ("timeout", server.timeout)):
         if seconds is not None and not (math.isfinite(seconds) and seconds > 0):
-            yield f"`{field}` is a number of seconds above 0, not {seconds!r}"
+            yield f"`{field}` must be a number of seconds above 0, not {seconds!r}"
 
 
 def remote_name(server: str, tool: str) -> str:

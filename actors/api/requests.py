@@ -183,7 +183,7 @@ def _read_request(type_: object, given: object) -> asked.Request[object]:
         data = msgspec.convert(given, dict[str, object])
     except (msgspec.ValidationError, ValueError):
         raise InvalidInputError(
-            f"the data of a request is a mapping by the names of its fields, not {type(given).__name__}"
+            f"the data of a request must be a mapping of its fields' names to values, not {type(given).__name__}"
         ) from None
     if kind is asked.MessageSendRequest and "content" in data:
         data["content"] = plain_content(data["content"])

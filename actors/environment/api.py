@@ -204,10 +204,10 @@ def _complaints(config: LLMConfig) -> Iterator[str]:
         ("effort", config.effort, (None, *get_args(Effort))),
     ):
         if value not in known:
-            yield f"{name} is {value!r}; it is one of {', '.join(map(repr, known))}"
+            yield f"{name} must be one of {', '.join(map(repr, known))}, not {value!r}"
     for name, texts in (("stop_sequences", config.stop_sequences), ("betas", config.betas)):
         if not _are_texts(texts):
-            yield f"{name} is {texts!r}; it is a tuple of texts, none of them blank"
+            yield f"{name} must be a tuple of texts, none of them blank, not {texts!r}"
     if config.thinking_budget is not None and config.thinking is not None:
         yield f"thinking={config.thinking!r} and a thinking_budget exclude each other; give one of them"
     thinks = config.thinking_budget is not None or config.thinking == "adaptive"

@@ -111,7 +111,7 @@ class GuardRegistry:
         """
         given: object = guards
         if not is_sequence(given):
-            raise ConfigurationError(f"guards are a list of functions, not {given!r:.100}")
+            raise ConfigurationError(f"guards must be a list of functions, not {given!r:.100}")
         self._guards: dict[str, Guard] = {}
         for one in map(as_guard, given):
             if self._guards.setdefault(one.name, one) is not one:
@@ -131,7 +131,7 @@ class GuardRegistry:
 
 def _new_guard(function: object, name: str | None, timeout: float) -> Guard:
     if not _is_function(function):
-        raise ConfigurationError(f"a guard is a function, not {function!r:.100}")
+        raise ConfigurationError(f"a guard must be a function, not {function!r:.100}")
     called = check_text("the name of a guard", getattr(function, "__name__", "") if name is None else name)
     if type(timeout) not in {int, float} or not (timeout > 0 and isfinite(timeout)):
         raise ConfigurationError(f"guard {called!r} has {timeout!r} seconds; give it a number above zero")

@@ -178,7 +178,7 @@ def named(consumer: Consumer | None, session_id: str) -> Consumer:
 def check_cursor(what: str, cursor: object) -> int:
     """Return the cursor if it is valid, or raise `InvalidInputError`."""
     if isinstance(cursor, bool) or not isinstance(cursor, int):
-        raise InvalidInputError(f"{what} is a cursor, a whole number, not {type(cursor).__name__}")
+        raise InvalidInputError(f"{what} must be a cursor, a whole number, not {type(cursor).__name__}")
     if cursor < 0:
-        raise InvalidInputError(f"{what} is a cursor, 0 or more, not {cursor}")
+        raise InvalidInputError(f"{what} must be a cursor, 0 or more, not {cursor}")
     return cursor

@@ -54,7 +54,7 @@ def retention_of(given: object) -> Retention:
     if given is None:
         return Retention()
     if not isinstance(given, Retention):
-        raise ConfigurationError(f"retention is a Retention(…), not {type(given).__name__}")
+        raise ConfigurationError(f"retention must be a Retention(…), not {type(given).__name__}")
     return given
 
 
@@ -150,6 +150,6 @@ def _check_span(name: str, span: object, *, optional: bool) -> None:
     if span is None and optional:
         return
     if not isinstance(span, timedelta):
-        raise ConfigurationError(f"retention: {name}= is a timedelta, not {span!r}")
+        raise ConfigurationError(f"retention: {name}= must be a timedelta, not {span!r}")
     if span < timedelta(0):
-        raise ConfigurationError(f"retention: {name}= is a time span, not one below zero ({span})")
+        raise ConfigurationError(f"retention: {name}= must be a time span, not one below zero ({span})")

@@ -104,7 +104,7 @@ class KeyRing(ABC):
 def check_keys(keys: object) -> None:
     """Raise `ConfigurationError` unless `keys` is a key ring or None."""
     if keys is not None and not isinstance(keys, KeyRing):
-        raise ConfigurationError(f"keys is a KeyRing, such as KeyRing.file(path), not {type(keys).__name__}")
+        raise ConfigurationError(f"keys must be a KeyRing, such as KeyRing.file(path), not {type(keys).__name__}")
 
 
 class _Keys(KeyRing):

@@ -56,7 +56,7 @@ def open_journal(
         StorageError: the log cannot be opened; the subclass says why.
     """
     if synchronous not in ("FULL", "NORMAL", "OFF"):
-        raise ConfigurationError(f"synchronous is 'FULL', 'NORMAL' or 'OFF', not {synchronous!r}")
+        raise ConfigurationError(f"synchronous must be 'FULL', 'NORMAL' or 'OFF', not {synchronous!r}")
     if keys is not None:
         from reenact.actors.journal.key_ring import check_keys  # noqa: PLC0415 - not needed without keys
 

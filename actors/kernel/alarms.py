@@ -48,7 +48,7 @@ class Timer(msgspec.Struct, Generic[Command], frozen=True):
             TypeError: the time is not a 64-bit integer.
         """
         if not _is_time(self.at):
-            raise TypeError(f"the time of a timer is an int, microseconds since 1970-01-01 UTC, and not {self.at!r}")
+            raise TypeError(f"the time of a timer must be an int, microseconds since 1970-01-01 UTC, not {self.at!r}")
 
 
 class Alarms:

@@ -57,7 +57,7 @@ class Supervision(msgspec.Struct, frozen=True, kw_only=True):
             raise ValueError(f"there is no supervision {self.strategy!r} with on_limit {self.on_limit!r}")
         if type(self.max_restarts) is not int or self.max_restarts > _MOST_RESTARTS:
             most = f"a whole number of at most {_MOST_RESTARTS:,}"
-            raise ValueError(f"max_restarts of a supervision is {most}, not {self.max_restarts!r:.100}")
+            raise ValueError(f"max_restarts of a supervision must be {most}, not {self.max_restarts!r:.100}")
         if self.max_restarts < 0 or not (self.within > 0 and 0 <= self.min_backoff <= self.max_backoff < math.inf):
             raise ValueError(f"these numbers make no supervision: {self}")
 

@@ -683,4 +683,4 @@ def _wait_for_messages(ref: PlainReference) -> None:
 def _check_id(id: object) -> str:  # noqa: A002 - the word users know it by
     if isinstance(id, str) and id and len(id) <= _LONGEST_ID and id.isprintable():
         return id
-    raise InvalidInputError(f"an actor's id is a printable text of 1 to {_LONGEST_ID} characters, not {id!r:.100}")
+    raise InvalidInputError(f"an actor's id must be a printable text of 1 to {_LONGEST_ID} characters, not {id!r:.100}")

@@ -100,10 +100,10 @@ class AgentRuntimeConfig:
         _function("model_runtime", self.model_runtime)
         _function("clock", self.clock)
         if self.on_tool_error not in ("fail", "feedback"):
-            raise ConfigurationError(f"on_tool_error is 'fail' or 'feedback', not {self.on_tool_error!r}")
+            raise ConfigurationError(f"on_tool_error must be 'fail' or 'feedback', not {self.on_tool_error!r}")
         appends: object = vars(self)["append_assistant_message"]
         if not isinstance(appends, bool):
-            raise ConfigurationError(f"append_assistant_message is true or false, not {appends!r}")
+            raise ConfigurationError(f"append_assistant_message must be true or false, not {appends!r}")
         object.__setattr__(self, "prices", prices_of(self.prices))
 
 
@@ -118,7 +118,7 @@ def config_of(value: object) -> AgentRuntimeConfig:
     if value is None:
         return AgentRuntimeConfig()
     if not is_mapping(value):
-        raise ConfigurationError(f"config is an `AgentRuntimeConfig` or a mapping, not {value!r}")
+        raise ConfigurationError(f"config must be an `AgentRuntimeConfig` or a mapping, not {value!r}")
     known = [each.name for each in fields(AgentRuntimeConfig)]
     given = {snake(str(name)): each for name, each in value.items() if each is not None}
     unknown = next((name for name in given if name not in known), None)
@@ -167,7 +167,7 @@ class AgentView:
         if is_sequence(tools) and len(described := [tool for tool in tools if is_described(tool)]) == len(tools):
             tools = {tool.spec.name: tool for tool in described}
         if not is_mapping(tools):
-            raise ConfigurationError(f"the agent's tools are a mapping of names, not {tools!r}")
+            raise ConfigurationError(f"the agent's tools must be a mapping of names, not {tools!r}")
         table: dict[str, Tool] = {}
         for name, tool in tools.items():
             if not callable(tool) and not is_described(tool):
@@ -175,7 +175,7 @@ class AgentView:
             table[name] = tool
             cost = tool_cost(tool)
             if cost is not None and not is_amount(cost):
-                raise ConfigurationError(f"the cost of tool {name!r} is an amount of 0 or more, not {cost!r:.80}")
+                raise ConfigurationError(f"the cost of tool {name!r} must be an amount of 0 or more, not {cost!r:.80}")
         return table
 
     @property
@@ -207,7 +207,7 @@ class AgentView:
 
 def _check_table(whose: str, table: object) -> Mapping[str, Function]:
     if not is_mapping(table):
-        raise ConfigurationError(f"executors of the {whose} are a mapping of instruction types, not {table!r}")
+        raise ConfigurationError(f"executors of the {whose} must be a mapping of instruction types, not {table!r}")
     functions: dict[str, Function] = {}
     for kind, executor in table.items():
         if not callable(executor):
@@ -219,7 +219,7 @@ def _check_table(whose: str, table: object) -> Mapping[str, Function]:
 def _function(name: str, value: object) -> Function | None:
     if value is None or callable(value):
         return value
-    raise ConfigurationError(f"{name} is a function, not {value!r}")
+    raise ConfigurationError(f"{name} must be a function, not {value!r}")
 
 
 def rules_here(rules: Rules, cwd: str | None = None) -> Rules:

@@ -675,7 +675,7 @@ class Link {
     if (same?.text === asked.text) return same.answer;
     if (same) asked.reject(new ReenactError("request_reused", `the request's id ${id} is used for another one`));
     else if (this.over) asked.reject(this.over);
-    else if (typeof id !== "string") asked.reject(invalid(`the id of a request is a text, not ${id}`));
+    else if (typeof id !== "string") asked.reject(invalid(`the id of a request must be a text, not ${id}`));
     else if (Number.isNaN(Number(timeout))) asked.reject(invalid(`the timeout is in milliseconds, not ${timeout}`));
     else if (signal?.aborted) asked.reject(signal.reason);
     else {

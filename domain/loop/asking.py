@@ -77,7 +77,7 @@ def checked_answer(question: Question, value: object) -> Json:
     if question.options is None:
         if isinstance(value, str) and value.strip():
             return value
-        raise InvalidAnswerError(f"the question {question.prompt!r} is answered with text, not {value!r}")
+        raise InvalidAnswerError(f"the question {question.prompt!r} must be answered with text, not {value!r}")
     if not question.multi:
         return _selected_option(question.options, value)
     if not is_sequence(value):

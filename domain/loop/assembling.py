@@ -72,7 +72,7 @@ class Assembly:
             return
         calls = [call for call in given if isinstance(call, Frozen)]
         if len(calls) < len(given):
-            raise InvalidChunkError(f"`tool_calls` of a chunk are a list of mappings, not {given!r}")
+            raise InvalidChunkError(f"`tool_calls` of a chunk must be a list of mappings, not {given!r}")
         if calls and all(type(call.get("index")) is int for call in calls):
             for piece in calls:
                 self._add_piece(piece)

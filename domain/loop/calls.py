@@ -97,7 +97,7 @@ def call_of(value: object) -> ToolCall:
     if is_mapping(value):
         return ToolCall(value)
     raise InvalidToolCallError(
-        f"a call of a tool is a mapping with an id and a function, or a `ToolCall`, not {value!r}"
+        f"a call of a tool must be a mapping with an id and a function, or a `ToolCall`, not {value!r}"
     )
 
 
@@ -141,7 +141,7 @@ def _decoded(arguments: object, name: str) -> Frozen:
         except (ValueError, RecursionError) as broken:
             raise InvalidToolCallError(f"{what} are not JSON: {broken}") from None
     if not is_mapping(value):
-        raise InvalidToolCallError(f"{what} are an object of JSON, not {value!r}")
+        raise InvalidToolCallError(f"{what} must be an object of JSON, not {value!r}")
     try:
         return frozen_object(value, what=what, finite=True)
     except InvalidInputError as broken:

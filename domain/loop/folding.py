@@ -365,7 +365,9 @@ def _as_event(value: object, state: AgentState) -> LoopEvent:
         return value
     kind = value.get("type") if is_mapping(value) else None
     if not is_mapping(value) or not isinstance(kind, str) or not kind:
-        raise InvalidOutcomeError(f"an event is a mapping with a `type`, or an event of `reenact.loop`; not {value!r}")
+        raise InvalidOutcomeError(
+            f"an event must be a mapping with a `type`, or an event of `reenact.loop`, not {value!r}"
+        )
     told = {snake(str(name)): _as_recordable(each) for name, each in value.items()}
     if kind in KNOWN:
         try:
@@ -381,7 +383,7 @@ def _checked(event: LoopEvent) -> LoopEvent:
     event_from(built_in(event))
     cost = None if isinstance(event, Custom) else getattr(event, "cost", None)
     if cost is not None and not is_amount(cost):
-        raise InvalidInputError(f"the cost of an event is an amount of 0 or more, not {cost!r:.80}")
+        raise InvalidInputError(f"the cost of an event must be an amount of 0 or more, not {cost!r:.80}")
     return event
 
 

@@ -188,7 +188,7 @@ def _field_value(kind: str, name: str, told: object) -> object:
         case _:
             return told
     if not fits:
-        raise InvalidInstructionError(f"`{name}` of {kind} is {wanted}, not {told!r}")
+        raise InvalidInstructionError(f"`{name}` of {kind} must be {wanted}, not {told!r}")
     if name == "options":
         return Options(map(_option, several))
     return _unique_calls(several) if name.endswith("tool_calls") else told
@@ -214,4 +214,6 @@ def _option(option: object) -> Option:
             return Option(label, frozen(option.get("value", label), what=f"the value of option {label!r}"))
         except InvalidInputError as broken:
             raise InvalidInstructionError(str(broken)) from None
-    raise InvalidInstructionError(f"an option is a mapping with a `label` and a `value`, or a text; not {option!r}")
+    raise InvalidInstructionError(
+        f"an option must be a mapping with a `label` and a `value`, or a text, not {option!r}"
+    )

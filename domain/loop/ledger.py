@@ -47,17 +47,17 @@ class Price(msgspec.Struct, metaclass=SuggestsFields, frozen=True):
         for name in self.__struct_fields__:
             amount: object = getattr(self, name)
             if not is_amount(amount) and (amount is not None or name in {"input", "output"}):
-                raise ConfigurationError(f"{name} of a price is an amount of 0 or more, not {amount!r:.80}")
+                raise ConfigurationError(f"{name} of a price must be an amount of 0 or more, not {amount!r:.80}")
 
 
 def prices_of(prices: object) -> Mapping[str, Price]:
     """Return the prices by the names of models, or raise `ConfigurationError`."""
     if not is_mapping(prices):
-        raise ConfigurationError(f"prices are a mapping of models' names, not {prices!r:.100}")
+        raise ConfigurationError(f"prices must be a mapping of models' names, not {prices!r:.100}")
     made: dict[str, Price] = {}
     for model, price in prices.items():
         if not isinstance(model, str):
-            raise ConfigurationError(f"prices are a mapping of models' names, not one with {model!r:.100}")
+            raise ConfigurationError(f"prices must be a mapping of models' names, not one with {model!r:.100}")
         try:
             made[model] = price if isinstance(price, Price) else msgspec.convert(price, Price)
         except msgspec.ValidationError as broken:
@@ -76,10 +76,12 @@ class CostLimit(msgspec.Struct, metaclass=SuggestsFields, frozen=True):
     def __post_init__(self) -> None:
         """Raise `ConfigurationError` unless the limit is an amount."""
         if not is_amount(self.max_total, MOST_COST) and self.max_total != math.inf:
-            raise ConfigurationError(f"max_total of a cost limit is an amount of 0 or more, not {self.max_total!r:.80}")
+            raise ConfigurationError(
+                f"max_total of a cost limit must be an amount of 0 or more, not {self.max_total!r:.80}"
+            )
         if self.on_exceeded not in ("stop", "interrupt", "warn"):
             raise ConfigurationError(
-                f"on_exceeded of a cost limit is 'stop', 'interrupt' or 'warn', not {self.on_exceeded!r}"
+                f"on_exceeded of a cost limit must be 'stop', 'interrupt' or 'warn', not {self.on_exceeded!r}"
             )
 
     def is_exceeded(self, cost: float) -> bool:

@@ -118,7 +118,7 @@ def resumption(state: AgentState, reason: str) -> tuple[LoopEvent, ...]:
 def check_reason(reason: object) -> str:
     """Return the given reason, or raise `InvalidInputError` if it is not text."""
     if not isinstance(reason, str):
-        raise InvalidInputError(f"a reason is text, not {reason!r}")
+        raise InvalidInputError(f"a reason must be text, not {reason!r}")
     return str(frozen(reason, what="a reason"))
 
 

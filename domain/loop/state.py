@@ -176,7 +176,7 @@ def message_of(value: object) -> Frozen:
     message = value if isinstance(value, Frozen) else frozen_object(value, what="a message")
     if isinstance(message.get("role"), str) and message["role"]:
         return message
-    raise InvalidInputError(f"a message is a mapping with a `role`, not {value!r}")
+    raise InvalidInputError(f"a message must be a mapping with a `role`, not {value!r}")
 
 
 def messages_of(values: object) -> AppendOnlyList[Frozen]:
@@ -230,7 +230,7 @@ def _field_value(name: str, told: object) -> object:  # noqa: C901, PLR0912 - on
             known = get_args(Status if name == "status" else Phase)
             if told in known:
                 return told
-            raise InvalidInputError(f"{name} is one of {', '.join(sorted(known))}; not {told!r}")
+            raise InvalidInputError(f"{name} must be one of {', '.join(sorted(known))}, not {told!r}")
         case "messages":
             return messages_of(told)
         case "events":
@@ -239,7 +239,7 @@ def _field_value(name: str, told: object) -> object:  # noqa: C901, PLR0912 - on
             if told is None or (type(told) is int and 0 < told < 1 << 63):
                 return told
             raise InvalidInputError(
-                f"max_steps is a number of 1 or more, with at most 63 bits, or None for no limit; not {told!r:.80}"
+                f"max_steps must be a number of 1 or more, with at most 63 bits, or None for no limit, not {told!r:.80}"
             )
         case "pending_tool_calls":
             return FrozenList(map(call_of, _as_iterable(name, told)))
@@ -247,19 +247,19 @@ def _field_value(name: str, told: object) -> object:  # noqa: C901, PLR0912 - on
             return info_of(told)
         case "pending_prompt" | "pending_select" | "interruption" | "error":
             kind = _KINDS[name]
-            return None if told is None else converted(told, kind, f"{name} is a {kind.__name__}, not {told!r}")
+            return None if told is None else converted(told, kind, f"{name} must be a {kind.__name__}, not {told!r}")
         case "usage" | "metadata":
             return Frozen() if told is None else frozen_object(told, what=name)
         case "cost":
             if is_amount(told, MOST_COST):
                 return float(told)
-            raise InvalidInputError(f"cost is an amount of 0 or more, not {told!r:.80}")
+            raise InvalidInputError(f"cost must be an amount of 0 or more, not {told!r:.80}")
         case "cost_limit":
             return _cost_limit(told)
         case "created_at" | "last_modified":
             if isinstance(told, datetime) and told.tzinfo is not None:
                 return told
-            raise InvalidInputError(f"{name} is a time with a time zone, not {told!r}")
+            raise InvalidInputError(f"{name} must be a time with a time zone, not {told!r}")
         case "payload":
             return frozen(told, what=name)
         case _:
@@ -287,7 +287,7 @@ def _cost_limit(value: object) -> CostLimit | None:
             return _cost_limit(made(CostLimit, most, told.get("on_exceeded", "stop")))
         case _:
             raise InvalidInputError(
-                f"a cost limit is a `CostLimit`, a mapping with `max_total`, or an amount; not {value!r}"
+                f"a cost limit must be a `CostLimit`, a mapping with `max_total`, or an amount, not {value!r}"
             )
 
 

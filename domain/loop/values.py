@@ -223,7 +223,7 @@ def frozen_object(value: object, *, what: str, finite: bool = False) -> Frozen:
     made = frozen(value, what=what, finite=finite)
     if isinstance(made, Frozen):
         return made
-    raise InvalidInputError(f"{what} is a mapping, not {value!r}")
+    raise InvalidInputError(f"{what} must be a mapping, not {value!r}")
 
 
 def converted(value: object, kind: type[T], what: str) -> T:

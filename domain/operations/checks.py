@@ -134,7 +134,7 @@ def _check_switch(image: object, history: object) -> None:
         check_id("image_id", image)
         raise ImageNotFoundError(str(image))
     if history not in get_args(History):
-        raise InvalidInputError(f"`history` is 'all', 'summary' or 'none', not {history!r:.100}")
+        raise InvalidInputError(f"`history` must be 'all', 'summary' or 'none', not {history!r:.100}")
 
 
 def _check_receiver(request: MessageSendRequest) -> None:
@@ -159,7 +159,9 @@ def _check_branch(asked: SessionBranchRequest) -> None:
     if asked.new_session_id is not None:
         check_text("the session's id", asked.new_session_id)
     if asked.at is not None and not (type(asked.at) is int and 0 < asked.at <= _LAST_POSITION):
-        raise InvalidInputError(f"`at` is a position of the log, a whole number from 1 on, not {asked.at!r:.100}")
+        raise InvalidInputError(
+            f"`at` must be a position of the log, a whole number of 1 or more, not {asked.at!r:.100}"
+        )
     if asked.edit is not None:
         check_content(asked.edit)
     check_model(asked.model, asked.system_prompt)

@@ -20,7 +20,7 @@ def requested(image: object) -> ImageContent:
     """Return the image in the form of a request of this process, or raise `InvalidInputError` if it is none."""
     if _is_image(image):
         return ImageContent(**{name: getattr(image, name) for name in ImageContent.__struct_fields__})
-    raise InvalidInputError(f"an image is an Image, not {type(image).__name__}")
+    raise InvalidInputError(f"an image must be an Image, not {type(image).__name__}")
 
 
 def travelling(image: ImageContent) -> ImageContent:
@@ -34,7 +34,7 @@ def travelling(image: ImageContent) -> ImageContent:
         check_text("the image's id", image.id)
     given: object = image.tools
     if not is_sequence(given):
-        raise ConfigurationError(f"tools are a list of tools, not {given!r}")
+        raise ConfigurationError(f"tools must be a list of tools, not {given!r}")
     who = "the image" if image.id is None else f"image {image.id!r}"
     tools = tuple(_sendable_tool(who, tool) for tool in given)
     # Only the runtime can check tools that are given by their names.

@@ -185,5 +185,5 @@ def _text_test(test: Callable[[str], bool], takes: Callable[[str], bool] = lambd
 def _checked(what: str, text: object) -> str:
     """Return the text of a matcher, or raise `ConfigurationError`: a struct that was not decoded may hold any type."""
     if not isinstance(text, str):
-        raise ConfigurationError(f"{what} is a text, not {text!r:.80}")
+        raise ConfigurationError(f"{what} must be a text, not {text!r:.80}")
     return text

@@ -162,9 +162,9 @@ def _entry(value: object, place: str) -> Entry | str:
     given = _fields(value, place, Entry, "the name of a tool, or ")
     reason, advisory = given.get("reason", ""), given.get("advisory", False)
     if not isinstance(reason, str):
-        raise ConfigurationError(f"{place}.reason is text, not {reason!r:.80}")
+        raise ConfigurationError(f"{place}.reason must be text, not {reason!r:.80}")
     if not isinstance(advisory, bool):
-        raise ConfigurationError(f"{place}.advisory is true or false, not {advisory!r:.80}")
+        raise ConfigurationError(f"{place}.advisory must be true or false, not {advisory!r:.80}")
     return made(Entry, _tool(given["tool"], f"{place}.tool"), _when(given.get("when", {}), place), reason, advisory)
 
 
@@ -191,7 +191,7 @@ def _matcher(value: Mapping[str, object], place: str) -> object:
     kind = _KINDS.get(name) if isinstance(name, str) else None
     if kind is None:
         raise ConfigurationError(
-            f"{place}: a mapping is a matcher, its type one of {', '.join(_KINDS)}, not {name!r:.80}; to match an "
+            f"{place}: a mapping must be a matcher, its type one of {', '.join(_KINDS)}, not {name!r:.80}; to match an "
             'object, give {"type": "exact", "value": {…}}'
         )
     given = {key: one for key, one in value.items() if key != "type"}
@@ -213,7 +213,7 @@ def _fields(value: object, place: str, kind: type[msgspec.Struct], instead: str 
 
 def _mapping(value: object, place: str, what: str) -> dict[str, object]:
     if not is_mapping(value):
-        raise ConfigurationError(f"{place} is {what}, not {value!r:.80}")
+        raise ConfigurationError(f"{place} must be {what}, not {value!r:.80}")
     given: dict[str, object] = {}
     for key, one in value.items():
         if not isinstance(key, str):

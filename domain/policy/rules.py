@@ -95,7 +95,7 @@ class Conditions:
 
     def __init__(self, when: object, place: str = "", *, surely: bool = False) -> None:
         if not is_mapping(when):
-            raise ConfigurationError(f"{place}.when is a mapping from parameters to matchers, not {when!r:.80}")
+            raise ConfigurationError(f"{place}.when must be a mapping from parameters to matchers, not {when!r:.80}")
         self.tests: list[tuple[list[str], Test]] = []
         for parameter, wanted in when.items():
             if not isinstance(parameter, str) or not all(parameter.split("|")):
@@ -126,14 +126,14 @@ def check_mode(mode: object, modes: tuple[M, ...], what: str) -> M:
         if known == mode:
             return known
     more = "; a tool that never runs stands in policies.deny" if modes is MODES else ""
-    raise ConfigurationError(f"{what} is one of {', '.join(modes)}, not {mode!r:.80}{more}")
+    raise ConfigurationError(f"{what} must be one of {', '.join(modes)}, not {mode!r:.80}{more}")
 
 
 def listed(value: object, place: str, what: str) -> list[object]:
     """Return the list, or raise `ConfigurationError` if the value is not one."""
     if is_sequence(value):
         return list(value)
-    raise ConfigurationError(f"{place} is a list of {what}, not {value!r:.80}")
+    raise ConfigurationError(f"{place} must be a list of {what}, not {value!r:.80}")
 
 
 def is_pattern(name: str) -> bool:
@@ -148,7 +148,9 @@ def tool_parts(pattern: object, place: str) -> tuple[Part, ...]:
         ConfigurationError: the pattern is not text, or is not valid.
     """
     if not isinstance(pattern, str) or not pattern:
-        raise ConfigurationError(f"{place}: tool is the name of a tool, with or without wildcards, not {pattern!r:.80}")
+        raise ConfigurationError(
+            f"{place}: tool must be the name of a tool, with or without wildcards, not {pattern!r:.80}"
+        )
     if not _COULD_BE.fullmatch(pattern) or pattern.count("[") != pattern.count("]"):
         why = f"no tool could be named {pattern!r:.80}; give a name, or part of one with * and ?"
         raise ConfigurationError(f"{place}: {why}")

@@ -51,7 +51,7 @@ class PendingCall(FrozenByName):
 def check_arguments(arguments: object) -> JsonDict:
     """Return a copy of the arguments of a call, or raise `InvalidInputError` unless they are a JSON object."""
     if not is_mapping(arguments):
-        raise InvalidInputError(f"the arguments of a call are a JSON object, not {type(arguments).__name__}")
+        raise InvalidInputError(f"the arguments of a call must be a JSON object, not {type(arguments).__name__}")
     copied = check_json("arguments", arguments)
     assert isinstance(copied, dict)
     return copied

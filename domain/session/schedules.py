@@ -46,12 +46,12 @@ def check_times(at: object, every: object, until: object) -> None:
     """Raise `InvalidInputError` unless these values describe a schedule."""
     for name, time in (("at", at), ("until", until)):
         if time is not None and not (isinstance(time, datetime) and time.tzinfo is not None):
-            raise InvalidInputError(f"`{name}` is a datetime with a time zone, not {time!r:.100}")
+            raise InvalidInputError(f"`{name}` must be a datetime with a time zone, not {time!r:.100}")
         if time is not None and not MINYEAR < time.year < MAXYEAR:  # so that it exists in every time zone
             years = f"{MINYEAR + 1} to {MAXYEAR - 1}"
-            raise InvalidInputError(f"`{name}` is a time of the years {years}, not of {time.year}")
+            raise InvalidInputError(f"`{name}` must be a time of the years {years}, not of {time.year}")
     if every is not None and not (is_amount(every, _LONGEST) and every >= 1):
-        raise InvalidInputError(f"`every` is a number of seconds from 1 to {_LONGEST:g}, not {every!r:.100}")
+        raise InvalidInputError(f"`every` must be a number of seconds from 1 to {_LONGEST:g}, not {every!r:.100}")
     if at is None and every is None:
         raise InvalidInputError("say when the message is to come: `at` a time, or `every` so many seconds")
     if until is not None and every is None:

@@ -95,7 +95,7 @@ def statistics_of(tables: Tables, by: By | None = None, selection: Selection = A
     """
     if by is not None and by not in _KEYS:
         *known, last = _KEYS
-        raise InvalidInputError(f"`by` is {', '.join(known)} or {last}, not {by!r}")
+        raise InvalidInputError(f"`by` must be {', '.join(known)} or {last}, not {by!r}")
     position = tables.position()
     counting = _Counting(tables, by, selection)
     counting.count()

@@ -50,7 +50,7 @@ def check_name(name: str) -> str:
     """Return the name, or raise `ConfigurationError` if it is not valid for hosts."""
     if _NAME.fullmatch(name):
         return name
-    raise ConfigurationError(f"the name of hosts is of letters, digits, `_`, `-` and `.`, not {name!r:.200}")
+    raise ConfigurationError(f"the name of hosts must consist of letters, digits, `_`, `-` and `.`, not {name!r:.200}")
 
 
 def require_ray() -> None:

@@ -138,9 +138,9 @@ class Runtime(LocalRuntime):
         """
         _check_model(environment, llm, llm_provider)
         if recovery not in ("close", "resume"):
-            raise ConfigurationError(f"recovery is 'close' or 'resume', not {recovery!r}")
+            raise ConfigurationError(f"recovery must be 'close' or 'resume', not {recovery!r}")
         if synchronous not in ("FULL", "NORMAL", "OFF"):
-            raise ConfigurationError(f"synchronous is 'FULL', 'NORMAL' or 'OFF', not {synchronous!r}")
+            raise ConfigurationError(f"synchronous must be 'FULL', 'NORMAL' or 'OFF', not {synchronous!r}")
         return cls._put_together(
             location_of(path, keys),
             Settings(
@@ -387,10 +387,10 @@ def _check_model(environment: object, llm: object, provider: object) -> None:
         raise _mistaken("llm", "an LLMConfig(api_key=…)", llm)
     if environment is not None and not _has(environment, "create"):
         meant = "; it is a provider: give it as llm_provider" if _has(environment, "provide") else ""
-        raise _mistaken("environment", "what has `create`, such as MockEnvironmentFactory()", environment, meant)
+        raise _mistaken("environment", "an object with `create`, such as MockEnvironmentFactory()", environment, meant)
     if provider is not None and not _has(provider, "provide"):
         meant = "; it is a factory: give it as environment" if _has(provider, "create") else ""
-        raise _mistaken("llm_provider", "what has `provide`, such as OpenAIProvider(model=…)", provider, meant)
+        raise _mistaken("llm_provider", "an object with `provide`, such as OpenAIProvider(model=…)", provider, meant)
 
 
 def _has(given: object, method: str) -> bool:
@@ -399,8 +399,8 @@ def _has(given: object, method: str) -> bool:
 
 def _mistaken(name: str, what: str, given: object, meant: str = "") -> ConfigurationError:
     if isinstance(given, type):
-        return ConfigurationError(f"{name} is an instance; write {given.__name__}()")
-    return ConfigurationError(f"{name} is {what}, not {type(given).__name__}{meant}")
+        return ConfigurationError(f"{name} must be an instance; write {given.__name__}()")
+    return ConfigurationError(f"{name} must be {what}, not {type(given).__name__}{meant}")
 
 
 def _config(llm: LLMConfig | None, provider: LLMProvider | None) -> LLMConfig | None:

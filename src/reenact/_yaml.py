@@ -157,7 +157,7 @@ class _Reader:
         fields: dict[object, object] = {}
         while (event := next(self._events)).kind != "MappingEnd":
             if event.kind != "Scalar" or event.anchor is not None or event.tag is not None:
-                event.refuse("a key is to be a text or a number, without an anchor or a tag")
+                event.refuse("a key must be a text or a number, without an anchor or a tag")
             key = _scalar(event)
             if key in fields:
                 event.refuse(f"the key {event.value!r} comes twice")

@@ -176,7 +176,7 @@ def test_a_schema_gives_values_as_json_has_them(given: Any) -> None:  # noqa: AN
     [
         (complex, "output 'complex': the type has no JSON Schema"),
         (5, "output 'answer': the type has no JSON Schema"),
-        ([1], "output is a type, a JSON Schema or an OutputSpec, not"),
+        ([1], "output must be a type, a JSON Schema or an OutputSpec, not"),
         ({"type": "array"}, "its `type` is 'object'"),
         ({"type": "object", "properties": {"a": {"pattern": "(?=a)"}}}, "cannot be matched in bounded time"),
         ({"type": "object", "default": object()}, "output 'answer'"),

@@ -101,7 +101,7 @@ def test_a_tool_that_could_not_be_called_is_refused(tools: tuple[object, ...], w
 def test_a_budget_is_a_budget() -> None:
     wrong = AgentTool(name="a", image_id="b", description="", budget=msgspec.UNSET)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
 
-    with pytest.raises(ConfigurationError, match="its budget is a Budget"):
+    with pytest.raises(ConfigurationError, match="its budget must be a Budget"):
         define(Image(tools=(wrong,)), "i")
 
 

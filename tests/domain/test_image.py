@@ -20,17 +20,17 @@ NAN = float("nan")
 @pytest.mark.parametrize(
     ("fields", "message"),
     [
-        ({"tools": 7}, "tools of image 'i' are a tuple"),
-        ({"tools": "bash"}, "tools of image 'i' are a tuple"),
+        ({"tools": 7}, "tools of image 'i' must be a tuple"),
+        ({"tools": "bash"}, "tools of image 'i' must be a tuple"),
         ({"tools": (7,)}, "7 is not a tool"),
         ({"tools": ({"name": "x"},)}, "JSON with a `type`"),
         ({"tools": ({"type": "x", "n": NAN},)}, "JSON with a `type`"),
         ({"tools": (SEARCH, ToolSpec(name="web_search"))}, "more than one tool named 'web_search'"),
-        ({"mcp_servers": FILES}, "mcp_servers of image 'i' are a tuple"),
-        ({"mcp_servers": (FILES, 7)}, "mcp_servers of image 'i' are a tuple"),
+        ({"mcp_servers": FILES}, "mcp_servers of image 'i' must be a tuple"),
+        ({"mcp_servers": (FILES, 7)}, "mcp_servers of image 'i' must be a tuple"),
         ({"mcp_servers": (FILES, FILES)}, "two MCP servers of the same name"),
-        ({"max_steps": 0}, "max_steps of image 'i' is 0"),
-        ({"cost_limit": "1.0"}, "a cost limit is an amount of 0 or more, not '1.0'"),
+        ({"max_steps": 0}, "max_steps of image 'i' must be a number from"),
+        ({"cost_limit": "1.0"}, "a cost limit must be an amount of 0 or more, not '1.0'"),
     ],
 )
 def test_what_cannot_work_is_refused_by_its_name(fields: dict[str, Any], message: str) -> None:

@@ -287,9 +287,9 @@ def test_a_schema_is_copied() -> None:
     ("output", "problem"),
     [
         (OutputSpec(name="", schema=INVOICE.schema), "a name has 1 to 64"),
-        (OutputSpec(name="x", schema=INVOICE.schema, retries=-1), "`retries` is a number from 0 to 10"),
+        (OutputSpec(name="x", schema=INVOICE.schema, retries=-1), "`retries` must be a number from 0 to 10"),
         (OutputSpec(name="x", schema={"type": "array"}), "its `type` is 'object'"),
-        (OutputSpec(name="x", schema=WRONG), "a schema is a mapping"),
+        (OutputSpec(name="x", schema=WRONG), "a schema must be a mapping"),
         (spec(anyOf=[True]), "may not have `anyOf` at its top"),
         (spec(properties={"a b": True}), "argument 'a b'"),
         (spec(properties=1), "is not an object"),
@@ -314,7 +314,7 @@ def test_a_schema_is_copied() -> None:
         (of(minimum="1"), "`minimum` cannot be '1'"),
         (of(pattern="(?=a)"), "cannot be matched in bounded time"),
         (of(pattern="("), "is not a regular expression"),
-        (of(pattern=1), "a pattern is a text, not 1"),
+        (of(pattern=1), "a pattern must be a text, not 1"),
         (of(patternProperties={"a)(": True}), "is not a regular expression"),
         (of(**{"$ref": "https://example.com/x"}), "is not in the schema"),
         (of(**{"$ref": "#/$defs/x"}), "is not in the schema"),
@@ -331,7 +331,7 @@ def test_a_schema_that_cannot_be_checked_is_refused(output: OutputSpec, problem:
 
 
 def test_an_image_takes_no_output_that_is_no_schema() -> None:
-    with pytest.raises(ConfigurationError, match="is a type, a JSON Schema or an OutputSpec; got 5"):
+    with pytest.raises(ConfigurationError, match="must be a type, a JSON Schema or an OutputSpec, not 5"):
         define(Image(output=5), "i")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
 
 

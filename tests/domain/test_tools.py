@@ -71,14 +71,14 @@ def test_a_sound_spec_is_returned(fields: Mapping[str, Any]) -> None:
         ({"name": 5}, "`$.name`"),
         ({"description": None}, "`$.description`"),
         ({"description": "\ud800"}, "the description is not valid Unicode"),
-        ({"timeout": 0}, "`timeout` is a number of seconds above 0"),
-        ({"timeout": math.inf}, "`timeout` is a number of seconds above 0"),
-        ({"timeout": math.nan}, "`timeout` is a number of seconds above 0"),
+        ({"timeout": 0}, "`timeout` must be a number of seconds above 0"),
+        ({"timeout": math.inf}, "`timeout` must be a number of seconds above 0"),
+        ({"timeout": math.nan}, "`timeout` must be a number of seconds above 0"),
         ({"timeout": "5"}, "`$.timeout`"),
         ({"timeout": True}, "`$.timeout`"),
-        ({"cost": -1}, "`cost` is an amount of 0 or more"),
-        ({"cost": math.nan}, "`cost` is an amount of 0 or more"),
-        ({"intervention": "sometimes"}, "`intervention` is one of"),
+        ({"cost": -1}, "`cost` must be an amount of 0 or more"),
+        ({"cost": math.nan}, "`cost` must be an amount of 0 or more"),
+        ({"intervention": "sometimes"}, "`intervention` must be one of"),
         ({"idempotent": 1}, "`$.idempotent`"),
         ({"input_schema": []}, "`$.input_schema`"),
         ({"input_schema": {}}, "its `type` is 'object'"),
@@ -102,7 +102,7 @@ def test_what_the_api_or_the_loop_would_refuse_is_refused_by_name(fields: Mappin
 
 
 def test_all_that_is_wrong_is_said_at_once() -> None:
-    with pytest.raises(ConfigurationError, match=r"a name has .*; `timeout` is .*; `cost` is"):
+    with pytest.raises(ConfigurationError, match=r"a name has .*; `timeout` must be .*; `cost` must be"):
         check_spec(spec(name="", timeout=-1, cost=-1))
 
 
@@ -216,8 +216,8 @@ def test_a_server_can_stand_in_a_configuration(server: MCPServer) -> None:
         ({"env": {"A=B": "x"}}, "the environment variable 'A=B' cannot be set"),
         ({"env": {"A": "x\0"}}, "the environment variable 'A' cannot be set"),
         ({"args": ("a\0",)}, "no NUL"),
-        ({"timeout": 0}, "`timeout` is a number of seconds above 0"),
-        ({"connect_timeout": math.inf}, "`connect_timeout` is a number of seconds above 0"),
+        ({"timeout": 0}, "`timeout` must be a number of seconds above 0"),
+        ({"connect_timeout": math.inf}, "`connect_timeout` must be a number of seconds above 0"),
         ({"args": (1,)}, "`$.args[0]`"),
     ],
 )

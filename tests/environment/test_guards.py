@@ -143,10 +143,10 @@ def test_a_function_that_returns_an_awaitable_is_awaited() -> None:
 @pytest.mark.parametrize(
     ("given", "problem"),
     [
-        ((3,), "a guard is a function, not 3"),
-        ((Guard,), "a guard is a function, not <class"),
+        ((3,), "a guard must be a function, not 3"),
+        ((Guard,), "a guard must be a function, not <class"),
         ((polite, guard(returns(None), name="polite")), "two guards are named 'polite'"),
-        (polite, "guards are a list of functions, not <guard polite>"),
+        (polite, "guards must be a list of functions, not <guard polite>"),
     ],
 )
 def test_what_is_no_guard_is_told_at_once(given: Any, problem: str) -> None:  # noqa: ANN401 - likewise

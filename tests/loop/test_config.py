@@ -57,12 +57,12 @@ def test_an_agent_may_be_written_in_any_way(agent: object) -> None:
     [
         (object(), "an agent has a `runner"),
         ({"runner": 5}, "an agent has a `runner"),
-        ({"runner": print, "executors": 5}, "executors of the agent are a mapping"),
+        ({"runner": print, "executors": 5}, "executors of the agent must be a mapping"),
         ({"runner": print, "executors": {"finish": 5}}, "executor 'finish' of the agent cannot be called: 5"),
-        ({"runner": print, "tools": 5}, "the agent's tools are a mapping of names, not 5"),
-        ({"runner": print, "tools": [print]}, "the agent's tools are a mapping of names"),
+        ({"runner": print, "tools": 5}, "the agent's tools must be a mapping of names, not 5"),
+        ({"runner": print, "tools": [print]}, "the agent's tools must be a mapping of names"),
         ({"runner": print, "tools": {"tool": 5}}, "tool 'tool' can be called, or has `run` and `spec`"),
-        ({"runner": print, "modelRuntime": 5}, "model_runtime is a function, not 5"),
+        ({"runner": print, "modelRuntime": 5}, "model_runtime must be a function, not 5"),
     ],
 )
 def test_an_agent_that_cannot_work_is_refused(agent: object, message: str) -> None:
@@ -73,15 +73,15 @@ def test_an_agent_that_cannot_work_is_refused(agent: object, message: str) -> No
 @pytest.mark.parametrize(
     ("config", "message"),
     [
-        (5, "config is an `AgentRuntimeConfig` or a mapping, not 5"),
+        (5, "config must be an `AgentRuntimeConfig` or a mapping, not 5"),
         ({"modelRunTime": print}, "config has no option 'model_run_time'"),
-        ({"executors": 5}, "executors of the config are a mapping"),
+        ({"executors": 5}, "executors of the config must be a mapping"),
         ({"executors": {"finish": 5}}, "executor 'finish' of the config cannot be called"),
-        ({"model_runtime": 5}, "model_runtime is a function"),
-        ({"clock": 5}, "clock is a function"),
-        ({"on_tool_error": "cry"}, "on_tool_error is 'fail' or 'feedback', not 'cry'"),
-        ({"appendAssistantMessage": 1}, "append_assistant_message is true or false, not 1"),
-        ({"prices": 5}, "prices are a mapping of models' names, not 5"),
+        ({"model_runtime": 5}, "model_runtime must be a function"),
+        ({"clock": 5}, "clock must be a function"),
+        ({"on_tool_error": "cry"}, "on_tool_error must be 'fail' or 'feedback', not 'cry'"),
+        ({"appendAssistantMessage": 1}, "append_assistant_message must be true or false, not 1"),
+        ({"prices": 5}, "prices must be a mapping of models' names, not 5"),
         ({"prices": {"m": 5}}, "the price of 'm' is a `Price"),
         ({"policies": {"tool": "sometimes"}}, "policies.tool"),
         ({"deny": 5}, "deny"),
@@ -108,7 +108,7 @@ def test_an_agent_that_breaks_between_two_steps_is_an_error() -> None:
 
     assert (play.state.status, play.error) == (
         "error",
-        "ConfigurationError: the agent's tools are a mapping of names, not 5",
+        "ConfigurationError: the agent's tools must be a mapping of names, not 5",
     )
 
 

@@ -23,7 +23,7 @@ CALL = CallLLM({"model": "m"})
 
 @pytest.mark.parametrize("max_steps", [0, -1, True, 1.5, "3"])
 def test_a_number_of_steps_is_a_number_of_one_or_more(max_steps: Any) -> None:  # noqa: ANN401
-    with pytest.raises(ValueError, match="max_steps is a number of 1 or more"):
+    with pytest.raises(ValueError, match="max_steps must be a number of 1 or more"):
         AgentRuntime.create_initial_state(max_steps=max_steps)
 
 

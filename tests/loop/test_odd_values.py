@@ -115,9 +115,9 @@ def test_a_cost_that_is_no_amount_does_not_switch_a_limit_off(cost: Any) -> None
     play.step()
 
     assert play.state.cost == 0.0
-    with pytest.raises(InvalidInputError, match="cost is an amount"):
+    with pytest.raises(InvalidInputError, match="cost must be an amount"):
         play.state.replace(cost=cost)
-    with pytest.raises(ConfigurationError, match="the cost of tool 'tool' is an amount"):
+    with pytest.raises(ConfigurationError, match="the cost of tool 'tool' must be an amount"):
         AgentRuntime(Scripted([[]], tools={"tool": SimpleNamespace(spec=spec, run=print)}))
 
 

@@ -170,10 +170,10 @@ def test_a_user_who_speaks_after_the_end_is_told_to_the_runner() -> None:
     [
         (5, "InvalidInputError: a step is given a call of a tool, a context, a message or nothing; not 5"),
         ({"phase": "nowhere"}, "InvalidInputError: this is not a context: "),
-        ({"role": ""}, "InvalidInputError: a message is a mapping with a `role`, not {'role': ''}"),
+        ({"role": ""}, "InvalidInputError: a message must be a mapping with a `role`, not {'role': ''}"),
         ("\ud800", "InvalidInputError: a message is not a JSON value: "),
         ({"type": "function"}, "InvalidToolCallError: a call of a tool needs an `id`"),
-        (a_call(arguments="[]"), "InvalidToolCallError: the arguments of tool are an object of JSON, not []"),
+        (a_call(arguments="[]"), "InvalidToolCallError: the arguments of tool must be an object of JSON, not []"),
     ],
 )
 def test_what_means_nothing_is_an_error(given: object, error: str) -> None:

@@ -214,11 +214,11 @@ NEAR: list[tuple[Callable[[Runtime], object], str]] = [
     (lambda _: make(CostLimit, max=""), r"CostLimit has no field 'max'"),
     (
         lambda _: registered(intervention="requried"),
-        "tool 'look': `intervention` is one of 'never', 'required', 'first', 'always', None, not 'requried'",
+        "tool 'look': `intervention` must be one of 'never', 'required', 'first', 'always', None, not 'requried'",
     ),
     (
         lambda _: handed_over(history="al"),
-        "tool 'hand_over_to_i': `history` is one of 'all', 'summary', 'none', not 'al'",
+        "tool 'hand_over_to_i': `history` must be one of 'all', 'summary', 'none', not 'al'",
     ),
     (AsyncRuntime, "use `async with AsyncRuntime.open"),
     (lambda _: make(Runtime), r"Runtime is opened; use Runtime\.open\(path\)"),
@@ -316,18 +316,22 @@ def test_a_timeout_that_is_no_number_is_refused_before_anything_happens(runtime:
 
 
 SETTINGS: list[tuple[str, object, str]] = [
-    ("keys", "ring.keys", r"keys is a KeyRing, such as KeyRing\.file\(path\), not str"),
-    ("llm", "claude", r"llm is an LLMConfig\(api_key=…\), not str"),
-    ("llm", LLMConfig, r"llm is an instance; write LLMConfig\(\)"),
-    ("environment", "mock", r"environment is what has `create`, such as MockEnvironmentFactory\(\), not str"),
-    ("environment", MockEnvironmentFactory, r"environment is an instance; write MockEnvironmentFactory\(\)"),
+    ("keys", "ring.keys", r"keys must be a KeyRing, such as KeyRing\.file\(path\), not str"),
+    ("llm", "claude", r"llm must be an LLMConfig\(api_key=…\), not str"),
+    ("llm", LLMConfig, r"llm must be an instance; write LLMConfig\(\)"),
+    (
+        "environment",
+        "mock",
+        r"environment must be an object with `create`, such as MockEnvironmentFactory\(\), not str",
+    ),
+    ("environment", MockEnvironmentFactory, r"environment must be an instance; write MockEnvironmentFactory\(\)"),
     ("environment", MockLLMProvider(), "give it as llm_provider"),
-    ("llm_provider", 5, r"llm_provider is what has `provide`, such as OpenAIProvider\(model=…\), not int"),
-    ("llm_provider", MockLLMProvider, r"llm_provider is an instance; write MockLLMProvider\(\)"),
+    ("llm_provider", 5, r"llm_provider must be an object with `provide`, such as OpenAIProvider\(model=…\), not int"),
+    ("llm_provider", MockLLMProvider, r"llm_provider must be an instance; write MockLLMProvider\(\)"),
     ("llm_provider", MockEnvironmentFactory(), "give it as environment"),
     ("prices", {"x": (1, 2)}, r"the price of 'x' is a `Price\(input, output\)`"),
-    ("prices", {1: (1, 2)}, "prices are a mapping of models' names, not one with 1"),
-    ("prices", 5, "prices are a mapping of models' names, not 5"),
+    ("prices", {1: (1, 2)}, "prices must be a mapping of models' names, not one with 1"),
+    ("prices", 5, "prices must be a mapping of models' names, not 5"),
 ]
 
 
@@ -353,7 +357,7 @@ def test_a_runtime_in_memory_refuses_the_same_settings(name: str, given: Any, sa
 def test_an_audit_takes_no_keys_of_another_kind(log: str) -> None:
     keys: Any = "ring.keys"
 
-    with pytest.raises(ConfigurationError, match="keys is a KeyRing"):
+    with pytest.raises(ConfigurationError, match="keys must be a KeyRing"):
         Audit.open(log, keys=keys)
 
 
@@ -401,18 +405,21 @@ def test_a_log_that_this_process_has_open_already_is_named_as_its_own(opened: Op
 IN_THE_PLACE_OF_IDS: list[tuple[Callable[[Runtime, Any, Any], object], str]] = [
     (
         lambda runtime, answer, _: runtime.ask("Hi", session=answer),
-        "session is an id, not Answer; give its session_id",
+        "session must be an id, not Answer; give its session_id",
     ),
-    (lambda runtime, _, info: runtime.ask("And?", session=info), "session is an id, not SessionInfo; give its id"),
-    (lambda runtime, answer, _: runtime.turns.wait(answer), "turn is an id, not Answer; give its turn_id"),
-    (lambda runtime, _, info: runtime.sessions.delete(info), "session is an id, not SessionInfo; give its id"),
-    (lambda runtime, _, info: runtime.sessions.list(parent=info), "parent is an id, not SessionInfo; give its id"),
+    (lambda runtime, _, info: runtime.ask("And?", session=info), "session must be an id, not SessionInfo; give its id"),
+    (lambda runtime, answer, _: runtime.turns.wait(answer), "turn must be an id, not Answer; give its turn_id"),
+    (lambda runtime, _, info: runtime.sessions.delete(info), "session must be an id, not SessionInfo; give its id"),
+    (lambda runtime, _, info: runtime.sessions.list(parent=info), "parent must be an id, not SessionInfo; give its id"),
     (
         lambda runtime, _, info: runtime.sessions.switch(info.id, info),
-        "image is an id, not SessionInfo; give its image_id",
+        "image must be an id, not SessionInfo; give its image_id",
     ),
-    (lambda runtime, answer, _: runtime.agents.pending(answer), "agent is an id, not Answer"),
-    (lambda runtime, answer, _: runtime.events.stream(answer), "session is an id, not Answer; give its session_id"),
+    (lambda runtime, answer, _: runtime.agents.pending(answer), "agent must be an id, not Answer"),
+    (
+        lambda runtime, answer, _: runtime.events.stream(answer),
+        "session must be an id, not Answer; give its session_id",
+    ),
     (lambda runtime, answer, _: runtime.events.on_all(print, session_id=answer), "session"),
 ]
 

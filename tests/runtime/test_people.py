@@ -434,8 +434,8 @@ def test_what_does_not_wait_starts_no_agent(opened: Open, desk: Desk) -> None:
 @pytest.mark.parametrize(
     ("arguments", "wrong"),
     [
-        ([], "are a JSON object, not list"),
-        ("to", "are a JSON object, not str"),
+        ([], "must be a JSON object, not list"),
+        ("to", "must be a JSON object, not str"),
         ({"to": object()}, r"arguments\.to is a object, which is not a JSON value"),
         ({"to": [1, {2, 3}]}, r"arguments\.to\[1\] is a set"),
         ({"to": {1: 2}}, r"arguments\.to has the key 1"),
@@ -476,8 +476,8 @@ def test_nonsense_is_refused_in_so_many_words(opened: Open, desk: Desk) -> None:
         (lambda: agents.respond("t1", "Red", agent_id="gone"), AgentNotFoundError, "'gone'"),
         (lambda: agents.respond("\ud800", "Red"), CallNotPendingError, "t1|ud800"),
         (lambda: agents.respond("t1", "Red", by=" "), InvalidInputError, "who decides is empty"),
-        (lambda: agents.approve("t1", digest=7), InvalidInputError, "the digest is text, not int"),
-        (lambda: agents.reject("t1", 7), InvalidInputError, "the reason is text, not int"),
+        (lambda: agents.approve("t1", digest=7), InvalidInputError, "the digest must be text, not int"),
+        (lambda: agents.reject("t1", 7), InvalidInputError, "the reason must be text, not int"),
         (lambda: agents.pending("a", session_id="s"), InvalidInputError, "not both"),
         (lambda: agents.pending("gone"), AgentNotFoundError, "'gone'"),
         (lambda: agents.pending(session_id="gone"), SessionNotFoundError, "'gone'"),

@@ -75,7 +75,7 @@ class OpenAIProvider:
         extra: Mapping[str, object] | None = None,
     ) -> None:
         if api not in _PATHS:
-            raise ConfigurationError(f"api is {api!r}; it is 'chat' or 'responses'")
+            raise ConfigurationError(f"api must be 'chat' or 'responses', not {api!r}")
         for name in (extra or {}).keys() & RESERVED:
             raise ConfigurationError(f"extra[{name!r}] is not accepted; OpenAIProvider has an argument for it")
         if api == "responses" and stop_sequences:

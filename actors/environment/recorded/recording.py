@@ -83,7 +83,7 @@ class RecordingFactory:
         existing: Literal["replace", "continue"] = "replace",
     ) -> None:
         if existing not in ("replace", "continue"):
-            raise ConfigurationError(f"existing is {existing!r}; it is 'replace' or 'continue'")
+            raise ConfigurationError(f"existing must be 'replace' or 'continue', not {existing!r}")
         self._factory = _factory_of(of)
         file = os.fspath(path)
         continued = read(file) if existing == "continue" and os.path.exists(file) else ()  # noqa: PTH110 - a plain path

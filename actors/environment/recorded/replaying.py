@@ -283,7 +283,7 @@ class ReplayFactory:
         repeat: bool = False,
     ) -> None:
         if not _is_factor(delays):
-            raise ConfigurationError(f"delays is {delays!r}; it is True, False, or a factor from 0")
+            raise ConfigurationError(f"delays must be True, False, or a factor of 0 or more, not {delays!r}")
         file = os.fspath(path)
         self._index = RecordingIndex(file, read(file), repeat=repeat)
         self._factor = float(delays)

@@ -179,7 +179,7 @@ def _check_kind(function: object) -> None:
             f"{function!r} cannot be made a tool inside of its class; write `tool(TheClass.the_function)` below it"
         )
     if isinstance(function, type) or not callable(function):
-        raise ConfigurationError(f"a tool is a function, not {function!r}")
+        raise ConfigurationError(f"a tool must be a function, not {function!r}")
     if inspect.isgeneratorfunction(_written_function(function)) or inspect.isasyncgenfunction(
         _written_function(function)
     ):

@@ -267,4 +267,4 @@ def _add(tools: dict[str, R], one: R) -> None:
 def _listed(tools: object) -> Sequence[object]:
     if is_sequence(tools):
         return tools
-    raise ConfigurationError(f"tools are a list of tools, not {tools!r}")
+    raise ConfigurationError(f"tools must be a list of tools, not {tools!r}")

@@ -218,7 +218,7 @@ class Caller:
             raise UnknownCommandError(type_, REQUESTS)
         if not is_mapping(data):
             raise InvalidInputError(
-                f"the data of a request is a mapping by the names of its fields, not {type(data).__name__}"
+                f"the data of a request must be a mapping of its fields' names to values, not {type(data).__name__}"
             )
         given = {**data}
         request_id = given.pop("request_id", None)
@@ -364,7 +364,7 @@ def _places(url: object, token: str | None) -> Sequence[ServerAddress] | Finder:
 def _seconds(heartbeat: object) -> float:
     if isinstance(heartbeat, int | float) and not isinstance(heartbeat, bool) and 0 < heartbeat < math.inf:
         return heartbeat
-    raise ConfigurationError(f"heartbeat is a number of seconds above 0, not {heartbeat!r}")
+    raise ConfigurationError(f"heartbeat must be a number of seconds above 0, not {heartbeat!r}")
 
 
 resolve_types()

@@ -50,7 +50,7 @@ class Address:
             return None
         number = whole_number(text)
         if number is None:
-            raise InvalidInputError(f"{name} is a whole number from 0 on, not {text!r}")
+            raise InvalidInputError(f"{name} must be a whole number of 0 or more, not {text!r}")
         return number
 
     def choice(self, name: str, choices: Collection[str], default: str) -> str:
@@ -61,7 +61,7 @@ class Address:
         """
         text = self.text(name, default) or default
         if text not in choices:
-            raise InvalidInputError(f"{name} is one of {', '.join(choices)}, not {text!r}")
+            raise InvalidInputError(f"{name} must be one of {', '.join(choices)}, not {text!r}")
         return text
 
     def to(self, path: str, **query: object) -> str:

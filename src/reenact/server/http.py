@@ -105,7 +105,7 @@ class _Api:
         given = await self._body(request)
         named, key = given.get("request_id"), _key_of(request)
         if named is not None and not isinstance(named, str):
-            raise InvalidInputError(f"request_id is text, not {type(named).__name__}")
+            raise InvalidInputError(f"request_id must be text, not {type(named).__name__}")
         if named is not None and key not in (None, named):
             raise InvalidInputError("request_id and the header Idempotency-Key are not the same; give one")
         return await self._ask(request.path_params["type"], given, request, None, named)
@@ -173,7 +173,7 @@ class _Api:
         try:
             return _OBJECT.decode(body) if body.strip() else {}
         except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
-            raise InvalidInputError(f"the body is to be a JSON object: {error}") from None
+            raise InvalidInputError(f"the body must be a JSON object: {error}") from None
 
 
 def _key_of(request: Request) -> str | None:
@@ -182,7 +182,7 @@ def _key_of(request: Request) -> str | None:
     try:
         return None if key is None else key.encode("latin-1").decode()  # Starlette reads headers as Latin-1
     except UnicodeDecodeError:
-        raise InvalidInputError("the header Idempotency-Key is to be UTF-8") from None
+        raise InvalidInputError("the header Idempotency-Key must be UTF-8") from None
 
 
 def _query_values(kind: type[commands.Request[object]], given: Mapping[str, str]) -> dict[str, object]:
@@ -242,7 +242,7 @@ def _number(given: Mapping[str, str], name: str) -> int:
     number = int(text) if text.isascii() and text.isdecimal() and len(text) < 20 else -1  # noqa: PLR2004 - 64 bits
     if not least <= number <= most:
         bounds = f"from {least} on" if most == math.inf else f"from {least} to {most}"
-        raise InvalidInputError(f"{name} is a whole number {bounds}, not {text!r}")
+        raise InvalidInputError(f"{name} must be a whole number {bounds}, not {text!r}")
     return number
 
 

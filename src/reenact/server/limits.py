@@ -53,7 +53,7 @@ class Limits:
         for limit in fields(self):
             value = getattr(self, limit.name)
             if not (value > 0 and math.isfinite(value)):
-                raise ConfigurationError(f"the limit {limit.name} is a number above 0, not {value!r}")
+                raise ConfigurationError(f"the limit {limit.name} must be a number above 0, not {value!r}")
 
 
 @dataclass

@@ -87,7 +87,7 @@ def hello_of(text: str | None) -> Hello:
         )
     frame = frame_of(text)
     if not isinstance(frame, Hello):
-        raise NotAccepted(_id_of(text or ""), ProtocolError.code, "the first frame is to be a hello")
+        raise NotAccepted(_id_of(text or ""), ProtocolError.code, "the first frame must be a hello")
     return frame
 
 

@@ -256,7 +256,7 @@ def hosts_at(host: str, names: Collection[str]) -> Hosts:
 def check_port(port: int) -> None:
     """Raise `ConfigurationError` unless it is a valid port."""
     if not 0 <= port <= _LAST_PORT:
-        raise ConfigurationError(f"a port is a number from 0 to {_LAST_PORT}, not {port}")
+        raise ConfigurationError(f"a port must be a number from 0 to {_LAST_PORT}, not {port}")
 
 
 def _resolved(host: str) -> tuple[socket.AddressFamily, str]:

@@ -28,7 +28,7 @@ def seconds(value: object, name: str, *, positive: bool = False) -> float:
     ):
         return float(value)
     above = " above 0" if positive else ""
-    raise invalid(f"{name} is a number of seconds{above}, {LONGEST:,} (a day) at most, not {described(value)}")
+    raise invalid(f"{name} must be a number of seconds{above}, {LONGEST:,} (a day) at most, not {described(value)}")
 
 
 ReportFormat: TypeAlias = Literal["junit", "html", "json", "console"]
@@ -70,7 +70,7 @@ class Parallel(Options, frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         if self.max_workers < 1:
-            raise invalid(f"maxWorkers is 1 or more, not {self.max_workers}")
+            raise invalid(f"maxWorkers must be 1 or more, not {self.max_workers}")
 
     @property
     def workers(self) -> int:

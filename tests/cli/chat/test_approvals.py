@@ -81,7 +81,7 @@ def test_edited_arguments_are_asked_for_until_they_are_valid_and_are_those_that_
     asked.send_line("e")
     asked.wait_for("Arguments:")
     asked.send_line(CTRL_U + "[1]")
-    asked.wait_for("That cannot be used: the arguments of a call are a JSON object, not list")
+    asked.wait_for("That cannot be used: the arguments of a call must be a JSON object, not list")
     asked.wait_for("Arguments:")
     asked.send_line(CTRL_U + '{"to": ')
     asked.wait_for("That cannot be used")

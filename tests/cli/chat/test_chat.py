@@ -378,7 +378,7 @@ def test_a_log_that_is_deleted_in_the_middle_is_told_of_and_no_way_back_is_promi
 @pytest.mark.parametrize(
     ("typed", "said"),
     [
-        ("/branch 0", "POSITION is a whole number from 1 on"),
+        ("/branch 0", "POSITION must be a whole number of 1 or more"),
         ('/model "a b"', "has no blanks"),
         ("/help", "Ctrl+X Ctrl+E"),
     ],

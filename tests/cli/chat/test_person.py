@@ -150,7 +150,7 @@ def test_arguments_can_be_changed_as_often_as_is_needed(terminal: Terminal) -> N
 
     assert isinstance(decision, Approved)
     assert decision.arguments == {"to": "bob"}
-    assert "That cannot be used: the arguments of a call are a JSON object, not list" in terminal.told
+    assert "That cannot be used: the arguments of a call must be a JSON object, not list" in terminal.told
     assert "no arguments" in terminal.shown
 
 

@@ -149,7 +149,7 @@ def test_the_command_of_tests_that_name_none_may_be_given(run: Run, tmp_path: Pa
         (["good.yaml", "--config", "good.yaml"], "unknown field name; expected one of cliCommand,"),
         (
             ["good.yaml", "--report", "pdf=x"],
-            "--report is FORMAT=PATH, with one of junit, html, json, console, not 'pd",
+            "--report must be FORMAT=PATH, with one of junit, html, json, console, not 'pd",
         ),
         (["good.yaml", "--report", "junit"], "--report is FORMAT=PATH"),
         (["good.yaml", "--workers", "0"], "--workers"),
@@ -208,13 +208,13 @@ def test_only_is_said_of_all_files_before_any_are_filtered(run: Run, tmp_path: P
     [
         (
             "tests: [{name: a, command: cat, expectedExitCode: 300}]",
-            "tests[0]: expectedExitCode is from 0 to 255, not 300",
+            "tests[0]: expectedExitCode must be from 0 to 255, not 300",
         ),
         (
             "tests: [{name: a, command: cat, expectedExitCode: -1}]",
-            "tests[0]: expectedExitCode is from 0 to 255, not -1",
+            "tests[0]: expectedExitCode must be from 0 to 255, not -1",
         ),
-        ("{name: a, command: cat, timeout: 1e300}", "timeout is a number of seconds above 0, 86,400"),
+        ("{name: a, command: cat, timeout: 1e300}", "timeout must be a number of seconds above 0, 86,400"),
         ("{name: a, command: cat, timeout: " + "9" * 400 + "}", "line 1: timeout: the number 999"),
         ("{name: a, command: cat, timeout: " + "9" * 5000 + "}", "line 1, column 34: the number has 5,000 digits"),
         ("{name: a, command: cat, script: [{delay: 1e10}]}", "script[0]: a step delay: value is a number of seconds"),

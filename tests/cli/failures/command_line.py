@@ -86,14 +86,14 @@ OPTIONS = Section(
             happens=asks("--timeout", "soon"),
             code=2,
             type="invalid_arguments",
-            says=misused("--timeout is a number of seconds above 0, at most 1,000,000, not soon"),
+            says=misused("--timeout must be a number of seconds above 0, at most 1,000,000, not soon"),
         ),
         Row(
             what="a number out of its range",
             happens=asks("--timeout", "0"),
             code=2,
             type="invalid_arguments",
-            says=misused("--timeout is a number of seconds above 0, at most 1,000,000, not 0"),
+            says=misused("--timeout must be a number of seconds above 0, at most 1,000,000, not 0"),
         ),
         Row(
             what="a subcommand that there is not",

@@ -54,14 +54,14 @@ def test_other_arguments_stand_in_the_calls_own_shape() -> None:
 @pytest.mark.parametrize(
     ("value", "message"),
     [
-        (5, "a call of a tool is a mapping with an id and a function, or a `ToolCall`, not 5"),
+        (5, "a call of a tool must be a mapping with an id and a function, or a `ToolCall`, not 5"),
         ({"function": {"name": "tool", "arguments": ""}}, "needs an `id`"),
         ({"id": "", "function": {"name": "tool", "arguments": ""}}, "needs an `id`"),
         ({"id": 5, "function": {"name": "tool", "arguments": ""}}, "needs an `id`"),
         ({"id": "c1"}, "call 'c1' needs the name of a tool"),
         ({"id": "c1", "function": {"arguments": ""}}, "call 'c1' needs the name of a tool"),
         ({"id": "c1", "function": {"name": "", "arguments": ""}}, "call 'c1' needs the name of a tool"),
-        ({"id": "c1", "type": "tool_use", "name": "tool"}, "the arguments of tool are an object of JSON, not None"),
+        ({"id": "c1", "type": "tool_use", "name": "tool"}, "the arguments of tool must be an object of JSON, not None"),
         ({"id": "c1", "function": {"name": "tool", "arguments": "[1]"}}, r"an object of JSON, not \[1\]"),
         ({"id": "c1", "function": {"name": "tool", "arguments": "null"}}, "an object of JSON, not None"),
         ({"id": "c1", "function": {"name": "tool", "arguments": " "}}, "the arguments of tool are not JSON: "),

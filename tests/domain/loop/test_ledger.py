@@ -108,7 +108,7 @@ def test_a_price_is_made_of_amounts(amount: Any, field: str) -> None:  # noqa: A
     if amount is None and field.startswith("cache_"):
         assert Price(**given) == Price(1, 2)
         return
-    with pytest.raises(ConfigurationError, match=f"{field} of a price is an amount of 0 or more, not"):
+    with pytest.raises(ConfigurationError, match=f"{field} of a price must be an amount of 0 or more, not"):
         Price(**given)
 
 

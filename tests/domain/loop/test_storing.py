@@ -122,7 +122,7 @@ def test_a_step_in_which_nothing_happened_changes_only_the_count() -> None:
 def test_what_is_nothing_of_its_kind_is_refused_also_when_it_is_empty(name: str) -> None:
     nothings: tuple[Any, ...] = ("", [], 0)
     for nothing in nothings:
-        with pytest.raises(InvalidInputError, match=f"{name} is a "):
+        with pytest.raises(InvalidInputError, match=f"{name} must be a "):
             STATE.replace(**{name: nothing})
 
 

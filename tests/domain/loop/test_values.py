@@ -138,7 +138,7 @@ def test_what_cannot_be_written_down_is_named_in_its_place() -> None:
 
 
 def test_only_a_mapping_is_an_object() -> None:
-    with pytest.raises(InvalidInputError, match=r"metadata is a mapping, not \[1\]"):
+    with pytest.raises(InvalidInputError, match=r"metadata must be a mapping, not \[1\]"):
         frozen_object([1], what="metadata")
 
 

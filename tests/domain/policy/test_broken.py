@@ -112,8 +112,10 @@ def test_what_is_no_mapping_of_tools_denies(tools: Unchecked) -> None:
 
 @pytest.mark.parametrize("entries", [None, 5, "t", {"t": "deny"}])
 def test_what_is_no_list_denies(entries: Unchecked) -> None:
-    assert denied(Policies(deny=entries), told="ConfigurationError: policies.deny is a list of entries, not ")
-    assert denied(Policies(tools={"t": Policy()}, allow=entries), told="ConfigurationError: policies.allow is a list ")
+    assert denied(Policies(deny=entries), told="ConfigurationError: policies.deny must be a list of entries, not ")
+    assert denied(
+        Policies(tools={"t": Policy()}, allow=entries), told="ConfigurationError: policies.allow must be a list "
+    )
 
 
 @pytest.mark.parametrize("entry", [None, 5, ["t"], {"tool": "t"}, Entry(5), Entry(""), Entry("[z-a]")])  # type: ignore[arg-type] # pyright: ignore[reportArgumentType] - that is what is broken

@@ -282,5 +282,5 @@ def test_a_named_group_is_a_group() -> None:
 
 @pytest.mark.parametrize("wanted", [prefix, glob, regex])
 def test_a_pattern_that_is_no_text_is_refused(wanted: Unchecked) -> None:
-    with pytest.raises(ConfigurationError, match=f"{wanted.__name__.lower()} is a text, not 5"):
+    with pytest.raises(ConfigurationError, match=f"{wanted.__name__.lower()} must be a text, not 5"):
         ready(wanted(5))

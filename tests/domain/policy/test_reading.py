@@ -205,27 +205,27 @@ def test_the_revision_of_what_json_cannot_say_is_refused() -> None:
 
 
 REFUSED: list[tuple[Any, str]] = [
-    (5, "policies is a mapping from tools to policies, not 5"),
-    ("always", "policies is a mapping"),
-    ([], "policies is a mapping"),
+    (5, "policies must be a mapping from tools to policies, not 5"),
+    ("always", "policies must be a mapping"),
+    ([], "policies must be a mapping"),
     ({5: "never"}, "policies has the key 5; its keys are texts"),
-    ({"tools": []}, "policies.tools is a mapping from tools to policies"),
-    ({"bash": 5}, "policies.bash is a mode, or a mapping with mode, rules, not 5"),
-    ({"bash": "sometimes"}, "policies.bash.mode is one of never, required, first, always, not 'sometimes'"),
+    ({"tools": []}, "policies.tools must be a mapping from tools to policies"),
+    ({"bash": 5}, "policies.bash must be a mode, or a mapping with mode, rules, not 5"),
+    ({"bash": "sometimes"}, "policies.bash.mode must be one of never, required, first, always, not 'sometimes'"),
     ({"bash": "deny"}, "not 'deny'; a tool that never runs stands in policies.deny"),
-    ({"bash": {"mode": 5}}, "policies.bash.mode is one of"),
+    ({"bash": {"mode": 5}}, "policies.bash.mode must be one of"),
     ({"bash": {"modes": "never"}}, "policies.bash has 'modes', which means nothing here; it takes mode, rules"),
-    ({"bash": {"rules": {}}}, "policies.bash.rules is a list of rules, not {}"),
-    ({"bash": {"rules": ["never"]}}, r"policies.bash.rules[0] is a mapping with when, mode, not 'never'"),
+    ({"bash": {"rules": {}}}, "policies.bash.rules must be a list of rules, not {}"),
+    ({"bash": {"rules": ["never"]}}, r"policies.bash.rules[0] must be a mapping with when, mode, not 'never'"),
     ({"bash": {"rules": [{"when": {}}]}}, "policies.bash.rules[0] has no mode; it takes when, mode"),
     ({"bash": {"rules": [{"mode": "never"}]}}, "policies.bash.rules[0] has no when"),
     (
         {"bash": {"rules": [{"when": {}, "mode": "no"}]}},
-        "policies.bash.rules[0].mode is one of never, required, first, always, allow, deny, not 'no'",
+        "policies.bash.rules[0].mode must be one of never, required, first, always, allow, deny, not 'no'",
     ),
     (
         {"bash": {"rules": [{"when": [], "mode": "deny"}]}},
-        "policies.bash.rules[0].when is a mapping from parameters to matchers, not []",
+        "policies.bash.rules[0].when must be a mapping from parameters to matchers, not []",
     ),
     ({"bash": {"rules": [{"when": {"a|": 1}, "mode": "deny"}]}}, "policies.bash.rules[0].when has the key 'a|'"),
     (
@@ -238,7 +238,7 @@ REFUSED: list[tuple[Any, str]] = [
     ),
     (
         {"t": {"rules": [{"when": {"a": {"type": "regexp"}}, "mode": "deny"}]}},
-        "a mapping is a matcher, its type one of exact, prefix, glob, regex, path, command, not 'regexp'; to match",
+        "a mapping must be a matcher, its type one of exact, prefix, glob, regex, path, command, not ",
     ),
     ({"t": {"rules": [{"when": {"a": {"b": 1}}, "mode": "deny"}]}}, "not None; to match an object"),
     ({"t": {"rules": [{"when": {"a": {"type": ["path"]}}, "mode": "deny"}]}}, "its type one of"),
@@ -252,7 +252,7 @@ REFUSED: list[tuple[Any, str]] = [
     ),
     (
         {"t": {"rules": [{"when": {"a": {"type": "glob", "pattern": 5}}, "mode": "deny"}]}},
-        "policies.t.rules[0].when.a: glob is a text, not 5",
+        "policies.t.rules[0].when.a: glob must be a text, not 5",
     ),
     ({"t": {"rules": [{"when": {"a": {5: 5}}, "mode": "deny"}]}}, "policies.t.rules[0].when.a has the key 5"),
     (
@@ -264,20 +264,20 @@ REFUSED: list[tuple[Any, str]] = [
         "policies.t.rules[0].when.a: nan is not a JSON value",
     ),
     ({"t": {"rules": [{"when": {"a": made(exact, {1: {2}})}, "mode": "deny"}]}}, "is not a JSON value"),
-    ({"allow": "bash"}, "policies.allow is a list of entries, not 'bash'"),
+    ({"allow": "bash"}, "policies.allow must be a list of entries, not 'bash'"),
     (
         {"allow": [5]},
-        "policies.allow[0] is the name of a tool, or a mapping with tool, when, reason, advisory, not 5",
+        "policies.allow[0] must be the name of a tool, or a mapping with tool, when, reason, advisory, not 5",
     ),
-    ({"allow": [""]}, "policies.allow[0]: tool is the name of a tool"),
-    ({"deny": {"bash": 1}}, "policies.deny is a list of entries"),
+    ({"allow": [""]}, "policies.allow[0]: tool must be the name of a tool"),
+    ({"deny": {"bash": 1}}, "policies.deny must be a list of entries"),
     ({"deny": ["[z-a]"]}, "policies.deny[0]: the wildcards of '[z-a]' cannot be read"),
     ({"deny": [{}]}, "policies.deny[0] has no tool"),
-    ({"deny": [{"tool": 5}]}, "policies.deny[0].tool: tool is the name of a tool"),
+    ({"deny": [{"tool": 5}]}, "policies.deny[0].tool: tool must be the name of a tool"),
     ({"deny": [{"tool": "a", "when": {"c": command("")}}]}, "policies.deny[0].when.c: '' is not a command pattern"),
-    ({"deny": [{"tool": "a", "reason": 5}]}, "policies.deny[0].reason is text, not 5"),
-    ({"deny": [{"tool": "a", "advisory": 1}]}, "policies.deny[0].advisory is true or false, not 1"),
-    ({"deny": ["a", Entry(5)]}, "policies.deny[1].tool: tool is the name of a tool"),  # type: ignore[arg-type] # pyright: ignore[reportArgumentType] - that is what is broken
+    ({"deny": [{"tool": "a", "reason": 5}]}, "policies.deny[0].reason must be text, not 5"),
+    ({"deny": [{"tool": "a", "advisory": 1}]}, "policies.deny[0].advisory must be true or false, not 1"),
+    ({"deny": ["a", Entry(5)]}, "policies.deny[1].tool: tool must be the name of a tool"),  # type: ignore[arg-type] # pyright: ignore[reportArgumentType] - that is what is broken
 ]
 """What cannot work, and what is said of it."""
 
@@ -323,11 +323,14 @@ MATCHER: Unchecked = path("/srv")
 @pytest.mark.parametrize(
     ("value", "message"),
     [
-        (Policy("never"), "policies is a mapping from tools to policies, not Policy"),
-        (Entry("t"), "policies is a mapping from tools to policies, not Entry"),
-        ({"t": Rule({}, "never")}, "policies.t is a mode, or a mapping with mode, rules, not Rule"),
-        ({"t": Policy(rules=(Rule(MATCHER, "never"),))}, "when is a mapping from parameters to matchers, not Path"),
-        ({"deny": [Policy()]}, "policies.deny.0. is the name of a tool, or a mapping with tool, .*, not Policy"),
+        (Policy("never"), "policies must be a mapping from tools to policies, not Policy"),
+        (Entry("t"), "policies must be a mapping from tools to policies, not Entry"),
+        ({"t": Rule({}, "never")}, "policies.t must be a mode, or a mapping with mode, rules, not Rule"),
+        (
+            {"t": Policy(rules=(Rule(MATCHER, "never"),))},
+            "when must be a mapping from parameters to matchers, not Path",
+        ),
+        ({"deny": [Policy()]}, "policies.deny.0. must be the name of a tool, or a mapping with tool, .*, not Policy"),
     ],
 )
 def test_a_value_of_another_kind_is_not_read_as_a_mapping(value: Unchecked, message: str) -> None:
@@ -349,10 +352,10 @@ def test_tools_may_be_named_like_the_parts(tools: dict[str, str]) -> None:
 @pytest.mark.parametrize(
     ("value", "problem"),
     [
-        ({"images": ["clerk"]}, "images is a mapping from ids of images to policies"),
-        ({"images": {"clerk": {"pay": "sometimes"}}}, "images.clerk: policies.pay.mode is one of"),
-        ({"images": {}, "policies": {"pay": "sometimes"}}, "policies.pay.mode is one of"),
-        ([], "policies is a mapping"),
+        ({"images": ["clerk"]}, "images must be a mapping from ids of images to policies"),
+        ({"images": {"clerk": {"pay": "sometimes"}}}, "images.clerk: policies.pay.mode must be one of"),
+        ({"images": {}, "policies": {"pay": "sometimes"}}, "policies.pay.mode must be one of"),
+        ([], "policies must be a mapping"),
     ],
 )
 def test_the_image_whose_policies_cannot_work_is_named(value: object, problem: str) -> None:

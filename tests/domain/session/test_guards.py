@@ -132,7 +132,7 @@ def test_guards_that_name_nobody_are_none(none: object) -> None:
 @pytest.mark.parametrize(
     ("wrong", "problem"),
     [
-        (["short"], r"guards of image 'i' are Guards, or a mapping with its fields, not \['short'\]"),
+        (["short"], r"guards of image 'i' must be Guards, or a mapping with its fields, not \['short'\]"),
         ({"messages": ["short"]}, "unknown field `messages`"),
         ({"message": "short"}, "Expected `array`, got `str`"),
         (Guards(message=(3,)), "Expected `str`, got `int`"),  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]

@@ -81,7 +81,7 @@ def test_what_is_nested_too_deep_is_refused_also_when_it_has_no_end() -> None:
 
 @pytest.mark.parametrize("arguments", [None, [], "to", 7])
 def test_arguments_are_an_object(arguments: object) -> None:
-    with pytest.raises(InvalidInputError, match=f"are a JSON object, not {type(arguments).__name__}"):
+    with pytest.raises(InvalidInputError, match=f"must be a JSON object, not {type(arguments).__name__}"):
         check_arguments(arguments)
 
 

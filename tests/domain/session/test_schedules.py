@@ -198,18 +198,18 @@ def test_an_end_before_the_beginning_is_refused() -> None:
     ("times", "problem"),
     [
         ({}, "say when"),
-        ({"at": 5}, "`at` is a datetime"),
+        ({"at": 5}, "`at` must be a datetime"),
         ({"at": datetime(2030, 1, 1)}, "with a time zone"),  # noqa: DTZ001 - that is the point
         ({"every": 0}, "from 1 to"),
         ({"every": True}, "from 1 to"),
         ({"every": float("nan")}, "from 1 to"),
         ({"every": 1e10}, "from 1 to"),
         ({"every": "1"}, "from 1 to"),
-        ({"every": 60, "until": 5}, "`until` is a datetime"),
+        ({"every": 60, "until": 5}, "`until` must be a datetime"),
         ({"at": NOON, "until": NOON}, "goes with `every`"),
         ({"at": datetime(9999, 12, 31, 23, tzinfo=timezone(-HOUR))}, "of the years 2 to 9998"),
         ({"at": datetime(1, 1, 1, tzinfo=timezone(HOUR))}, "of the years 2 to 9998"),
-        ({"every": 60, "until": datetime.max.replace(tzinfo=UTC)}, "`until` is a time of the years 2 to 9998"),
+        ({"every": 60, "until": datetime.max.replace(tzinfo=UTC)}, "`until` must be a time of the years 2 to 9998"),
     ],
 )
 def test_times_that_cannot_be_meant_are_refused(times: dict[str, object], problem: str) -> None:

@@ -319,9 +319,9 @@ def test_a_static_method_is_made_a_tool_outside_of_its_class() -> None:
     ("settings", "message"),
     [
         ({"name": "look up"}, "a name has 1 to 64 letters"),
-        ({"timeout": 0}, "`timeout` is a number of seconds above 0"),
+        ({"timeout": 0}, "`timeout` must be a number of seconds above 0"),
         ({"timeout": "5"}, "`$.timeout`"),
-        ({"cost": -1}, "`cost` is an amount of 0 or more"),
+        ({"cost": -1}, "`cost` must be an amount of 0 or more"),
         ({"intervention": "often"}, "`intervention` is one of"),
         ({"description": "\ud800"}, "not valid Unicode"),
     ],

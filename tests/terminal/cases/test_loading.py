@@ -201,12 +201,12 @@ def test_what_a_file_says_comes_before_the_configuration_value_by_value(tmp_path
         ("defaults: {tiemout: 5}", "line 2: defaults.tiemout: unknown field tiemout"),
         (
             "config: {globalTimeout: 0}",
-            "line 2: config: globalTimeout is a number of seconds above 0, 86,400 (a day) at most, not 0.0",
+            "line 2: config: globalTimeout must be a number of seconds above 0, 86,400 (a day) at most, not 0.0",
         ),
         ("config: {globalTimeout: 5s}", "line 2: config.globalTimeout: expected a number, got '5s'"),
         ("config: {globalTimeout: .inf}", "line 2: config.globalTimeout: expected a number, got the number inf"),
         ("config: {reporting: {formats: [xml]}}", "config.reporting.formats[0]: expected one of console, html,"),
-        ("config: {parallel: {maxWorkers: 0}}", "line 2: config.parallel: maxWorkers is 1 or more, not 0"),
+        ("config: {parallel: {maxWorkers: 0}}", "line 2: config.parallel: maxWorkers must be 1 or more, not 0"),
         ("config: {parallel: {enabled: 1}}", "config.parallel.enabled: expected true or false, got the number 1"),
         ("config: {defaultTerminalSize: {cols: 0}}", "config.defaultTerminalSize: cols is 0; a terminal has between"),
         ("config: {engine: pyte}", "config.engine: expected one of ghostty, got 'pyte'"),
@@ -234,11 +234,11 @@ def test_what_is_wrong_with_a_file_is_said_with_its_place(tmp_path: Path, line: 
         ("{name: x, category: unit}", "category: expected one of ci, error, extension, interactive, non-inter"),
         ("{name: x, expectedExitCode: '0'}", "expectedExitCode: expected a whole number or null, got '0'"),
         ("{name: x, expectedExitCode: 1.5}", "expectedExitCode: expected a whole number or null, got the numb"),
-        ("{name: x, expectedSignal: TERM}", "expectedSignal is the name of a signal, as SIGTERM, not 'TERM'"),
+        ("{name: x, expectedSignal: TERM}", "expectedSignal must be the name of a signal, as SIGTERM, not 'TERM'"),
         ("{name: x, expectedSignal: SIGHUP, expectedExitCode: 0}", "give expectedExitCode or expectedSignal"),
-        ("{name: x, timeout: 0}", "timeout is a number of seconds above 0, 86,400 (a day) at most, not 0.0"),
+        ("{name: x, timeout: 0}", "timeout must be a number of seconds above 0, 86,400 (a day) at most, not 0.0"),
         ("{name: x, timeout: true}", "timeout: expected a number or null, got true"),
-        ("{name: x, retries: -1}", "retries is 0 or more, not -1"),
+        ("{name: x, retries: -1}", "retries must be 0 or more, not -1"),
         ("{name: x, skip: 1}", "skip: expected true or false or text, got the number 1"),
         ("{name: x, only: please}", "only: expected true or false, got 'please'"),
         ("{name: x, size: {rows: 99999}}", "size: rows is 99999; a terminal has between 1 and 10,000"),
@@ -249,7 +249,7 @@ def test_what_is_wrong_with_a_file_is_said_with_its_place(tmp_path: Path, line: 
             "script[0].wait.regex: the pattern '[' is not a regular expression",
         ),
         ("{name: x, fixture: {environment: {}}}", "fixture.environment: unknown field environment; expect"),
-        ("{name: x, fixture: {config: {userConfig: {1: x}}}}", "userConfig.1: a name is to be text, not the number"),
+        ("{name: x, fixture: {config: {userConfig: {1: x}}}}", "userConfig.1: a name must be text, not the number"),
         (
             "{name: x, fixture: {config: {userConfig: {a: .nan}}}}",
             "userConfig.a: $: the number nan has no form",
@@ -264,7 +264,7 @@ def test_what_is_wrong_with_a_test_is_said_with_its_place(tmp_path: Path, case: 
 
 
 def test_a_test_made_in_python_is_looked_at_likewise() -> None:
-    with pytest.raises(TerminalTestError, match="retries is 0 or more, not -1") as refused:
+    with pytest.raises(TerminalTestError, match="retries must be 0 or more, not -1") as refused:
         TerminalTestCase(name="x", script=InteractionScript(name="x", steps=()), retries=-1)
 
     assert refused.value.type is TerminalTestErrorType.INVALID_CONFIG

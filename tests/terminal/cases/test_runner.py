@@ -325,7 +325,7 @@ def test_a_long_output_is_kept_to_its_end() -> None:
 
 @pytest.mark.parametrize(
     ("options", "problem"),
-    [({"workers": 0}, "workers is 1 or more, not 0"), ({"retries": -1}, "retries is 0 or more, not -1")],
+    [({"workers": 0}, "workers must be 1 or more, not 0"), ({"retries": -1}, "retries must be 0 or more, not -1")],
 )
 def test_arguments_that_cannot_be_are_refused(options: Json, problem: str) -> None:
     with pytest.raises(TerminalTestError, match=problem) as refused:

@@ -388,8 +388,8 @@ def test_formats_are_asserted(name: str, right: str, wrong: str) -> None:
         ("not JSON", "the schema is not JSON: line 1, column 1"),
         ('{"type": "string", "type": "null"}', 'an object has the name "type" twice'),
         ({"minimum": float("nan")}, "the schema is not JSON: $.minimum"),
-        ([], "a schema is an object, true or false, not an array with 0 elements"),
-        (None, "a schema is an object, true or false, not null"),
+        ([], "a schema must be an object, true or false, not an array with 0 elements"),
+        (None, "a schema must be an object, true or false, not null"),
         (b"{}", "the schema is not JSON: $: a value of type bytes"),
     ],
 )

@@ -199,7 +199,7 @@ def test_sequences_are_not_taken_out_of_a_pattern() -> None:
         ("a{99999999999999}", "not a regular expression"),
         ("[[a]", "nested set"),
         ("(?<=a+)b", "look-behind"),
-        (3, "for regex, expected is a pattern, as a str or compiled from one, not int"),
+        (3, "for regex, expected must be a pattern, as a str or compiled from one, not int"),
         (None, "not NoneType"),
         (b"a", "not bytes"),
         (re.compile(b"a"), "not a compiled pattern of bytes"),

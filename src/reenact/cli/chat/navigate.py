@@ -121,7 +121,7 @@ def _point(rest: str) -> tuple[int | None, str | None]:
     if not _POSITION.fullmatch(word):
         return None, rest or None
     if len(word) <= _DIGITS and int(word) < 1:
-        raise InvalidInputError(f"POSITION is a whole number from 1 on, not {word}; /log lists them")
+        raise InvalidInputError(f"POSITION must be a whole number of 1 or more, not {word}; /log lists them")
     if len(word) > _DIGITS:
         raise InvalidInputError(f"there is no position {word:.40}")
     return int(word), text[0] if text else None

@@ -109,7 +109,7 @@ def _side(text: str) -> _Side:
 
 def _position(text: str) -> int:
     if not _is_number(text):
-        raise typer.BadParameter(f"a position in the log is a number from 1 on, not {text!r}")
+        raise typer.BadParameter(f"a position in the log must be a number of 1 or more, not {text!r}")
     return int(text)
 
 

@@ -88,7 +88,7 @@ def _report(text: str) -> ReportOptions:
     name, _, path = text.partition("=")
     known = get_args(ReportFormat)
     if name not in known or not path:
-        raise ConfigurationError(f"--report is FORMAT=PATH, with one of {', '.join(known)}, not {text!r}")
+        raise ConfigurationError(f"--report must be FORMAT=PATH, with one of {', '.join(known)}, not {text!r}")
     return ReportOptions(format=msgspec.convert(name, ReportFormat), output_path=path)
 
 

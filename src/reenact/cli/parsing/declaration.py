@@ -100,7 +100,7 @@ def whole_number(option: str, text: str) -> int:
     """Parse a number of times; raise `TyperException` if it is not from 1 to `LARGEST_NUMBER`."""
     number = int(text) if _DIGITS.fullmatch(text) else 0
     if not 1 <= number <= LARGEST_NUMBER:
-        raise typer.TyperException(f"{option} is a number from 1 on, at most {LARGEST_NUMBER:,}, not {text}")
+        raise typer.TyperException(f"{option} must be a number of 1 or more, at most {LARGEST_NUMBER:,}, not {text}")
     return number
 
 
@@ -108,7 +108,7 @@ def amount(option: str, text: str) -> float:
     """Parse an amount of money; raise `TyperException` if it is negative or no number."""
     number = _number(text)
     if number < 0:
-        raise typer.TyperException(f"{option} is an amount of 0 or more, in the currency of --price, not {text}")
+        raise typer.TyperException(f"{option} must be an amount of 0 or more, in the currency of --price, not {text}")
     return number
 
 
@@ -117,7 +117,7 @@ def seconds(option: str, text: str) -> float:
     number = _number(text)
     if not 0 < number <= LONGEST_TIMEOUT:
         at_most = f"at most {LONGEST_TIMEOUT:,}"
-        raise typer.TyperException(f"{option} is a number of seconds above 0, {at_most}, not {text}")
+        raise typer.TyperException(f"{option} must be a number of seconds above 0, {at_most}, not {text}")
     return number
 
 

@@ -53,7 +53,7 @@ def branch(source: Source, address: Address, actions: Actions, form: Form) -> Pa
     """
     at = whole_number(form.text("at"))
     if at is None:
-        raise InvalidInputError(f"at is a position, not {form.text('at')!r}")
+        raise InvalidInputError(f"at must be a position, not {form.text('at')!r}")
     edit = form.text("edit").strip()
     sessions = actions.owner.sessions
     made = sessions.branch(form.text("id"), at=at, edit=edit if form.text("do") == "edit" else None)

@@ -148,7 +148,7 @@ def _place(text: str) -> Place:
         case [int(first), int(second), int(third)]:
             return Place(first, second, third)
         case _:
-            raise InvalidInputError(f"a call is named by three numbers with dots between them, not {text!r}")
+            raise InvalidInputError(f"a call must be named by three numbers with dots between them, not {text!r}")
 
 
 def _edited(form: Form, call: WaitingCall) -> JsonDict | None:

@@ -82,14 +82,14 @@ def _problem_of(case: TerminalTestCase) -> str | None:
     if not case.name.strip():
         return "the name of the test is empty"
     if case.retries is not None and case.retries < 0:
-        return f"retries is 0 or more, not {described(case.retries)}"
+        return f"retries must be 0 or more, not {described(case.retries)}"
     if any("\0" in word for word in (*case.command, *case.cli_args)):
         return "no program takes NUL in its name or in an argument"
     if case.expected_exit_code is not None and not 0 <= case.expected_exit_code <= _LARGEST_CODE:
         code = described(case.expected_exit_code)
-        return f"expectedExitCode is from 0 to {_LARGEST_CODE}, not {code}; for a signal there is expectedSignal"
+        return f"expectedExitCode must be from 0 to {_LARGEST_CODE}, not {code}; for a signal there is expectedSignal"
     if case.expected_signal is not None and case.expected_signal not in signal.Signals.__members__:
-        return f"expectedSignal is the name of a signal, as SIGTERM, not {described(case.expected_signal)}"
+        return f"expectedSignal must be the name of a signal, as SIGTERM, not {described(case.expected_signal)}"
     if case.expected_signal is not None and case.expected_exit_code is not None:
         return "a program ends with an exit code or by a signal; give expectedExitCode or expectedSignal"
     return None

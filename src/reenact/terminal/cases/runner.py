@@ -267,9 +267,9 @@ def run_cases(
     """
     workers = config.parallel.workers if workers is None else workers
     if workers < 1:
-        raise invalid(f"workers is 1 or more, not {workers}")
+        raise invalid(f"workers must be 1 or more, not {workers}")
     if retries < 0:
-        raise invalid(f"retries is 0 or more, not {retries}")
+        raise invalid(f"retries must be 0 or more, not {retries}")
     if keep is not None:
         try:
             keep.mkdir(parents=True, exist_ok=True)

@@ -140,7 +140,9 @@ def _check(actual: object, options: object) -> None:
     if not isinstance(options, AssertionOptions):
         raise invalid(f"options is {type(options).__name__}, and must be AssertionOptions")
     if options.type not in get_args(AssertionType):
-        raise invalid(f"the type of an assertion is one of {', '.join(get_args(AssertionType))}, not {options.type!r}")
+        raise invalid(
+            f"the type of an assertion must be one of {', '.join(get_args(AssertionType))}, not {options.type!r}"
+        )
 
 
 def _text(options: AssertionOptions) -> str:
@@ -148,7 +150,7 @@ def _text(options: AssertionOptions) -> str:
     if isinstance(expected, str):
         return expected
     hint = "; type regex takes a pattern" if is_pattern(expected) else ""
-    raise _FailedError(f"for {options.type}, expected is a str, not {type(expected).__name__}{hint}")
+    raise _FailedError(f"for {options.type}, expected must be a str, not {type(expected).__name__}{hint}")
 
 
 def _exact(actual: str, expected: str, options: AssertionOptions) -> None:

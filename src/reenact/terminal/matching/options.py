@@ -220,7 +220,7 @@ def compiled(pattern: object, options: AssertionOptions) -> Finder:
     text, flags = (pattern.pattern, pattern.flags & ~re.DEBUG) if is_pattern(pattern) else (pattern, 0)
     if not isinstance(text, str):
         what = "a compiled pattern of bytes" if is_pattern(pattern) else type(pattern).__name__
-        raise BadPatternError(f"for regex, expected is a pattern, as a str or compiled from one, not {what}")
+        raise BadPatternError(f"for regex, expected must be a pattern, as a str or compiled from one, not {what}")
     make = regular if is_pattern(pattern) else Expression
     if not (options.ignore_case or options.ignore_whitespace):
         return make(text, flags)

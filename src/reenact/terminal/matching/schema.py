@@ -76,7 +76,7 @@ def schema_of(expected: object) -> Schema:
     except InvalidJSONError as error:
         raise BadSchemaError(f"the schema is not JSON: {error}") from error
     if not isinstance(schema, dict | bool):
-        raise BadSchemaError(f"a schema is an object, true or false, not {brief(schema)}")
+        raise BadSchemaError(f"a schema must be an object, true or false, not {brief(schema)}")
     return schema
 
 

@@ -82,7 +82,7 @@ class Plain:
         named: dict[str, Plain] = {}
         for name, value in self.value.items():
             if not isinstance(name, str):
-                raise self.at(str(name), value).wrong(f"a name is to be text, not {called(name)}{quote_hint(name)}")
+                raise self.at(str(name), value).wrong(f"a name must be text, not {called(name)}{quote_hint(name)}")
             named[name] = self.at(name, value)
         return named
 

@@ -169,12 +169,14 @@ def _problem_of(step: InteractionStep) -> str | None:
     said = described(value)
     match kind:
         case "send":
-            return None if isinstance(value, str | bytes) else f"value is the text or the bytes to send, not {said}"
+            return (
+                None if isinstance(value, str | bytes) else f"value must be the text or the bytes to send, not {said}"
+            )
         case "sendKey":
-            return None if isinstance(value, str) and value else f"value is the name of a key, not {said}"
+            return None if isinstance(value, str) and value else f"value must be the name of a key, not {said}"
         case "wait":
             fits = is_regular_expression(value) or (isinstance(value, str) and value != "")
-            return None if fits else f"value is a text or a pattern for text, not {said}"
+            return None if fits else f"value must be a text or a pattern for text, not {said}"
         case "waitForExit":
             return None if value is None else f"it takes a timeout and no value, not {said}"
         case "assert":
@@ -255,14 +257,14 @@ def _type_and_fields(plain: Plain) -> tuple[str, dict[str, Plain]]:
     if isinstance(plain.value, str):
         if plain.value == _EXIT:
             return _EXIT, {}
-        raise plain.wrong(f"a step is a mapping, or the word {_EXIT}, not {quoted(plain.value)}")
+        raise plain.wrong(f"a step must be a mapping, or the word {_EXIT}, not {quoted(plain.value)}")
     fields = plain.fields()
     if "type" in fields:
         return fields.pop("type").choice(_STEPS), fields
     kinds = [name for name in fields if name in _STEPS]
     if len(kinds) != 1:
         found = " and ".join(kinds) if kinds else ", ".join(fields) or "nothing"
-        raise plain.wrong(f"a step is one of {', '.join(sorted(_STEPS))}, not {found}")
+        raise plain.wrong(f"a step must be one of {', '.join(sorted(_STEPS))}, not {found}")
     (kind,) = kinds
     short = fields.pop(kind)
     match kind, short.value:
@@ -320,7 +322,7 @@ def _expected(kind: str, plain: Plain) -> object:
             expression = _compiled(plain)
             return expression.pattern if isinstance(expression, Expression) else expression
         case "jsonSchema" if not isinstance(plain.value, Mapping | bool | str):
-            raise plain.wrong(f"a schema is a mapping, true, false, or JSON text, not {called(plain.value)}")
+            raise plain.wrong(f"a schema must be a mapping, true, false, or JSON text, not {called(plain.value)}")
         case _:
             return data_of(plain)
 
