@@ -41,7 +41,7 @@ def test_what_is_not_a_position_is_refused(talk: tuple[Path, str], position: Any
 
 @pytest.mark.parametrize("position", ["8", 2.0, True])
 def test_a_filter_takes_no_other_position_either(position: Any) -> None:  # noqa: ANN401 - anything
-    with pytest.raises(InvalidInputError, match=r"`after` is a position of the log, a whole number"):
+    with pytest.raises(InvalidInputError, match=r"`after` must be a position of the log, a whole number"):
         Filter(after=position)
-    with pytest.raises(InvalidInputError, match=r"`before` is a position of the log, a whole number"):
+    with pytest.raises(InvalidInputError, match=r"`before` must be a position of the log, a whole number"):
         Filter(before=position)

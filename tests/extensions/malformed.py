@@ -83,7 +83,7 @@ FORBIDDEN = [
     front_matter("a list and a key", "- a\ndescription: d", 3, "block end"),
     front_matter("text", "just text", 2, "key: value"),
     front_matter("keys that are not text", "1: a", 2, "key: value"),
-    front_matter("a key that is a list", "description: d\n? [a, b]\n: c", 3, "a key is to be"),
+    front_matter("a key that is a list", "description: d\n? [a, b]\n: c", 3, "a key must be"),
     front_matter("a key that is nothing", "description: d\n~: a", 2, "key: value"),
     front_matter("too much of it", f"description: {'a' * 8_000}", 1, "read at most"),
     front_matter("lists in lists", f"description: {'[' * 200}", 2, "deep"),

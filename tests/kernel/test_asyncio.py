@@ -99,7 +99,7 @@ def test_who_waits_no_longer_takes_nothing_back(home: Nursery) -> None:
 def test_what_is_no_timeout_is_refused_before_anything_is_sent(home: Nursery, timeout: Any) -> None:  # noqa: ANN401 - the mistake
     person = home.system.actor(home.person(), "a")
 
-    with pytest.raises(InvalidInputError, match="a timeout is a number of seconds"):
+    with pytest.raises(InvalidInputError, match="a timeout must be a number of seconds"):
         asyncio.run(_awaited(person.ask_async(Add(1), timeout=timeout)))
 
     assert person.ask(Look()) == 0

@@ -54,7 +54,7 @@ def test_an_actor_fails_with_an_exception_that_cannot_be_shown(system: ActorSyst
 def test_a_timeout_that_is_no_number_is_refused_before_anything_is_sent(system: ActorSystem, timeout: float) -> None:
     account = system.actor(Account, "a")
 
-    with pytest.raises(InvalidInputError, match="a timeout is a number of seconds"):
+    with pytest.raises(InvalidInputError, match="a timeout must be a number of seconds"):
         account.ask(Deposit(1), timeout)
 
     assert account.ask(Audit()) == 0

@@ -223,7 +223,7 @@ def test_an_actor_cannot_close_the_system_and_the_system_goes_on(home: Nursery, 
 
 @pytest.mark.parametrize("timeout", ["1", float("nan"), True, []])
 def test_what_is_no_timeout_closes_nothing(timeout: Any, home: Nursery) -> None:  # noqa: ANN401 - the mistake
-    with pytest.raises(InvalidInputError, match="a timeout is a number of seconds"):
+    with pytest.raises(InvalidInputError, match="a timeout must be a number of seconds"):
         home.system.close(timeout)
 
     assert home.system.actor(home.person(), "a").ask(Add(1)) == 1

@@ -468,7 +468,7 @@ def test_nonsense_is_refused_in_so_many_words(opened: Open, desk: Desk) -> None:
 
     refusals: list[tuple[Callable[[], object], type[Exception], str]] = [
         (lambda: agents.respond("t1", {1, 2}), InvalidInputError, "the answer is a set"),
-        (lambda: agents.respond("t1", 7), InvalidAnswerError, "is answered with text, not 7"),
+        (lambda: agents.respond("t1", 7), InvalidAnswerError, "must be answered with text, not 7"),
         (lambda: agents.respond(7, "Red"), InvalidInputError, "give the id of a call, or a PendingCall, not int"),
         (lambda: agents.respond(call, "Red", session_id="other"), InvalidInputError, "belongs to session 's'"),
         (lambda: agents.respond("t1", "Red", session_id="other"), CallNotPendingError, "'t1'"),

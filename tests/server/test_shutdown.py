@@ -137,7 +137,7 @@ def test_a_request_over_http_is_answered_before_it_ends(
 
 @pytest.mark.parametrize("timeout", ["1", math.nan, True])
 def test_waiting_for_the_end_for_what_is_no_time_is_refused(server: Server, timeout: float) -> None:
-    with pytest.raises(InvalidInputError, match="a timeout is a number of seconds"):
+    with pytest.raises(InvalidInputError, match="a timeout must be a number of seconds"):
         server.wait(timeout)
 
 

@@ -102,7 +102,7 @@ def test_waiting_for_what_is_no_position_or_no_time_is_refused(
     with (
         opened(log, mock) as runtime,
         Tracing(runtime, endpoint=receiver.url) as tracing,
-        pytest.raises(InvalidInputError, match=r"`position` is a position|a timeout is a number"),
+        pytest.raises(InvalidInputError, match=r"`position` must be a position|a timeout must be a number"),
     ):
         tracing.wait_for(position, timeout)
 

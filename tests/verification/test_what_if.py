@@ -152,14 +152,14 @@ def test_a_session_that_is_not_there_is_an_error(log: Path) -> None:
 @pytest.mark.parametrize(
     ("given", "problem"),
     [
-        ({"max_steps": 0}, "max_steps is 0; it is a number from 1"),
+        ({"max_steps": 0}, "max_steps must be a number from 1"),
         ({"max_repeats": True}, "max_repeats is True"),
         ({"cost_limit": -1.0}, "max_total of a cost limit"),
         ({"images": [Image()]}, "needs its id"),
         ({"images": [Image(id="i", max_steps=0)]}, "max_steps of image 'i' is 0"),
         ({"images": [Image(id="i", policies={"add": "always"})]}, "add"),
         ({"images": [Image(id="i", tools=("add",))]}, "there is no tool 'add'"),
-        ({"policies": {"add": "sometimes"}}, "policies.add.mode is one of"),
+        ({"policies": {"add": "sometimes"}}, "policies.add.mode must be one of"),
     ],
 )
 def test_what_cannot_be_supposed_is_said_at_once(log: Path, given: dict[str, Any], problem: str) -> None:

@@ -363,7 +363,7 @@ def test_waiting_for_what_is_no_position_or_no_time_is_refused(
 ) -> None:
     with (
         Projections.open(tmp_path / "views", WatchedLog(), [Words()]) as projections,
-        pytest.raises(InvalidInputError, match=r"`position` is a position|a timeout is a number"),
+        pytest.raises(InvalidInputError, match=r"`position` must be a position|a timeout must be a number"),
     ):
         projections.wait_for(position, timeout)
 

@@ -263,8 +263,8 @@ def test_a_session_stops_when_it_has_cost_too_much(run: Run, office: Office) -> 
 @pytest.mark.parametrize(
     ("arguments", "why"),
     [
-        (("--max-cost", "-1", "--price", "m=1,2"), "--max-cost is an amount"),
-        (("--max-cost", "nan", "--price", "m=1,2"), "--max-cost is an amount"),
+        (("--max-cost", "-1", "--price", "m=1,2"), "--max-cost must be an amount"),
+        (("--max-cost", "nan", "--price", "m=1,2"), "--max-cost must be an amount"),
         (("--max-turns", "0"), "--max-turns must be a number of 1 or more"),
         (("--price", "m"), "--price m: say MODEL=IN,OUT"),
         (("--price", "m=1"), "say MODEL=IN,OUT"),

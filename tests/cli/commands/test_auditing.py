@@ -97,7 +97,7 @@ def test_a_moment_or_a_session_that_never_was_is_a_mistake(run: Run, talk: Json)
         (("show", "\udcff"), "does not exist"),
         (("diff", "nobody", "1", "2"), "does not exist"),
         (("diff", talk["session_id"], "1", "2"), "begins at position"),
-        (("diff", talk["session_id"], "x", "2"), "a position in the log is a number"),
+        (("diff", talk["session_id"], "x", "2"), "a position in the log must be a number"),
         (("diff", talk["session_id"]), "name a session and two positions"),
     ):
         done = run(*arguments)

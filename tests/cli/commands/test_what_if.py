@@ -151,7 +151,7 @@ def test_what_cannot_be_read_fails_the_command(run: Run, log: Path, tmp_path: Pa
     [
         (
             {"images": {"i": {"add": "sometimes"}}},
-            "images.i: policies.add.mode is one of never, required, first, always",
+            "images.i: policies.add.mode must be one of never, required, first, always",
         ),
         ({"add": {"rules": [{"when": dict[str, object]()}]}}, "policies.add.rules[0] has no mode"),
     ],

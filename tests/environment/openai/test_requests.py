@@ -407,7 +407,7 @@ def test_the_image_may_name_another_model_and_somebody_must_name_one() -> None:
 @pytest.mark.parametrize(
     ("settings", "told"),
     [
-        ({"api": "completions"}, "api is 'completions'"),
+        ({"api": "completions"}, "api must be 'chat' or 'responses'"),
         ({"extra": {"model": "x"}}, "extra\\['model'\\]"),
         ({"max_tokens": 0}, "max_tokens is 0"),
         ({"context_window": 0}, "context_window is 0"),

@@ -402,7 +402,7 @@ def test_delays_are_waited_for_and_an_interrupt_ends_them(slow: Path, opened: Op
 
 @pytest.mark.parametrize("delays", [-1, float("nan"), float("inf"), "fast", None])
 def test_what_is_no_factor_is_refused(slow: Path, delays: Any) -> None:  # noqa: ANN401 - not what it should be
-    with pytest.raises(ConfigurationError, match="delays is"):
+    with pytest.raises(ConfigurationError, match="delays must be"):
         RecordedEnvironment.replay(slow, delays=delays)
 
 

@@ -322,7 +322,7 @@ def test_a_static_method_is_made_a_tool_outside_of_its_class() -> None:
         ({"timeout": 0}, "`timeout` must be a number of seconds above 0"),
         ({"timeout": "5"}, "`$.timeout`"),
         ({"cost": -1}, "`cost` must be an amount of 0 or more"),
-        ({"intervention": "often"}, "`intervention` is one of"),
+        ({"intervention": "often"}, "`intervention` must be one of"),
         ({"description": "\ud800"}, "not valid Unicode"),
     ],
 )

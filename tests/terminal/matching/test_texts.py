@@ -219,7 +219,7 @@ def test_what_is_no_text_is_a_failed_result_that_says_what_to_give(kind: Asserti
     result = judged(kind, "a", expected)
 
     assert not result.passed
-    assert f"for {kind}, expected is a str" in (result.message or "")
+    assert f"for {kind}, expected must be a str" in (result.message or "")
     assert ("type regex" in (result.message or "")) == isinstance(expected, re.Pattern)
 
 

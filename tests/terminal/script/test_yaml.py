@@ -71,9 +71,9 @@ def test_not_a_number_is_one() -> None:
     [
         ("a: 1\nb: &x 2", "line 2, column 4: an anchor is not read here; write what it stands for"),
         ("a: *x", "line 1, column 4: an alias is not read here; write what it stands for"),
-        ("? *x\n: 1", "line 1, column 3: a key is to be a text or a number, without an anchor or a tag"),
-        ("&x a: 1", "line 1, column 1: a key is to be a text or a number, without an anchor or a tag"),
-        ("[a]: 1", "line 1, column 1: a key is to be a text or a number, without an anchor or a tag"),
+        ("? *x\n: 1", "line 1, column 3: a key must be a text or a number, without an anchor or a tag"),
+        ("&x a: 1", "line 1, column 1: a key must be a text or a number, without an anchor or a tag"),
+        ("[a]: 1", "line 1, column 1: a key must be a text or a number, without an anchor or a tag"),
         ("a: !!str 5", "line 1, column 4: the tag tag:yaml.org,2002:str is not read here"),
         ("a: !python/object:os.system x", "line 1, column 4: the tag !python/object:os.system is not read here"),
         ("!!set {a}", "line 1, column 1: the tag tag:yaml.org,2002:set is not read here"),
