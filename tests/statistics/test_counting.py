@@ -153,7 +153,7 @@ def test_parts_of_a_log_can_be_counted(
 def test_what_figures_cannot_be_told_apart_by_is_refused() -> None:
     by: Any = "week"
 
-    with pytest.raises(InvalidInputError, match="`by` is day, model, tool, image or session, not 'week'"):
+    with pytest.raises(InvalidInputError, match="`by` must be day, model, tool, image or session, not 'week'"):
         counted(by)
 
 
