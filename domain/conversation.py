@@ -120,7 +120,7 @@ class _Beginning:
         said = self._said
         if said is None:
             if self._read is None:
-                raise LookupError("nobody has said where the conversation is read")
+                raise LookupError("the source of the conversation is not set")
             said = self._said = self._read()[: self.length]
         return said
 

@@ -123,7 +123,7 @@ def check_unicode(where: str, text: str, error: type[InvalidInputError] = Invali
     try:
         return text.encode()
     except UnicodeEncodeError as broken:
-        raise error(f"{where} is not valid Unicode: a lone surrogate stands at index {broken.start}") from None
+        raise error(f"{where} is not valid Unicode: it contains a lone surrogate, at index {broken.start}") from None
 
 
 def can_be_id(id_: object) -> bool:

@@ -299,7 +299,7 @@ class Generations:
     def _read_progress(self, connection: sqlite3.Connection) -> tuple[TableProgress, bool]:
         found = connection.execute(self._progress).fetchone()
         if found is None:
-            raise DamagedError("nobody has finished making it")
+            raise DamagedError("its creation was not finished")
         *kept, is_suspect = found
         return table_progress(*kept), bool(is_suspect)
 

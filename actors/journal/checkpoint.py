@@ -81,7 +81,7 @@ def write_checkpoint(
     write_line(_Header(FORMAT, position, made_at))
     for found in Examination(evidence, passed=passed, report=report).findings():
         where = f"{found.kind} {found.name!r} at {found.at}" if found.name else f"{found.kind} at {found.at}"
-        raise LogUnusableError(f"there can be no checkpoint of a damaged log ({where}: {found.problem}); verify it")
+        raise LogUnusableError(f"a damaged log cannot have a checkpoint ({where}: {found.problem}); verify it")
     foot = lines.foot()
     write(_encode_line(foot))
     return Checkpoint(position=position, made_at=made_at, streams=foot.streams, feeds=foot.feeds, digest=foot.digest)

@@ -50,7 +50,7 @@ class EpochOrder:
             number, kind, stream, at, position = self._last_rows[shard, epoch]
             begin, by = later.get(shard, (number, epoch))
             if number > begin:
-                problem = f"the row is of epoch {epoch} of shard {shard}, and stands behind a row of epoch {by}"
+                problem = f"the row is of epoch {epoch} of shard {shard}, and follows a row of epoch {by}"
                 yield Finding(kind, stream, at, problem, position)
             later[shard] = min((begin, by), (first, epoch))
 

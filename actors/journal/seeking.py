@@ -117,7 +117,7 @@ def seek(
             after = max(after, cells[-1][place])
         if (after, until) == left:
             what = f"the events behind {after:,} of {'the log' if stream is None else repr(stream)[:100]}"
-            raise LogUnusableError(f"{what} do not stand in order; verify the log, and restore a copy of it")
+            raise LogUnusableError(f"{what} are out of order; verify the log, and restore a copy of it")
 
 
 def rows_of(

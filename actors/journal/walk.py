@@ -173,7 +173,7 @@ class StreamWalk:
         if (row.version != self.last + 1 and not row.count) or (row.cursor != self._cursor + 1 and not row.heard):
             return "the version or cursor of the row is not the next one of its stream"
         if row.position <= self._position:
-            return "the row stands before an earlier one of its stream"
+            return "the row precedes an earlier one of its stream"
         return None
 
     def _is_key(self, key: object) -> bool:

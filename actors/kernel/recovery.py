@@ -32,7 +32,7 @@ def recover(actor: Declared[State, Command, Event]) -> tuple[State, int, int]:
             state = actor.on_restored(known[0])
             del recorded[0]
         else:
-            _log.error("the snapshot of %s stands at version %d, which is not there", stream, before)
+            _log.error("the snapshot of %s is at version %d, which is not in the log", stream, before)
             recorded, known = journal.recover(stream), None
     if known is None:
         # A stream that another library has written may start at 0, and one whose history was forgotten at its last

@@ -125,7 +125,7 @@ def check_mode(mode: object, modes: tuple[M, ...], what: str) -> M:
     for known in modes:
         if known == mode:
             return known
-    more = "; a tool that never runs stands in policies.deny" if modes is MODES else ""
+    more = "; for a tool that must never run, use policies.deny" if modes is MODES else ""
     raise ConfigurationError(f"{what} must be one of {', '.join(modes)}, not {mode!r:.80}{more}")
 
 

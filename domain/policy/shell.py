@@ -147,7 +147,7 @@ class _Commands:
         """Read a text that consists of commands, or may; return their indices."""
         first = len(self._commands)
         if depth > MAX_DEPTH:
-            raise Unreadable("too many commands stand within one another")
+            raise Unreadable("commands are nested too deeply")
         self.read(text, depth)
         return frozenset(range(first, len(self._commands)))
 
@@ -191,7 +191,7 @@ class _Commands:
         if names & TAKING_TEXTS and any(word.is_open for word in words):
             self.doubt = self.doubt or _UNSEEN
         if "case" in names:
-            self.doubt = self.doubt or "not all that stands in 'case' can be told apart"
+            self.doubt = self.doubt or "the branches of a 'case' cannot be told apart"
         if words[0].text == ">" or "tee" in names:
             self._written |= {word.name for word in words[1:] if not word.text.startswith("/dev/")}
 
@@ -299,7 +299,7 @@ class _Reader:
                 self._at = found.end()
                 if found[0] == ")" and closing and not level.parentheses:
                     if self._open_here_documents:
-                        raise Unreadable("not all shells look for the end of a here-document in the same place")
+                        raise Unreadable("shells differ in where a here-document ends")
                     break
                 self._apply_separator(found[0])
             elif self._peek():
@@ -344,7 +344,7 @@ class _Reader:
         if found := _PARAMETERS.match(self._text, self._at):
             self._at = found.end()
             return True
-        raise Unreadable("a parenthesis stands in a word")
+        raise Unreadable("a word contains a parenthesis")
 
     def _is_redirection(self) -> bool:
         here = self._text[self._at : self._at + 2]
@@ -367,7 +367,7 @@ class _Reader:
         if sign[0] in {"<<", "<<-"}:
             raw = self._text[start : self._at].replace("\\\n", "")
             if target.is_open:
-                raise Unreadable("nobody can tell where a here-document ends")
+                raise Unreadable("the end of a here-document is ambiguous")
             self._open_here_documents.append((target.text, sign[0] == "<<-", raw != target.text))
         elif sign[0] == "<<<":
             self._found.feed(target.text, self._depth)
@@ -389,7 +389,7 @@ class _Reader:
             self._found.feed(body, self._depth)
             if not verbatim:
                 if "\\\n" in body:
-                    raise Unreadable("nobody can tell where a here-document ends")
+                    raise Unreadable("the end of a here-document is ambiguous")
                 inner = _Reader(body, self._found, self._depth)
                 inner._read_quoted(_Pieces(), "")
                 self._level.reads |= inner._level.reads
@@ -468,7 +468,7 @@ class _Reader:
         elif sign == "{":
             start, self._at = self._at, self._at + 2
             if self._peek() in _RUNS_IN_BRACES:
-                raise Unreadable("some shells run what stands in '${ }'")
+                raise Unreadable("some shells run the content of '${ }'")
             self._read_braced(quoted=quoted)
             if not _UNEVALUATED.match(self._text, start):
                 self._found.evaluates = True
@@ -478,7 +478,7 @@ class _Reader:
         elif found := _ESCAPES.match(self._text, self._at) if not quoted else None:
             self._at = found.end()
             if "\\'" in found[1]:
-                raise Unreadable("not all shells read what stands behind a dollar sign alike")
+                raise Unreadable("shells differ in what follows a dollar sign")
             if "\\" in found[1]:
                 pieces.hole(wild=True)
             else:
@@ -487,7 +487,7 @@ class _Reader:
             self._at = found.end()
             pieces.hole(wild=not quoted or found[0] in {"@", "*"})
         elif sign in {"\\", "["} or (sign == "'" and not quoted):
-            raise Unreadable("not all shells read what stands behind a dollar sign alike")
+            raise Unreadable("shells differ in what follows a dollar sign")
         else:
             self._at += 1
             pieces.add("$")
@@ -495,7 +495,7 @@ class _Reader:
     def _read_substitution(self, pieces: _Pieces, *, wild: bool) -> None:
         self._nesting += 1
         if self._nesting > MAX_DEPTH:
-            raise Unreadable("too many commands stand within one another")
+            raise Unreadable("commands are nested too deeply")
         self._level.reads |= self._commands(")")
         self._nesting -= 1
         pieces.hole(wild=wild)
@@ -507,13 +507,13 @@ class _Reader:
             if sign == "$":
                 self._nesting += 1
                 if self._nesting > MAX_DEPTH:
-                    raise Unreadable("too many expansions stand within one another")
+                    raise Unreadable("expansions are nested too deeply")
                 self._read_dollar(inner, quoted=True)
                 self._nesting -= 1
             elif sign == "`":
                 self._read_backticks(inner, quoted=quoted)
             elif sign in {"", "'", '"', "<", ">"}:
-                raise Unreadable("nobody can tell what stands in a '${'")
+                raise Unreadable("the content of a '${' is ambiguous")
             else:
                 self._at += 2 if sign == "\\" else 1
         self._at += 1

@@ -256,7 +256,7 @@ def _conversation(shown: Shown) -> Iterator[str]:
     summary = shown.summary
     for number, message in enumerate(shown.messages):
         if summary is not None and number == summary.replaced:
-            yield from ("", "  (The model is given this in place of what stands above:)")
+            yield from ("", "  (The model is given this in place of everything above:)")
             yield from _passage(summary.text)
         yield ""
         yield f"  {_speaker(message)}  {_when(message.created_at)}  {message.id}"

@@ -235,7 +235,7 @@ class Export:
         return sum(1 for row in self._log.rows(self._streams) if row.count)
 
     def _damaged(self, what: str) -> LogUnusableError:
-        message = f"{self._log.name}: {what}, or what stood before it, is not as it was written; nothing was exported"
+        message = f"{self._log.name}: {what}, or something before it, is not as it was written; nothing was exported"
         return LogUnusableError(f"{message}: verify the log, and restore a copy of it")
 
 

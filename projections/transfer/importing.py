@@ -106,7 +106,7 @@ class ExportReader:
                     self._counts[2] += 1
                     yield Timer(line.stream, line.due)
                 case _:
-                    self._refuse("a line of this kind cannot stand here; export again")
+                    self._refuse("a line of this kind does not belong here; export again")
             self._report_progress()
         self._check_end(line)
 
@@ -123,7 +123,7 @@ class ExportReader:
         except ValueError as error:
             self._refuse(_NO_EXPORT if self._line == 1 else f"this is not a line of an export ({error}); export again")
         if isinstance(line, End) and line.digest != self._digest.hexdigest():
-            self._refuse("what stands before this line was changed since the export; export again, or copy it again")
+            self._refuse("something before this line was changed since the export; export again, or copy it again")
         self._digest.update(text)
         return line
 
@@ -144,7 +144,7 @@ class ExportReader:
         if row.count:
             last = row.position + row.count - 1
             if not self._position < row.position <= last <= self.header.head:
-                self._refuse(f"position {row.position} cannot stand behind {self._position}; export again")
+                self._refuse(f"position {row.position} cannot follow {self._position}; export again")
             self._position = last
         problem = self._ends.take(row)
         if problem is not None:
@@ -201,7 +201,7 @@ class ExportReader:
             self._refuse(f"a key was destroyed, and no event says that {stream!r} was forgotten; export again")
         self._line += 1
         if self._file.read(1):
-            self._refuse("something stands behind the end of the export; remove it, or export again")
+            self._refuse("there is content after the end of the export; remove it, or export again")
 
     def _report_progress(self) -> None:
         header, done = self.header, sum(self._counts[1:])

@@ -84,7 +84,7 @@ def read_redaction(path: str | os.PathLike[str], *, hash_key: bytes | None = Non
     except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
         raise ConfigurationError(f"{path} is not a policy for exports: {error}") from None
     if policy.hash_key is not None:
-        raise RedactionError(f"{path}: the key for hashes stands in a file of its own, and not in the policy")
+        raise RedactionError(f"{path}: the key for hashes must be in a file of its own, not in the policy")
     return check_redaction(msgspec.structs.replace(policy, hash_key=hash_key))
 
 

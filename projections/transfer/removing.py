@@ -107,8 +107,8 @@ def values_in(values: Sequence[str]) -> Finder:
     """
     for place, value in enumerate(values, 1):
         if len(value) < SHORTEST:
-            message = f"value {place} of the policy has less than {SHORTEST} characters, and stands in many texts"
-            raise RedactionError(f"{message}; make a pattern of it that says what stands around it")
+            message = f"value {place} of the policy has less than {SHORTEST} characters, and occurs in many texts"
+            raise RedactionError(f"{message}; make it a pattern that includes what surrounds it")
     if not values:
         return lambda _text: ()
     written = sorted(set(chain.from_iterable(map(_spellings, values))), key=len, reverse=True)
@@ -147,7 +147,7 @@ class Texts:
         found = self._found_in(text)
         if found is not None:
             raise RedactionError(
-                f"what the policy calls {found!r} stands in {where}, which has to stay, for other records name it; "
+                f"what the policy calls {found!r} is in {where}, which must stay, because other records name it; "
                 "export without that session, or let the policy say more exactly what it means"
             )
 

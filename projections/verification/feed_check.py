@@ -80,7 +80,7 @@ def said(part: FeedPart, cursor: int) -> Iterator[tuple[int, Context, Entry]]:
             if entry.type == COMPACTED:
                 gap = msgspec.convert(entry.data, DeltasCompacted)
                 if gap.first_cursor != cursor or gap.last_cursor < cursor:
-                    raise in_feed(cursor, "what was compacted does not stand in its place")
+                    raise in_feed(cursor, "the compacted part is not in its place")
                 cursor = gap.last_cursor
             yield cursor, context, entry
             cursor += 1

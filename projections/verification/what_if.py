@@ -65,7 +65,7 @@ def supposed(
     definitions: dict[str, Definition] = {}
     for image in images:
         if image.id is None:
-            raise ConfigurationError("an image that is to stand in the place of another one needs its id")
+            raise ConfigurationError("an image that replaces another one needs its id")
         definitions[image.id] = define(image, image.id)
         check_policy_names(definitions[image.id])
     of_all, of_some = (None, {}) if policies is None else policies_by_image(policies)

@@ -200,7 +200,7 @@ class ProjectionSchemas:
                 self.enter(connection, number)
                 return read_progress(connection)
         except NoResultFound as error:
-            raise DamagedError("nobody has finished making it") from error
+            raise DamagedError("its creation was not finished") from error
         except DBAPIError as error:
             if getattr(error.orig, "sqlstate", None) == _NO_TABLE:
                 raise DamagedError(str(trouble(error))) from error

@@ -230,7 +230,10 @@ def no_code_has_run(person: Person) -> None:
     [
         (("--provider", "claude"), "Claude needs an API key"),
         (("--provider", "openai", "--model", "m"), "OpenAI needs an API key"),
-        (("--provider", "openai", "--model", "m", "--base-url", "ftp://x"), "the API cannot be at 'ftp://x'"),
+        (
+            ("--provider", "openai", "--model", "m", "--base-url", "ftp://x"),
+            "'ftp://x' cannot be the address of the API",
+        ),
         (("--provider", "mock", "--base-url", "http://x"), "--base-url is for an API, and mock is none"),
         (("--base-url", "http://x"), "--base-url is for an API, and mock is none"),
         (("--provider", "nowhere:Own"), "there is no module 'nowhere'"),

@@ -31,7 +31,7 @@ def tables() -> str:
     """Return the table of all failures, by sections, and that of all types."""
     return "".join(
         (
-            "\n## What happens, and what comes of it\n\n",
+            "\n## What happens, and how it ends\n\n",
             "`…` stands for words that are others each time: alone, for what the API says. `type` is that of `error` ",
             "in JSON; standard output is that of `text`. Below what is said is what may help.\n",
             *(f"\n### {section.heading}\n\n{_table(_HEAD, map(_row, section.rows))}" for section in SECTIONS),

@@ -179,7 +179,7 @@ def test_what_was_answered_in_part_or_summarised_is_told_so() -> None:
     page = shown(log_of(world), "a").text()
 
     assert "assistant (in part: interrupted)" in page
-    assert "(The model is given this in place of what stands above:)\n    in short" in page
+    assert "(The model is given this in place of everything above:)\n    in short" in page
 
 
 def test_a_branch_is_shown_with_what_it_shares() -> None:

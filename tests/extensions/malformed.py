@@ -99,7 +99,7 @@ FORBIDDEN = [
     front_matter("a mapping", "description: {a: b}", 2, "text, not a mapping"),
     front_matter("a truth", "description: true", 2, "text, not true or false"),
     front_matter("blank", "description: '  '", 2, "is blank"),
-    front_matter("too long", f"description: {'a' * 1_025}", 2, "1,024 are told at most"),
+    front_matter("too long", f"description: {'a' * 1_025}", 2, "1,024 are used at most"),
     front_matter("a name with blanks", "description: d\nname: my thing", 3, "is not a name"),
     front_matter("a name of another folder", "description: d\nname: ../../etc/passwd", 3, "is not a name"),
     front_matter("a name that is a number", "description: d\nname: 7", 3, "text, not a number"),

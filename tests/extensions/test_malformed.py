@@ -408,7 +408,7 @@ def test_a_file_may_have_so_many_hooks(user: Written, project: Written) -> None:
 
     assert len(found.hooks) == 200
     assert [problem.message for problem in found.problems] == [
-        "PreToolUse[200].hooks[0]: it is not read, for 200 others stand before it"
+        "PreToolUse[200].hooks[0]: it is not read, because 200 others come before it"
     ]
 
 

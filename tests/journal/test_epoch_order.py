@@ -94,7 +94,7 @@ def test_a_row_of_a_past_epoch_behind_one_of_a_later_epoch_is_named(
     log.tamper(tampering)
 
     kind, name, at, position = where
-    problem = f"the row is of epoch 1 of shard {shard_of('s1')}, and stands behind a row of epoch 2"
+    problem = f"the row is of epoch 1 of shard {shard_of('s1')}, and follows a row of epoch 2"
     assert log.verify() == [Finding(kind, name, at, problem, position)]
 
 

@@ -724,7 +724,7 @@ def test_a_database_that_is_not_there_is_named(server: Server) -> None:
         ),
         (
             "UPDATE steps SET position = 100 WHERE stream = 's2' AND version = 2",
-            Finding("stream", "s2", 3, "the row stands before an earlier one of its stream", 8),
+            Finding("stream", "s2", 3, "the row precedes an earlier one of its stream", 8),
         ),
         (
             "UPDATE steps SET feed = 'x' WHERE stream = 's3' AND cursor = 3",

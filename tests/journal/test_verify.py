@@ -107,7 +107,7 @@ def _flip(value: Values, data: st.DataObject) -> Values:
         ),
         (
             "UPDATE steps SET position = 100 WHERE stream = 's2' AND version = 2",
-            Finding("stream", "s2", 3, "the row stands before an earlier one of its stream", 8),
+            Finding("stream", "s2", 3, "the row precedes an earlier one of its stream", 8),
         ),
         (
             "UPDATE steps SET number = 100 WHERE stream = 's2' AND version = 2",

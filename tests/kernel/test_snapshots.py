@@ -212,7 +212,7 @@ def test_a_snapshot_that_is_ahead_of_its_stream_is_not_believed(
 
     with caplog.at_level(logging.ERROR, logger="reenact.kernel"):
         assert post(counting).balance == 4
-    assert "the snapshot of ledger/a stands at version 6, which is not there" in caplog.text
+    assert "the snapshot of ledger/a is at version 6, which is not in the log" in caplog.text
 
     assert post(counting, 1).balance == 5
     snapshot = counting.snapshot(A)

@@ -221,7 +221,7 @@ def _wake_before_the_rows(lines: list[Line]) -> None:
         (_say_neither, "neither JSON nor bytes", "session/a"),
         (_say_both, "or both", "session/a"),
         (_say_no_base64, "padding", "session/a"),
-        (_go_beyond_the_log, "position 3 cannot stand behind 2", None),
+        (_go_beyond_the_log, "position 3 cannot follow 2", None),
         (_count_wrong, "numbers of events", None),
         (_be_of_tomorrow, "format 2, newer than 1; upgrade", None),
         (_hold_an_unknown_event, "not as it was written", "session/a"),

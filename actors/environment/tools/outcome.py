@@ -105,7 +105,7 @@ def _as_json(result: object) -> Json:
         copy: Json = msgspec.json.decode(_dumped(result))
         check_depth("it", copy)
     except UnicodeEncodeError as error:
-        raise _NotJsonError(f"a lone surrogate stands in its text, at index {error.start}") from None
+        raise _NotJsonError(f"its text contains a lone surrogate, at index {error.start}") from None
     except RecursionError:
         raise _NotJsonError("it contains itself, or is nested too deeply") from None
     except (TypeError, ValueError) as error:

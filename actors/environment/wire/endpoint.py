@@ -62,8 +62,8 @@ def checked_url(url: str | None, api: Api) -> str:
         return api.url
     if not _is_address(url, _SCHEMES) or not url.isprintable() or " " in url:
         raise ConfigurationError(
-            f"the API cannot be at {shown_url(url)!r}: an address is like {api.url} or http://localhost:8080 "
-            f"(base_url, or {api.url_variable} on the command line)"
+            f"{shown_url(url)!r} cannot be the address of the API; an address is like {api.url} or "
+            f"http://localhost:8080 (base_url, or {api.url_variable} on the command line)"
         )
     return url
 
@@ -79,7 +79,8 @@ def check_network_variables(url: str, environ: Mapping[str, str]) -> None:
             proxy = environ.get(variable, "").strip()
             if proxy and not _is_address(proxy if "://" in proxy else f"http://{proxy}", _SCHEMES_OF_PROXIES):
                 raise ConfigurationError(
-                    f"no proxy can be at {shown_url(proxy)!r} ({variable}): an address is like http://proxy.example:3128"
+                    f"{shown_url(proxy)!r} cannot be the address of a proxy ({variable}); "
+                    "an address is like http://proxy.example:3128"
                 )
     if url.startswith("https:"):
         _check_certificates(environ)

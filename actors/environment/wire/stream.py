@@ -225,7 +225,7 @@ def _check_counts(usage: object) -> None:
     if is_json_object(usage):
         for name, value in usage.items():
             if isinstance(value, int | float) and not 0 <= value < _IMPOSSIBLE_COUNT:
-                raise MalformedEventError(f"the usage cannot be: {name} is {value!r:.40}")
+                raise MalformedEventError(f"the usage is invalid: {name} is {value!r:.40}")
             _check_counts(value)
 
 

@@ -222,7 +222,7 @@ def _refuse(options: frozenset[str], command: str) -> None:
     if not wrong:
         return
     if any(name in options_of(root.commands.get(command)) for name in wrong):
-        raise typer.TyperException(f"{wrong[0]} stands behind the command: reenact {command} {wrong[0]}")
+        raise typer.TyperException(f"{wrong[0]} comes after the command: reenact {command} {wrong[0]}")
     raise typer.TyperException(
         f"{wrong[0]} is for a conversation, and `{command}` is a command of its own; quote a prompt of several words"
     )

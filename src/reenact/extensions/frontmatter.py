@@ -76,7 +76,7 @@ class Document:
         if text is None:
             return None
         if len(text) > LONGEST:
-            raise self._wrong("description", f"has {len(text):,} characters; {LONGEST:,} are told at most")
+            raise self._wrong("description", f"has {len(text):,} characters; {LONGEST:,} are used at most")
         return " ".join(text.split())
 
     def words(self, key: str) -> tuple[str, ...] | None:
@@ -151,7 +151,7 @@ def read_document(text: str, allowance: Allowance) -> Document:
         raise MalformedError("lines that begin with `%` are not read here", 2 + _lines_to(header, "%"))
     if "\ufeff" in header:
         raise MalformedError(
-            "a byte order mark may only stand at the beginning of a file", 2 + _lines_to(header, "\ufeff")
+            "a byte order mark is allowed only at the beginning of a file", 2 + _lines_to(header, "\ufeff")
         )
     try:
         content, places = read_yaml_with_places(header)

@@ -90,7 +90,7 @@ def read_hooks(content: bytes, *, path: str, source: str) -> HookFile:
         for where, found in _found(event, groups):
             left -= 1
             if left < 0:
-                skip(where, f"{_path_text(where)}: it is not read, for {MOST} others stand before it")
+                skip(where, f"{_path_text(where)}: it is not read, because {MOST} others come before it")
                 continue
             try:
                 hooks.append(_hook(event, *found, path=path, source=source))
@@ -111,7 +111,7 @@ def _events(text: str) -> tuple[dict[str, object], Mapping[KeyPath, int]]:
         return content, lines
     for event in EVENTS:
         if event in content:
-            raise MalformedError(f"{event} stands beside `{_WRAPPED}`, and must stand in it", lines[event,])
+            raise MalformedError(f"{event} is beside `{_WRAPPED}`, and must be in it", lines[event,])
     return wrapped, {path[1:]: line for path, line in lines.items() if path[:1] == (_WRAPPED,)}
 
 

@@ -167,7 +167,7 @@ class _Api:
     async def _body(self, request: Request) -> dict[str, object]:
         body = await _read_body(request, self._service.limits.message_size, self._service.limits.head_timeout)
         if request.query_params:
-            raise InvalidInputError("a POST has no query; what it asks for stands in its body")
+            raise InvalidInputError("a POST takes no query; put its fields into the body")
         if has_too_many_values(body):
             raise _Refusal(TOO_LARGE, f"a body has at most {MOST_VALUES:,} names and values")
         try:
@@ -309,7 +309,7 @@ def _server_metrics(service: Service[Served]) -> Iterable[str]:
     yield _single("reenact_start_time_seconds", "When the server began, since 1970-01-01 UTC.", service.since)
     yield _single("reenact_connections", "WebSockets that are open.", counts.connected)
     yield _single("reenact_connections_total", "WebSockets that were opened.", counts.connections)
-    yield _single("reenact_subscriptions", "Subscriptions that stand.", counts.subscriptions)
+    yield _single("reenact_subscriptions", "Open subscriptions.", counts.subscriptions)
     yield _single("reenact_requests_in_progress", "Requests that are being carried out.", counts.in_progress)
     yield _single("reenact_unread_bytes", "Bytes of answers that clients have not read.", service.unread.size)
     yield _single("reenact_events_sent_total", "Events sent over WebSockets.", counts.events)

@@ -143,7 +143,7 @@ class FakeServer(ABC, Generic[Reply]):
         try:
             msgspec.convert({name: getattr(reply, name) for name in reply.__struct_fields__}, type(reply))
         except msgspec.ValidationError as error:
-            raise TypeError(f"a {type(reply).__name__} cannot be like this: {error}") from None
+            raise TypeError(f"a {type(reply).__name__} is invalid: {error}") from None
         return reply
 
     def wait_for_requests(self, count: int, timeout: float = 10.0) -> bool:

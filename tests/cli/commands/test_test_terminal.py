@@ -217,7 +217,10 @@ def test_only_is_said_of_all_files_before_any_are_filtered(run: Run, tmp_path: P
         ("{name: a, command: cat, timeout: 1e300}", "timeout must be a number of seconds above 0, 86,400"),
         ("{name: a, command: cat, timeout: " + "9" * 400 + "}", "line 1: timeout: the number 999"),
         ("{name: a, command: cat, timeout: " + "9" * 5000 + "}", "line 1, column 34: the number has 5,000 digits"),
-        ("{name: a, command: cat, script: [{delay: 1e10}]}", "script[0]: a step delay: value must be a number of seconds"),
+        (
+            "{name: a, command: cat, script: [{delay: 1e10}]}",
+            "script[0]: a step delay: value must be a number of seconds",
+        ),
         ('tests: [{name: a, command: cat},\n {name: b, command: ["a\\0b"]}]', "line 2: tests[1]: no program"),
         ('tests: [{name: a, cliArgs: ["a\\0b"]}]', "line 1: tests[0]: no program takes NUL"),
         ("{name: a, fixture: {tempDirPrefix: a/b}}", "line 1: fixture: tempDirPrefix"),

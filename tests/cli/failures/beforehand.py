@@ -120,7 +120,7 @@ def broken() -> None:
 
 
 def astray() -> None:
-    """Have a mistake in what talks to the API."""
+    """Have a mistake in the code that talks to the API."""
     client: Any = importlib.import_module("reenact.actors.environment.claude.client")
 
     async def fail(*_: object, **__: object) -> None:

@@ -47,7 +47,7 @@ OPTIONS = Section(
     "Options",
     (
         Row(
-            what="an option that there is not",
+            what="an unknown option",
             happens=calls("--nonsense"),
             code=2,
             type="invalid_arguments",
@@ -61,7 +61,7 @@ OPTIONS = Section(
             says=misused("Option '-p' requires an argument."),
         ),
         Row(
-            what="an option where another has its value",
+            what="an option in place of another one's value",
             happens=calls("-p", "--continue"),
             code=2,
             type="invalid_arguments",
@@ -75,7 +75,7 @@ OPTIONS = Section(
             says=misused("--db names a file, or a postgresql:// URL, and not nothing"),
         ),
         Row(
-            what="a device in the place of a log",
+            what="a device instead of a log",
             happens=asks("--db", "/dev/null"),
             code=2,
             type="log_unusable",
@@ -96,7 +96,7 @@ OPTIONS = Section(
             says=misused("--timeout must be a number of seconds above 0, at most 1,000,000, not 0"),
         ),
         Row(
-            what="a subcommand that there is not",
+            what="an unknown subcommand",
             happens=calls("nonsense"),
             code=2,
             type="invalid_arguments",
@@ -110,7 +110,7 @@ OPTIONS = Section(
             says=misused("--continue and --resume name two sessions; give one of them"),
         ),
         Row(
-            what="an option of a new session for one that goes on",
+            what="an option of a new session with an existing one",
             happens=asks("--continue", "--max-turns", "3"),
             code=2,
             type="invalid_configuration",
@@ -142,14 +142,14 @@ OPTIONS = Section(
             says=error("standard input is not UTF-8: see byte 5 of what was read"),
         ),
         Row(
-            what="nobody and nothing that asks (in JSON, or in a build)",
+            what="no prompt (in JSON, or in a build)",
             happens=lambda stage: Call(arguments=(), variables={"CI": "true"}),
             code=2,
             type="no_input",
             says=error("there is no prompt: give -p TEXT, or the prompts as lines of standard input"),
         ),
         Row(
-            what="a session that is not there",
+            what="a session that does not exist",
             happens=asks("--resume", "ses_none"),
             code=2,
             type="session_not_found",
@@ -169,7 +169,7 @@ FILES = Section(
     "Files that options name",
     (
         Row(
-            what="`--mcp-config` that is not there",
+            what="`--mcp-config` with a file that does not exist",
             happens=asks("--mcp-config", "none.json"),
             code=2,
             type="invalid_configuration",
@@ -183,7 +183,7 @@ FILES = Section(
             says=error("--mcp-config mcp.json: it is not valid JSON: …"),
         ),
         Row(
-            what="`--mcp-config` with a server that is none",
+            what="`--mcp-config` with an invalid server",
             happens=names("--mcp-config", "mcp.json", '{"mcpServers": {"files": {"command": 1}}}'),
             code=2,
             type="invalid_configuration",
@@ -197,7 +197,7 @@ FILES = Section(
             says=error("--mcp-config /dev/zero: it is not a regular file; …"),
         ),
         Row(
-            what="`--policy` that is a pipe which nobody writes",
+            what="`--policy` with a pipe that nobody writes to",
             happens=piped,
             code=2,
             type="invalid_configuration",
@@ -218,7 +218,7 @@ FILES = Section(
             says=error("--policy policy.json: …"),
         ),
         Row(
-            what="`--tools` that are not there",
+            what="`--tools` with a module that does not exist",
             happens=asks("--tools", "none.py"),
             code=2,
             type="invalid_configuration",
@@ -246,7 +246,7 @@ FILES = Section(
             says=error("--tools ending.py: …ending.py, line 2: SystemExit: 0"),
         ),
         Row(
-            what="`--tools` in which there is none",
+            what="`--tools` with a module without tools",
             happens=names("--tools", "empty.py", "x = 1\n"),
             code=2,
             type="invalid_configuration",
@@ -286,35 +286,42 @@ SETTINGS = Section(
             says=error("the API key has a blank or a line end at place 24 of 27, as no key has; copy it again (ANT…)"),
         ),
         Row(
-            what="an address at which nothing can be",
+            what="an address without a scheme",
             happens=asks(ANTHROPIC_BASE_URL="localhost:8080"),
             code=2,
             type="invalid_configuration",
-            says=error("the API cannot be at 'localhost:8080': an address is like https://api.anthropic.com or …"),
+            says=error(
+                "'localhost:8080' cannot be the address of the API; an address is like https://api.anthropic.com or …"
+            ),
         ),
         Row(
-            what="an address with a host that can be none",
+            what="an address with an invalid host",
             happens=asks(ANTHROPIC_BASE_URL="http://api..example"),
             code=2,
             type="invalid_configuration",
-            says=error("the API cannot be at 'http://api..example': an address is like https://api.anthropic.com or …"),
+            says=error(
+                "'http://api..example' cannot be the address of the API; "
+                "an address is like https://api.anthropic.com or …"
+            ),
         ),
         Row(
-            what="an address of a proxy at which none can be",
+            what="an invalid address of a proxy",
             happens=asks(HTTPS_PROXY="nonsense://proxy.example"),
             code=2,
             type="invalid_configuration",
-            says=error("no proxy can be at 'nonsense://proxy.example' (HTTPS_PROXY): an address is like http://…"),
+            says=error(
+                "'nonsense://proxy.example' cannot be the address of a proxy (HTTPS_PROXY); an address is like http://…"
+            ),
         ),
         Row(
-            what="certificates that are not there",
+            what="a file of certificates that does not exist",
             happens=asks(ANTHROPIC_BASE_URL="https://127.0.0.1:1", SSL_CERT_FILE="none.pem"),
             code=2,
             type="invalid_configuration",
             says=error("the certificates in none.pem cannot be read (SSL_CERT_FILE): No such file or directory"),
         ),
         Row(
-            what="certificates that are none",
+            what="a file without certificates",
             happens=lambda stage: Call(
                 variables={
                     "ANTHROPIC_BASE_URL": "https://127.0.0.1:1",
@@ -340,7 +347,7 @@ SETTINGS = Section(
             says=error("….reenact/settings.json:…: model must be a text that is not blank"),
         ),
         Row(
-            what="a script of the mock that there is not",
+            what="an unknown scenario of the mock",
             happens=asks(MOCK_LLM="1", MOCK_SCENARIO="tragedy"),
             code=2,
             type="unknown_scenario",

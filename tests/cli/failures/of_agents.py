@@ -1,4 +1,4 @@
-"""What ends a turn otherwise: limits, hooks, people who are not there, tools."""
+"""What ends a turn otherwise: limits, hooks, absent people, tools."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ UNAPPROVED: Final = tuple(
 FAILED: Final = (Said("warning", "tool fail has failed", TRACEBACK),)
 
 LIMITS = Section(
-    "Limits, hooks, and people who are not there",
+    "Limits, hooks, and absent people",
     (
         Row(
             what="the model refuses: that is its answer",
@@ -147,7 +147,7 @@ LIMITS = Section(
             requests=0,
         ),
         Row(
-            what="a call that nobody is there to approve: the model is told, and answers",
+            what="a call that nobody can approve: the model is told, and answers",
             happens=with_tools("send_mail"),
             code=0,
             out=HELLO,
@@ -155,7 +155,7 @@ LIMITS = Section(
             asked=True,
         ),
         Row(
-            what="calls that nobody is there to approve, on and on",
+            what="calls that nobody can approve, again and again",
             happens=with_tools("send_mail", rounds=11),
             code=2,
             type="unapproved_tool_calls",

@@ -106,7 +106,7 @@ REFUSALS = Section(
         refusal(504, "timeout_error", 4, again=True),
         refusal(529, "overloaded_error", 4, again=True),
         Row(
-            what="401 with a type that nobody knows: the status decides",
+            what="401 with an unknown type: the status decides",
             happens=refuses(401, "invalid_api_key"),
             code=3,
             type="authentication_error",
@@ -146,7 +146,7 @@ REFUSALS = Section(
             requests=1,
         ),
         Row(
-            what="503 with a type that nobody knows, 5 times",
+            what="503 with an unknown type, 5 times",
             happens=refuses(503, "down"),
             code=4,
             type="api_error",

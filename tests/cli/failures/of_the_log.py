@@ -102,14 +102,14 @@ LOG = Section(
     "The log",
     (
         Row(
-            what="a log in a directory that is not there",
+            what="a log in a directory that does not exist",
             happens=asks("--db", "missing/log.db"),
             code=2,
             type="log_unusable",
             says=error("…missing/log.db cannot be opened here: No such file or directory; choose another place"),
         ),
         Row(
-            what="a directory in its place",
+            what="a directory instead of a log",
             happens=asks("--db", "."),
             code=2,
             type="log_unusable",
@@ -130,7 +130,7 @@ LOG = Section(
             says=error("this is not a PostgreSQL URL: write postgresql://user:password@host:port/database?…"),
         ),
         Row(
-            what="a log in PostgreSQL, where no server is",
+            what="a log in PostgreSQL without a server",
             happens=asks("--db", "postgresql://me:secret@127.0.0.1:1/base"),
             code=4,
             type="log_unreachable",
@@ -198,7 +198,7 @@ LOG = Section(
             says=error("…log.db cannot be opened here (…); check that file and directory are writable"),
         ),
         Row(
-            what="a directory in which no log may be made",
+            what="a directory in which a log must not be created",
             happens=sealed(0o500, directory=True),
             code=2,
             type="log_unusable",
@@ -237,21 +237,21 @@ PLACES = Section(
             asked=True,
         ),
         Row(
-            what="a home in which nothing can be made",
+            what="a home directory that cannot be written",
             happens=asks(HOME="/dev/null"),
             code=2,
             type="invalid_configuration",
             says=error("/dev/null/.local/share/reenact cannot be made (Not a directory); name a log with --db"),
         ),
         Row(
-            what="no `HOME`, and none that the system knows",
+            what="no `HOME`, and the system knows none either",
             happens=lambda stage: Call(unset=("HOME",), before=("homeless",)),
             code=2,
             type="invalid_configuration",
             says=error("/dev/null/home/.local/share/reenact cannot be made (Not a directory); name a log with --db"),
         ),
         Row(
-            what="no `HOME`, but a log that is named",
+            what="no `HOME`, but `--db` names a log",
             happens=lambda stage: Call(arguments=("-p", "Hello", *DB), unset=("HOME",), before=("homeless",)),
             code=0,
             out=HELLO,

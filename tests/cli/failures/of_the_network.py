@@ -80,7 +80,7 @@ NETWORK = Section(
     "The network",
     (
         Row(
-            what="a port at which nobody listens",
+            what="a port on which nobody listens",
             happens=refused,
             code=4,
             type="api_connection_error",
@@ -88,7 +88,7 @@ NETWORK = Section(
             asked=True,
         ),
         Row(
-            what="a name that nobody knows",
+            what="an unknown host name",
             happens=lambda stage: Call(variables={"ANTHROPIC_BASE_URL": "http://api.example"}, before=("unresolved",)),
             code=4,
             type="api_connection_error",
@@ -96,7 +96,7 @@ NETWORK = Section(
             asked=True,
         ),
         Row(
-            what="TLS where none is spoken",
+            what="TLS to a server that does not use it",
             happens=plain,
             code=4,
             type="api_connection_error",
@@ -112,7 +112,7 @@ NETWORK = Section(
             asked=True,
         ),
         Row(
-            what="an end before an answer",
+            what="the server ends before an answer",
             happens=instead(b""),
             code=4,
             type="api_connection_error",
@@ -166,7 +166,7 @@ NETWORK = Section(
             asked=True,
         ),
         Row(
-            what="a body that is not packed as its header says",
+            what="a body that is not compressed as its header says",
             happens=instead(http(200, "text/event-stream", "abcde", **{"content-encoding": "gzip"})),
             code=4,
             type="api_error",
@@ -174,23 +174,23 @@ NETWORK = Section(
             asked=True,
         ),
         Row(
-            what="counts of tokens that cannot be",
+            what="impossible token counts",
             happens=replies(TRIES, usage={"input_tokens": -5, "output_tokens": 10**30}),
             code=4,
             type="api_error",
-            says=error("the usage cannot be: input_tokens is -5", _LATER),
+            says=error("the usage is invalid: input_tokens is -5", _LATER),
             asked=True,
             requests=TRIES,
         ),
         broken("a connection that is reset before the first byte", "the connection to … failed: …", drop_after=0),
         broken(
-            "a connection that ends before the first word",
+            "a connection that ends before the answer begins",
             "what answers at … broke off, …",
             drop_after=1,
             drop_mode="fin",
         ),
         broken(
-            "a stream that ends before the first word",
+            "a stream that ends before the answer begins",
             "the stream ended before the message was complete",
             _KEPT,
             kind="incomplete_stream",
@@ -231,7 +231,7 @@ TIME = Section(
             asked=True,
         ),
         Row(
-            what="silence of the API, for ten minutes, before the first word",
+            what="silence of the API for ten minutes, before the answer begins",
             happens=replies(before=("impatient",), stall_after=0),
             code=4,
             type="timeout_error",

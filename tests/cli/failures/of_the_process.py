@@ -187,7 +187,7 @@ PROGRAM = Section(
             says=error("ZeroDivisionError: with …", TRACEBACK),
         ),
         Row(
-            what="a mistake in what talks to the API",
+            what="a mistake in the code that talks to the API",
             happens=lambda stage: Call(before=("astray",)),
             code=1,
             type="driver_error",
@@ -195,7 +195,7 @@ PROGRAM = Section(
             asked=True,
         ),
         Row(
-            what="a tool that kills the process: nobody is left to say so",
+            what="a tool that kills the process: nothing is printed",
             happens=with_tools("die", apart=True),
             code=-signal.SIGKILL,
             told=False,

@@ -14,7 +14,7 @@ from tests.cli.failures.table import ROWS
 from tests.started.programs import Programs
 
 NAMES: Final = (
-    "an option that there is not",
+    "an unknown option",
     "401 `authentication_error`",
     "529 `overloaded_error`, 5 times",
     "a page of a proxy that fails (502)",

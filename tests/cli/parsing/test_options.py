@@ -100,7 +100,9 @@ def test_a_number_of_turns_is_a_number_from_1_on(run: Run, value: str) -> None:
 
 @pytest.mark.parametrize("value", ["-1", "nan", "1e400", "ten", "", "inf"])
 def test_a_cost_is_an_amount(run: Run, value: str) -> None:
-    refused(run("-p", "Hello", f"--max-cost={value}", "--price", "m=1,2"), "--max-cost must be an amount", f"not {value}")
+    refused(
+        run("-p", "Hello", f"--max-cost={value}", "--price", "m=1,2"), "--max-cost must be an amount", f"not {value}"
+    )
 
 
 @pytest.mark.parametrize("value", ["0", "-1", "nan", "1e400", "1000001", "soon", ""])

@@ -212,7 +212,7 @@ REFUSED: list[tuple[Any, str]] = [
     ({"tools": []}, "policies.tools must be a mapping from tools to policies"),
     ({"bash": 5}, "policies.bash must be a mode, or a mapping with mode, rules, not 5"),
     ({"bash": "sometimes"}, "policies.bash.mode must be one of never, required, first, always, not 'sometimes'"),
-    ({"bash": "deny"}, "not 'deny'; a tool that never runs stands in policies.deny"),
+    ({"bash": "deny"}, "not 'deny'; for a tool that must never run, use policies.deny"),
     ({"bash": {"mode": 5}}, "policies.bash.mode must be one of"),
     ({"bash": {"modes": "never"}}, "policies.bash has 'modes', which means nothing here; it takes mode, rules"),
     ({"bash": {"rules": {}}}, "policies.bash.rules must be a list of rules, not {}"),

@@ -76,7 +76,7 @@ def test_a_reply_that_cannot_be_is_refused_before_it_would_look_like_a_broken_co
 def test_a_script_of_something_else_than_replies_is_refused(api: FakeMessagesAPI, wrong: Any) -> None:  # noqa: ANN401 - the mistake
     with pytest.raises(TypeError, match="a script is made of FakeReply and FakeError, not of "):
         api.script([wrong])
-    with pytest.raises(TypeError, match=r"a FakeError cannot be like this: Expected `int`.*status"):
+    with pytest.raises(TypeError, match=r"a FakeError is invalid: Expected `int`.*status"):
         api.error(wrong)
 
 

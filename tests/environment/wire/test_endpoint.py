@@ -61,7 +61,7 @@ def test_no_address_is_that_of_anthropic() -> None:
     ["localhost:8080", "ftp://host", "http://", "http://[::1", "http://host:99999", "http://host:0", "http://a b", "h"],
 )
 def test_an_address_at_which_nothing_can_be_is_refused(url: str) -> None:
-    with pytest.raises(ConfigurationError, match="the API cannot be at"):
+    with pytest.raises(ConfigurationError, match="cannot be the address of the API"):
         checked_url(url, CLAUDE)
 
 

@@ -70,7 +70,9 @@ def talk(options: TalkOptions, console: Console, load_extensions: LoadExtensions
             raise NoInputError("there is no prompt: give -p TEXT, or the prompts as lines of standard input")
         return ExitCode.SUCCESS
     if console.in_ci:
-        raise NoInputError("nobody types in a build: give -p TEXT, or the prompts as lines of standard input")
+        raise NoInputError(
+            "there is no person to type in a build: give -p TEXT, or the prompts as lines of standard input"
+        )
     if options.output_format is not OutputFormat.TEXT:
         raise ConfigurationError(f"--output-format {options.output_format.value} needs -p TEXT, or lines of input")
     from reenact.cli.chat.chat import chat  # noqa: PLC0415 - the line editor is loaded only for a chat

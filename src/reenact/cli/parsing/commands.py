@@ -144,7 +144,7 @@ def clearer_error(error: typer.TyperException, root: TyperGroup, arguments: Sequ
     if command is not root and option in options_of(root):
         what = f"{option} is for a conversation, and not for `{command.name}`"
     elif command is root and elsewhere:
-        what = f"{option} stands behind the command that it is for, as in `reenact {elsewhere[0]} {option}`"
+        what = f"{option} comes after the command that it is for, as in `reenact {elsewhere[0]} {option}`"
     else:
         what = f"`reenact{path}` has no option {_cut(option)}{_did_you_mean(meant)}"
     return typer.TyperException(what)

@@ -375,7 +375,7 @@ def _by_text(text: Pattern, *, exact: bool, ignore_case: bool) -> Find:
     literal = isinstance(text, str)
     if isinstance(text, str):
         if not text.strip() or "\n" in text or "\r" in text:
-            raise invalid(f"text is {text!r}: say what stands in one row, and more than blanks")
+            raise invalid(f"text is {text!r}: give the text of one row, with more than blanks")
         expression = re.compile(re.escape(text.strip(" ") if exact else text), flags)
     else:
         compiled(text)  # or it is refused
