@@ -225,7 +225,7 @@ def _wake_before_the_rows(lines: list[Line]) -> None:
         (_count_wrong, "numbers of events", None),
         (_be_of_tomorrow, "format 2, newer than 1; upgrade", None),
         (_hold_an_unknown_event, "not as it was written", "session/a"),
-        (_wake_before_the_rows, "cannot stand here", None),
+        (_wake_before_the_rows, "does not belong here", None),
     ],
 )
 def test_a_forged_file_is_refused_with_the_place(
@@ -322,7 +322,7 @@ def test_what_stands_behind_the_end_is_refused(export: Path) -> None:
     with export.open("ab") as file:
         file.write(b"\n")
 
-    assert "behind the end" in str(refused(export))
+    assert "after the end" in str(refused(export))
 
 
 @pytest.mark.parametrize("name", ["", "missing", "missing/file"])

@@ -451,7 +451,7 @@ def test_what_would_have_to_be_taken_out_of_an_id_does_not_leave_at_all(tmp_path
     world.run(session_id)
     write(world.log, tmp_path / "a.db")
 
-    with pytest.raises(RedactionError, match="has to stay") as caught:
+    with pytest.raises(RedactionError, match="must stay") as caught:
         export_log(tmp_path / "a.db", tmp_path / "a.jsonl", redaction=Redaction())
 
     assert not (tmp_path / "a.jsonl").exists()
