@@ -221,7 +221,7 @@ ROWS: list[tuple[Any, int, bool, str]] = [
     (b"\xc1", 1, False, "cannot be decoded"),
     ([], 1, False, "holds 0 cursors"),
     ([({}, [("deltas_compacted", 1, {"first_cursor": 1, "last_cursor": 2})])], 2, False, "follows from no event"),
-    ([({}, [("deltas_compacted", 1, {"first_cursor": 2, "last_cursor": 3})])], 3, True, "does not stand in"),
+    ([({}, [("deltas_compacted", 1, {"first_cursor": 2, "last_cursor": 3})])], 3, True, "is not in its place"),
     ([({}, [("text_delta", 1, {"text": "a"})])], 1, False, "follows from no event"),
 ]
 
