@@ -49,6 +49,22 @@ def test_lines_above_a_screen_that_became_narrower_are_broken_anew() -> None:
         assert (before, engine.screen().scrollback) == (("abcdef",), ("abc", "def"))
 
 
+def test_a_program_that_changes_the_number_of_columns_is_shown_in_its_own() -> None:
+    with closing(Engine(100, 2)) as engine:
+        engine.feed(b"\x1b[?40h\x1b[?3h" + b"x" * 132 + b"1\r\n2\r\n3")
+        wide = engine.screen()
+
+        engine.feed(b"\x1b[?3l" + b"y" * 80 + b"1\r\n2\r\n3")
+        narrow = engine.screen()
+
+    assert [(screen.columns, {len(row) for row in screen.cells}) for screen in (wide, narrow)] == [
+        (132, {132}),
+        (80, {80}),
+    ]
+    assert wide.scrollback == ("x" * 132, "1")
+    assert narrow.scrollback[-2:] == ("y" * 80, "1")
+
+
 def test_the_size_is_told_in_characters_and_in_pixels(engine: Engine) -> None:
     engine.resize(30, 10)
 

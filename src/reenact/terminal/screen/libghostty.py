@@ -95,9 +95,14 @@ class Terminal:
         self._terminal.feed(data.replace(_DELETE, b"\0"))
         return self._taken_replies()
 
+    @property
+    def size(self) -> tuple[int, int]:
+        """The columns and rows: as `resize` set them, or as the program did (DECCOLM)."""
+        return self.get("cols"), self.get("rows")
+
     def resize(self, columns: int, rows: int) -> bytes:
         """Change the size; return the terminal's report of it. Lines that wrapped are wrapped again."""
-        self.size = (columns, rows)
+        self._given_size = (columns, rows)
         if self._scrollback:
             # Narrower rows need less, but existing ones are still wide.
             self._history_bytes = max(
@@ -239,7 +244,7 @@ class Terminal:
         _check(_lib.ghostty_terminal_set(self._handle, option, value))
 
     def _report_size(self, _terminal: object, _data: object, out: MutableSequence[object]) -> bool:
-        columns, rows = self.size
+        columns, rows = self._given_size
         out[0] = {"columns": columns, "rows": rows, "cell_width": _CELL_WIDTH, "cell_height": _CELL_HEIGHT}
         return True
 
