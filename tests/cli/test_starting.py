@@ -66,6 +66,22 @@ def test_what_is_read_quickly_is_what_typer_reads(arguments: str) -> None:
     assert read(Command, arguments) == read(TyperCommand, arguments)
 
 
+def test_ctrl_c_while_the_command_is_loaded_ends_it_without_a_traceback(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    class Interrupted:
+        def find_spec(self, name: str, *_: object) -> None:
+            if name == "reenact.cli.app":
+                raise KeyboardInterrupt
+
+    monkeypatch.delattr("reenact.cli.app", raising=False)
+    monkeypatch.delitem(sys.modules, "reenact.cli.app", raising=False)
+    monkeypatch.setattr(sys, "meta_path", [Interrupted(), *sys.meta_path])
+
+    assert main([]) == 130
+    assert capsys.readouterr() == ("", "")
+
+
 @pytest.fixture
 def collecting() -> Iterator[None]:
     """Have the collector of garbage as it was."""

@@ -26,6 +26,8 @@ def _carry_out(argv: Sequence[str] | None) -> int:
         why = f"the command needs packages that are not installed ({error})"
         print(f"reenact: error: {why}: pip install 'reenact[cli]'", file=sys.stderr)  # noqa: T201 - there is no console yet
         return 2
+    except KeyboardInterrupt:  # during the import, which takes half a second; later `app.main` handles it
+        return 130
     return app.main(argv)
 
 
