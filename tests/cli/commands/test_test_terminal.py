@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
+import subprocess
 import sys
 from pathlib import Path
 from xml.etree import ElementTree as ET
@@ -12,7 +14,7 @@ import pytest
 
 from reenact.terminal import SpecialKey
 from reenact.testing import wait_until
-from tests.cli.conftest import Chat, Outcome, Run
+from tests.cli.conftest import PATIENCE, Chat, Outcome, Run
 
 GOOD = "{name: greets, command: echo hello, expectedExitCode: 0, script: [{wait: hello}]}"
 BAD = "{name: fails, command: [sh, -c, 'echo some words; exit 1'], expectedExitCode: 0}"
@@ -91,6 +93,36 @@ def test_reports_are_written_where_they_are_wanted(run: Run, suite: Path, tmp_pa
     assert [case.get("name") for case in cases] == ["greets", "fails", "waits for a fix"]
     assert "some words" in json.dumps(json.loads((tmp_path / "r.json").read_text()))
     assert (tmp_path / "r.html").read_text().lower().startswith("<!doctype html>")
+
+
+def test_reports_are_written_although_nobody_reads_what_is_printed(
+    command: list[str], environ: dict[str, str], good: Path, tmp_path: Path
+) -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+
+    with os.fdopen(writing, "wb") as nobody:
+        started = [*command, "test-terminal", str(good), "--report", "junit=out.xml"]
+        code = subprocess.run(
+            started, stdout=nobody, env=environ, cwd=tmp_path, timeout=PATIENCE, check=False
+        ).returncode
+
+    assert code == 141
+    assert "greets" in (tmp_path / "out.xml").read_text()
+
+
+def test_a_full_disk_is_the_error_when_results_cannot_be_printed(
+    run: Run, good: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr("reenact.terminal.report.generator.write_console", fail)
+
+    outcome = run("test-terminal", str(good))
+
+    assert outcome.code == 1
+    assert "standard output cannot be written: No space left on device" in outcome.err
 
 
 def test_a_configuration_says_which_reports_are_written(run: Run, good: Path, tmp_path: Path) -> None:

@@ -67,9 +67,12 @@ def run_tests(options: TestTerminalOptions, console: Console) -> int:
                 keep=None if options.keep is None else Path(options.keep),
             )
         generator = ReportGenerator()
-        generator.print_console(results, console.out)
-        for wanted in reports:
-            generator.generate(results, wanted)
+        try:
+            for wanted in reports:
+                generator.generate(results, wanted)
+        finally:
+            with console.raising_output_lost():
+                generator.print_console(results, console.out)
     return ExitCode.SUCCESS if _all_well(results) else ExitCode.UNEXPECTED
 
 
