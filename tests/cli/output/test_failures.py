@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import io
 import os
 import re
 import socket
@@ -12,7 +13,9 @@ from pathlib import Path
 
 import pytest
 
+from reenact.cli.output.console import Console
 from reenact.cli.output.failures import ExitCode, problem_of, problem_of_turn
+from reenact.domain.messages import MAX_MESSAGE_BYTES
 from reenact.testing import FakeMessagesAPI
 from tests.cli.conftest import KEY, Run
 from tests.logs import log_at, written_elsewhere
@@ -167,6 +170,24 @@ def test_bad_input_and_a_bad_scenario_are_2(run: Run) -> None:
 
     assert [not_text.code, not_lines.code, no_scenario.code] == [2, 2, 2]
     assert "tragedy" in no_scenario.err
+
+
+@pytest.mark.parametrize("arguments", [("-p", "-"), ("-p", "What is wrong?"), ()])
+def test_no_more_of_the_input_is_read_than_a_message_may_have(
+    run: Run, monkeypatch: pytest.MonkeyPatch, arguments: tuple[str, ...]
+) -> None:
+    endless = io.BytesIO(b"x" * 3 * MAX_MESSAGE_BYTES)
+
+    def given(_: Console) -> io.BytesIO:
+        return endless
+
+    monkeypatch.setattr(Console, "input", given)
+
+    done = run(*arguments)
+
+    assert done.code == 2
+    assert "has more than 10,485,760 bytes" in done.err
+    assert endless.tell() == MAX_MESSAGE_BYTES + 1
 
 
 def test_a_log_that_another_process_writes_names_that_process(run: Run, tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Collection, Generator, Iterable, Iterator,
 from contextlib import contextmanager
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
+from functools import partial
 from itertools import chain
 
 from msgspec.structs import replace
@@ -45,9 +46,9 @@ from reenact.cli.output.streams import is_readable
 from reenact.cli.parsing.options import TalkOptions
 from reenact.cli.settings.configuration import functions_of, load_guards, read_prices
 from reenact.cli.settings.values import OutputFormat
-from reenact.domain.errors import ConfigurationError, InvalidInputError, ReenactError
+from reenact.domain.errors import ConfigurationError, InvalidInputError, InvalidMessageError, ReenactError
 from reenact.domain.image import Image, define, tool_names
-from reenact.domain.messages import check_message, check_text
+from reenact.domain.messages import MAX_MESSAGE_BYTES, check_message, check_text
 from reenact.domain.session.people import PendingCall
 from reenact.domain.session.turns import REJECTED
 
@@ -198,7 +199,7 @@ def _announce(current: Current, console: Console) -> None:
 
 def _all_of_it(console: Console) -> str:
     with _readable():
-        return _decoded(console.input().read())
+        return _decoded(console.input().read(MAX_MESSAGE_BYTES + 1))
 
 
 def _with_input(prompt: str, console: Console) -> str:
@@ -209,7 +210,7 @@ def _with_input(prompt: str, console: Console) -> str:
         console.warn(f"standard input sent nothing for {_READ_WITHIN:g} s and is ignored; < /dev/null avoids the wait")
         return prompt
     try:
-        data = _decoded(console.input().read())
+        data = _decoded(console.input().read(MAX_MESSAGE_BYTES + 1))
     except OSError:  # standard input cannot be read
         return prompt
     return f"{prompt}\n\n{data}" if data.strip() else prompt
@@ -217,7 +218,7 @@ def _with_input(prompt: str, console: Console) -> str:
 
 def _lines(console: Console) -> Iterator[str]:
     with _readable():
-        for line in console.input():
+        for line in iter(partial(console.input().readline, MAX_MESSAGE_BYTES + 1), b""):
             text = _decoded(line).strip()
             if text:
                 yield text
@@ -235,6 +236,10 @@ def _readable() -> Generator[None]:
 
 
 def _decoded(data: bytes) -> str:
+    if len(data) > MAX_MESSAGE_BYTES:
+        raise InvalidMessageError(
+            f"the message in standard input has more than {MAX_MESSAGE_BYTES:,} bytes, the most that are accepted"
+        )
     if b"\0" in data:
         raise InvalidInputError("standard input has a NUL in it, which no text has")
     try:
