@@ -209,7 +209,7 @@ def test_a_hook_refuses_by_its_exit_code_or_by_what_it_says(
             HookResult(1, '{"decision": "block"}', "oh\nno\n"),
             "the hook 'x' for PreToolUse has failed with exit code 1: oh no",
         ),
-        (HookResult(-9, "", ""), "the hook 'x' for PreToolUse has failed with exit code -9"),
+        (HookResult(137, "", ""), "the hook 'x' for PreToolUse has failed with exit code 137"),
         (HookResult(None, "", ""), "the hook 'x' for PreToolUse was ended: it ran longer than 60 s"),
     ],
 )

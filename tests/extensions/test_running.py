@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import threading
 import time
 from pathlib import Path
@@ -111,13 +112,13 @@ def test_hooks_on_other_threads_are_ended_with_all_they_have_started(tmp_path: P
     assert is_gone(tmp_path / "pid")
     wait_until(lambda: is_gone(tmp_path / "child"))
     thread.join()
-    assert [one.code for one in done] == [-9]
+    assert [one.code for one in done] == [128 + signal.SIGKILL]
     assert run("touch late", b"", environ={}, cwd=tmp_path, timeout=9, running=running).code is None
     assert not (tmp_path / "late").exists()
 
 
 def test_a_hook_that_a_signal_ends_says_so(tmp_path: Path) -> None:
-    assert ran("kill -TERM $$", tmp_path).code == -15
+    assert ran("kill -TERM $$", tmp_path).code == 128 + signal.SIGTERM
 
 
 def test_a_hook_that_cannot_be_started_is_an_error(tmp_path: Path) -> None:

@@ -28,7 +28,7 @@ _CHECK_INTERVAL = 0.05
 
 
 class HookResult(msgspec.Struct, frozen=True):
-    """How a hook ended: `code` is its exit code, negative for a signal; None if it was killed.
+    """How a hook ended: `code` is its exit code, 128 + N for signal N as in shells; None if it was killed.
 
     `is_cut` says that standard output was longer than what is kept.
     """
@@ -112,7 +112,7 @@ def run(
             with _Exchange(process, given) as exchange:
                 ended = exchange.until(time.monotonic() + timeout, stop)
                 return HookResult(
-                    process.returncode if ended else None,
+                    _exit_code(process.returncode) if ended else None,
                     exchange.output(process.stdout),
                     exchange.output(process.stderr),
                     exchange.is_cut,
@@ -120,6 +120,10 @@ def run(
         finally:
             if not ended:
                 _kill(process)
+
+
+def _exit_code(returncode: int) -> int:
+    return returncode if returncode >= 0 else 128 - returncode
 
 
 def _kill(process: subprocess.Popen[bytes]) -> None:
