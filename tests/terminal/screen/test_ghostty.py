@@ -49,6 +49,21 @@ def test_lines_above_a_screen_that_became_narrower_are_broken_anew() -> None:
         assert (before, engine.screen().scrollback) == (("abcdef",), ("abc", "def"))
 
 
+@pytest.mark.parametrize("looks", [True, False])
+def test_blank_lines_above_a_screen_are_wrapped_alike_whether_they_were_read_or_not(*, looks: bool) -> None:
+    with closing(Engine(6, 4)) as engine:
+        engine.feed(b"abc")
+        engine.resize(1, 2)
+        engine.feed(b"\x1b[3S")
+        if looks:
+            engine.screen()
+
+        engine.resize(20, 5)
+
+        assert engine.screen().lines == ("abc", "", "", "", "")
+        assert engine.screen().cursor.row == 1
+
+
 def test_a_program_that_changes_the_number_of_columns_is_shown_in_its_own() -> None:
     with closing(Engine(100, 2)) as engine:
         engine.feed(b"\x1b[?40h\x1b[?3h" + b"x" * 132 + b"1\r\n2\r\n3")

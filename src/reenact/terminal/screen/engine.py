@@ -40,9 +40,9 @@ class Engine:
 
         On the main screen, lines that wrapped are wrapped again.
         """
-        report = self._terminal.resize(*checked_size(columns, rows))
-        self._history.clear()
-        return report
+        size = checked_size(columns, rows)
+        self._history.clear()  # before: a marked row is not wrapped as others are
+        return self._terminal.resize(*size)
 
     def text(self) -> str:
         """Return the same as `Screen.text`, without copying all cells."""
