@@ -104,6 +104,13 @@ def test_where_there_is_no_log_there_is_nothing_to_decide(run: Run) -> None:
     assert run("replay", "nobody").code == 2
 
 
+def test_a_name_with_a_slash_at_its_end_is_that_of_a_folder(run: Run) -> None:
+    outcome = run("replay", "nowhere/")
+
+    assert outcome.code == 2
+    assert "nowhere is not there; name sessions, or files and folders of histories" in outcome.err
+
+
 def test_a_folder_of_golden_histories_is_one_command(run: Run, golden: Path, talk: str) -> None:
     outcome = run("replay", str(golden))
 

@@ -100,7 +100,7 @@ def _all(options: ReplayOptions, replay_log: _Replay, console: Console) -> Itera
 def _files(what: Sequence[str]) -> list[Path]:
     """Return the named files and those in the named folders; an empty list if sessions are named."""
     paths = [Path(file) for file in what]
-    named = [path.suffix in (_EXPORT, _LOG) or path.exists() for path in paths]
+    named = [file.endswith((_EXPORT, _LOG, "/")) or path.exists() for file, path in zip(what, paths, strict=True)]
     if not any(named):
         return []
     files: list[Path] = []
