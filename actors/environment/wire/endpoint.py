@@ -41,7 +41,7 @@ def checked_key(key: str | None, api: Api) -> str:
     """
     if key is None or not key.strip():
         raise ConfigurationError(
-            f"{api.name} needs an API key: {api.key_from}, or {api.key_variable} on the command line"
+            f"{api.name} needs an API key: {api.key_from}, or the variable {api.key_variable} for the command line"
         )
     if wrong := _INVALID_IN_KEYS.search(key):
         what = "a blank or a line end" if wrong[0].isspace() else "a character that is not ASCII, or is invisible"
@@ -63,7 +63,7 @@ def checked_url(url: str | None, api: Api) -> str:
     if not _is_address(url, _SCHEMES) or not url.isprintable() or " " in url:
         raise ConfigurationError(
             f"{shown_url(url)!r} cannot be the address of the API; an address is like {api.url} or "
-            f"http://localhost:8080 (base_url, or {api.url_variable} on the command line)"
+            f"http://localhost:8080 (base_url, or the variable {api.url_variable} for the command line)"
         )
     return url
 
