@@ -32,8 +32,8 @@ def tables() -> str:
     return "".join(
         (
             "\n## What happens, and how it ends\n\n",
-            "`…` stands for words that are others each time: alone, for what the API says. `type` is that of `error` ",
-            "in JSON; standard output is that of `text`. Below what is said is what may help.\n",
+            "`…` stands for text that varies; alone, for the text of the API. `type` is that of `error` in JSON; ",
+            "standard output is that of `text`. A hint is on the line below the error.\n",
             *(f"\n### {section.heading}\n\n{_table(_HEAD, map(_row, section.rows))}" for section in SECTIONS),
             "\n## All types\n\n",
             "Of the API, or of the way to it:\n\n",
