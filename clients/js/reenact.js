@@ -22,6 +22,8 @@ const CLOSING = 1000; // milliseconds that the server has for each of its last w
 const APART = 100; // milliseconds between two acknowledgements for which nobody waits
 const [MOST, MOST_BYTES] = [5000, 4 * 1024 * 1024]; // events, and their JSON, that wait for who iterates
 const SESSIONS = 1000; // of so many sessions a listener remembers how far they were heard
+const PAUSE = 1000; // milliseconds before a server that could not read its log is asked again for events
+const UNREADABLE = /^(storage_|log_|key_ring$|wrong_key$)/; // codes with which it says so
 const PROBE = "subscription-0"; // there is none of this id, and the server says so
 const LONGEST_TIMER = 2 ** 31 - 1; // milliseconds; browsers and Node call at once what is to be called later than that
 
@@ -212,6 +214,7 @@ class Stream {
   /** @type {string | null} */
   id = null;
   stands = false; // the server has said that it does
+  stood = false; // on this connection, or on one before
   over = false; // the last event has come
   left = false; // nobody wants events any more
   deaf = false; // there was no room for an event, and what comes behind it is not wanted before it
@@ -331,13 +334,14 @@ class Stream {
   /** @param {About} frame */
   hear(frame) {
     if (frame.type === "subscribed") {
-      this.stands = true;
+      this.stands = this.stood = true;
       this.begun(frame.after ?? null);
       this.say();
     } else if (frame.type === "ended") {
       this.ended(frame.reason);
     } else if (frame.type === "error") {
       if (frame.code === "runtime_closed") this.#putOff();
+      else if (this.stood && !this.stands && UNREADABLE.test(frame.code)) this.#askLater();
       else this.refused(new ReenactError(frame.code, frame.message));
     }
   }
@@ -352,6 +356,14 @@ class Stream {
     this.drop();
     this.later = true;
     this.say();
+  }
+
+  #askLater() {
+    this.#putOff();
+    this.link.clock.setTimeout(() => {
+      this.later = false;
+      this.say();
+    }, PAUSE);
   }
 
   /** @param {Notification[]} events @param {number} size of each */

@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 import pytest
 
 from reenact import InvalidInputError, RequestTimeoutError, UnknownEventTypeError
-from reenact.client import handlers
+from reenact.client import handlers, link
 from reenact.client import handlers as module
 from reenact.client.handlers import RemoteListener
 from reenact.client.runtime import RemoteRuntime
@@ -406,6 +406,25 @@ def test_a_server_that_does_not_know_a_session_any_more_is_listened_to_all_the_s
 
     assert (asked["after"], again["after"]) == ({"s": 1}, {})
     assert ears.wait(2) == [1, 5]
+
+
+def test_a_server_that_cannot_read_its_log_is_asked_again_for_what_was_missed(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(link, "_PAUSE", 0.01)
+    ears = Ears()
+    house.add("text_delta", ears)
+    house.tell(event(1))
+    ears.wait(1)
+    house.line.drop()
+    house.line = house._scripted.line()
+
+    house.line.say("error", id=house.line.hear("listen")["id"], code="log_unreachable", message="not now")
+    again = house.line.listened()
+    house.line.events(again["id"], event(2))
+
+    assert again["after"] == {"s": 1}
+    assert ears.wait(2) == [1, 2]
 
 
 def test_a_server_that_refuses_to_tell_anything_is_said_so_in_the_log(

@@ -229,6 +229,37 @@ def test_what_is_refused_after_a_break_ends_it(follow: Follow, scripted: Scripte
         subscription.next(60)
 
 
+def test_after_a_break_a_server_that_cannot_read_its_log_is_asked_again(
+    follow: Follow, scripted: Scripted, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(link, "_PAUSE", 0.01)
+    subscription, line, id_ = follow()
+    line.events(id_, event(1))
+    line.drop()
+    line = scripted.line()
+
+    line.say("error", id=line.hear("subscribe")["id"], code="log_unreachable", message="not now")
+    asked = line.subscribed()
+    line.events(asked["id"], event(2))
+
+    assert asked["after"] == 1
+    assert cursors(subscription, 2) == [1, 2]
+
+
+def test_a_server_that_cannot_read_its_log_is_not_asked_again_for_what_has_not_begun(
+    talk: Talk, beyond: Beyond, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(link, "_PAUSE", 0.01)
+    runtime, line = talk()
+    call = beyond.call(lambda: runtime.events.subscribe("s", "me"))
+
+    line.say("error", id=line.hear("subscribe")["id"], code="log_unreachable", message="not now")
+
+    with pytest.raises(StorageError, match="not now"):
+        call.result()
+    assert line.is_silent()
+
+
 def test_a_server_that_does_not_answer_in_time_is_no_longer_asked(
     talk: Talk, scripted: Scripted, beyond: Beyond
 ) -> None:

@@ -47,6 +47,32 @@ test("before the server has said where it begins, it asks as it did at first", a
   assert.equal(server.stand(7).after, 7);
 });
 
+test("after a break, a server that cannot read its log is asked again after a pause", async () => {
+  const server = await Scripted.connected();
+  for (const begin of [() => server.client.subscribe("ses_1"), () => server.client.listen()]) {
+    const events = begin();
+    server.events(server.stand(0).id, event(1));
+    await server.reconnect();
+    const { id } = server.sent.at(-1);
+    server.socket.say({ type: "error", id, code: "log_unreachable", message: "not now" });
+    assert.deepEqual(server.sent, []);
+    await server.pass(1000);
+    server.events(server.stand(1).id, event(2));
+    const heard = consumed(events, 2);
+    await settled();
+    assert.deepEqual(heard, { cursors: [1, 2], error: undefined, isDone: true });
+    await events.return();
+  }
+});
+
+test("a server that cannot read its log is not asked again for what has not begun", async () => {
+  const server = await Scripted.connected();
+  const events = server.client.subscribe("ses_1");
+  const { id } = server.sent.at(-1);
+  server.socket.say({ type: "error", id, code: "log_unreachable", message: "not now" });
+  await assert.rejects(events.next(), { code: "log_unreachable" });
+});
+
 for (const [what, after, events] of [
   ["a hole", 0, [event(2)]],
   ["an event that comes twice", 1, [event(2), event(2)]],

@@ -10,7 +10,14 @@ import msgspec
 from reenact.client.asking import DELETED, Batch, next_cursor, read_head
 from reenact.client.link import Follower, FollowerFrame, Link
 from reenact.client.thread import Buffer, closed, reject, resolve
-from reenact.domain.errors import NotFoundError, ProtocolError, ReenactError, RuntimeClosedError, from_wire
+from reenact.domain.errors import (
+    NotFoundError,
+    ProtocolError,
+    ReenactError,
+    RuntimeClosedError,
+    StorageError,
+    from_wire,
+)
 from reenact.domain.stream.frames import Ack, Acked, Refused, Subscribe, Subscribed, Unsubscribe, Welcome
 
 _DELETED = "deleted"
@@ -185,6 +192,8 @@ class SessionFollower(Follower):
             else:
                 self._settle_acks(error)
                 self._link.queue_sender(self)  # a consumer that has left waits for nothing more
+        elif isinstance(error, StorageError) and self.standing.done():
+            self.retry_later()
         else:
             if isinstance(error, NotFoundError):
                 error.id = self._topic

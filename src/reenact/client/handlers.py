@@ -20,7 +20,7 @@ from reenact.actors.feed.handlers import REST, Handler, handle, handle_on_loop, 
 from reenact.client.asking import Batch, Head, read_envelope, read_head
 from reenact.client.link import Follower, FollowerFrame, Link
 from reenact.client.thread import NAME, Buffer, reject, resolve
-from reenact.domain.errors import ProtocolError, ReenactError, RuntimeClosedError, from_wire
+from reenact.domain.errors import ProtocolError, ReenactError, RuntimeClosedError, StorageError, from_wire
 from reenact.domain.stream.events import Envelope
 from reenact.domain.stream.frames import Ended, Listen, Refused, Subscribed, Unsubscribe, Welcome
 
@@ -382,7 +382,9 @@ class HandlersFollower(Follower):
             reject(joining.standing, error)
         if self._current is not None or not self._members:
             return
-        if self._seen:  # perhaps a session was unknown to the server: go on without the missed events
+        if isinstance(error, StorageError):
+            self.retry_later()
+        elif self._seen:  # perhaps a session was unknown to the server: go on without the missed events
             self._seen.clear()
             self._link.queue_sender(self)
         else:

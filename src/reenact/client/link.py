@@ -31,7 +31,7 @@ T = TypeVar("T")
 _BLAMES = frozenset({1003, 1007, 1008, 1009, BAD_FRAME})
 """Close codes with which a server rejects a frame that it was sent."""
 _PAUSE = 1.0
-"""Seconds between two attempts if the user's wait function has failed."""
+"""Seconds between two attempts if the user's wait function has failed, or if the server could not read its log."""
 _TENDING = 0.5
 """Seconds between two automatic acknowledgements of a subscription, and between checks for abandoned followers."""
 LAST_WORDS = 5.0
@@ -75,6 +75,12 @@ class Follower:
         self._is_full = False
         self._link.queue_sender(self)
 
+    def retry_later(self) -> None:
+        """Ask again after a pause, on this connection: the server could not read its log."""
+        self._drop()
+        self._is_postponed = True
+        asyncio.get_running_loop().call_later(_PAUSE, self._retry)
+
     def handle(self, frame: FollowerFrame) -> None:
         """Handle a frame, or one of its batches, for one of its ids."""
         raise NotImplementedError
@@ -93,6 +99,10 @@ class Follower:
     def _drop(self) -> None:
         """Release the ids, which deliver nothing more."""
         raise NotImplementedError
+
+    def _retry(self) -> None:
+        self._is_postponed = False
+        self._link.queue_sender(self)
 
 
 Sender: TypeAlias = Follower | PendingRequest
