@@ -15,6 +15,7 @@ from reenact.domain.errors import (
     ContainerNotFoundError,
     ImageNotFoundError,
     InvalidInputError,
+    NotFoundError,
     ReenactError,
     SessionNotFoundError,
     TurnNotFoundError,
@@ -53,6 +54,7 @@ _ID_FIELDS: Final[Mapping[str, Callable[[str], ReenactError]]] = {
     "turn_id": TurnNotFoundError,
     "agent_id": AgentNotFoundError,
     "call_id": CallNotPendingError,
+    "schedule_id": NotFoundError,
 }
 """Fields that are ids, each with the error to raise if its value cannot be an id."""
 

@@ -12,6 +12,7 @@ import pytest
 
 from reenact import (
     AgentNotFoundError,
+    Answer,
     AsyncRuntime,
     Audit,
     Budget,
@@ -402,6 +403,10 @@ def test_a_log_that_this_process_has_open_already_is_named_as_its_own(opened: Op
         opened()
 
 
+def scheduled(runtime: Runtime, answer: Answer[Any]) -> Any:  # noqa: ANN401 - given in the place of an id
+    return runtime.agents.schedule(answer.session_id, "Hi", every=60)
+
+
 IN_THE_PLACE_OF_IDS: list[tuple[Callable[[Runtime, Any, Any], object], str]] = [
     (
         lambda runtime, answer, _: runtime.ask("Hi", session=answer),
@@ -421,6 +426,7 @@ IN_THE_PLACE_OF_IDS: list[tuple[Callable[[Runtime, Any, Any], object], str]] = [
         "session must be an id, not Answer; give its session_id",
     ),
     (lambda runtime, answer, _: runtime.events.on_all(print, session_id=answer), "session"),
+    (lambda runtime, answer, _: runtime.agents.cancel_schedule(scheduled(runtime, answer)), "schedule is an id"),
 ]
 
 
