@@ -62,8 +62,8 @@ class InFlightRequest(Attempt):
         try:
             return reply.get(timeout=self.timeout)
         except pykka.Timeout:
-            if reply.done():
-                raise
+            if reply.done():  # the reply came at this very moment, or the timeout is what the actor raised
+                return reply.get()
             raise RequestTimeoutError(f"{actor} has not replied within {self.timeout} seconds") from None
 
     def remembered(self, answer: object, at: int) -> Remembered | None:

@@ -267,8 +267,8 @@ class ShardedReference:
         try:
             return future.get(timeout=timeout)
         except pykka.Timeout:
-            if future.done():
-                raise
+            if future.done():  # the reply came at this very moment, or the timeout is what the actor raised
+                return future.get()
             raise RequestTimeoutError(f"{self._here} has not replied within {timeout} seconds") from None
 
     def ask_future(self, command: IdempotentCommand) -> PooledFuture[object]:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import msgspec
+import pykka
 import pytest
 
 from reenact import (
@@ -26,7 +27,7 @@ from reenact import (
 from reenact.actors.api.operations import RuntimeOperations
 from reenact.actors.idempotency import InFlightRequest
 from reenact.actors.journal.api import Remembered
-from reenact.actors.kernel import Reference
+from reenact.actors.kernel import PooledFuture, Reference
 from reenact.domain.errors import RequestReusedError
 from reenact.domain.idempotency import IdempotentCommand
 from reenact.domain.operations.table import Sent
@@ -331,6 +332,23 @@ def meanwhile(call: Callable[[], Envelope]) -> Generator[Callable[[], Envelope]]
     with ThreadPoolExecutor(1) as thread:
         future = thread.submit(call)
         yield lambda: future.result(timeout=60)
+
+
+def test_a_reply_that_comes_as_the_time_ends_is_the_reply(runtime: Runtime, monkeypatch: pytest.MonkeyPatch) -> None:
+    get = PooledFuture[object].get
+
+    def get_too_late(future: PooledFuture[object], *, timeout: float | None = None) -> object:
+        reply = get(future)
+        if timeout is not None:
+            raise pykka.Timeout
+        return reply
+
+    monkeypatch.setattr(PooledFuture, "get", get_too_late)
+
+    made = runtime.request("container_create_request", {"container_id": "new", "request_id": "r"}, timeout=60).data
+
+    assert made.error is None
+    assert runtime.containers.get("new") is not None
 
 
 def test_a_request_whose_asker_has_given_up_is_waited_for(runtime: Runtime, slow: Slow) -> None:

@@ -6,13 +6,14 @@ from collections.abc import Callable, Collection, Iterator
 from typing import cast
 
 import msgspec
+import pykka
 import pytest
 
 from reenact._runtime import codec
 from reenact.actors.container import ContainerActor
 from reenact.actors.journal.api import Remembered
 from reenact.actors.journal.opening import open_journal
-from reenact.actors.kernel import ActorSystem
+from reenact.actors.kernel import ActorSystem, PooledFuture
 from reenact.actors.kernel.timetable import microseconds
 from reenact.actors.nodes.protocol import Peer
 from reenact.actors.nodes.relay import NotSentError, OutcomeUnknownError, Relay, RelayError
@@ -249,6 +250,21 @@ def test_an_ask_ends_with_its_time(node: Node) -> None:
 
     with pytest.raises(RequestTimeoutError):
         node.container.ask(CREATE, timeout=0.01)
+
+
+def test_a_reply_that_comes_as_the_time_ends_is_the_reply(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
+    node.region.at = "there"
+    get = PooledFuture[object].get
+
+    def get_too_late(future: PooledFuture[object], *, timeout: float | None = None) -> object:
+        if timeout is None:
+            return get(future)
+        node.wire.asked[0][2](wire.reply_bytes(None))
+        raise pykka.Timeout
+
+    monkeypatch.setattr(PooledFuture, "get", get_too_late)
+
+    assert node.container.ask(CREATE, timeout=60) is None
 
 
 def test_closing_tells_those_that_wait(node: Node) -> None:
