@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from base64 import b64encode
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Collection, Generator, Iterator, Sequence
 from contextlib import closing
 from datetime import datetime
 from hashlib import blake2b
@@ -15,6 +15,7 @@ from reenact.domain.chain import BEGINNING, DIGEST_SIZE, GENESIS, DataKey, Row, 
 from reenact.domain.chain import End as StreamEnd
 from reenact.domain.children import ChildStarted
 from reenact.domain.errors import LogUnusableError, SessionNotFoundError, UnstorableError
+from reenact.domain.image import ImageRegistered
 from reenact.domain.session.agent import HandoverRequested, ImageChanged
 from reenact.domain.session.state import SessionBranched, SessionCreated, SessionForgotten
 from reenact.domain.tools import is_object
@@ -49,7 +50,8 @@ _LINKS = frozenset(
         "child-started",
     }
 )
-"""The stored names of the events of sessions that name other streams."""
+"""The stored names of the events of sessions that name other streams; each session that can be read has one."""
+_OF_IMAGE = frozenset({"image-registered"})
 
 
 class RawLog(Protocol):
@@ -270,10 +272,11 @@ def _streams_to_export(
 ) -> list[str]:
     """Return the streams of the sessions, of those they branch off from, and of all their containers and images.
 
-    With the family, also those of the sessions that called them, and of all child sessions, as far as they are in the
-    log.
+    Images that these images name, to call them or to hand over to them, are included. With the family, also the
+    sessions that called them, and all child sessions, as far as they are in the log.
     """
     needed: dict[str, None] = {}
+    images: dict[str, None] = {}
     waiting = list(reversed(sessions))
     relatives: set[str] = set()
     while waiting:
@@ -281,7 +284,7 @@ def _streams_to_export(
         stream = stream_of(session_id)
         if stream in needed:
             continue
-        events = _linking_events(log, forms, stream, cipher)
+        events = _events_of(log, forms, stream, _LINKS, cipher)
         if not events:
             if session_id in relatives:
                 continue
@@ -291,24 +294,42 @@ def _streams_to_export(
             if isinstance(event, SessionCreated | SessionBranched | SessionForgotten):
                 needed[f"container/{event.container_id}"] = None
             if isinstance(event, _OF_IMAGES):
-                needed[f"image/{event.image_id}"] = None
+                images[event.image_id] = None
             if isinstance(event, SessionBranched):
                 waiting.append(event.origin)
             if family:
                 found = _relatives_in(event)
                 relatives.update(found)
                 waiting += found
-    return list(needed)
+    return [*needed, *_image_streams(log, forms, list(images), cipher)]
 
 
-def _linking_events(log: RawLog, forms: Forms, stream: str, cipher: Cipher | None) -> list[object]:
-    """Return the events of the stream that name other streams; each session that can be read has one."""
+def _image_streams(log: RawLog, forms: Forms, waiting: list[str], cipher: Cipher | None) -> dict[str, None]:
+    """Return the streams of the images, and of the images that they name."""
+    found: dict[str, None] = {}
+    while waiting:
+        stream = f"image/{waiting.pop()}"
+        if stream not in found and (events := _events_of(log, forms, stream, _OF_IMAGE, cipher)):
+            found[stream] = None
+            waiting += [image for event in events if isinstance(event, ImageRegistered) for image in _named_in(event)]
+    return found
+
+
+def _named_in(event: ImageRegistered) -> list[str]:
+    """Return the images that this one calls or hands over to."""
+    definition = event.definition
+    handovers = [tool.handover.image for tool in definition.tools if tool.handover is not None]
+    return [*(agent.image_id for agent in definition.agents), *handovers]
+
+
+def _events_of(log: RawLog, forms: Forms, stream: str, types: Collection[str], cipher: Cipher | None) -> list[object]:
+    """Return the events of the stream that have these stored names."""
     with closing(log.rows([stream])) as rows:
         return [
             forms.decode(topic, state)[1]
             for row in rows
             for topic, state in _legible_events(row, cipher)
-            if topic.partition(":")[0] in _LINKS
+            if topic.partition(":")[0] in types
         ]
 
 

@@ -8,8 +8,9 @@ from typing import TypedDict
 
 import pytest
 
-from reenact import Audit, Runtime
+from reenact import Audit, Image, Runtime, agent_tool, handover_tool
 from reenact.audit import Redaction, import_log
+from reenact.testing import MockEnvironmentFactory
 from tests.runtime.families import Plan, factory, furnish
 
 PLAN: Plan = [[("agent", [[("agent", ["deep"])], "middle"]), ("agent", ["two"])], "top"]
@@ -65,3 +66,21 @@ def test_a_session_leaves_alone_unless_its_family_is_asked_for(log: Path, tmp_pa
     assert members(tmp_path / "root.db") == ["root"]
     assert verdict.is_whole
     assert verdict.kin_missing == 2
+
+
+def test_a_session_takes_along_the_images_that_its_agent_may_call_and_hand_over_to(tmp_path: Path) -> None:
+    with Runtime.open(tmp_path / "log.db", environment=MockEnvironmentFactory(), synchronous="OFF") as runtime:
+        runtime.containers.create(container_id="c")
+        runtime.images.register(Image(id="billing"))
+        runtime.images.register(Image(id="researcher", tools=(handover_tool("billing"),)))
+        runtime.images.register(Image(id="editor", tools=(agent_tool("researcher", description="Finds out."),)))
+        runtime.images.register(Image(id="other"))
+        runtime.sessions.create("c", "editor", session_id="talk")
+    with Audit.open(tmp_path / "log.db") as audit:
+        audit.export(tmp_path / "talk.jsonl", sessions=["talk"])
+
+    import_log(tmp_path / "talk.jsonl", tmp_path / "talk.db")
+
+    with Runtime.open(tmp_path / "talk.db", environment=MockEnvironmentFactory(), synchronous="OFF") as runtime:
+        assert {image.id for image in runtime.images.list()} == {"editor", "researcher", "billing"}
+        assert runtime.ask("Hello", session="talk", timeout=60).outcome == "completed"
