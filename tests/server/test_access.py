@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import stat
 from pathlib import Path
 
@@ -9,10 +10,12 @@ import httpx2
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from starlette.applications import Starlette
+from starlette.routing import Mount
 from websockets.exceptions import InvalidStatus
 
 from reenact import ConfigurationError, Runtime
-from reenact.server import Server
+from reenact.server import Server, create_app
 from reenact.server.service import Access, Hosts, hosts_of, is_exposed, is_loopback, read_tokens
 from tests.server.conftest import TOKEN, Serve
 from tests.server.talk import Talk, greeted, talking
@@ -79,6 +82,19 @@ def test_a_known_token_opens_the_json_api(closed: Server, header: str) -> None:
 @pytest.mark.parametrize("path", ["/health", "/ready", "/openapi.json", "/schemas/events.json", "/schemas/frames.json"])
 def test_what_says_nothing_of_the_runtime_needs_no_token(closed: Server, path: str) -> None:
     assert httpx2.get(f"{closed.url}{path}").status_code == 200
+
+
+@pytest.mark.parametrize(("path", "status"), [("/health", 200), ("/openapi.json", 200), ("/metrics", 401)])
+def test_a_server_that_is_mounted_below_a_path_asks_for_the_same_tokens(
+    runtime: Runtime, path: str, status: int
+) -> None:
+    app = Starlette(routes=[Mount("/agents", create_app(runtime, tokens=[TOKEN]))])
+
+    async def ask() -> httpx2.Response:
+        async with httpx2.AsyncClient(transport=httpx2.ASGITransport(app), base_url="http://localhost") as client:
+            return await client.get(f"/agents{path}")
+
+    assert asyncio.run(ask()).status_code == status
 
 
 def test_without_tokens_the_metrics_need_none(server: Server) -> None:

@@ -88,7 +88,7 @@ class Guard:
             refusal = failure("invalid_input", "a body has a Content-Length or a Transfer-Encoding, not both")
             refusal.headers["connection"] = "close"
             return refusal
-        if scope["path"] in OPEN:
+        if _path(scope) in OPEN:
             return None
         if self._is_inspected(scope):
             return self._refusal_for_rate(scope, None)
@@ -100,7 +100,7 @@ class Guard:
         return too_many
 
     def _is_inspected(self, scope: Scope) -> bool:
-        return self.inspects and f"{scope['path']}/".startswith(f"{INSPECTOR}/")
+        return self.inspects and f"{_path(scope)}/".startswith(f"{INSPECTOR}/")
 
     def _refusal_for_rate(self, scope: Scope, token: str | None) -> Response | None:
         """Count a request of a client, known by its token or else its address; return a refusal if it is too many."""
@@ -117,6 +117,12 @@ class Guard:
 
     def _count(self, start: Message) -> None:
         self.service.counts.http[start["status"]] += 1
+
+
+def _path(scope: Scope) -> str:
+    """Return the path within the application, which may be mounted under a path of another one, or of a proxy."""
+    path: str = scope["path"]
+    return path.removeprefix(scope.get("root_path", ""))
 
 
 def bearer(headers: Headers) -> str | None:
