@@ -191,6 +191,8 @@ class SessionActor(EventSourcedActor[Session, SessionCommand, SessionEvent]):
             case BeginChild():
                 self._prepare_child(command)
                 return command
+            case ReportChild() if self.state.id is None:  # the child was imported without its parent
+                return command
             case ReportChild():
                 command = family.received(self.state, command, self._ports.new_id)
                 if command.agent_id:

@@ -68,6 +68,22 @@ def test_a_session_leaves_alone_unless_its_family_is_asked_for(log: Path, tmp_pa
     assert verdict.kin_missing == 2
 
 
+def test_a_child_session_goes_on_where_its_parent_is_not(
+    log: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    child = next(one for one in members(log) if one not in ("root", "other"))
+    with Audit.open(log) as audit:
+        audit.export(tmp_path / "child.jsonl", sessions=[child])
+    import_log(tmp_path / "child.jsonl", tmp_path / "child.db")
+
+    with Runtime.open(tmp_path / "child.db", environment=factory(), synchronous="OFF") as runtime:
+        answer = runtime.ask(json.dumps(["more"]), session=child, timeout=60)
+
+    assert answer.outcome == "completed"
+    assert caplog.messages == []
+    assert members(tmp_path / "child.db") == [child]
+
+
 def test_a_session_takes_along_the_images_that_its_agent_may_call_and_hand_over_to(tmp_path: Path) -> None:
     with Runtime.open(tmp_path / "log.db", environment=MockEnvironmentFactory(), synchronous="OFF") as runtime:
         runtime.containers.create(container_id="c")
