@@ -348,8 +348,8 @@ class Stream {
 
   /** @param {string} reason */
   ended(reason) {
-    if (reason === "deleted") this.finish(null);
-    this.#putOff();
+    if (reason === "deleted") this.finish(null); // the server still takes acknowledgements under this id
+    else this.#putOff();
   }
 
   #putOff() {
@@ -481,7 +481,7 @@ class Following extends Stream {
       if (!(Number.isInteger(cursor) && cursor >= 0 && cursor <= this.cursor)) {
         throw invalid(`only what was handed out can be acknowledged: up to ${this.cursor}, not ${cursor}`);
       }
-      if (cursor <= this.#durable || this.#isGone()) return resolve();
+      if (cursor <= this.#durable) return resolve();
       if (this.link.over) throw this.link.over;
       this.#wanted = Math.max(this.#wanted, cursor);
       this.#acks.push({ cursor, resolve, reject });
@@ -491,7 +491,7 @@ class Following extends Stream {
   }
 
   owes() {
-    return !this.#isGone() && (this.#acks.length > 0 || (this.left && this.#wanted > this.#sent));
+    return this.#acks.length > 0 || (this.left && this.#wanted > this.#sent);
   }
 
   say() {
@@ -532,22 +532,16 @@ class Following extends Stream {
   drop() {
     super.drop();
     this.#sent = this.#durable;
-    if (this.#isGone()) this.#settle(null);
   }
 
   /** @param {ReenactError | null} error */
   #settle(error) {
     const waiting = this.#acks.splice(0);
     for (const ack of waiting) {
-      if (ack.cursor <= this.#durable || (!error && this.#isGone())) ack.resolve();
+      if (ack.cursor <= this.#durable) ack.resolve();
       else if (error) ack.reject(error);
       else this.#acks.push(ack);
     }
-  }
-
-  /** Whether nothing can be acknowledged any more: the session is deleted. */
-  #isGone() {
-    return this.over && this.id === null;
   }
 }
 

@@ -742,16 +742,28 @@ def test_it_can_still_acknowledge_when_it_has_unsubscribed(follow: Follow, beyon
     assert line.hear("unsubscribe")["id"] == id_
 
 
-def test_nobody_waits_for_what_a_deleted_session_can_remember_no_more(follow: Follow) -> None:
+def test_the_events_of_a_session_that_is_deleted_are_acknowledged_too(
+    follow: Follow, scripted: Scripted, beyond: Beyond
+) -> None:
     subscription, line, id_ = follow(auto_ack=False)
-    line.events(id_, event(1, type_="session_deleted", data={"session_id": "s"}))
+    line.events(id_, event(1), event(2, type_="session_deleted", data={"session_id": "s"}))
     line.say("ended", id=id_, reason="deleted")
-    assert len(list(subscription)) == 1
-    wait_until(subscription._follower._is_gone)
+    assert len(list(subscription)) == 2
 
-    subscription.ack()
+    first = beyond.call(lambda: subscription.ack(1))
+    assert line.hear("ack") == {"type": "ack", "id": id_, "cursor": 1}
+    line.say("acked", id=id_, cursor=1)
+    first.result()
+    line.drop()
+    second = beyond.call(subscription.ack)
+    line = scripted.line()
+    asked = line.subscribed()
+    line.say("ended", id=asked["id"], reason="deleted")
+    assert line.hear("ack") == {"type": "ack", "id": asked["id"], "cursor": 2}
+    line.say("acked", id=asked["id"], cursor=2)
 
-    assert line.is_silent()
+    second.result()
+    assert asked["after"] == 2
 
 
 def test_each_acknowledgement_waits_for_its_own_cursor(follow: Follow, beyond: Beyond) -> None:
@@ -771,7 +783,7 @@ def test_each_acknowledgement_waits_for_its_own_cursor(follow: Follow, beyond: B
     second.result()
 
 
-def test_a_server_that_has_let_go_of_a_deleted_session_is_not_asked_to_remember(follow: Follow, beyond: Beyond) -> None:
+def test_a_server_that_has_let_go_of_a_deleted_session_does_not_remember(follow: Follow, beyond: Beyond) -> None:
     subscription, line, id_ = follow(auto_ack=False)
     line.events(id_, event(1, type_="session_deleted", data={"session_id": "s"}))
     cursors(subscription, 1)
@@ -779,7 +791,8 @@ def test_a_server_that_has_let_go_of_a_deleted_session_is_not_asked_to_remember(
 
     line.say("error", id=line.hear("ack")["id"], code="subscription_not_found", message="there is none")
 
-    call.result()
+    with pytest.raises(ReenactError, match="there is none"):
+        call.result()
 
 
 @pytest.mark.parametrize("is_async", [False, True])

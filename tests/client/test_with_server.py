@@ -219,6 +219,7 @@ def test_a_subscription_follows_a_session_to_its_end(remote: RemoteRuntime) -> N
     subscription.ack()
     again = remote.events.stream("s", after=(told[-1].cursor or 0) - 1)
     assert [event.type for event in again] == ["session_deleted"]
+    assert list(remote.events.subscribe("s", "me")) == []
 
 
 def test_there_is_nothing_to_follow_where_there_is_no_session(remote: RemoteRuntime, local: Runtime) -> None:

@@ -130,6 +130,24 @@ test("it ends behind the deletion of the session", async () => {
   assert.deepEqual(server.sent, []);
 });
 
+test("the events of a session that is deleted are acknowledged too", async () => {
+  const { server, subscription, id } = await subscribed({ clientId: "me", autoAck: false });
+  server.events(id, event(1), event(2, "session_deleted", {}));
+  server.socket.say({ type: "ended", id, reason: "deleted" });
+  consumed(subscription);
+  await settled();
+  const first = subscription.ack(1);
+  assert.deepEqual(server.sent, [{ type: "ack", id, cursor: 1 }]);
+  server.socket.say({ type: "acked", id, cursor: 1 });
+  await first;
+  await server.reconnect();
+  const second = subscription.ack();
+  const again = server.stand(2);
+  assert.deepEqual([again.after, server.sent.at(-1)], [2, { type: "ack", id: again.id, cursor: 2 }]);
+  server.socket.say({ type: "acked", id: again.id, cursor: 2 });
+  await second;
+});
+
 test("a refusal is an error; that of a server that closes is not", async () => {
   const { server, subscription, id } = await subscribed();
   server.socket.say({ type: "ended", id, reason: "closed" });

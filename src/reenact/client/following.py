@@ -85,7 +85,7 @@ class SessionFollower(Follower):
 
     def ack(self, cursor: int, done: Future[None] | None) -> None:
         """Acknowledge everything up to the cursor; `done` is settled when that is durable."""
-        if cursor <= self._durable or self._is_gone():
+        if cursor <= self._durable:
             if done is not None:
                 resolve(done, None)
             return
@@ -126,19 +126,20 @@ class SessionFollower(Follower):
                 self._link.queue_sender(self)
             case Refused():
                 self._refused(frame)
+            case _ if frame.reason == _DELETED:  # the server still takes acknowledgements under this id
+                self._is_over = True
+                self._buffer.end(None)
             case _:
-                self._is_over = self._is_over or frame.reason == _DELETED
                 self._postpone()
-                if self._is_over:
-                    self._buffer.end(None)
         self._settle_leavers()
 
     def _subscribe_frame(self) -> bytes | None:
-        unsaid = self._wanted > self._durable and not self._is_over
+        unsaid = self._wanted > self._durable
         if self._has_left and not unsaid:
             self._detach()
             return None
-        if self._is_over or self._is_postponed or (self._is_full and not self._acks and not self._has_left):
+        wants_nothing = self._is_over or (self._is_full and not self._acks and not self._has_left)
+        if self._is_postponed or (wants_nothing and not unsaid):
             return None
         self._id = self._link.take_id(self)
         return msgspec.json.encode(
@@ -187,11 +188,8 @@ class SessionFollower(Follower):
             self._postpone()
         elif self._is_established:  # a refusal for an existing subscription is about its acknowledgements
             self._wanted = self._sent = self._durable
-            if self._is_over:
-                self._drop()
-            else:
-                self._settle_acks(error)
-                self._link.queue_sender(self)  # a consumer that has left waits for nothing more
+            self._settle_acks(error)
+            self._link.queue_sender(self)  # a consumer that has left waits for nothing more
         elif isinstance(error, StorageError) and self.standing.done():
             self.retry_later()
         else:
@@ -208,10 +206,10 @@ class SessionFollower(Follower):
         self._link.queue_sender(self)
 
     def _settle_acks(self, error: ReenactError | None) -> None:
-        """Settle the acknowledgements that are durable; all of them after an error, or if the session is gone."""
+        """Settle the acknowledgements that are durable; all of them after an error."""
         waiting, self._acks = self._acks, []
         for cursor, done in waiting:
-            if cursor <= self._durable or (error is None and self._is_over and self._id is None):
+            if cursor <= self._durable:
                 resolve(done, None)
             elif error is not None:
                 reject(done, error)
@@ -242,10 +240,3 @@ class SessionFollower(Follower):
         self._id, self._is_established, self._drops_events = None, False, False
         self._sent = self._durable
         self._settle_leavers()
-        if self._is_gone():
-            self._settle_acks(None)
-            self._detach()
-
-    def _is_gone(self) -> bool:
-        """Return whether nothing can be acknowledged any more, because the session is deleted."""
-        return self._is_over and self._id is None
