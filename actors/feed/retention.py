@@ -13,7 +13,7 @@ import msgspec
 from reenact.actors.feed.compaction import Compaction
 from reenact.actors.feed.hub import Feed
 from reenact.actors.kernel.timetable import Entry, Timetable
-from reenact.domain.errors import ConfigurationError, RuntimeClosedError
+from reenact.domain.errors import ConfigurationError, RuntimeClosedError, StorageError
 from reenact.domain.plain import SuggestsFields
 
 _logger = logging.getLogger("reenact.feed")
@@ -141,8 +141,13 @@ class Sweeper:
             self.sweep()
         except RuntimeClosedError:
             return
-        except Exception:
-            _logger.exception("some expired data could not be deleted; that is tried again later")
+        except Exception as error:
+            _logger.log(
+                logging.ERROR,
+                "some expired data could not be deleted; that is tried again later: %s",
+                error,
+                exc_info=not isinstance(error, StorageError),
+            )
         self._schedule()
 
 

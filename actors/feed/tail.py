@@ -22,7 +22,7 @@ from reenact.actors.envelopes import enveloped, id_in_feed
 from reenact.actors.feed.hub import Feed
 from reenact.actors.feed.replay import end_of, numbered
 from reenact.actors.journal.api import Entry, Publication, Publisher, Segment, WrittenRow
-from reenact.domain.errors import LogUnusableError, RuntimeClosedError, reading
+from reenact.domain.errors import LogUnusableError, RuntimeClosedError, StorageError, reading
 from reenact.domain.stream.events import Context
 
 LOOK = 1.0
@@ -184,11 +184,16 @@ class Tail:
                 self.advance(looks=looks)
             except RuntimeClosedError:
                 return
-            except Exception:
+            except Exception as error:
                 self._has_missed = True
                 if not self._is_failing:
                     self._is_failing = True
-                    _logger.exception("events that other processes wrote cannot be read now, and are published later")
+                    _logger.log(
+                        logging.ERROR,
+                        "events that other processes wrote cannot be read now, and are published later: %s",
+                        error,
+                        exc_info=not isinstance(error, StorageError),
+                    )
                 self._ending.wait(pause)
                 self._wake.set()
                 pause = min(2 * pause, LAST_PAUSE)

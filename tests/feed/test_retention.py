@@ -441,6 +441,7 @@ def test_one_that_fails_is_logged_and_tried_again(
     clock.advance(3600)
 
     wait_until(lambda: len(book.feeds["session/s"]) == 1)
+    assert "Traceback" not in caplog.text
 
 
 def test_one_that_is_closed_stops_soon(

@@ -462,6 +462,7 @@ def test_a_thread_reads_again_after_failures_and_tells_once(
     assert envelope is not None
     assert envelope.cursor == 2
     assert caplog.text.count("cannot be read now") == 1
+    assert "Traceback" not in caplog.text
 
 
 def test_a_closed_tail_reads_nothing_and_publishes_what_is_handed_over(here: SharedNode, there: SharedNode) -> None:
