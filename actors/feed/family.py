@@ -14,7 +14,7 @@ from reenact.actors.feed.subscription import AT_ONCE, check_count
 from reenact.actors.feed.waking import Alarm, Waiter, set_result
 from reenact.domain.errors import InvalidInputError, ReenactError
 from reenact.domain.operations.table import RuntimeEvent
-from reenact.domain.plain import is_mapping, seconds_of
+from reenact.domain.plain import check_id, is_mapping, seconds_of
 from reenact.domain.stream.events import ChildEnded, ChildStarted
 
 
@@ -275,8 +275,9 @@ def cursors_of(session_id: str, after: object) -> dict[str, int]:
     """Return the cursors of the sessions to follow, from that of the top session or from those of several by id.
 
     Raises:
-        InvalidInputError: a value is not a cursor, or the top session is missing.
+        InvalidInputError: a value is not a cursor, the top session is missing, or it is not given by its id.
     """
+    check_id("session_id", session_id)
     if not is_mapping(after):
         return {session_id: check_cursor("`after`", after)}
     if session_id not in after:

@@ -425,8 +425,9 @@ IN_THE_PLACE_OF_IDS: list[tuple[Callable[[Runtime, Any, Any], object], str]] = [
         lambda runtime, answer, _: runtime.events.stream(answer),
         "session must be an id, not Answer; give its session_id",
     ),
+    (lambda runtime, answer, _: runtime.events.stream(answer, children=True), "; give its session_id"),
     (lambda runtime, answer, _: runtime.events.on_all(print, session_id=answer), "session"),
-    (lambda runtime, answer, _: runtime.agents.cancel_schedule(scheduled(runtime, answer)), "schedule is an id"),
+    (lambda runtime, answer, _: runtime.agents.cancel_schedule(scheduled(runtime, answer)), "schedule must be an id"),
 ]
 
 
