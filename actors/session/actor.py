@@ -99,6 +99,10 @@ def _origin(begins: SessionCommand | SessionEvent) -> Origin | None:
             return None
 
 
+def _has_ended(answer: SoFar) -> bool:
+    return answer.stop_reason is not None or answer.failure is not None
+
+
 def _check_passed(checked: Sequence[GuardChecked]) -> None:
     refusal = refusal_in(checked)
     if refusal is not None:
@@ -157,8 +161,9 @@ class SessionActor(EventSourcedActor[Session, SessionCommand, SessionEvent]):
             if self._agent.revive(self.state, agent.id):
                 if turn is None:
                     return ()
-                ended = published.stop_reason is not None or published.failure is not None
-                if self.state.round is not None or not ended:  # the answer that began a round has already ended
+                if self.state.round is None and _has_ended(published):
+                    self._agent.published = turn.id, published
+                else:  # also an answer that began a round, which has already been recorded
                     published = msgspec.structs.replace(published, failure=LOST, untold=True)
                 return (Finish(turn_id=turn.id, so_far=published, at=at),)
         elif turn is None and self._comes_from_another_node() and self._agent.revive(self.state, agent.id):
@@ -166,7 +171,7 @@ class SessionActor(EventSourcedActor[Session, SessionCommand, SessionEvent]):
         elif self._ports.recovery == "resume" and turn is not None and self._agent.revive(self.state, agent.id):
             if self.state.round is not None:
                 return (Resume(turn_id=turn.id, at=at),)
-            if published.stop_reason is not None or published.failure is not None:  # only its end was not recorded
+            if _has_ended(published):  # only its end was not recorded
                 self._agent.published = turn.id, published
                 return (Finish(turn_id=turn.id, so_far=published, at=at),)
             started = heard_events.TurnStarted(turn_id=turn.id, message_id=turn.message_id)

@@ -9,13 +9,23 @@ from typing import Any
 
 import pytest
 
-from reenact import EnvironmentConfig, Image, LogUnusableError, ReenactError, Runtime, StorageError, StorageFullError
+from reenact import (
+    EnvironmentConfig,
+    Guards,
+    Image,
+    LogUnusableError,
+    ReenactError,
+    Runtime,
+    StorageError,
+    StorageFullError,
+)
 from reenact.actors.environment.api import SystemBusProducer
-from reenact.testing import MockEnvironmentFactory
+from reenact.testing import MockEnvironmentFactory, MockScenario, wait_until
 from tests.journal.support import connection_of
 from tests.jsons import at
 from tests.runtime.conftest import Open, furnish
-from tests.runtime.gated import GatedFactory
+from tests.runtime.gated import STOP, GatedFactory, text
+from tests.runtime.guarding import Doorkeeper
 from tests.runtime.witness import Ears, at_every_commit, check, journal_of
 from tests.started.disks import mount, mounted
 
@@ -161,6 +171,34 @@ def test_an_environment_that_was_disposed_of_on_a_full_disk_adds_nothing_to_its_
 
     assert not first.emit({"type": "text_delta", "data": {"text": " upon"}})
     assert check(runtime)["s"].completed == [turn_id]
+
+
+def test_an_answer_that_is_interrupted_after_its_end_found_no_space_keeps_what_was_published(
+    opened: Open, mock: GatedFactory
+) -> None:
+    keeper, words = Doorkeeper(), "x" * 100_000
+    mock.scenarios.define_scenario("long", MockScenario("long", (text(words), STOP)))
+    mock.set_scenario("long")
+    runtime = opened(guards=[keeper])
+    furnish(runtime)
+    runtime.images.register(Image(id="kept", guards=Guards(answer=("keeper",))))
+    runtime.sessions.create("c", "kept", session_id="s")
+    ears = Ears(runtime)
+    agent_id = runtime.sessions.run("s")
+    turn_id = runtime.agents.receive(agent_id, "Hello")
+    keeper.wait("answer")
+    limit(runtime, 0)
+    keeper.say()
+    wait_until(lambda: runtime.failure is not None, what="the answer has found no space")
+    limit_off(runtime)
+    keeper.wait("answer")
+
+    runtime.agents.interrupt(agent_id)
+
+    ears.wait("turn_completed", turn_id=turn_id)
+    assert [(message.text, message.partial) for message in runtime.sessions.messages("s")[1:]] == [(words, True)]
+    keeper.say()
+    check(runtime)
 
 
 def test_a_full_disk_can_be_closed_and_opened_again(opened: Open, mock: GatedFactory) -> None:
