@@ -142,6 +142,8 @@ class _Ports:
         self.now = settings.clock
         self.new_id = settings.new_id
         self.failures = Failures()
+        self._begins_again: set[str] = set()  # used on the event loop alone
+        self._begin_delays: dict[str, float] = {}
         self.live = LiveAgents()
         self.registry = ToolRegistry(settings.tools)
         self.guards = GuardRegistry(settings.guards)
@@ -241,11 +243,15 @@ class _Ports:
             except StorageError as error:
                 if isinstance(error, ShardMovedError) and not self._is_here(session_id):
                     return  # as above
+                begins = isinstance(command, BeginChild)
+                again = self._begin_again(back_to) if begins else self._tell_again(session_id, command, back_to, delay)
                 with contextlib.suppress(RuntimeClosedError):
-                    self.outside.spawn(self._tell_again(session_id, command, back_to, delay))
+                    self.outside.spawn(again)
             except Exception:
                 logger.exception("session %s could not be sent %s", session_id, type(command).__name__)
             else:
+                if isinstance(command, BeginChild):
+                    self._begin_delays.pop(back_to, None)
                 if isinstance(reply, ReportChild):
                     self.tell_kin(back_to, reply)
 
@@ -261,6 +267,17 @@ class _Ports:
     async def _tell_again(self, session_id: str, command: SessionCommand, back_to: str, delay: float) -> None:
         await asyncio.sleep(delay)
         self.tell_kin(session_id, command, back_to, min(2 * delay, LONGEST))
+
+    async def _begin_again(self, parent_id: str) -> None:
+        """Have the parent begin its children again after a delay: those whose calls are not over by then."""
+        if parent_id in self._begins_again:
+            return
+        self._begins_again.add(parent_id)
+        delay = self._begin_delays.get(parent_id, SHORTEST)
+        self._begin_delays[parent_id] = min(2 * delay, LONGEST)
+        await asyncio.sleep(delay)
+        self._begins_again.remove(parent_id)
+        self.tell_kin(parent_id, WAKE)
 
     def mark_of(self, session_id: str, version: int) -> tuple[int, int, str]:
         stream = SessionActor.stream(session_id)

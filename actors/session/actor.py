@@ -204,6 +204,9 @@ class SessionActor(EventSourcedActor[Session, SessionCommand, SessionEvent]):
                     self._agent.prepare(self.state, command.agent_id)
             case FireSchedule():
                 command = self._with_agent(command)
+            case Stop(agent_id=""):  # `WAKE`
+                self._ask_family()
+                return command
             case BranchSession():
                 new_id = self._ports.new_id
                 ids = tuple((new_id("trn"), new_id("msg")) for _ in waiting(self.state, command.edit))

@@ -40,7 +40,7 @@ PARENT: Final = "parent"
 SILENT: Final = "silent"
 """The stop reason of a child that did not report how it ended."""
 WAKE: Final = Stop(agent_id="", reason="crash", at=0)
-"""A command that stops no agent, since none has this id; but its receiver is loaded, and then asks its family."""
+"""A command that stops no agent, since none has this id; but its receiver asks its family."""
 
 
 # Decisions
@@ -147,13 +147,14 @@ def questions(
 ) -> Iterator[FamilyCommand]:
     """Yield the commands to other sessions of the family that a session repeats after it was loaded from its log.
 
-    Earlier ones may have been lost in a crash. `starts` returns the versions at which the children have started.
+    Earlier ones may have been lost, in a crash or on a full disk. A child of a deleted session does not begin. `starts`
+    returns the versions at which the children have started.
     """
     if session.parent is not None:  # a parent that was not in memory is loaded, and then asks its own family
         yield FamilyCommand(session.parent.session_id, reported(session, mark, at) or WAKE)
     asked = [child for child in session.children if child.is_open]
-    versions: Mapping[str, int] = starts() if asked else {}
-    for child in asked:
+    versions: Mapping[str, int] = starts() if asked and not session.deleted else {}
+    for child in asked if versions else ():
         yield FamilyCommand(child.id, _begin_command(session, child, versions[child.id], new_id, at), session.id or "")
     for child in asked:
         if not child.detached and (session.interrupted is not None or not is_awaited(session, child)):

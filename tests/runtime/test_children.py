@@ -13,12 +13,14 @@ from reenact import Image, ImageNotFoundError, Runtime, StorageError
 from reenact.actors.environment.api import EnvironmentConfig
 from reenact.actors.environment.model import ModelEnvironment
 from reenact.actors.journal.api import Append, Done
+from reenact.actors.session.actor import SessionActor
 from reenact.audit import verify_log
 from reenact.domain.children import MAX_CHILDREN, Budget, agent_tool
 from reenact.domain.errors import ConfigurationError
 from reenact.domain.messages import instant
 from reenact.domain.policy.judge import Policies
 from reenact.domain.policy.rules import Policy
+from reenact.domain.session.child_turns import WAKE
 from reenact.domain.session.commands import SessionCommand
 from reenact.domain.session.state import SessionInfo
 from reenact.domain.session.told import Answer
@@ -549,18 +551,77 @@ def test_a_crash_at_any_commit_is_made_good(tmp_path: Path, opened: Open) -> Non
             again.close()
 
 
-@pytest.mark.parametrize("refused", [1, 2])
-def test_a_child_whose_beginning_cannot_be_recorded_begins_when_it_can_be(runtime: Runtime, refused: int) -> None:
-    append, left = runtime._system.append, ["no space"] * refused
+class FullForChildren:
+    """Refuses what child sessions record, until there is space again."""
 
-    def appending(step: Append, done: Done) -> None:
-        if step.stream.startswith("session/ses_") and left:
-            done(StorageError(left.pop()))
+    def __init__(self, runtime: Runtime) -> None:
+        self.refused = 0
+        self.is_full = True
+        self._append = runtime._system.append
+        vars(runtime._system).update(append=self._appending)
+
+    def _appending(self, step: Append, done: Done) -> None:
+        if self.is_full and step.stream.startswith("session/ses_"):
+            self.refused += 1
+            done(StorageError("no space"))
         else:
-            append(step, done)
+            self._append(step, done)
 
-    vars(runtime._system).update(append=appending)
 
-    assert ask(runtime, ASKS_ONE).text == "done"
-    assert results(runtime) == [("answered", "42", False)]
+@pytest.mark.parametrize("refused", [1, 3])
+def test_children_whose_beginning_cannot_be_recorded_begin_when_it_can_be(
+    runtime: Runtime, monkeypatch: pytest.MonkeyPatch, refused: int
+) -> None:
+    monkeypatch.setattr("reenact.actors.runtime.SHORTEST", 0.01)
+    disk, ears, count = FullForChildren(runtime), Ears(runtime), 3
+    turn_id = runtime.agents.receive(
+        runtime.sessions.run("root"), json.dumps([[("agent", ["42"]) for _ in range(count)], "done"])
+    )
+    wait_until(lambda: disk.refused >= refused * count, what="it is tried again")
+
+    disk.is_full = False
+
+    ears.wait("turn_completed", turn_id=turn_id)
+    assert results(runtime) == [("answered", "42", False)] * count
+    assert disk.refused < 2 ** (refused + 1) * count  # each is tried by itself
     check(runtime)
+
+
+def test_a_child_whose_call_is_interrupted_before_it_could_begin_is_interrupted(runtime: Runtime) -> None:
+    disk, ears, agent = FullForChildren(runtime), Ears(runtime), runtime.sessions.run("root")
+    turn_id = runtime.agents.receive(agent, json.dumps([[("agent", [HELD])], "done"]))
+    wait_until(lambda: disk.refused > 0, what="it could not begin")
+    runtime.agents.interrupt(agent)
+
+    disk.is_full = False
+
+    (ended,) = ears.wait("child_ended")
+    assert ended.data["outcome"] == "interrupted"
+    (over,) = ears.wait("turn_completed", turn_id=turn_id)
+    assert over.data["outcome"] == "interrupted"
+    check(runtime)
+
+
+def test_a_child_whose_parent_is_deleted_before_it_could_begin_never_begins(
+    runtime: Runtime, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    disk, ears = FullForChildren(runtime), Ears(runtime)
+    runtime.agents.receive(runtime.sessions.run("root"), json.dumps([[("agent", [HELD])], "done"]))
+    wait_until(lambda: disk.refused > 0, what="it could not begin")
+    (started,) = ears.wait("child_started")
+    runtime.sessions.delete("root")
+    told: list[str] = []
+    tell = runtime._ports.tell_kin
+
+    def telling(session_id: str, *rest: Any) -> None:  # noqa: ANN401 - passed on as it is
+        tell(session_id, *rest)
+        told.append(session_id)
+
+    monkeypatch.setattr(runtime._ports, "tell_kin", telling)
+    disk.is_full = False
+
+    wait_until(lambda: told, what="it is tried again")
+    for session_id in ("root", str(started.data["child_id"])):  # each has handled what it was told before
+        runtime._system.actor(SessionActor, session_id).ask(WAKE)
+    assert children(runtime) == []
+    assert verify_log(log_of(journal_of(runtime))).findings == ()
