@@ -12,6 +12,8 @@ from reenact.actors.environment.tools.arguments import ToolContext
 from reenact.actors.environment.tools.outcome import ToolOutcome
 from reenact.actors.environment.tools.toolbox import Toolbox
 
+PATIENCE = 20.0
+
 
 class Invocation(NamedTuple):
     """A call that is to be made."""
@@ -27,6 +29,16 @@ async def call_all(box: Toolbox, calls: Iterable[Invocation]) -> list[ToolOutcom
     return await asyncio.gather(
         *(box.call(call.name, call.arguments, call.context, timeout=call.timeout) for call in calls)
     )
+
+
+async def find_added(box: Toolbox, name: str) -> str:
+    """Let the proper server add a tool, connect until it is found, as each turn does, and return its name."""
+    await box.call("mcp__proper__grow", {"name": name})
+    async with asyncio.timeout(PATIENCE):
+        while f"mcp__proper__{name}" not in {spec.name for spec in box.specs()}:
+            await asyncio.sleep(0.01)
+            await box.connect()
+    return name
 
 
 def fits(schema: Mapping[str, Any], value: object) -> bool:

@@ -9,6 +9,7 @@ import socket
 import ssl
 import threading
 from collections.abc import Callable, Coroutine, Iterator
+from contextlib import ExitStack
 from typing import Any, TypeVar
 
 import httpx2
@@ -19,7 +20,7 @@ from reenact.actors.environment.tools.outcome import ToolOutcome
 from reenact.actors.environment.tools.toolbox import Toolbox
 from reenact.domain.tools import MCPServer
 from tests.environment.tools.servers import loopback
-from tests.environment.tools.support import Invocation, call_all
+from tests.environment.tools.support import Invocation, call_all, find_added
 
 T = TypeVar("T")
 Json = dict[str, Any]
@@ -126,6 +127,32 @@ def test_a_server_that_was_away_is_found_again(monkeypatch: pytest.MonkeyPatch) 
     assert (there.content, again.content) == ("3", "3")
     assert gone.is_error
     assert "MCP server 'proper'" in str(gone.content)
+
+
+@pytest.mark.parametrize("json_response", [False, True], ids=["stream", "json"])
+def test_tools_that_a_server_of_the_newest_protocol_adds_are_found(json_response: bool) -> None:  # noqa: FBT001 - two cases
+    async def use(box: Toolbox) -> list[str]:
+        return [await find_added(box, name) for name in ("first", "second")]
+
+    with loopback.proper(json_response=json_response) as url:
+        assert run(use, MCPServer.http("proper", url)) == ["first", "second"]
+
+
+def test_tools_that_a_server_adds_are_found_after_the_stream_of_its_reports_was_lost(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(connection, "FIRST_WAIT", 0.0)
+
+    async def use(box: Toolbox) -> list[str]:
+        found = [await find_added(box, "first")]
+        await asyncio.to_thread(servers.close)
+        port = int(url.rpartition(":")[2].partition("/")[0])
+        await asyncio.to_thread(servers.enter_context, loopback.proper(port=port))
+        return [*found, await find_added(box, "second"), await find_added(box, "third")]
+
+    with ExitStack() as servers:
+        url = servers.enter_context(loopback.proper())
+        assert run(use, MCPServer.http("proper", url)) == ["first", "second", "third"]
 
 
 def test_a_server_that_is_not_there_is_named() -> None:

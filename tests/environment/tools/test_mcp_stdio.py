@@ -28,7 +28,7 @@ from reenact.domain.plain import JsonObject
 from reenact.domain.policy.reading import policies_of
 from reenact.domain.tools import MCPServer, MCPServerError, ToolSpec
 from reenact.testing import wait_until
-from tests.environment.tools.support import Invocation, call_all, fits
+from tests.environment.tools.support import Invocation, call_all, find_added, fits
 
 T = TypeVar("T")
 SERVERS = Path(__file__).parent / "servers"
@@ -145,6 +145,7 @@ def test_the_tools_of_a_server_stand_beside_the_local_ones_by_name(answers: Answ
         "mcp__proper__die",
         "mcp__proper__everything",
         "mcp__proper__fail",
+        "mcp__proper__grow",
         "mcp__proper__refuse",
         "mcp__proper__sleep",
         "mcp__proper__variable",
@@ -526,6 +527,15 @@ def test_tools_that_a_server_adds_are_found_when_it_is_asked_again() -> None:
         return [*counts, len(box.specs())]
 
     assert run(go, rough()) == [len(TOOLS), len(TOOLS) + 1, len(TOOLS) + 1]
+
+
+def test_tools_that_a_server_of_the_newest_protocol_adds_are_found() -> None:
+    async def go(box: Toolbox) -> list[str]:
+        return [await find_added(box, name) for name in ("first", "second")]
+
+    server = MCPServer.stdio("proper", sys.executable, [str(SERVERS / "proper.py")])
+
+    assert run(go, server) == ["first", "second"]
 
 
 def test_two_tools_of_a_server_that_cannot_be_told_apart_are_refused() -> None:

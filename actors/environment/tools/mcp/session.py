@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import binascii
+import contextlib
 import logging
 import re
 import ssl
@@ -51,11 +52,13 @@ class ListedTool(msgspec.Struct, frozen=True):
 
 
 class Session:
-    """The requests to a server."""
+    """The requests to a server; `changed` is called when its tools may have changed."""
 
-    def __init__(self, server: MCPServer, client: Client) -> None:
+    def __init__(self, server: MCPServer, client: Client, changed: Callable[[], None]) -> None:
         self._server = server
         self._client = client
+        self._changed = changed
+        self._listening: asyncio.Task[None] | None = None
 
     async def tools(self) -> list[ListedTool]:
         """Return the server's tools, sorted by name.
@@ -63,8 +66,11 @@ class Session:
         Raises:
             ConfigurationError: two cannot be told apart.
         """
-        if self._client.server_capabilities.tools is None:
+        offered = self._client.server_capabilities.tools
+        if offered is None:
             return []
+        if offered.list_changed and (self._listening is None or self._listening.done()):
+            self._listening = asyncio.create_task(self._listen(), name=f"mcp {self._server.name}")
         found: list[types.Tool] = []
         cursor: str | None = None
         for _ in range(MOST_PAGES):
@@ -93,6 +99,27 @@ class Session:
         except (RuntimeError, ValueError) as error:  # the response does not fit the protocol or the tool
             return failure(self._server.without_secrets(f"{tool.spec.name}: {error_text(error)}"))
         return outcome_of_result(result)
+
+    async def stop_listening(self) -> None:
+        """Stop listening for changes of the tools."""
+        if self._listening is not None:
+            self._listening.cancel()
+            await asyncio.wait((self._listening,))
+
+    async def _listen(self) -> None:
+        """Listen for changes of the tools: from protocol 2026-07-28 on, servers report them only to those who listen.
+
+        A server that does not let us listen is not asked again; a stream that was lost is opened again with the next
+        list of tools.
+        """
+        with contextlib.suppress(MCPError, RuntimeError):  # older protocols, refusals, lost streams
+            async with self._client.listen(tools_list_changed=True) as changes:
+                try:
+                    self._changed()  # they may have changed after they were listed
+                    async for _ in changes:
+                        self._changed()
+                finally:
+                    self._changed()
 
 
 @asynccontextmanager
@@ -124,7 +151,9 @@ async def open_session(
             raise report.unreachable(f"no answer within {server.connect_timeout:g} s") from None
         except Exception as error:
             raise report.unreachable(cause_of(error)) from error
-        yield Session(server, client)
+        session = Session(server, client, changed)
+        stack.push_async_callback(session.stop_listening)
+        yield session
 
 
 async def _transport(stack: AsyncExitStack, lost: Callable[[], None], report: ErrorReporter) -> Transport:

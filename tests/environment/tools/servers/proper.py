@@ -79,6 +79,11 @@ def made() -> MCPServer[Any]:
         )
 
     @server.tool()
+    async def grow(name: str, context: Context[Any, Any]) -> None:
+        server.add_tool(fail, name)
+        await context.notify_tools_changed()
+
+    @server.tool()
     def refuse() -> CallToolResult:
         return CallToolResult(content=[TextContent(type="text", text="not today")], is_error=True)
 
