@@ -11,11 +11,13 @@ from typing import TypeGuard
 
 import msgspec
 
+from reenact.domain.attachments import DocumentBlock, ImageBlock
 from reenact.domain.content import check_result_content
 from reenact.domain.errors import InvalidInputError
 from reenact.domain.loop.calls import BLOCK_TYPES, Content, json_text
 from reenact.domain.loop.values import is_mapping
-from reenact.domain.plain import Json, JsonDict, check_depth
+from reenact.domain.messages import TextBlock
+from reenact.domain.plain import Json, JsonDict, check_depth, is_sequence
 from reenact.domain.tools import is_array, is_object
 
 MAX_OUTPUT = 1_000_000
@@ -48,7 +50,7 @@ class _NotJsonError(Exception):
 def outcome_of(result: object, *, tool: str = "the tool", limit: int = MAX_OUTPUT) -> ToolOutcome:
     """Return the outcome of a call that returned this result.
 
-    Text stays text, None is empty, a list of content blocks is passed on, any other value becomes JSON. A value that
+    Text stays text, None is empty, content blocks are passed on, any other value becomes JSON. A value that
     JSON cannot represent, such as bytes or NaN, makes an error outcome. `limit` is in bytes of text; a longer text is
     cut, and says so.
     """
@@ -59,7 +61,7 @@ def outcome_of(result: object, *, tool: str = "the tool", limit: int = MAX_OUTPU
             return msgspec.structs.replace(inner, is_error=inner.is_error or result.is_error)
         if result is None:
             return ToolOutcome()
-        return _outcome(_as_json(result), limit)
+        return _outcome(_as_json(_with_listed_blocks(result)), limit)
     except (_NotJsonError, InvalidInputError) as unfit:
         return failure(f"{tool} returned a result of type {type(result).__name__} that cannot be sent: {unfit}")
 
@@ -90,6 +92,14 @@ def _outcome(value: Json, limit: int) -> ToolOutcome:
     content = _cut(text, limit)
     recorded = content is text and not _BEYOND_64_BITS.search(text) and not _looks_like_blocks(value)
     return ToolOutcome(content, result=value if recorded else content)
+
+
+def _with_listed_blocks(result: object) -> object:
+    """Return a block, or blocks and texts, as a list of blocks; any other result is returned unchanged."""
+    parts = result if is_sequence(result) else (result,)
+    if not any(isinstance(part, TextBlock | ImageBlock | DocumentBlock) for part in parts):
+        return result
+    return [TextBlock(part) if isinstance(part, str) else part for part in parts]
 
 
 def _as_json(result: object) -> Json:

@@ -28,7 +28,8 @@ from reenact.actors.environment.tools.outcome import (
     failure,
     outcome_of,
 )
-from reenact.domain.loop.calls import content_of
+from reenact.domain.attachments import ImageBlock
+from reenact.domain.loop.calls import content_of, json_text
 from reenact.domain.messages import TextBlock
 from reenact.domain.plain import JsonDict
 
@@ -149,6 +150,26 @@ def test_content_blocks_are_handed_on(blocks: list[dict[str, Any]]) -> None:
 
 def test_blocks_may_be_of_our_own_types_too() -> None:
     assert outcome_of((TextBlock("Hello"), IMAGE)).content == (TEXT, IMAGE)
+
+
+PICTURE = ImageBlock.from_bytes(b"hello", "image/png")
+
+
+@pytest.mark.parametrize(
+    ("result", "content"),
+    [
+        (PICTURE, (IMAGE,)),
+        (TextBlock("Hello"), (TEXT,)),
+        (["Hello", PICTURE, ""], (TEXT, IMAGE)),
+    ],
+    ids=["image", "text", "texts and images"],
+)
+def test_a_block_need_not_be_in_a_list_and_texts_may_stand_between_blocks(result: object, content: object) -> None:
+    assert outcome_of(result).content == content
+
+
+def test_a_mapping_that_looks_like_a_block_is_shown_as_it_is() -> None:
+    assert outcome_of(IMAGE).content == json_text(IMAGE)
 
 
 def test_blank_text_which_the_api_refuses_is_left_out() -> None:
