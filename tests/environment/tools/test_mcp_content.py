@@ -81,3 +81,32 @@ def test_what_a_server_says_of_repetition_is_believed(
 )
 def test_a_result_is_its_content_or_else_what_is_structured(result: types.CallToolResult, outcome: ToolOutcome) -> None:
     assert outcome_of_result(result) == outcome
+
+
+def test_tuples_as_older_schemas_have_them_are_told_as_the_api_takes_them() -> None:
+    number, rest = {"type": "number"}, {"type": "string"}
+    schema: dict[str, Any] = {
+        "$schema": "http://json-schema.org/draft-07/schema#",
+        "type": "object",
+        "properties": {
+            "place": {"type": "array", "items": [number, number], "default": {"items": [1]}},
+            "way": {"anyOf": [{"type": "array", "items": [number], "additionalItems": rest}]},
+            "items": {"type": "array", "items": rest},
+        },
+    }
+
+    (tool,) = listed(SERVER, [types.Tool(name="a", input_schema=schema)])
+
+    assert tool.spec.input_schema["properties"] == {
+        "place": {"type": "array", "prefixItems": [number, number], "default": {"items": [1]}},
+        "way": {"anyOf": [{"type": "array", "prefixItems": [number], "items": rest}]},
+        "items": {"type": "array", "items": rest},
+    }
+
+
+@pytest.mark.parametrize(("kind", "data"), [("image/jpg", "aGVsbG8="), ("image/jpeg", "aGVs\r\nbG8=\n")])
+def test_an_image_is_shown_also_if_its_type_or_its_data_are_written_otherwise(kind: str, data: str) -> None:
+    result = types.CallToolResult(content=[types.ImageContent(data=data, mime_type=kind)])
+
+    source = {"type": "base64", "media_type": "image/jpeg", "data": "aGVsbG8="}
+    assert outcome_of_result(result).content == ({"type": "image", "source": source},)

@@ -49,7 +49,7 @@ def listed(name: str, schema: Json | None = None, **more: object) -> Json:
     return {"name": name, "inputSchema": schema or {"type": "object"}, **more}
 
 
-ALONE = ["echo", "pid", "hang", "die", "garbage", "large", "change"]
+ALONE = ["echo", "pid", "hang", "die", "garbage", "large", "half", "nan", "change"]
 MORE = ["nonsense", "cancelled", "spawn", "close", "deaf", "unread", "refuse"]
 TOOLS = [listed(name) for name in (*ALONE, *MORE)]
 
@@ -289,6 +289,13 @@ def test_garbage_between_messages_is_passed_over() -> None:
         "after the garbage",
         "{}",
     ]
+
+
+def test_neither_half_of_a_surrogate_pair_nor_a_nan_costs_an_answer() -> None:
+    half, nan = run(calls(("mcp__rough__half", {}), ("mcp__rough__nan", {}), timeout=10), rough())
+
+    assert (half.content, half.is_error) == ("half of a character: \ufffd", False)
+    assert (nan.content, nan.is_error) == ("no number", False)
 
 
 def test_a_message_may_be_large() -> None:

@@ -24,15 +24,19 @@ from mcp.client.streamable_http import streamable_http_client
 from reenact.actors.environment.tools.mcp.errors import ErrorReporter, LostError, UnknownSessionError, cause_of
 from reenact.actors.environment.tools.mcp.stdio import MAX_LINE, StdioTransport
 from reenact.actors.environment.tools.outcome import ToolOutcome, error_text, failure
+from reenact.actors.environment.wire.stream import is_json_object
 from reenact.domain.errors import ConfigurationError
 from reenact.domain.loop.calls import json_text
-from reenact.domain.plain import JsonObject
-from reenact.domain.tools import MCPServer, ToolSpec, check_spec, is_array, is_object, is_property_name, remote_name
+from reenact.domain.plain import Json, JsonDict, JsonObject
+from reenact.domain.tools import MCPServer, ToolSpec, check_spec, is_property_name, remote_name
 
 IMAGES = frozenset({"image/gif", "image/jpeg", "image/png", "image/webp"})
+_OTHER_NAMES = {"image/jpg": "image/jpeg"}
 PDF = "application/pdf"
 
 _LEFT_OUT_OF_SCHEMAS = ("$schema", "oneOf", "anyOf", "allOf")
+_VALUES = frozenset({"const", "default", "enum", "examples"})
+"""Keywords of schemas that hold values, not schemas."""
 _NOT_ALLOWED = re.compile(r"[^a-zA-Z0-9_.-]")
 _LONGEST = 64
 MOST_PAGES = 100
@@ -204,14 +208,15 @@ def listed(server: MCPServer, tools: Sequence[types.Tool]) -> list[ListedTool]:
 
 
 def _listed(server: MCPServer, tool: types.Tool) -> ListedTool:
-    schema = {key: value for key, value in tool.input_schema.items() if key not in _LEFT_OUT_OF_SCHEMAS}
+    given = _with_prefix_items(tool.input_schema)
+    schema = {key: value for key, value in given.items() if key not in _LEFT_OUT_OF_SCHEMAS}
     properties = schema.get("properties", {})
     renamed: dict[str, str] = {}
-    if is_object(properties):
+    if is_json_object(properties):
         renamed = _renamed(properties)
         to_new = {old: new for new, old in renamed.items()}
         schema["properties"] = {to_new.get(name, name): of for name, of in properties.items()}
-        if is_array(required := schema.get("required")):
+        if isinstance(required := schema.get("required"), list):
             schema["required"] = [to_new.get(str(name), name) for name in required]
     hints = tool.annotations
     spec = ToolSpec(
@@ -227,6 +232,25 @@ def _listed(server: MCPServer, tool: types.Tool) -> ListedTool:
     except SchemaError as error:
         raise ConfigurationError(f"tool {spec.name!r}: its schema is not valid: {error.message}") from None
     return ListedTool(spec, tool.name, renamed)
+
+
+def _with_prefix_items(schema: JsonObject) -> JsonDict:
+    """Return a schema of JSON Schema draft 7 with its lists of `items` as draft 2020-12, which the API takes, has them.
+
+    Many servers describe tuples this way.
+    """
+    made = {name: of if name in _VALUES else _with_newer_parts(of) for name, of in schema.items()}
+    if isinstance(schema.get("items"), list):
+        made["prefixItems"] = made.pop("items")
+        if "additionalItems" in made:
+            made["items"] = made.pop("additionalItems")
+    return made
+
+
+def _with_newer_parts(part: Json) -> Json:
+    if is_json_object(part):
+        return _with_prefix_items(part)
+    return [_with_newer_parts(one) for one in part] if isinstance(part, list) else part
 
 
 def _renamed(properties: Mapping[str, object]) -> dict[str, str]:
@@ -279,8 +303,10 @@ def _text(text: str) -> JsonObject:
 def _binary(kind: str, data: str) -> JsonObject:
     """Return an image or a document; other binary data, which a model cannot be shown, is replaced by a note."""
     kind = kind.partition(";")[0].strip().lower()
-    if (kind in IMAGES or kind == PDF) and _is_base64(data):
-        source = {"type": "base64", "media_type": kind, "data": data}
+    kind = _OTHER_NAMES.get(kind, kind)
+    unbroken = "".join(data.split())  # some servers break it into lines, as in mails
+    if (kind in IMAGES or kind == PDF) and _is_base64(unbroken):
+        source = {"type": "base64", "media_type": kind, "data": unbroken}
         return {"type": "document" if kind == PDF else "image", "source": source}
     return _text(f"[{kind or 'binary data'} of {len(data):,} characters in base64: it cannot be shown]")
 

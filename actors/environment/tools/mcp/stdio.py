@@ -16,8 +16,9 @@ import anyio
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 from mcp.client.stdio import get_default_environment
 from mcp.shared.message import SessionMessage
-from mcp.types import jsonrpc_message_adapter
+from mcp.types import JSONRPCMessage, jsonrpc_message_adapter
 
+from reenact.actors.environment.wire.stream import lenient_json
 from reenact.domain.tools import MCPServer
 
 Incoming: TypeAlias = MemoryObjectReceiveStream[SessionMessage | Exception]
@@ -124,7 +125,7 @@ class StdioTransport:
 
     def _parse_message(self, line: bytes) -> SessionMessage | None:
         try:
-            return SessionMessage(jsonrpc_message_adapter.validate_json(line, by_name=False))
+            return SessionMessage(_message(line))
         except ValueError:
             if line.strip():
                 _log.debug("MCP server %r sent what is not a message: %.200r", self._server.name, line)
@@ -168,6 +169,18 @@ class StdioTransport:
         for pipe in () if process is None else (process.stdin, process.stdout, process.stderr):
             if pipe is not None:
                 pipe.close()
+
+
+def _message(line: bytes) -> JSONRPCMessage:
+    """Return the message; some servers cut texts in the middle of a surrogate pair, and some send a NaN.
+
+    Raises:
+        ValueError: it is not a message.
+    """
+    try:
+        return jsonrpc_message_adapter.validate_json(line, by_name=False)
+    except ValueError:
+        return jsonrpc_message_adapter.validate_python(lenient_json(line), by_name=False)
 
 
 class _InputPipe(asyncio.BaseProtocol):

@@ -34,6 +34,12 @@ def text(of: object) -> dict[str, Any]:
     return {"content": [{"type": "text", "text": of if isinstance(of, str) else json.dumps(of)}]}
 
 
+STRANGE = {
+    "half": text("half of a character: \ud83d"),
+    "nan": {**text("no number"), "structuredContent": {"is": float("nan")}},
+}
+
+
 def wait() -> None:
     while True:
         time.sleep(60)
@@ -57,6 +63,8 @@ def call(name: str, arguments: dict[str, Any]) -> dict[str, Any] | None:
             return text("after the garbage")
         case "large":
             return text("x" * int(arguments["size"]))
+        case "half" | "nan":
+            return STRANGE[name]
         case "change":
             SETTINGS["tools"] = [*SETTINGS["tools"], {"name": "added", "inputSchema": NOTHING}]
             say(method="notifications/tools/list_changed")
