@@ -388,7 +388,7 @@ def reachable(names: Iterable[str], definitions: Mapping[str, Json]) -> set[str]
 Step: TypeAlias = str | int | None
 """A step from a value to one inside it: a field, an index, or None where the error message does not say."""
 
-_WHERE = re.compile(r"(?s)(.*) - at (?:`?key`? in )?`\$(.*)`")
+_WHERE = re.compile(r"(?s)(.*) - at (`?key`? in )?`\$(.*)`")
 _STEP = re.compile(r"\.(\w+)|\[(\d+)\]|\[\.\.\.\]")
 _EXPECTED = re.compile(r"Expected `([^`]*)`, got `[^`]*`")
 _MISSING = re.compile(r"Object missing required field `(.*)`")
@@ -445,11 +445,11 @@ def _problems(parameters: Parameters, arguments: Mapping[str, object]) -> Iterat
 
 def _problem(name: str, value: object, schema: JsonDict, message: str) -> str:
     found = _WHERE.fullmatch(message)
-    what, where = found.groups() if found else (message, "")
+    what, key, where = found.groups() if found else (message, None, "")
     steps: list[Step] = [name]
     for field, index in _STEP.findall(where):
         steps.append(field or (int(index) if index else None))
-    who = f"argument `{_shown_path(steps)}`"
+    who = f"{'a key of ' if key else ''}argument `{_shown_path(steps)}`"
     if missing := _MISSING.fullmatch(what):
         return f"{who} lacks `{missing[1]}`"
     if unknown := _UNKNOWN.fullmatch(what):

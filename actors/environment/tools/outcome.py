@@ -73,13 +73,19 @@ def failure(why: str, *, limit: int = MAX_OUTPUT) -> ToolOutcome:
 
 
 def error_text(error: BaseException) -> str:
-    """Return the text for the model about an exception: its type and its message."""
+    """Return the text for the model about an exception: its type and its message, and those of a group's members."""
     kind = type(error).__name__
     try:
         message = str(error)
     except Exception:  # noqa: BLE001 - an exception whose text cannot be made still has a type
         message = ""
-    return f"{kind}: {message}" if message else kind
+    told = f"{kind}: {message}" if message else kind
+    several: tuple[BaseException, ...] = error.exceptions if _is_group(error) else ()
+    return f"{told}: {'; '.join(map(error_text, several))}" if several else told
+
+
+def _is_group(error: BaseException) -> TypeGuard[BaseExceptionGroup[BaseException]]:
+    return isinstance(error, BaseExceptionGroup)
 
 
 def _outcome(value: Json, limit: int) -> ToolOutcome:

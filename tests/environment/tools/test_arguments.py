@@ -135,7 +135,7 @@ def test_keys_that_are_no_text_are_read_from_the_text_that_they_are_in_json() ->
     given = {"by_number": {"7": "c"}, "by_day": {"2020-01-02": [{"f": 1.0}]}}
     assert asyncio.run(count.run(given)) == ({7: Unit.CELSIUS}, {date(2020, 1, 2): [{Unit.FAHRENHEIT: 1}]})
 
-    with pytest.raises(InvalidArgumentsError, match="`by_number` must be of type integer"):
+    with pytest.raises(InvalidArgumentsError, match="a key of argument `by_number` must be of type integer"):
         asyncio.run(count.run({**given, "by_number": {"seven": "c"}}))
 
 

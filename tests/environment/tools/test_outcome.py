@@ -318,6 +318,10 @@ class Mute(Exception):
         (KeyError("city"), "KeyError: 'city'"),
         (SystemExit(3), "SystemExit: 3"),
         (Mute(), "Mute"),
+        (
+            ExceptionGroup("both", [ValueError("no"), ExceptionGroup("one", [Mute()])]),
+            "ExceptionGroup: both (2 sub-exceptions): ValueError: no; ExceptionGroup: one (1 sub-exception): Mute",
+        ),
     ],
 )
 def test_of_an_exception_its_type_and_its_message_are_told(error: BaseException, words: str) -> None:
