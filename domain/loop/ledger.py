@@ -170,7 +170,7 @@ def context_after(usage: Mapping[str, object], *, server_calls: int, before: int
     is the sum of up to `server_calls` + 1 requests, each longer than the one before: their mean does not exceed the
     number. (platform.claude.com: "Compaction", "Server tools".)
     """
-    messages = [one for one in iterations_of(usage) if one.get("type") in {"message", REQUEST}]
+    messages = [one for one in iterations_of(usage) if str(one.get("type")) in {"message", REQUEST}]
     last = messages[-1] if messages else {**usage, "type": REQUEST}
     if server_calls and last["type"] == REQUEST:
         return max(before, tokens_in_context(last) // (server_calls + 1))

@@ -179,7 +179,7 @@ class ResponsesReader:
         response = object_in(event, "response")
         self._usage = usage_of(object_in(response, "usage"))
         error = response.get("error") or event.get("error")
-        if error or response.get("status") in {"failed", "cancelled"}:
+        if error or text_in(response, "status") in {"failed", "cancelled"}:
             raise fault_of(error or "the server gave up its answer")
         if not response:
             raise Fault(

@@ -190,7 +190,7 @@ def _is_path(value: object) -> TypeGuard[os.PathLike[str]]:
 
 
 def _looks_like_blocks(value: object) -> bool:
-    return is_array(value) and all(is_object(item) and item.get("type") in BLOCK_TYPES for item in value)
+    return is_array(value) and all(is_object(item) and str(item.get("type")) in BLOCK_TYPES for item in value)
 
 
 def _is_block(value: object) -> TypeGuard[JsonDict]:

@@ -388,6 +388,8 @@ class MessageDecoder:
 
 
 def _check_storable(index: int | None, fields: JsonDict) -> None:
+    if not isinstance(fields.get("type", ""), str):
+        raise MalformedEventError(f"the type of the block at index {index} is not text")
     try:
         plain("it", fields)
     except InvalidInputError as broken:

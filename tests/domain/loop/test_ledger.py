@@ -155,6 +155,7 @@ def iteration(tokens: int, kind: str) -> dict[str, object]:
         ({"input_tokens": 150, "iterations": [iteration(50, "request"), iteration(99, "request")]}, 0, 100),
         ({"input_tokens": 300, "iterations": [iteration(100, "request"), iteration(199, "request")]}, 1, 100),
         ({"input_tokens": 50, "output_tokens": 1, "iterations": None}, 0, 51),
+        ({"input_tokens": 50, "output_tokens": 1, "iterations": [{"type": ["message"], "input_tokens": 9}]}, 0, 51),
     ],
 )
 def test_the_length_of_the_conversation_is_that_of_the_last_request(

@@ -106,6 +106,7 @@ CYCLE.append(CYCLE)
         ([{"type": "image", "source": "the camera"}], '[{"type":"image","source":"the camera"}]'),
         ([TEXT, {"type": "video"}], '[{"type":"text","text":"Hello"},{"type":"video"}]'),
         ([TEXT, 1], '[{"type":"text","text":"Hello"},1]'),
+        ([{"type": ["string", "null"]}], '[{"type":["string","null"]}]'),
     ],
 )
 def test_text_stays_text_and_all_else_becomes_json(result: object, content: str) -> None:

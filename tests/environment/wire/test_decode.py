@@ -382,6 +382,11 @@ def test_a_block_that_no_log_can_hold_is_malformed() -> None:
         decoded(START, opened(1, **{**RESULT, "content": deep}))
 
 
+def test_a_block_whose_type_is_no_text_is_malformed() -> None:
+    with pytest.raises(MalformedEventError, match="the type of the block at index 1 is not text"):
+        decoded(START, opened(1, **{**RESULT, "type": {"name": "text"}}))
+
+
 def test_content_that_stands_in_the_beginning_counts() -> None:
     call = {"type": "tool_use", "id": "t", "name": "bash", "input": {"a": 1}}
     message = {**START["message"], "content": [{"type": "text", "text": "Hi"}, call], "stop_reason": "tool_use"}
