@@ -206,7 +206,7 @@ def test_a_number_of_any_size_can_be_sent_and_recorded(number: int) -> None:
         ([math.inf], "type list that cannot be sent: Out of range float values are not JSON compliant"),
         (CYCLE, "type list that cannot be sent: Circular reference detected"),
         ("\ud800", "type str that cannot be sent: its text contains a lone surrogate, at index 0"),
-        ({"a": "\ud800"}, "type dict that cannot be sent: a lone surrogate"),
+        ({"a": "\ud800"}, "type dict that cannot be sent: its text contains a lone surrogate"),
         (Strange(), "type Strange that cannot be sent: it holds a value of type Strange; return text, numbers"),
         ([{"a": Strange()}], "type list that cannot be sent: it holds a value of type Strange"),
         (Place(Strange()), "type Place that cannot be sent: it holds a value of type Strange"),  # type: ignore[arg-type] # pyright: ignore[reportArgumentType] - a mistake
