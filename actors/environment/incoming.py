@@ -93,7 +93,7 @@ def _from_parts(kind: object, data: object) -> StreamData:
     if data is not None and not is_mapping(data):
         msg = "the `data` of an event is a mapping"
         raise TypeError(msg)
-    fields: dict[object, object] = dict(data or {})
+    fields: dict[object, object] = msgspec.to_builtins(dict(data or {}))  # dates and bytes become text, as in the log
     if kind == StreamError.event_type:
         _complete_error(fields)
     elif kind == "tool_result" and "result" not in fields and "output" in fields:

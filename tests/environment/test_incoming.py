@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from datetime import date
+
 import pytest
 
 from reenact.actors.environment.incoming import event_or_error
@@ -47,6 +49,13 @@ def test_a_ready_made_event_stays_what_it_is(event: StreamData) -> None:
         (
             {"type": "error", "data": {"type": "invalid_request_error", "message": "no"}},
             StreamError(type="invalid_request_error", message="no", retryable=False),
+        ),
+        (
+            {
+                "type": "tool_call",
+                "data": {"name": "x", "input": {"day": date(2024, 1, 2), "bytes": b"x"}},
+            },
+            ToolCall(name="x", input={"day": "2024-01-02", "bytes": "eA=="}),
         ),
     ],
 )
