@@ -18,9 +18,9 @@ from reenact.audit import verify_log
 from reenact.domain.operations.table import Sent
 from reenact.events import Envelope
 from reenact.testing import MockEnvironmentFactory
+from reenact.testing.clock import wait_until
 from tests.features.story import Ears
 from tests.journal.server import Server, running_server
-from tests.kernel.ledger import eventually
 
 scenarios("several_machines.feature")
 
@@ -84,7 +84,7 @@ def cluster(server: Server) -> Iterator[Cluster]:
 def two_nodes(cluster: Cluster) -> None:
     for name in NODES:
         cluster.open(name)
-    eventually(lambda: all(node._node is not None and node._node.owns_share for node in cluster.nodes.values()))
+    wait_until(lambda: all(node._node is not None and node._node.owns_share for node in cluster.nodes.values()))
 
 
 @given(parsers.parse('a session on node "{name}"'))
@@ -158,7 +158,7 @@ def one_is_to_come(cluster: Cluster) -> None:
 
 @then(parsers.parse('node "{name}" should have a conversation of {length:d} messages in the end'))
 def a_node_has_it_in_the_end(cluster: Cluster, name: str, length: int) -> None:
-    eventually(lambda: len(cluster.nodes[name].sessions.messages(cluster.session)) == length)
+    wait_until(lambda: len(cluster.nodes[name].sessions.messages(cluster.session)) == length)
 
 
 @then(parsers.parse('one message should be to come at node "{name}"'))

@@ -7,8 +7,11 @@ from collections.abc import Iterator
 import pytest
 
 from reenact.actors.kernel import ActorSystem
+from reenact.testing.clock import ManualClock
 from tests.kernel.account import Diary, WatchedAccount
+from tests.kernel.ledger import NOON, CountingJournal
 from tests.kernel.memory import MemoryJournal
+from tests.kernel.nursery import Nursery
 
 
 @pytest.fixture
@@ -22,6 +25,23 @@ def held() -> Iterator[MemoryJournal]:
     """A journal that commits when the test says so."""
     with MemoryJournal(stepwise=True) as journal:
         yield journal
+
+
+@pytest.fixture
+def counting() -> Iterator[CountingJournal]:
+    with CountingJournal() as journal:
+        yield journal
+
+
+@pytest.fixture
+def clock() -> ManualClock:
+    return ManualClock(NOON)
+
+
+@pytest.fixture
+def home() -> Iterator[Nursery]:
+    with Nursery() as home:
+        yield home
 
 
 @pytest.fixture

@@ -1,9 +1,8 @@
-"""A ledger that reminds: what a test of timers, snapshots and passivation needs, and a clock that it moves."""
+"""A ledger that reminds: what a test of timers, snapshots and passivation needs."""
 
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable, Iterable, Sequence
 from typing import TypeAlias
 
@@ -18,40 +17,6 @@ NOON = 1_700_000_000_000_000
 """When the tests begin."""
 
 SECOND = 1_000_000
-
-
-class ManualClock:
-    """Stands still until a test moves it; whoever moves it does what has become due."""
-
-    def __init__(self, now: int = NOON) -> None:
-        self.now = now
-        self.passed = 0
-        self.watchers: list[Callable[[], object]] = []
-
-    def __call__(self) -> int:
-        return self.now
-
-    def elapsed(self) -> int:
-        return self.passed
-
-    def watch(self, callback: Callable[[], object]) -> Callable[[], None]:
-        self.watchers.append(callback)
-        return lambda: self.watchers.remove(callback)
-
-    def advance(self, seconds: float) -> None:
-        """Let time pass."""
-        self.now += round(seconds * SECOND)
-        self.passed += round(seconds * SECOND)
-        self._tell()
-
-    def set(self, now: int) -> None:
-        """Set the clock; no time passes."""
-        self.now = now
-        self._tell()
-
-    def _tell(self) -> None:
-        for watcher in list(self.watchers):
-            watcher()
 
 
 class Post(msgspec.Struct, frozen=True):
@@ -195,14 +160,6 @@ class CountingJournal(MemoryJournal):
         recorded = super().recover(stream, after=after)
         self.recovered += len(recorded)
         return recorded
-
-
-def eventually(condition: Callable[[], object]) -> None:
-    """Wait until the condition holds."""
-    deadline = time.monotonic() + 60
-    while not condition():
-        assert time.monotonic() < deadline, "it never became true"
-        threading.Event().wait(0.001)
 
 
 def at_once(work: Callable[[int], object], threads: int) -> None:

@@ -15,6 +15,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from reenact.actors.kernel import ActorSystem, PooledFuture
 from reenact.actors.kernel.step import RETRIES
 from reenact.domain.errors import ConflictError, ShardMovedError, StorageError
+from reenact.testing.clock import wait_until
 from tests.kernel.account import (
     Account,
     Audit,
@@ -26,7 +27,6 @@ from tests.kernel.account import (
     Withdraw,
     Withdrawn,
 )
-from tests.kernel.ledger import eventually
 from tests.kernel.memory import MemoryJournal
 
 IDS = ("a", "b", "c")
@@ -239,7 +239,7 @@ class AccountMachine(RuleBasedStateMachine):
         self.journal.wait_for_appends(len(self.under_way))
         self._check_replies()
         assert self.journal.under_way() == len(self.under_way)
-        eventually(lambda: self.system.live() == self._live())  # nobody is told that a drop is done
+        wait_until(lambda: self.system.live() == self._live())  # nobody is told that a drop is done
 
     def _leaves(self, model: Model) -> None:
         """Predict that the account goes if it is to leave, has nothing to do, and may."""

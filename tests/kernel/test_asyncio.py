@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
 
 import pytest
@@ -28,12 +28,6 @@ class Echo(PooledActor):
 
     def answer(self, gate: threading.Event) -> bool:
         return gate.wait(LIMIT)
-
-
-@pytest.fixture
-def home() -> Iterator[Nursery]:
-    with Nursery() as home:
-        yield home
 
 
 @pytest.mark.parametrize("asking", ASKING.values(), ids=ASKING)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from typing import Any, ClassVar
 
@@ -15,16 +15,11 @@ from reenact.actors.kernel import PooledActor
 from reenact.actors.kernel.mailbox import Envelope, Mailbox, Occupant
 from reenact.domain.errors import MailboxFullError
 from reenact.testing.clock import wait_until
+from tests.kernel.ledger import at_once
 from tests.kernel.nursery import RESTART, STOP, Add, Do, Look, Nursery, Trip
 
 LIMIT = 5
 THREADS, EACH = 8, 300
-
-
-@pytest.fixture
-def home() -> Iterator[Nursery]:
-    with Nursery() as home:
-        yield home
 
 
 class Counting(PooledActor):
@@ -291,7 +286,7 @@ def send_from_many_threads(send: Callable[[int], object]) -> Counter[str]:
     counts: Counter[str] = Counter()
     lock = threading.Lock()
 
-    def run() -> None:
+    def run(_: int) -> None:
         mine: Counter[str] = Counter()
         for number in range(EACH):
             try:
@@ -303,11 +298,7 @@ def send_from_many_threads(send: Callable[[int], object]) -> Counter[str]:
         with lock:
             counts.update(mine)
 
-    threads = [threading.Thread(target=run) for _ in range(THREADS)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    at_once(run, THREADS)
     assert counts.total() == THREADS * EACH
     return counts
 

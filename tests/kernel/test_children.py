@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -13,6 +12,7 @@ from reenact.actors.kernel import PooledActor, Reference, RestartLimitError, Sup
 from reenact.actors.kernel.context import Family
 from reenact.domain.errors import StorageFullError
 from reenact.testing.clock import wait_until
+from tests.kernel.ledger import at_once
 from tests.kernel.nursery import (
     ESCALATE,
     RESTART,
@@ -29,13 +29,12 @@ from tests.kernel.nursery import (
 )
 
 
-@pytest.fixture
-def home() -> Iterator[Nursery]:
-    with Nursery() as home:
-        yield home
-        home.journal.calm()
-        home.system.close()
-        assert remembered(home) == 0
+@pytest.fixture(autouse=True)
+def nobody_is_remembered_at_the_end(home: Nursery) -> Iterator[None]:
+    yield
+    home.journal.calm()
+    home.system.close()
+    assert remembered(home) == 0
 
 
 def remembered(home: Nursery) -> int:
@@ -471,11 +470,7 @@ def test_many_families_come_and_go_and_nothing_stays(home: Nursery) -> None:
             parent.ask(Do(lambda actor: actor.context.spawn(Plain, home.diary)))
             parent.stop(timeout=60)
 
-    threads = [threading.Thread(target=live_and_end, args=(seed,)) for seed in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    at_once(live_and_end, threads=4)
 
     wait_until(lambda: home.system.live() == 0)
     assert remembered(home) == 0

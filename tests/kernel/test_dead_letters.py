@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import pykka
 import pytest
@@ -12,13 +12,8 @@ from reenact.actors.kernel import ActorFailedError, ActorSystem, DeadLetter, Poo
 from reenact.actors.kernel.letters import DeadLetters
 from reenact.domain.errors import MailboxFullError, StorageFullError
 from reenact.testing.clock import wait_until
+from tests.kernel.ledger import at_once
 from tests.kernel.nursery import RESTART, STOP, Add, Do, Look, Nursery, Refused, Stumbled, Trip
-
-
-@pytest.fixture
-def home() -> Iterator[Nursery]:
-    with Nursery() as home:
-        yield home
 
 
 class Plain(PooledActor):
@@ -239,16 +234,12 @@ def test_readers_that_come_and_go_on_many_threads_do_not_lose_each_other() -> No
     letters = DeadLetters()
     heard: list[DeadLetter] = []
 
-    def come_and_go() -> None:
+    def come_and_go(_: int) -> None:
         for _ in range(300):
             letters.subscribe(heard.append)
             letters.subscribe(heard.append)()
 
-    threads = [threading.Thread(target=come_and_go) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    at_once(come_and_go, threads=4)
     letters.put("a", 1, Stumbled())
 
     assert len(heard) == 1200

@@ -16,6 +16,7 @@ import pytest
 from reenact.actors.kernel.event_loop import EventLoopThread
 from reenact.domain.errors import RuntimeClosedError
 from tests.environment.support import PATIENCE
+from tests.kernel.ledger import at_once
 
 
 @pytest.fixture
@@ -330,11 +331,7 @@ def test_calls_from_many_threads_are_all_made_each_thread_s_in_order(loop: Event
         for number in range(500):
             loop.call(functools.partial(made[thread].append, number))
 
-    threads = [threading.Thread(target=hand_over, args=(thread,)) for thread in made]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    at_once(hand_over, threads=4)
     on(loop, lambda: None)
 
     assert made == {thread: list(range(500)) for thread in made}

@@ -7,7 +7,6 @@ import sqlite3
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
@@ -32,13 +31,6 @@ from tests.kernel.nursery import (
     Trip,
     Tripped,
 )
-
-
-@pytest.fixture
-def home() -> Iterator[Nursery]:
-    with Nursery() as home:
-        yield home
-
 
 BEFORE_THE_APPEND = ["prepare", "decide", "announce", "evolve"]
 """The hooks in which nothing is recorded yet."""

@@ -5,11 +5,11 @@ from __future__ import annotations
 import random
 import threading
 from collections import Counter
-from collections.abc import Callable
 
 from reenact.actors.kernel import ActorContext, ActorSystem, PooledFuture
 from reenact.domain.errors import StorageError
 from tests.kernel.account import Account, Audit, Command, Deposit, Deposited, Event
+from tests.kernel.ledger import at_once
 from tests.kernel.memory import MemoryJournal
 
 THREADS, ACCOUNTS, EACH = 4, 20, 400
@@ -47,7 +47,7 @@ def test_every_deposit_of_many_threads_is_recorded_once(journal: MemoryJournal) 
                 else:
                     account.ask(Deposit(1))
 
-        _run(deposit)
+        at_once(deposit, THREADS)
 
         balances = [system.actor(GuardedAccount, str(n)).ask(Audit()) for n in range(ACCOUNTS)]
         assert sum(balances) == THREADS * EACH
@@ -76,7 +76,7 @@ def test_nothing_is_lost_between_incarnations(journal: MemoryJournal) -> None:
                     continue
                 acknowledged[seed][name] += 1
 
-        _run(deposit)
+        at_once(deposit, THREADS)
 
     recorded = Counter(entry.stream for entry in journal.read_all(limit=THREADS * EACH + 1))
     assert recorded == sum(acknowledged, Counter[str]())
@@ -93,27 +93,10 @@ def test_the_messages_of_one_sender_stay_in_order_while_the_actor_stops_and_star
                 if number % 7 == 0:
                     system._ask_to_stop((Account, "a"))
 
-        _run(deposit)
+        at_once(deposit, THREADS)
 
     amounts = [entry.event.amount for entry in journal.read_all(limit=THREADS * EACH + 1)]
     assert sorted(amounts) == list(range(THREADS * EACH))
     for seed in range(THREADS):
         of_one = [amount for amount in amounts if amount // EACH == seed]
         assert of_one == sorted(of_one)
-
-
-def _run(work: Callable[[int], None]) -> None:
-    failures: list[BaseException] = []
-
-    def run(seed: int) -> None:
-        try:
-            work(seed)
-        except BaseException as failure:  # noqa: BLE001 - raised below
-            failures.append(failure)
-
-    threads = [threading.Thread(target=run, args=(seed,)) for seed in range(THREADS)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert failures == []

@@ -11,9 +11,10 @@ import pytest
 
 from reenact.actors.kernel import ActorSystem, DeadLetter, PooledFuture, Supervision
 from reenact.domain.errors import ShardMovedError, StorageError
+from reenact.testing.clock import ManualClock, wait_until
 from tests.examples import chance_of
 from tests.kernel.account import Account, Audit, Command, Deposit, Deposited, Diary, Event, WatchedAccount
-from tests.kernel.ledger import NOON, SECOND, Ledger, ManualClock, Post, Remind, at_once, eventually
+from tests.kernel.ledger import NOON, SECOND, Ledger, Post, Remind, at_once
 from tests.kernel.memory import MemoryJournal
 from tests.kernel.nursery import RESTART, Add, Nursery, Person, Stumbled
 from tests.kernel.nursery import Look as LookAt
@@ -26,7 +27,7 @@ class Node:
         self.owned = set(owned)
         self.diary = Diary()
         self.letters: list[DeadLetter] = []
-        self.system = ActorSystem(journal, clock=clock or ManualClock(), may_start=self.owned.__contains__)
+        self.system = ActorSystem(journal, clock=clock or ManualClock(NOON), may_start=self.owned.__contains__)
         self.system.register(Odd, lambda context: Odd(context, self.diary))
         self.system.on_dead_letter(self.letters.append)
 
@@ -78,7 +79,7 @@ def test_who_may_not_start_is_not_here_and_whoever_sends_hears_of_it(node: Node)
             now(node.deposit(1, "elsewhere"))
         assert refused.value.stream == "elsewhere"
         node.system.actor(Odd, "elsewhere").tell(Deposit(2))
-        eventually(lambda: node.letters)
+        wait_until(lambda: node.letters)
 
         assert [(letter.recipient, letter.message) for letter in node.letters] == [("elsewhere", Deposit(2))]
         assert isinstance(node.letters[0].reason, ShardMovedError)
@@ -90,12 +91,12 @@ def test_a_supervised_actor_that_may_not_start_is_refused_and_not_tried_again(jo
     class Cared(Ledger):
         supervision = RESTART
 
-    clock = ManualClock()
+    clock = ManualClock(NOON)
     with ActorSystem(journal, clock=clock, may_start=lambda _: False) as system:
         for _ in range(10):
             with pytest.raises(ShardMovedError):
                 system.actor(Cared, "a").ask(Post(1))
-        eventually(lambda: not system._cells)
+        wait_until(lambda: not system._cells)
         assert [entry for _, _, entry in system.timetable._entries if entry.is_to_come] == []
 
 
@@ -121,7 +122,7 @@ def test_who_is_dropped_hears_that_it_is_lost_and_stops(node: Node) -> None:
         node.diary.clear()
 
         node.lose("a")
-        eventually(lambda: node.diary.told("stopped"))
+        wait_until(lambda: node.diary.told("stopped"))
 
         assert [what for what, *_ in node.diary] == ["lost", "stopped"]
         assert isinstance(node.diary[0][1], ShardMovedError)
@@ -135,7 +136,7 @@ def test_others_are_not_dropped(node: Node) -> None:
         node.diary.clear()
 
         node.lose("a")
-        eventually(lambda: node.system.live() == 1)
+        wait_until(lambda: node.system.live() == 1)
 
         assert now(node.account("b")) == 1
         assert node.diary.told("made") == []
@@ -154,7 +155,7 @@ def test_what_is_written_when_its_actor_is_dropped_is_answered_and_not_acted_upo
     for refused in (second, third):
         with pytest.raises(ShardMovedError):
             now(refused)
-    eventually(lambda: node.letters)
+    wait_until(lambda: node.letters)
     assert node.letters[0].message == Deposit(4)
     assert node.diary.told("committed") == []
     assert [entry.event for entry in held.read("a")] == [Deposited(1)]
@@ -171,7 +172,7 @@ def test_what_could_not_be_written_when_its_actor_is_dropped_fails_as_it_would_h
 
     with pytest.raises(StorageError, match="no space"):
         now(first)
-    eventually(lambda: node.system.live() == 0)
+    wait_until(lambda: node.system.live() == 0)
     node.system.close()
 
 
@@ -185,7 +186,7 @@ def test_who_was_overtaken_when_it_is_dropped_does_not_decide_again(held: Memory
 
     with pytest.raises(ShardMovedError):
         now(first)
-    eventually(lambda: node.system.live() == 0)
+    wait_until(lambda: node.system.live() == 0)
     assert held.under_way() == 0
     node.system.close()
 
@@ -217,7 +218,7 @@ def test_who_hears_from_the_log_that_it_is_not_here_after_it_was_dropped_ends_on
     for refused in (first, second):
         with pytest.raises(ShardMovedError):
             now(refused)
-    eventually(lambda: node.system.live() == 0)
+    wait_until(lambda: node.system.live() == 0)
     assert [what for what, *_ in node.diary][-2:] == ["lost", "stopped"]
     assert len(node.diary.told("made")) == 1
     node.system.close()
@@ -230,7 +231,7 @@ def test_who_cannot_even_begin_because_it_is_not_here_refuses_all_that_wait(supe
             return (Deposit(1),)
 
     Eager.supervision = supervision
-    with MemoryJournal(stepwise=True) as held, ActorSystem(held, clock=ManualClock()) as system:
+    with MemoryJournal(stepwise=True) as held, ActorSystem(held, clock=ManualClock(NOON)) as system:
         waiting = [system.actor(Eager, "a").ask_future(Audit()) for _ in range(3)]
         held.wait_for_appends()
         held.fail_next(ShardMovedError("a"))
@@ -239,7 +240,7 @@ def test_who_cannot_even_begin_because_it_is_not_here_refuses_all_that_wait(supe
         for one in waiting:
             with pytest.raises(ShardMovedError):
                 one.get(timeout=60)
-        eventually(lambda: not system._cells)
+        wait_until(lambda: not system._cells)
         assert held.under_way() == 0
 
 
@@ -267,7 +268,7 @@ def test_a_hook_that_raises_when_its_actor_is_dropped_harms_nobody() -> None:
         nursery.system.actor(kind, "a").ask(Add(1))
 
         nursery.system.drop(lambda stream: stream == "person/a")
-        eventually(lambda: nursery.system.live() == 0)
+        wait_until(lambda: nursery.system.live() == 0)
 
         assert nursery.system.actor(kind, "a").ask(LookAt()) == 1
 
@@ -278,7 +279,7 @@ def test_a_hook_that_quits_when_its_actor_is_dropped_harms_nobody() -> None:
         nursery.system.actor(kind, "a").ask(Add(1))
 
         nursery.system.drop(lambda stream: stream == "person/a")
-        eventually(lambda: nursery.system.live() == 0)
+        wait_until(lambda: nursery.system.live() == 0)
 
         assert nursery.system.actor(kind, "a").ask(LookAt()) == 1
         assert len(nursery.diary.told("stopped")) == 1
@@ -292,17 +293,17 @@ def test_who_waits_to_be_started_again_is_dropped_at_once(journal: MemoryJournal
         supervision = RESTART
         trips = {"on_recovered": Stumbled}  # noqa: RUF012 - as a user
 
-    with ActorSystem(journal, clock=ManualClock(), may_start=here.__contains__) as system:
+    with ActorSystem(journal, clock=ManualClock(NOON), may_start=here.__contains__) as system:
         system.register(Moving, lambda context: Moving(context, Diary()))
         waiting = system.actor(Moving, "a").ask_future(Add(1))
-        eventually(lambda: any(entry.is_to_come for _, _, entry in system.timetable._entries))
+        wait_until(lambda: any(entry.is_to_come for _, _, entry in system.timetable._entries))
 
         here.clear()
         system.drop(lambda _: True)
 
         with pytest.raises(ShardMovedError):
             waiting.get(timeout=60)
-        eventually(lambda: not system._cells)
+        wait_until(lambda: not system._cells)
 
 
 # Handed off.
@@ -365,7 +366,7 @@ def test_the_end_is_told_once_all_have_left_and_more_can_be_asked_to(node: Node)
 
         now(node.deposit(1, "a"))
         now(node.deposit(1, "c"))
-        eventually(lambda: node.system.live() == 1)
+        wait_until(lambda: node.system.live() == 1)
         assert not left.done()
         assert not more.done()
         now(node.deposit(1, "b"))
@@ -434,7 +435,7 @@ def test_what_is_about_to_be_handled_when_its_actor_is_dropped_is_refused(journa
                 drops()
             return super().elapsed()
 
-    clock = Clock()
+    clock = Clock(NOON)
     with ActorSystem(journal, clock=clock, passivate_after=1000) as system, ThreadPoolExecutor(1) as threads:
         account = system.actor(Account, "a")
         account.ask(Deposit(1))
@@ -494,13 +495,13 @@ def test_children_end_with_who_leaves(journal: MemoryJournal) -> None:
 
     with ActorSystem(journal) as system:
         system.actor(Parent, "a").ask(Deposit(1))
-        eventually(lambda: (Account, "a/child") in system._cells)
+        wait_until(lambda: (Account, "a/child") in system._cells)
         left: PooledFuture[None] = PooledFuture()
 
         system.hand_off("a".__eq__, [True], lambda _: left.set(None))
 
         left.get(timeout=60)
-        eventually(lambda: system.live() == 0)
+        wait_until(lambda: system.live() == 0)
 
 
 def test_a_part_has_gone_without_waiting_for_another_one(node: Node) -> None:
@@ -536,7 +537,7 @@ def test_who_is_resident_is_known(journal: MemoryJournal) -> None:
 
 
 def test_only_the_node_that_owns_a_stream_wakes_it(journal: MemoryJournal) -> None:
-    clock, owned = ManualClock(), {"ledger/a"}
+    clock, owned = ManualClock(NOON), {"ledger/a"}
     with (
         ActorSystem(journal, clock=clock, may_start=lambda stream: stream in owned) as one,
         ActorSystem(journal, clock=clock, may_start=lambda stream: stream not in owned) as other,
@@ -547,25 +548,25 @@ def test_only_the_node_that_owns_a_stream_wakes_it(journal: MemoryJournal) -> No
 
         clock.advance(10)
 
-        eventually(lambda: [rung(journal, name) for name in ("a", "b")] == [1, 1])
+        wait_until(lambda: [rung(journal, name) for name in ("a", "b")] == [1, 1])
         assert not one.resident("ledger/b")
         assert not other.resident("ledger/a")
 
 
 def test_what_became_due_while_nobody_had_the_stream_is_done_when_it_is_taken_up(journal: MemoryJournal) -> None:
-    clock, owned = ManualClock(), {"ledger/a"}
+    clock, owned = ManualClock(NOON), {"ledger/a"}
     with ActorSystem(journal, clock=clock, may_start=owned.__contains__) as system:
         system.actor(Ledger, "a").ask(Remind("tea", NOON + 10 * SECOND))
         owned.clear()
         system.drop(lambda _: True)
-        eventually(lambda: system.live() == 0)
+        wait_until(lambda: system.live() == 0)
         clock.advance(20)
         assert not system.resident("ledger/a")
 
         owned.add("ledger/a")
         system.take_up()
 
-        eventually(lambda: rung(journal, "a") == 1)
+        wait_until(lambda: rung(journal, "a") == 1)
 
 
 def test_who_is_to_leave_and_still_there_is_woken_by_its_timers(journal: MemoryJournal) -> None:
@@ -573,7 +574,7 @@ def test_who_is_to_leave_and_still_there_is_woken_by_its_timers(journal: MemoryJ
         def can_leave(self) -> bool:
             return not self.state.reminders
 
-    clock, owned = ManualClock(), {"ledger/a"}
+    clock, owned = ManualClock(NOON), {"ledger/a"}
     with ActorSystem(journal, clock=clock, may_start=owned.__contains__) as system:
         system.actor(Waiting, "a").ask(Remind("tea", NOON + 10 * SECOND))
         owned.clear()

@@ -6,7 +6,6 @@ import gc
 import logging
 import threading
 import weakref
-from collections.abc import Iterator
 from typing import Any, ClassVar
 
 import pykka
@@ -66,12 +65,6 @@ def _fall_over(_: object) -> None:
 
 
 FALL_OVER = Do(_fall_over)
-
-
-@pytest.fixture
-def home() -> Iterator[Nursery]:
-    with Nursery() as home:
-        yield home
 
 
 def clerk(supervision: Supervision | None = RESTART, base: type[Clerk] = Clerk) -> type[Clerk]:

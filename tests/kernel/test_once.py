@@ -15,11 +15,8 @@ from reenact.actors.kernel.profile import StoredNames
 from reenact.domain.errors import ConflictError, ReenactError, RequestReusedError, StorageFullError
 from reenact.testing.clock import ManualClock
 from reenact.testing.faulty_journal import CrashedError, FaultyJournal
-from tests.kernel.ledger import CountingJournal, at_once
+from tests.kernel.ledger import NOON, SECOND, CountingJournal, at_once
 from tests.kernel.memory import MemoryJournal
-
-NOON = 1_700_000_000_000_000
-SECOND = 1_000_000
 
 
 class Pay(msgspec.Struct, frozen=True):

@@ -21,7 +21,8 @@ from reenact.domain.errors import (
     LogUnusableError,
     RuntimeClosedError,
 )
-from tests.kernel.ledger import NOON, Book, Command, Event, Ledger, Look, ManualClock, Post, Posted, Remind
+from reenact.testing.clock import ManualClock
+from tests.kernel.ledger import NOON, Book, Command, Event, Ledger, Look, Post, Posted, Remind
 
 
 class Doubler(PooledActor):
@@ -88,11 +89,11 @@ def test_a_url_that_names_no_log_is_refused(url: str) -> None:
     ],
 )
 def test_a_system_that_cannot_work_is_refused_and_leaves_nothing_behind(wrong: dict[str, Any], path: Path) -> None:
-    clock = ManualClock()
+    clock = ManualClock(NOON)
     with pytest.raises(ValueError, match=r"must be above zero|at least one worker|synchronous is"):
         ActorSystem.open(path, clock=clock, **wrong)
 
-    assert clock.watchers == []
+    assert clock._watchers == ()
     assert [thread.name for thread in threading.enumerate() if thread.name.startswith("reenact")] == []
     with ActorSystem.open(path) as system:  # the lock is free
         assert system.actor(Ledger, "a").ask(Post(5)).balance == 5
@@ -174,16 +175,16 @@ def test_actors_can_use_the_log_and_each_other_until_the_last_has_ended(path: Pa
 
 
 def test_closing_lets_go_of_everything(path: Path) -> None:
-    clock = ManualClock()
+    clock = ManualClock(NOON)
     system = ActorSystem.open(path, clock=clock)
     system.actor(Ledger, "a").ask(Remind("tea", NOON + 1))
-    assert clock.watchers != []
+    assert clock._watchers != ()
 
     system.close()
     system.close()
 
     assert system.live() == 0
-    assert clock.watchers == []
+    assert clock._watchers == ()
     assert [thread.name for thread in threading.enumerate() if thread.name.startswith("reenact")] == []
     with pytest.raises(RuntimeClosedError):
         system.journal.append(Append("ledger/a", 1, NOON, (Posted(1),)), print)

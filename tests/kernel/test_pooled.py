@@ -11,6 +11,7 @@ import pytest
 
 from reenact.actors.kernel.pool import WorkerPool
 from reenact.actors.kernel.pooled import SLICE, PooledActor
+from tests.kernel.ledger import at_once
 
 Message = Callable[["Obedient"], Any]
 
@@ -223,16 +224,12 @@ def test_one_actor_never_runs_on_two_threads_at_once(pool: WorkerPool) -> None:
             seen += 1
         actor.count = seen
 
-    def send() -> None:
+    def send(_: int) -> None:
         for number in range(500):
             tell(ref, bump)
             tell(other[number % 4], lambda _: ask(ref, bump))
 
-    senders = [threading.Thread(target=send) for _ in range(4)]
-    for sender in senders:
-        sender.start()
-    for sender in senders:
-        sender.join()
+    at_once(send, threads=4)
     for asker in other:
         asker.stop()
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -16,6 +15,7 @@ from reenact.actors.kernel import ActorContext, ActorSystem, EventSourcedActor, 
 from reenact.domain.errors import InvalidInputError, ReenactError, RuntimeClosedError, StorageError
 from reenact.testing.clock import wait_until
 from tests.kernel.account import Account, Audit, Deposit, Deposited
+from tests.kernel.ledger import at_once
 from tests.kernel.memory import MemoryJournal
 from tests.kernel.nursery import RESTART, Add, Added, Do, Look, Nursery, Person
 
@@ -43,12 +43,6 @@ class Listening(pykka.ThreadingActor):
 
     def on_stop(self) -> None:
         self.stopped.append(self.actor_urn)
-
-
-@pytest.fixture
-def home() -> Iterator[Nursery]:
-    with Nursery() as home:
-        yield home
 
 
 def threads_of_ours() -> list[str]:
@@ -192,15 +186,11 @@ def test_closing_twice_and_from_many_threads_is_closing_once(home: Nursery) -> N
     replies = [person.ask_future(Add(1)) for _ in range(200)]
     returned: list[bool] = []
 
-    def close() -> None:
+    def close(_: int) -> None:
         home.system.close()
         returned.append(all(reply.done() for reply in replies))
 
-    threads = [threading.Thread(target=close) for _ in range(6)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(60)
+    at_once(close, threads=6)
     home.system.close()
 
     assert returned == [True] * 6

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import sqlite3
 import types
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
@@ -19,13 +19,13 @@ from reenact.actors.journal.api import Recorded, Snapshot
 from reenact.actors.journal.codec import Event
 from reenact.actors.kernel import ActorSystem, EventSourcedActor, Mismatch
 from reenact.domain.errors import LogUnusableError, StorageError
+from reenact.testing.clock import ManualClock
 from tests.kernel.ledger import (
     NOON,
     Book,
     CountingJournal,
     Ledger,
     Look,
-    ManualClock,
     Post,
     Posted,
     Remind,
@@ -37,12 +37,6 @@ from tests.kernel.memory import MemoryJournal
 A = "ledger/a"
 
 AnyActor = EventSourcedActor[Any, Any, Any]
-
-
-@pytest.fixture
-def counting() -> Iterator[CountingJournal]:
-    with CountingJournal() as journal:
-        yield journal
 
 
 def post(journal: MemoryJournal, *amounts: int, kind: type[Ledger] = SnappingLedger) -> Book:
@@ -630,7 +624,7 @@ def test_what_is_recovered_is_what_the_whole_history_says(deeds: list[Any], ever
     class Snapping(Ledger):
         snapshot_every = every
 
-    clock = ManualClock()
+    clock = ManualClock(NOON)
     with MemoryJournal() as journal, ActorSystem(journal, clock=clock) as system:
         ledger = system.actor(Snapping, "a")
         for deed in deeds:

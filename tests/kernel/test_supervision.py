@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import sys
 import threading
-from collections.abc import Iterator
 from contextlib import suppress
 
 import hypothesis.strategies as st
@@ -18,13 +17,6 @@ from reenact.actors.kernel.timetable import SECOND
 from reenact.domain.errors import RequestTimeoutError, RuntimeClosedError, StorageFullError
 from reenact.testing.clock import wait_until
 from tests.kernel.nursery import ESCALATE, RESTART, STOP, Add, Added, Do, Look, Nursery, Stumbled, Trip
-
-
-@pytest.fixture
-def home() -> Iterator[Nursery]:
-    with Nursery() as home:
-        yield home
-
 
 # How long to wait, and how often.
 

@@ -7,7 +7,7 @@ import operator
 import shutil
 import threading
 from collections import Counter
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from functools import partial
@@ -22,6 +22,7 @@ from reenact.actors.kernel import ActorContext, ActorSystem, DeadLetter, PooledF
 from reenact.actors.kernel.alarms import RETRY
 from reenact.actors.kernel.timetable import Timetable
 from reenact.domain.errors import StorageError
+from reenact.testing.clock import ManualClock, wait_until
 from tests.kernel.ledger import (
     NOON,
     SECOND,
@@ -32,7 +33,6 @@ from tests.kernel.ledger import (
     Forget,
     Ledger,
     Look,
-    ManualClock,
     NotRungError,
     Post,
     Posted,
@@ -42,7 +42,6 @@ from tests.kernel.ledger import (
     Ring,
     SilentLedger,
     SnappingLedger,
-    eventually,
     evolve,
     timers,
 )
@@ -51,11 +50,6 @@ from tests.kernel.memory import MemoryJournal
 A = "ledger/a"
 IN_10 = NOON + 10 * SECOND
 IN_20 = NOON + 20 * SECOND
-
-
-@pytest.fixture
-def clock() -> ManualClock:
-    return ManualClock()
 
 
 class HeardLedger(Ledger):
@@ -144,10 +138,10 @@ def test_each_timer_is_found_though_others_come_before_and_behind(journal: Memor
 def test_a_timer_in_the_past_fires_at_once(journal: MemoryJournal, clock: ManualClock) -> None:
     with opened(journal, clock) as system:
         ask(system, Remind("late", NOON - SECOND))
-        eventually(lambda: rung(journal) == ["late"])
+        wait_until(lambda: rung(journal) == ["late"])
 
         ask(system, Remind("at once", 0))
-        eventually(lambda: rung(journal) == ["late", "at once"])
+        wait_until(lambda: rung(journal) == ["late", "at once"])
 
 
 def test_a_timer_fires_by_the_clock_of_the_machine() -> None:
@@ -157,7 +151,7 @@ def test_a_timer_fires_by_the_clock_of_the_machine() -> None:
         for number in range(5):
             ledger.ask(Remind(str(number), system.clock() + number * 5000))
 
-        eventually(lambda: len(ledger.ask(Look()).rung) == 5)
+        wait_until(lambda: len(ledger.ask(Look()).rung) == 5)
 
 
 def test_a_timer_that_moves_fires_at_its_new_time(journal: MemoryJournal, clock: ManualClock) -> None:
@@ -258,7 +252,7 @@ def test_a_timer_that_leads_to_another_at_the_same_time_does_not_stand_still(
     with opened(journal, clock, SteppingLedger) as system:
         ask(system, Post(1), kind=SteppingLedger)
 
-        eventually(lambda: rung(journal) == ["0", "1", "2"])
+        wait_until(lambda: rung(journal) == ["0", "1", "2"])
 
 
 # After a restart.
@@ -272,7 +266,7 @@ def test_timers_fire_after_a_restart_though_nobody_sends_anything(journal: Memor
         assert system.live() == 0
         clock.advance(10)
 
-        eventually(lambda: rung(journal) == ["tea"])
+        wait_until(lambda: rung(journal) == ["tea"])
 
 
 @pytest.mark.parametrize("at", [IN_10, NOON, 1, 0, -5])
@@ -285,7 +279,7 @@ def test_what_became_due_while_nobody_was_there_fires_at_the_start(
     clock.advance(3600)
 
     with opened(journal, clock):
-        eventually(lambda: rung(journal) == ["tea"])
+        wait_until(lambda: rung(journal) == ["tea"])
 
 
 def test_timers_fire_after_a_crash(tmp_path: Path, clock: ManualClock) -> None:
@@ -297,13 +291,13 @@ def test_timers_fire_after_a_crash(tmp_path: Path, clock: ManualClock) -> None:
         for file in tmp_path.glob("log.db*"):
             shutil.copy(file, crashed)
 
-    clock.now = IN_10
+    clock.set(IN_10)
     with ActorSystem.open(crashed / "log.db", clock=clock) as system:
         system.register(Ledger)
 
-        eventually(lambda: system.journal.head() == 3)
+        wait_until(lambda: system.journal.head() == 3)
         clock.advance(10)
-        eventually(lambda: system.journal.head() == 4)
+        wait_until(lambda: system.journal.head() == 4)
         assert [entry.event for entry in system.journal.read_all(after=2)] == [Rang("tea"), Rang("tea")]
         assert system.journal.next_due(after=-1) is None
 
@@ -318,13 +312,13 @@ def test_timers_wait_until_their_class_is_known(journal: MemoryJournal, clock: M
 
     with opened(journal, clock, Other) as system:
         ask(system, Remind("coffee", NOON), kind=Other)
-        eventually(lambda: rung(journal, "other/a") == ["coffee"])
+        wait_until(lambda: rung(journal, "other/a") == ["coffee"])
         clock.advance(100)
         assert rung(journal) == []
 
         system.register(Ledger)
 
-        eventually(lambda: rung(journal) == ["tea"])
+        wait_until(lambda: rung(journal) == ["tea"])
 
 
 def test_a_reference_makes_a_class_known_as_well(journal: MemoryJournal, clock: ManualClock) -> None:
@@ -335,7 +329,7 @@ def test_a_reference_makes_a_class_known_as_well(journal: MemoryJournal, clock: 
     with ActorSystem(journal, clock=clock) as system:
         system.actor(Ledger, "another one")
 
-        eventually(lambda: rung(journal) == ["tea"])
+        wait_until(lambda: rung(journal) == ["tea"])
 
 
 def test_one_more_class_fires_nothing_again(journal: MemoryJournal, clock: ManualClock) -> None:
@@ -359,10 +353,10 @@ def test_an_actor_that_has_left_memory_is_woken(journal: MemoryJournal, clock: M
         ask(system, Remind("tea", IN_10))
 
         clock.advance(4)
-        eventually(lambda: system.live() == 0)
+        wait_until(lambda: system.live() == 0)
         clock.advance(6)
 
-        eventually(lambda: rung(journal) == ["tea"])
+        wait_until(lambda: rung(journal) == ["tea"])
 
 
 def test_an_actor_that_was_stopped_is_woken(journal: MemoryJournal, clock: ManualClock) -> None:
@@ -372,7 +366,7 @@ def test_an_actor_that_was_stopped_is_woken(journal: MemoryJournal, clock: Manua
 
         clock.advance(10)
 
-        eventually(lambda: rung(journal) == ["tea"])
+        wait_until(lambda: rung(journal) == ["tea"])
 
 
 # Commands without an effect.
@@ -425,7 +419,7 @@ def test_a_timer_without_an_effect_is_tried_again_after_the_next_start(
         assert heard == []
         clock.advance(10)
 
-        eventually(lambda: rung(journal) == ["tea"])
+        wait_until(lambda: rung(journal) == ["tea"])
     assert heard == [Ring("idle"), Ring("tea")]
 
 
@@ -498,7 +492,7 @@ class PagedJournal(CountingJournal):
         self.given: set[str] = set()
 
     def due(self, *, after: int, until: int, limit: int = 1000) -> list[tuple[str, int]]:
-        eventually(lambda: self.expected + len(self.given) <= self.head())
+        wait_until(lambda: self.expected + len(self.given) <= self.head())
         rows = super().due(after=after, until=until, limit=limit)
         if self.expected:
             self.given.update(stream for stream, _ in rows)
@@ -524,7 +518,7 @@ def test_each_stream_is_woken_once_however_often_an_earlier_timer_was_set(
     look = journal.due
 
     def counted(*, after: int, until: int, limit: int = 1000) -> list[tuple[str, int]]:
-        looks.append(clock.passed // SECOND)
+        looks.append(clock.elapsed() // SECOND)
         return look(after=after, until=until, limit=limit)
 
     with opened(journal, clock) as system:
@@ -557,7 +551,7 @@ def test_more_streams_than_a_page_holds_are_all_woken_once(
         with ActorSystem(journal, clock=clock) as system:
             woken = count_wakes(system)
             system.register(Ledger)
-            eventually(lambda: journal.head() == 2 * count)
+            wait_until(lambda: journal.head() == 2 * count)
 
         assert apart or set(woken.values()) == {1}
         assert journal._due == {}
@@ -598,11 +592,11 @@ def test_many_streams_of_a_real_log_are_woken(clock: ManualClock) -> None:
     with ActorSystem.in_memory(clock=clock) as system:
         for number in range(count):
             system.actor(Ledger, str(number)).tell(Remind("tea", IN_10 if number % 5 else IN_10 + number))
-        eventually(lambda: system.journal.head() == count)
+        wait_until(lambda: system.journal.head() == count)
 
         clock.advance(100)
 
-        eventually(lambda: system.journal.head() == 2 * count)
+        wait_until(lambda: system.journal.head() == 2 * count)
         assert system.journal.next_due(after=-1) is None
 
 
@@ -618,24 +612,18 @@ def test_a_timer_that_cannot_be_recorded_fires_again_after_a_while(journal: Memo
         journal.fail_next(StorageError("still full"))
 
         clock.advance(10)
-        eventually(lambda: system.alarms._waiting == {A} and system.live() == 0)
+        wait_until(lambda: system.alarms._waiting == {A} and system.live() == 0)
         clock.advance(RETRY / 2)
         assert heard.count(Ring("tea")) == 1
         clock.advance(RETRY / 2)
-        eventually(lambda: heard.count(Ring("tea")) == 2 and system.alarms._waiting == {A} and system.live() == 0)
+        wait_until(lambda: heard.count(Ring("tea")) == 2 and system.alarms._waiting == {A} and system.live() == 0)
         assert rung(journal) == []
         clock.advance(RETRY)
-        eventually(lambda: rung(journal) == ["tea"])
+        wait_until(lambda: rung(journal) == ["tea"])
 
         clock.advance(100)
         ask(system, Look(), kind=HeardLedger)
     assert heard.count(Ring("tea")) == 3
-
-
-@pytest.fixture
-def counting() -> Iterator[CountingJournal]:
-    with CountingJournal() as journal:
-        yield journal
 
 
 @pytest.mark.parametrize(("name", "rings"), [("tea", ("tea",)), ("idle", ())])
@@ -651,11 +639,11 @@ def test_while_a_timer_cannot_be_recorded_the_journal_is_not_pestered(
         journal.fail_next(StorageError("full"))
 
     with opened(journal, clock) as system:
-        eventually(lambda: system.alarms._waiting == {A} and not system._cells)
+        wait_until(lambda: system.alarms._waiting == {A} and not system._cells)
         assert len(journal.appended) == 1
         with pytest.raises(StorageError, match="full"):
             ask(system, Look())
-        eventually(lambda: not system._cells)
+        wait_until(lambda: not system._cells)
         assert len(journal.appended) == 2
         journal._failures.clear()
 
@@ -671,9 +659,9 @@ def test_a_stroke_that_cannot_be_recorded_is_repeated(journal: MemoryJournal, cl
         journal.fail_next(StorageError("full"))
 
         clock.advance(10)
-        eventually(lambda: system.alarms._waiting == {A} and system.live() == 0)
+        wait_until(lambda: system.alarms._waiting == {A} and system.live() == 0)
         clock.advance(RETRY)
-        eventually(lambda: journal.next_due(after=-1) == IN_20)
+        wait_until(lambda: journal.next_due(after=-1) == IN_20)
         clock.advance(10)
 
         assert ask(system, Look(), kind=HeardLedger).rung == ("tea",)
@@ -686,7 +674,7 @@ def test_who_cannot_start_is_woken_again_and_less_and_less_often(
     made: list[int] = []
 
     def factory(context: ActorContext) -> Ledger:
-        made.append(clock.passed // SECOND)
+        made.append(clock.elapsed() // SECOND)
         if len(made) < 10:
             raise ZeroDivisionError
         return Ledger(context)
@@ -695,16 +683,16 @@ def test_who_cannot_start_is_woken_again_and_less_and_less_often(
     with opened(journal, clock) as system:
         ask(system, Remind("tea", NOON + 1))
     clock.advance(100)
-    begun = clock.passed // SECOND
+    begun = clock.elapsed() // SECOND
 
     with opened(journal, clock, factory=factory) as system:
         for times in range(1, 10):
-            eventually(partial(operator.contains, system.alarms._waiting, A))
+            wait_until(partial(operator.contains, system.alarms._waiting, A))
             assert len(made) == times
             while len(made) == times and system.alarms._waiting:
                 clock.advance(1)
 
-        eventually(lambda: rung(journal) == ["tea"])
+        wait_until(lambda: rung(journal) == ["tea"])
     assert [at - begun for at in made] == [0, 1, 3, 7, 15, 31, 63, 123, 183, 243]
 
 
@@ -718,11 +706,11 @@ def test_a_history_that_cannot_be_read_at_first_is_read_later(
 
     with opened(journal, clock) as system:
         clock.advance(10)
-        eventually(lambda: system.alarms._waiting == {A})
+        wait_until(lambda: system.alarms._waiting == {A})
         assert rung(journal) == []
         clock.advance(RETRY)
 
-        eventually(lambda: rung(journal) == ["tea"])
+        wait_until(lambda: rung(journal) == ["tea"])
 
 
 @pytest.mark.parametrize("failing", ["due", "next_due"])
@@ -744,7 +732,7 @@ def test_timers_that_cannot_be_read_at_first_are_read_later(
             clock.advance(10)
         clock.advance(RETRY)
 
-        eventually(lambda: rung(journal) == ["tea"])
+        wait_until(lambda: rung(journal) == ["tea"])
     assert "tried again" in caplog.text
 
 
@@ -790,7 +778,7 @@ def test_an_actor_that_is_always_due_does_not_keep_the_system_open(journal: Memo
 
     with opened(journal, clock, RestlessLedger, factory) as system:
         ask(system, Look(), kind=RestlessLedger)
-        eventually(lambda: len(rung(journal)) > 3)
+        wait_until(lambda: len(rung(journal)) > 3)
 
     assert len(made) == 1
     assert journal.next_due(after=NOON - 1) == NOON
@@ -850,7 +838,7 @@ def test_a_timer_without_an_effect_does_not_strike_out_what_another_writer_has_s
             system.actor(HeardLedger, "a").stop()
 
         clock.advance(10)
-        eventually(lambda: system.alarms._waiting == {A})
+        wait_until(lambda: system.alarms._waiting == {A})
         clock.advance(RETRY)
         book = ask(system, Look(), kind=HeardLedger)
         assert dict(book.reminders) == {"idle": IN_10, "tea": IN_20}
@@ -880,11 +868,11 @@ def test_a_timer_that_another_writer_does_not_let_through_fires_again_after_a_wh
             system.actor(HeardLedger, "a").stop()
 
         clock.advance(10)
-        eventually(lambda: system.alarms._waiting == {A})
+        wait_until(lambda: system.alarms._waiting == {A})
         assert rung(journal) == []
         clock.advance(RETRY)
 
-        eventually(lambda: rung(journal) == ["tea"])
+        wait_until(lambda: rung(journal) == ["tea"])
     assert heard.count(Ring("tea")) == 5
 
 
@@ -952,11 +940,10 @@ def test_a_timer_is_not_lost_if_the_clock_is_set_back_before_the_actor_looks_at_
         wavers = False
 
         def __call__(self) -> int:
-            if self.wavers and threading.current_thread() is not threading.main_thread():
-                return self.now - SECOND
-            return self.now
+            is_late = self.wavers and threading.current_thread() is not threading.main_thread()
+            return super().__call__() - (SECOND if is_late else 0)
 
-    wavering = Wavering()
+    wavering = Wavering(NOON)
     with opened(journal, wavering) as system:
         ask(system, Remind("tea", IN_10))
         if not lives:
@@ -987,7 +974,7 @@ def test_a_class_that_begins_to_wait_is_woken_once_it_has_lived(journal: MemoryJ
         system.actor(Ledger, "a").stop()
         clock.advance(10)
 
-        eventually(lambda: rung(journal) == ["tea"] and rung(journal, "ledger/b") == ["tea"])
+        wait_until(lambda: rung(journal) == ["tea"] and rung(journal, "ledger/b") == ["tea"])
 
 
 def test_a_class_that_waits_longer_than_it_did_is_woken_at_the_new_time(
@@ -1003,11 +990,11 @@ def test_a_class_that_waits_longer_than_it_did_is_woken_at_the_new_time(
 
     with opened(journal, clock, Patient):
         clock.advance(10)
-        eventually(lambda: journal.next_due(after=-1) == IN_20)
+        wait_until(lambda: journal.next_due(after=-1) == IN_20)
         assert rung(journal) == []
         clock.advance(10)
 
-        eventually(lambda: rung(journal) == ["tea"])
+        wait_until(lambda: rung(journal) == ["tea"])
 
 
 def test_a_class_that_waits_no_more_is_woken_once_and_then_left_alone(
@@ -1022,7 +1009,7 @@ def test_a_class_that_waits_no_more_is_woken_once_and_then_left_alone(
 
     with opened(journal, clock, SilentLedger) as system:
         system.register(Other)
-        eventually(lambda: journal.next_due(after=-1) is None)
+        wait_until(lambda: journal.next_due(after=-1) is None)
     assert rung(journal) == []
 
 
@@ -1050,7 +1037,7 @@ def test_what_is_done_first_may_take_the_reason_to_wait(journal: MemoryJournal, 
 
     with opened(journal, clock, Forgetful):
         clock.advance(10)
-        eventually(lambda: rung(journal) == ["coffee"])
+        wait_until(lambda: rung(journal) == ["coffee"])
 
 
 # What the log says.
@@ -1077,7 +1064,7 @@ class Story:
 
     def __init__(self, journal: MemoryJournal, kind: type[Ledger]) -> None:
         self.journal = journal
-        self.clock = ManualClock()
+        self.clock = ManualClock(NOON)
         self.kind = kind
         self.system = self.opened()
         self.reminders: dict[str, dict[str, int]] = {"x": {}, "y": {}}
@@ -1140,7 +1127,7 @@ def test_the_log_says_of_each_stream_when_it_is_to_be_woken(deeds: list[tuple[An
             for deed in deeds:
                 story.do(deed)
                 due = story.due()
-                eventually(partial(operator.eq, journal._due, due))
+                wait_until(partial(operator.eq, journal._due, due))
                 assert journal.next_due(after=-1) == min(due.values(), default=None)
             for ledger, reminders in story.reminders.items():
                 book = story.ask(ledger, Look())

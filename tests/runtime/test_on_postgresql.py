@@ -27,9 +27,9 @@ from reenact._runtime import SharedRuntime
 from reenact.audit import Audit, import_log, verify_log
 from reenact.domain.errors import SessionLockedError
 from reenact.testing import MockEnvironmentFactory
+from reenact.testing.clock import wait_until
 from tests.journal.guarded import guarded_server, url_of
 from tests.journal.server import Server
-from tests.kernel.ledger import eventually
 from tests.runtime.conftest import furnish
 from tests.runtime.families import factory
 from tests.runtime.families import furnish as furnish_families
@@ -193,7 +193,7 @@ def test_a_turn_outlives_a_server_that_goes_and_comes_back(server: Server) -> No
         with pytest.raises(StorageError):
             runtime.agents.receive(agent, "Are you there?")
         mock.gate.open()
-        eventually(lambda: runtime.failure)
+        wait_until(lambda: runtime.failure)
         assert isinstance(runtime.failure, LogUnreachableError)
         server.start()
 

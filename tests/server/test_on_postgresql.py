@@ -14,9 +14,9 @@ import pytest
 
 import reenact
 from reenact import Runtime
+from reenact.testing.clock import wait_until
 from tests.journal.guarded import SECRET, guarded_server, url_of
 from tests.journal.server import Server
-from tests.kernel.ledger import eventually
 from tests.server.talk import PATIENCE
 
 _INHERITED = ("PATH", "LANG", "LC_ALL", "TMPDIR")
@@ -48,9 +48,9 @@ def test_it_is_ready_for_as_long_as_its_database_is_there(server: Server, tmp_pa
             assert remote.ask("Hello").text == "Hello from mock!"
         before = state()
         server.stop()
-        eventually(lambda: state() == 503)
+        wait_until(lambda: state() == 503)
         server.start()
-        eventually(lambda: state() == 200)
+        wait_until(lambda: state() == 200)
         with Runtime.connect(url) as remote:
             assert remote.ask("And now?").text == "Hello from mock!"
         process.send_signal(signal.SIGTERM)
