@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import threading
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
 from types import TracebackType
 from typing import Any, ClassVar, Self, TypeAlias
 
@@ -164,6 +166,23 @@ class Person(EventSourcedActor[int, Command, Event]):
             raise self.trips[hook](hook)
         if isinstance(command, Trip) and command.hook == hook:
             raise command.error(hook)
+
+
+@contextmanager
+def kept_busy(tell: Callable[[Do], None]) -> Generator[None]:
+    """Have an actor handle one message for as long as this lasts."""
+    busy, let_go = threading.Event(), threading.Event()
+
+    def hold(_: object) -> None:
+        busy.set()
+        assert let_go.wait(60)
+
+    tell(Do(hold))
+    assert busy.wait(60)
+    try:
+        yield
+    finally:
+        let_go.set()
 
 
 class Nursery:

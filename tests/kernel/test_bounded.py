@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
-from collections.abc import Callable, Generator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import Any, ClassVar
 
 import pykka
 import pytest
 
 from reenact.actors.kernel import PooledActor
-from reenact.actors.kernel.mailbox import Envelope, Mailbox, Occupant
+from reenact.actors.kernel.mailbox import Envelope, Occupant
 from reenact.domain.errors import MailboxFullError
 from reenact.testing.clock import wait_until
 from tests.kernel.ledger import at_once
-from tests.kernel.nursery import RESTART, STOP, Add, Do, Look, Nursery, Trip
+from tests.kernel.nursery import RESTART, STOP, Add, Do, Look, Nursery, Trip, kept_busy
 
 LIMIT = 5
 THREADS, EACH = 8, 300
@@ -36,23 +35,6 @@ class Counting(PooledActor):
             return message.what(self)
         self.count += message
         return self.count
-
-
-@contextmanager
-def kept_busy(tell: Callable[[Do], None]) -> Generator[None]:
-    """Have an actor handle one message for as long as this lasts."""
-    busy, let_go = threading.Event(), threading.Event()
-
-    def hold(_: object) -> None:
-        busy.set()
-        assert let_go.wait(60)
-
-    tell(Do(hold))
-    assert busy.wait(60)
-    try:
-        yield
-    finally:
-        let_go.set()
 
 
 # An event-sourced actor.
@@ -274,8 +256,6 @@ def test_a_limit_that_leaves_no_room_is_refused(home: Nursery, limit: int) -> No
 
     with pytest.raises(ValueError, match="room for at least one"):
         home.system.start(Roomless)
-    with pytest.raises(TypeError, match="mailbox_limit must be an int above zero"):
-        home.person(mailbox_limit=limit)
 
 
 # Many threads.
@@ -313,15 +293,6 @@ def test_of_many_threads_exactly_as_many_get_through_as_there_is_room(home: Nurs
     assert person.ask(Look()) == 100
 
 
-def test_of_many_threads_exactly_as_many_get_through_to_a_plain_actor_as_there_is_room(home: Nursery) -> None:
-    ref = home.system.start(Counting)
-    with kept_busy(ref.tell):
-        counts = send_from_many_threads(lambda _: ref.tell(1))
-
-    assert counts["taken"] == LIMIT
-    ref.stop()
-
-
 def test_what_was_taken_is_handled_once_and_what_was_refused_never(home: Nursery) -> None:
     person = home.system.actor(home.person(mailbox_limit=20), "a")
 
@@ -340,35 +311,3 @@ def test_what_was_taken_is_handled_once_and_what_was_refused_never(home: Nursery
     person.stop(timeout=60)
     assert person.ask(Look()) == counts["taken"]
     assert len(home.recorded("person/a")) == counts["taken"]
-
-
-def test_what_a_plain_actor_took_is_handled_once(home: Nursery) -> None:
-    ref = home.system.start(Counting)
-
-    counts = send_from_many_threads(lambda number: ref.ask(1) if number % 2 else ref.tell(1))
-
-    def count() -> object:
-        return _tried(lambda: ref.ask(0, timeout=60))
-
-    wait_until(lambda: count() == counts["taken"])
-
-
-def test_a_mailbox_never_holds_more_than_its_limit_of_messages() -> None:
-    mailbox = Mailbox(7)
-    taken: list[int] = []
-
-    def fill() -> None:
-        for number in range(50):
-            try:
-                mailbox.offer(Envelope(number))
-            except MailboxFullError:
-                continue
-            taken.append(number)
-
-    threads = [threading.Thread(target=fill) for _ in range(THREADS)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-
-    assert len(mailbox) == len(taken) == 7

@@ -351,15 +351,6 @@ def test_a_parent_without_supervision_ends_of_it_and_comes_back_with_the_next_me
     assert parent.ask(Look(), timeout=60) == 1
 
 
-def test_nobody_to_escalate_to_is_as_a_stop(home: Nursery) -> None:
-    orphan = home.system.actor(home.person("orphan", ESCALATE), "o")
-
-    orphan.tell(Trip("decide"))
-    home.wait_for("failed")
-
-    assert orphan.ask(Look(), timeout=60) == 0
-
-
 # Children without a log.
 
 
@@ -415,13 +406,13 @@ def test_a_plain_child_may_escalate(home: Nursery) -> None:
 def test_a_parent_leaves_memory_only_when_no_child_lives(home: Nursery) -> None:
     parent = home.system.actor(home.person("parent"), "p")
     child = bear(parent, home.person("child"))
-    plain = parent.ask(Do(lambda actor: actor.context.spawn(Plain, home.diary)))
 
     def try_to_leave() -> None:
         parent.ask(Do(lambda actor: actor.ask_to_leave()))
         parent.ask(Look())
 
     try_to_leave()
+    plain = parent.ask(Do(lambda actor: actor.context.spawn(Plain, home.diary)))
     child.stop()
     try_to_leave()
     assert home.system.live() == 2

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
 
 import pykka
 import pytest
 
-from reenact.actors.kernel import ActorFailedError, ActorSystem, DeadLetter, PooledActor
+from reenact.actors.kernel import ActorSystem, DeadLetter, PooledActor
 from reenact.actors.kernel.letters import DeadLetters
 from reenact.domain.errors import MailboxFullError, StorageFullError
 from reenact.testing.clock import wait_until
 from tests.kernel.ledger import at_once
-from tests.kernel.nursery import RESTART, STOP, Add, Do, Look, Nursery, Refused, Stumbled, Trip
+from tests.kernel.nursery import RESTART, Add, Do, Look, Nursery, Refused, Stumbled, Trip, kept_busy
 
 
 class Plain(PooledActor):
@@ -30,16 +29,6 @@ def _give_up(_: object) -> None:
 
 
 FALL_OVER, GIVE_UP = Do(_fall_over), Do(_give_up)
-
-
-def keeping_busy(busy: threading.Event, held: threading.Event) -> Callable[[object], object]:
-    """Return an act that says when it begins, and ends when it may."""
-
-    def act(_: object) -> None:
-        busy.set()
-        assert held.wait(60)
-
-    return act
 
 
 # What is one.
@@ -76,23 +65,6 @@ def test_what_is_refused_fails_or_cannot_be_recorded_is_one_if_it_was_told(home:
     ]
 
 
-def test_what_waits_at_the_limit_is_one_if_it_was_told(home: Nursery) -> None:
-    held = threading.Event()
-    person = home.system.actor(home.person(supervision=STOP), "a")
-    person.tell(Do(lambda _: held.wait(60)))
-    person.tell(Trip("decide"))
-    person.tell(Add(1))
-    asked = person.ask_future(Add(2))
-    person.tell(Add(3))
-    held.set()
-
-    with pytest.raises(ActorFailedError, match="Stumbled"):
-        asked.get(timeout=60)
-
-    wait_until(lambda: len(home.letters) == 3)
-    assert [letter.message for letter in home.letters] == [Trip("decide"), Add(1), Add(3)]
-
-
 def test_what_was_asked_is_none_whatever_becomes_of_it(home: Nursery) -> None:
     kind = home.person()
     person = home.system.actor(kind, "a")
@@ -120,16 +92,12 @@ def test_what_is_handled_is_none(home: Nursery) -> None:
 
 
 def test_who_sends_too_much_knows_it_and_needs_no_dead_letter(home: Nursery) -> None:
-    held = threading.Event()
     person = home.system.actor(home.person(mailbox_limit=1), "a")
-    busy = threading.Event()
-    person.tell(Do(keeping_busy(busy, held)))
-    assert busy.wait(60)
-    person.tell(Add(1))
+    with kept_busy(person.tell):
+        person.tell(Add(1))
 
-    with pytest.raises(MailboxFullError):
-        person.tell(Add(2))
-    held.set()
+        with pytest.raises(MailboxFullError):
+            person.tell(Add(2))
 
     person.stop(timeout=60)
     assert person.ask(Look(), timeout=60) == 1
@@ -137,15 +105,12 @@ def test_who_sends_too_much_knows_it_and_needs_no_dead_letter(home: Nursery) -> 
 
 
 def test_a_scheduled_command_that_finds_the_mailbox_full_is_one(home: Nursery) -> None:
-    held, busy = threading.Event(), threading.Event()
     person = home.system.actor(home.person(mailbox_limit=1), "a")
     person.ask(Do(lambda actor: actor.context.schedule(5.0, Add(1))))
-    person.tell(Do(keeping_busy(busy, held)))
-    assert busy.wait(60)
-    person.tell(Add(10))
+    with kept_busy(person.tell):
+        person.tell(Add(10))
 
-    home.clock.advance(6)
-    held.set()
+        home.clock.advance(6)
 
     assert home.reasons() == [("person/a", Add(1), "MailboxFullError")]
     person.stop()

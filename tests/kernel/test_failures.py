@@ -57,13 +57,16 @@ def test_what_raises_before_the_append_is_the_askers_and_the_actor_lives_on(
 
 
 @pytest.mark.parametrize("hook", BEFORE_THE_APPEND)
-def test_what_was_told_and_raises_is_a_dead_letter_and_the_actor_lives_on(home: Nursery, hook: str) -> None:
+def test_what_was_told_and_raises_is_logged_and_a_dead_letter_and_the_actor_lives_on(
+    home: Nursery, hook: str, caplog: pytest.LogCaptureFixture
+) -> None:
     person = home.system.actor(home.person(), "a")
 
     person.tell(Trip(hook))
 
     assert person.ask(Look()) == 0
     assert home.reasons() == [("person/a", Trip(hook), "Stumbled")]
+    assert [record.levelname for record in caplog.records] == ["ERROR"]
     assert len(home.diary.told("made")) == 1
 
 
@@ -84,15 +87,6 @@ def test_supervised_it_is_a_failure_and_the_actor_starts_again_from_its_log(home
         *("made", "started", "recovered"),
     ]
     assert home.diary.told("recovered")[-1] == ("recovered", "a", 5, 1)
-
-
-def test_what_raises_in_effects_does_not_undo_what_is_recorded_and_the_asker_has_the_reply(home: Nursery) -> None:
-    person = home.system.actor(home.person(), "a")
-
-    assert person.ask(Trip("on_committed")) == 1
-
-    assert person.ask(Look()) == 1
-    assert len(home.diary.told("made")) == 1
 
 
 def test_supervised_an_effect_that_raises_is_a_failure_after_the_reply(home: Nursery) -> None:
@@ -244,6 +238,15 @@ def test_who_quits_before_the_append_leaves_the_asker_an_error_and_comes_back(
     assert person.ask(Look(), timeout=60) == 1
     assert len(home.diary.told("stopped")) == 1
     assert not home.is_backing_off()
+
+
+def test_who_quits_in_effects_has_recorded_what_it_did_and_the_asker_has_the_reply(home: Nursery) -> None:
+    person = home.system.actor(home.person(), "a")
+
+    assert person.ask(Trip("on_committed", SystemExit), timeout=60) == 1
+
+    assert person.ask(Look(), timeout=60) == 1
+    assert len(home.diary.told("made")) == 2
 
 
 def test_who_quits_over_the_reply_has_recorded_what_it_did(home: Nursery) -> None:
@@ -429,18 +432,6 @@ def test_supervised_what_waits_while_the_journal_is_full_is_recorded_when_it_is_
     assert home.letters == []
 
 
-def test_what_was_told_and_could_not_be_recorded_is_a_dead_letter(home: Nursery) -> None:
-    person = home.system.actor(home.person(supervision=RESTART), "a")
-    home.journal.fail_next(StorageFullError("no space"))
-
-    person.tell(Add(1))
-    person.tell(Add(2))
-    home.pass_backoff()
-
-    assert person.ask(Look(), timeout=60) == 2
-    assert home.reasons() == [("person/a", Add(1), "StorageFullError")]
-
-
 def test_a_supervised_actor_comes_back_by_itself_without_a_message(home: Nursery) -> None:
     person = home.system.actor(home.person(supervision=RESTART), "a")
     home.journal.fail_next(StorageError("for once"))
@@ -475,16 +466,6 @@ def test_nothing_acknowledged_is_lost_and_nothing_else_is_believed_whenever_the_
     assert audit.get() == acknowledged
     assert sum(event.amount for event in home.recorded("person/a") if isinstance(event, Added)) == acknowledged
     assert 5 <= sum(future.failed() for future in futures) <= 6
-
-
-def test_a_journal_that_is_gone_at_the_start_fails_who_waits(home: Nursery) -> None:
-    home.memory.fail_next_recovery(StorageError("unreadable"))
-    person = home.system.actor(home.person(), "a")
-
-    with pytest.raises(StorageError, match="unreadable"):
-        person.ask(Look())
-
-    assert person.ask(Add(1)) == 1
 
 
 # The clock, and other writers.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import threading
 from collections.abc import Iterable
 from queue import Full
@@ -76,20 +75,6 @@ def test_callbacks_are_called_once_before_or_after() -> None:
     future.add_done_callback(lambda done: heard.append(("late", done.get())))
 
     assert heard == [("first", 1), ("second", 1), ("late", 1)]
-
-
-def test_a_callback_bridges_to_asyncio() -> None:
-    async def wait_for(future: PooledFuture[int]) -> int:
-        loop = asyncio.get_running_loop()
-        waiter: asyncio.Future[int] = loop.create_future()
-        future.add_done_callback(lambda done: loop.call_soon_threadsafe(waiter.set_result, done.get()))
-        setter = threading.Thread(target=future.set, args=(1,))
-        setter.start()
-        result = await waiter
-        setter.join()
-        return result
-
-    assert asyncio.run(wait_for(PooledFuture())) == 1
 
 
 def test_pykkas_combinators_work() -> None:

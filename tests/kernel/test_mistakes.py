@@ -150,37 +150,21 @@ def test_what_is_no_sequence_of_events_is_not_taken_for_one(system: ActorSystem,
     assert [recorded.event for recorded in system.journal.read("sum/a")] == [Added(2)]
 
 
+SEGMENTS = "it returns the kept segments and the passing ones"
+
+
 @pytest.mark.parametrize(
     ("hook", "returned", "told"),
     [
-        ("announce", None, "Hooked.announce returned None for list; it returns the kept segments"),
-        (
-            "announce",
-            ((5,), ()),
-            "Hooked.announce returned .* for list; it returns the kept segments and the passing ones",
-        ),
-        (
-            "announce",
-            ((), (5,)),
-            "Hooked.announce returned .* for list; it returns the kept segments and the passing ones",
-        ),
-        (
-            "announce",
-            (5, ()),
-            "Hooked.announce returned .* for list; it returns the kept segments and the passing ones",
-        ),
-        (
-            "announce",
-            (None, None),
-            "Hooked.announce returned .* for list; it returns the kept segments and the passing ones",
-        ),
-        (
-            "announce",
-            ("ab", ""),
-            "Hooked.announce returned .* for list; it returns the kept segments and the passing ones",
-        ),
+        ("announce", None, f"Hooked.announce returned None for list; {SEGMENTS}"),
+        ("announce", ((5,), ()), f"Hooked.announce returned .* for list; {SEGMENTS}"),
+        ("announce", ((), (5,)), f"Hooked.announce returned .* for list; {SEGMENTS}"),
+        ("announce", (5, ()), f"Hooked.announce returned .* for list; {SEGMENTS}"),
+        ("announce", (None, None), f"Hooked.announce returned .* for list; {SEGMENTS}"),
+        ("announce", ("ab", ""), f"Hooked.announce returned .* for list; {SEGMENTS}"),
         ("prepare", None, "Hooked.prepare returned None for list; it returns the command"),
         ("announce", ((), (), ()), r"Hooked.announce returned \(\(\), \(\), \(\)\) for list"),
+        ("remember", "r", "Hooked.remember returned 'r' for list; it returns a Remembered, or None"),
         ("cause", "text", "Hooked.cause returned 'text' for list; it returns bytes, or None"),
         ("on_recovered", None, r"Hooked.on_recovered returned None; it returns a sequence of commands, \(\) for none"),
         ("on_recovered", "text", "Hooked.on_recovered returned 'text'"),
@@ -556,7 +540,7 @@ def test_a_clock_that_tells_no_microseconds_is_named() -> None:
         assert other.journal.read_all() == []
 
 
-@pytest.mark.parametrize("hook", ["on_committed", "reply", "decide"])
+@pytest.mark.parametrize("hook", ["on_committed", "reply", "decide", "remember"])
 def test_an_async_function_is_refused_at_once(system: ActorSystem, hook: str) -> None:
     async def never_awaited(*_: object) -> None:
         """Nobody would await it."""

@@ -357,16 +357,6 @@ def test_something_else_than_a_request_is_the_classes_mistake(shop: Shop, amount
         shop.till(kind=kind).ask(Pay(amount, "r"))
 
 
-def test_a_hook_that_nobody_would_await_is_refused_at_once(shop: Shop) -> None:
-    async def never(*_: object) -> None:
-        """Nobody awaits it."""
-
-    kind = type("Async", (OnceTill,), {"category": "async", "remember": never})
-
-    with pytest.raises(TypeError, match="must not be async"):
-        shop.till(kind=kind)
-
-
 def test_a_conflict_that_does_not_end_is_no_request_carried_out(shop: Shop) -> None:
     till = shop.till()
     for _ in range(4):

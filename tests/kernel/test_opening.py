@@ -7,7 +7,6 @@ import threading
 from pathlib import Path
 from typing import Any
 
-import pykka
 import pytest
 
 from reenact.actors.journal.api import Append
@@ -15,14 +14,12 @@ from reenact.actors.journal.codec import EventCodec
 from reenact.actors.journal.sqlite import SqliteJournal
 from reenact.actors.kernel import ActorSystem, PooledActor
 from reenact.domain.errors import (
-    ConfigurationError,
     InvalidInputError,
     LogLockedError,
-    LogUnusableError,
     RuntimeClosedError,
 )
 from reenact.testing.clock import ManualClock
-from tests.kernel.ledger import NOON, Book, Command, Event, Ledger, Look, Post, Posted, Remind
+from tests.kernel.ledger import NOON, Book, Ledger, Look, Post, Posted, Remind
 
 
 class Doubler(PooledActor):
@@ -60,22 +57,6 @@ def test_what_is_recorded_is_there_when_the_log_is_opened_again(path: Path) -> N
         assert system.actor(Ledger, "a").ask(Look()).balance == 5
 
 
-@pytest.mark.parametrize("form", ["{}", "sqlite:///{}"])
-def test_a_log_is_named_by_its_file_or_by_a_url(form: str, path: Path) -> None:
-    with ActorSystem.open(form.format(path)) as system:
-        system.actor(Ledger, "a").ask(Post(5))
-
-    assert path.is_file()
-    with ActorSystem.open(path) as system:
-        assert system.journal.head() == 1
-
-
-@pytest.mark.parametrize("url", ["oracle://host/db", "mysql://x", "", ":memory:", "sqlite:///", "sqlite:///:memory:"])
-def test_a_url_that_names_no_log_is_refused(url: str) -> None:
-    with pytest.raises(ConfigurationError):
-        ActorSystem.open(url)
-
-
 @pytest.mark.parametrize(
     "wrong",
     [
@@ -97,15 +78,6 @@ def test_a_system_that_cannot_work_is_refused_and_leaves_nothing_behind(wrong: d
     assert [thread.name for thread in threading.enumerate() if thread.name.startswith("reenact")] == []
     with ActorSystem.open(path) as system:  # the lock is free
         assert system.actor(Ledger, "a").ask(Post(5)).balance == 5
-
-
-def test_what_is_no_log_is_left_as_it_is(path: Path) -> None:
-    path.write_text("Dear diary, " * 100)
-
-    with pytest.raises(LogUnusableError, match="is not a log"):
-        ActorSystem.open(path)
-
-    assert path.read_text() == "Dear diary, " * 100
 
 
 def test_a_log_has_one_system_at_a_time(path: Path) -> None:
@@ -191,21 +163,6 @@ def test_closing_lets_go_of_everything(path: Path) -> None:
     SqliteJournal.open(path, EventCodec(())).close()  # the lock is free
 
 
-def test_a_closed_system_takes_nothing_in(path: Path) -> None:
-    with ActorSystem.open(path) as system:
-        ledger = system.actor(Ledger, "a")
-
-    for use in (
-        lambda: ledger.ask(Look()),
-        lambda: ledger.ask_future(Look()),
-        lambda: ledger.tell(Look()),
-        lambda: system.start(Doubler),
-    ):
-        with pytest.raises(RuntimeClosedError):
-            use()
-    ledger.stop()
-
-
 def test_an_exception_inside_closes_the_system(path: Path) -> None:
     def fall_over() -> None:
         with ActorSystem.open(path) as system:
@@ -231,17 +188,6 @@ def test_an_actor_that_fails_at_its_end_keeps_nobody_from_ending(path: Path, cap
     with ActorSystem.open(path) as system:
         assert system.journal.head() == 3
     assert [record.exc_info[0] for record in caplog.records if record.exc_info] == [ZeroDivisionError] * 3
-
-
-def test_an_actor_cannot_close_its_system(path: Path) -> None:
-    class Rebel(Ledger):
-        def on_committed(self, command: Command, events: tuple[Event, ...]) -> None:
-            with pytest.raises(RuntimeError, match="cannot close the system that it lives in"):
-                system.close()
-
-    with ActorSystem.open(path) as system:
-        assert system.actor(Rebel, "a").ask(Post(1)).balance == 1
-        assert system.actor(Rebel, "a").ask(Post(1)).balance == 2
 
 
 def test_a_journal_of_ones_own_stays_open(path: Path) -> None:
@@ -272,16 +218,3 @@ def test_any_printable_text_is_an_id(name: str, path: Path) -> None:
     with ActorSystem.open(path) as system:
         assert system.actor(Ledger, name).ask(Look()).balance == 5
         assert [entry.stream for entry in system.journal.read_all()] == [f"ledger/{name}"]
-
-
-def test_plain_actors_of_pykka_live_beside_them(path: Path) -> None:
-    class Threaded(pykka.ThreadingActor):
-        def on_receive(self, message: int) -> int:
-            return message + 1
-
-    with ActorSystem.open(path) as system:
-        threaded, pooled = system.start(Threaded), system.start(Doubler)
-
-        assert (threaded.ask(1), pooled.ask(1)) == (2, 2)
-    assert not threaded.is_alive()
-    assert not pooled.is_alive()

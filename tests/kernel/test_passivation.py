@@ -7,18 +7,15 @@ import weakref
 from collections import Counter
 from typing import Any
 
-import pykka
 import pytest
 
-from reenact.actors.kernel import ActorContext, ActorSystem, PooledActor
+from reenact.actors.kernel import ActorContext, ActorSystem
 from reenact.actors.kernel.residents import Residents
 from reenact.actors.kernel.timetable import Timetable
 from reenact.testing.clock import ManualClock, wait_until
 from tests.examples import chance_of
 from tests.kernel.ledger import (
-    Command,
     CountingJournal,
-    Event,
     Ledger,
     Look,
     Post,
@@ -26,11 +23,6 @@ from tests.kernel.ledger import (
     at_once,
 )
 from tests.kernel.memory import MemoryJournal
-
-
-class Mute(PooledActor):
-    """An actor without a log."""
-
 
 # Idle time.
 
@@ -280,50 +272,6 @@ def test_who_cannot_even_say_whether_it_may_leave_has_failed_and_the_next_messag
 
         assert confused.ask(Look()).balance == 1
     assert "ledger/a has failed" in caplog.text
-
-
-def test_who_has_children_stays_until_they_have_left(journal: MemoryJournal, clock: ManualClock) -> None:
-    class Family(Ledger):
-        category = "family"
-
-        def on_committed(self, command: Command, events: tuple[Event, ...]) -> None:
-            self.context.child(Ledger, "child").tell(Look())
-
-    with ActorSystem(journal, clock=clock, passivate_after=8) as system:
-        system.actor(Family, "a").ask(Post(1))
-        wait_until(lambda: (Ledger, "a/child") in system._cells)
-        for _ in range(5):
-            clock.advance(4)
-            system.actor(Ledger, "a/child").ask(Look())
-        assert {kind for kind, _ in system._cells} == {Family, Ledger}
-
-        clock.advance(12)
-        wait_until(lambda: (Ledger, "a/child") not in system._cells)
-        clock.advance(12)
-
-        wait_until(lambda: system.live() == 0)
-
-
-def test_who_has_started_an_actor_without_a_log_stays_until_it_has_ended(
-    journal: MemoryJournal, clock: ManualClock
-) -> None:
-    children: list[pykka.ActorRef[Mute]] = []
-
-    class Employer(Ledger):
-        def on_committed(self, command: Command, events: tuple[Event, ...]) -> None:
-            children.append(self.context.spawn(Mute))
-
-    with ActorSystem(journal, clock=clock, passivate_after=8) as system:
-        system.actor(Employer, "a").ask(Post(1))
-        for _ in range(10):
-            clock.advance(8)
-        assert system.actor(Employer, "a").ask(Look()).balance == 1
-        assert children[0].is_alive()
-
-        children[0].stop()
-        clock.advance(12)
-
-        wait_until(lambda: system.live() == 0)
 
 
 # What waits.

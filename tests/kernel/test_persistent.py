@@ -7,15 +7,11 @@ import threading
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 
-import pykka
 import pytest
 
 from reenact.actors.journal.api import Recorded
 from reenact.actors.kernel import ActorContext, ActorSystem, EventSourcedActor, Postponed, Reference
 from reenact.domain.errors import (
-    ConflictError,
-    LogUnusableError,
-    ReenactError,
     RuntimeClosedError,
     StorageError,
     StorageFullError,
@@ -168,63 +164,6 @@ def test_a_refusal_of_what_was_told_is_a_dead_letter(
     assert "amount" not in logged.getMessage(), "what a command says is not for the program's log"
 
 
-class BrittleAccount(Account):
-    """Breaks in `decide` at 13, in `evolve` at 17, and quits at 19."""
-
-    @staticmethod
-    def decide(state: int, command: Command) -> tuple[Event, ...]:
-        match command:
-            case Deposit(amount=13):
-                raise ZeroDivisionError("13")
-            case Deposit(amount=19):
-                raise SystemExit(19)
-            case _:
-                return decide(state, command)
-
-    @staticmethod
-    def evolve(state: int, event: Event) -> int:
-        if event == Deposited(17):
-            raise ZeroDivisionError("17")
-        return evolve(state, event)
-
-
-@pytest.mark.parametrize("amount", [13, 17])
-def test_a_fault_in_deciding_or_evolving_goes_to_the_asker_and_nothing_is_recorded(
-    system: ActorSystem, journal: MemoryJournal, amount: int
-) -> None:
-    account = system.actor(BrittleAccount, "a")
-    account.ask(Deposit(1))
-
-    with pytest.raises(ZeroDivisionError, match=str(amount)):
-        account.ask(Deposit(amount))
-
-    assert account.ask(Deposit(1)) == 2
-    assert events_of(journal) == [Deposited(1), Deposited(1)]
-
-
-def test_a_fault_in_what_was_told_is_logged_and_the_actor_goes_on(
-    system: ActorSystem, caplog: pytest.LogCaptureFixture
-) -> None:
-    account = system.actor(BrittleAccount, "a")
-
-    account.tell(Deposit(13))
-
-    assert account.ask(Audit()) == 0
-    assert [record.levelname for record in caplog.records if record.name == "reenact.kernel"] == ["ERROR"]
-
-
-def test_what_is_no_exception_ends_this_actor_only_and_it_comes_back(system: ActorSystem) -> None:
-    brittle, other = system.actor(BrittleAccount, "a"), system.actor(Account, "b")
-    brittle.ask(Deposit(1))
-    other.ask(Deposit(2))
-
-    with pytest.raises(pykka.ActorDeadError, match="SystemExit"):
-        brittle.ask(Deposit(19))
-
-    assert brittle.ask(Audit()) == 1
-    assert other.ask(Audit()) == 2
-
-
 def test_prepare_adds_what_only_the_actor_knows(journal: MemoryJournal, diary: Diary) -> None:
     with ActorSystem(journal) as system:
         system.register(WatchedAccount, lambda context: WatchedAccount(context, diary, prepare=lambda _: Deposit(42)))
@@ -304,20 +243,6 @@ def test_more_opening_commands_than_a_slice_holds_are_all_handled(journal: Memor
     assert len(diary.told("dead letter")) == 200
 
 
-def test_a_history_that_cannot_be_replayed_is_named_and_harms_nobody_else(
-    system: ActorSystem, journal: MemoryJournal
-) -> None:
-    journal.write("a", Deposited(1), Deposited(17))
-    broken = system.actor(BrittleAccount, "a")
-
-    for _ in range(2):
-        with pytest.raises(LogUnusableError, match=r"stream 'a' .* version 2 at position 2 \(Deposited\)"):
-            broken.ask(Audit())
-
-    assert system.actor(BrittleAccount, "b").ask(Deposit(1)) == 1
-    assert system.live() == 1
-
-
 def test_a_log_that_cannot_be_read_fails_who_waits_and_the_next_message_tries_again(
     system: ActorSystem, journal: MemoryJournal
 ) -> None:
@@ -357,20 +282,6 @@ def test_after_a_conflict_the_rule_is_applied_to_what_is_now_true(held: MemoryJo
         with pytest.raises(OverdrawnError, match="5 is more than the 4"):
             withdrawal.get(timeout=60)
         assert account.ask(Audit(), timeout=60) == 4
-
-
-def test_who_always_comes_too_late_is_told_so_and_goes_on(held: MemoryJournal, diary: Diary) -> None:
-    with holding(held, diary) as account:
-        deposit = account.ask_future(Deposit(5))
-        for _ in range(4):
-            held.wait_for_appends()
-            held.write("a", Deposited(1))
-            held.commit()
-
-        with pytest.raises(ConflictError):
-            deposit.get(timeout=60)
-        assert account.ask(Audit(), timeout=60) == 4
-        assert len(diary.told("made")) == 1
 
 
 def test_when_the_journal_fails_the_asker_hears_it_and_the_next_incarnation_takes_the_rest(
@@ -477,40 +388,6 @@ def test_a_lost_command_that_was_told_is_logged(
     (logged,) = caplog.records
     assert logged.getMessage() == "Deposit, a message to a, has failed: StorageFullError('no space')"
     assert logged.exc_info is None, "the message says it all"
-
-
-class Clumsy(Account):
-    """Falls over in every hook that only hears."""
-
-    def on_committed(self, command: Command, events: tuple[Event, ...]) -> None:
-        if command == Deposit(19):
-            raise SystemExit
-
-    def on_dead_letter(self, command: Command, refusal: ReenactError) -> None:
-        raise ZeroDivisionError
-
-    def on_lost(self, error: Exception) -> None:
-        raise ZeroDivisionError
-
-    def reply(self, command: Command, events: tuple[Event, ...]) -> int:
-        return 1 // self.state if command == Deposit(0) else super().reply(command, events)
-
-
-def test_hooks_that_fall_over_harm_nobody(
-    journal: MemoryJournal, system: ActorSystem, caplog: pytest.LogCaptureFixture
-) -> None:
-    account = system.actor(Clumsy, "a")
-
-    account.tell(Withdraw(1))
-    with pytest.raises(ZeroDivisionError):
-        account.ask(Deposit(0))
-    journal.fail_next(StorageFullError("no space"))
-    with pytest.raises(StorageFullError):
-        account.ask(Deposit(1))
-
-    assert account.ask(Deposit(19)) == 19
-    assert account.ask(Audit()) == 19
-    assert [record.levelname for record in caplog.records] == ["ERROR", "ERROR"]
 
 
 def test_a_command_that_is_postponed_comes_again_and_its_asker_hears_what_becomes_of_it(

@@ -370,8 +370,3 @@ def test_who_first_looks_for_the_flag_of_an_actor_that_has_stopped_finds_it_set(
     assert ref.actor_stopped.is_set()
     assert actors[0].actor_stopped is ref.actor_stopped
     assert actors[0].actor_urn == ref.actor_urn
-
-
-def test_a_subclass_cannot_override_what_an_actor_runs_on() -> None:
-    with pytest.raises(TypeError, match="_turn is a name that the kernel uses itself"):
-        type("Clumsy", (PooledActor,), {"_turn": print})

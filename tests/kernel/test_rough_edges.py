@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import math
 import pickle
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import pykka
 import pytest
@@ -50,12 +51,17 @@ def test_an_actor_fails_with_an_exception_that_cannot_be_shown(system: ActorSyst
     assert account.ask(Audit(), PATIENCE) == 1
 
 
-@pytest.mark.parametrize("timeout", ["5", True, math.nan])
-def test_a_timeout_that_is_no_number_is_refused_before_anything_is_sent(system: ActorSystem, timeout: float) -> None:
+@pytest.mark.parametrize("timeout", ["5", True, math.nan, []])
+def test_a_timeout_that_is_no_number_is_refused_before_anything_is_sent(system: ActorSystem, timeout: Any) -> None:  # noqa: ANN401 - the mistake
     account = system.actor(Account, "a")
+
+    async def ask() -> None:
+        await account.ask_async(Deposit(1), timeout=timeout)
 
     with pytest.raises(InvalidInputError, match="a timeout must be a number of seconds"):
         account.ask(Deposit(1), timeout)
+    with pytest.raises(InvalidInputError, match="a timeout must be a number of seconds"):
+        asyncio.run(ask())
 
     assert account.ask(Audit()) == 0
 

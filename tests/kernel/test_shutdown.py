@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import threading
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
-import msgspec
 import pykka
 import pytest
 
@@ -240,6 +238,7 @@ def test_nothing_is_started_after_closing(home: Nursery) -> None:
     for send in (person.ask, person.ask_future, person.tell):
         with pytest.raises(RuntimeClosedError):
             send(Look())
+    person.stop()
     assert home.system.live() == 0
     assert threads_of_ours() == before
 
@@ -346,23 +345,6 @@ def test_an_actor_may_ask_others_while_the_system_closes(home: Nursery) -> None:
     assert reply.get(timeout=0) == 42
 
 
-def test_an_actor_with_a_log_may_need_one_without_to_the_last(home: Nursery) -> None:
-    echo = home.system.start(Echo)
-
-    class Needy(Person):
-        def on_stop(self) -> None:
-            self.write("heard", echo.ask(Do(lambda _: 7), timeout=60))
-
-    kind = home.person(base=Needy)
-    people = [home.system.actor(kind, str(number)) for number in range(5)]
-    for person in people:
-        person.ask(Add(1))
-
-    home.system.close()
-
-    assert [entry[2] for entry in home.diary.told("heard")] == [7] * 5
-
-
 def test_what_cannot_be_recorded_any_more_is_told_to_its_sender() -> None:
     with Nursery(stepwise=True) as home:
         person = home.system.actor(home.person(), "a")
@@ -378,34 +360,6 @@ def test_what_cannot_be_recorded_any_more_is_told_to_its_sender() -> None:
         with pytest.raises(StorageError, match="gone"):
             replies[0].get(timeout=0)
         assert [reply.get(timeout=0) for reply in replies[1:]] == [1, 2, 3, 4]
-
-
-def test_what_is_in_the_log_is_there_after_closing(tmp_path: Path) -> None:
-    class Rang(msgspec.Struct, frozen=True, array_like=True):
-        times: int
-
-    class Bell(EventSourcedActor[int, int, Rang]):
-        category = "bell"
-        events = MappingProxyType({"rang": Rang})
-        initial = 0
-
-        @staticmethod
-        def decide(state: int, command: int) -> tuple[Rang, ...]:
-            return (Rang(command),) if command else ()
-
-        @staticmethod
-        def evolve(state: int, event: Rang) -> int:
-            return state + event.times
-
-        def reply(self, command: int, events: tuple[Rang, ...]) -> int:
-            return self.state
-
-    with ActorSystem.open(tmp_path / "log.db", synchronous="OFF") as system:
-        for number in range(300):
-            system.actor(Bell, str(number % 30)).tell(1)
-
-    with ActorSystem.open(tmp_path / "log.db") as system:
-        assert [system.actor(Bell, str(number)).ask(0) for number in range(30)] == [10] * 30
 
 
 def test_scheduled_commands_are_dropped_and_hold_nothing_up(home: Nursery) -> None:

@@ -11,12 +11,12 @@ import hypothesis.strategies as st
 import pytest
 from hypothesis import given
 
-from reenact.actors.kernel import ActorFailedError, ActorSystem, PooledFuture, RestartLimitError, Supervision
+from reenact.actors.kernel import ActorFailedError, PooledFuture, Reference, RestartLimitError, Supervision
 from reenact.actors.kernel.supervision import Restarts
 from reenact.actors.kernel.timetable import SECOND
-from reenact.domain.errors import RequestTimeoutError, RuntimeClosedError, StorageFullError
+from reenact.domain.errors import RuntimeClosedError, StorageFullError
 from reenact.testing.clock import wait_until
-from tests.kernel.nursery import ESCALATE, RESTART, STOP, Add, Added, Do, Look, Nursery, Stumbled, Trip
+from tests.kernel.nursery import ESCALATE, RESTART, STOP, Add, Added, Command, Do, Look, Nursery, Stumbled, Trip
 
 # How long to wait, and how often.
 
@@ -90,16 +90,6 @@ def test_a_refusal_is_no_failure(home: Nursery) -> None:
     assert len(home.diary.told("made")) == 1
 
 
-def test_what_raises_under_an_ask_is_no_failure(home: Nursery) -> None:
-    person = home.system.actor(home.person(supervision=STOP), "a")
-
-    with pytest.raises(Stumbled):
-        person.ask(Trip("decide"))
-
-    assert person.ask(Look()) == 0
-    assert len(home.diary.told("made")) == 1
-
-
 # Restart.
 
 
@@ -139,6 +129,14 @@ def test_messages_that_waited_are_handled_in_their_order(home: Nursery) -> None:
     assert home.recorded("person/a") == [Added(amount) for amount in range(1, 100)]
 
 
+def fails_until_the_limit(home: Nursery, person: Reference[Command, object]) -> None:
+    waiting = person.ask_future(Look())
+    for _ in range(RESTART.max_restarts):
+        home.pass_backoff()
+    with pytest.raises(RestartLimitError):
+        waiting.get(timeout=60)
+
+
 def test_at_the_limit_who_waits_is_told_of_the_last_cause_and_what_was_told_is_a_dead_letter(home: Nursery) -> None:
     kind = home.person(supervision=RESTART)
     person = home.system.actor(kind, "a")
@@ -175,19 +173,11 @@ def test_when_the_failures_are_long_past_it_is_started_again_as_often_as_at_firs
     kind = home.person(supervision=RESTART)
     person = home.system.actor(kind, "a")
     kind.trips["on_start"] = Stumbled
-    first = person.ask_future(Look())
-    for _ in range(RESTART.max_restarts):
-        home.pass_backoff()
-    with pytest.raises(RestartLimitError):
-        first.get(timeout=60)
+    fails_until_the_limit(home, person)
 
     home.clock.advance(RESTART.within)
-    second = person.ask_future(Look())
-    for _ in range(RESTART.max_restarts):
-        home.pass_backoff()
+    fails_until_the_limit(home, person)
 
-    with pytest.raises(RestartLimitError):
-        second.get(timeout=60)
     assert len(home.diary.told("made")) == 2 * (1 + RESTART.max_restarts)
 
 
@@ -207,11 +197,7 @@ def test_stopping_who_has_reached_the_limit_lets_it_begin_anew(home: Nursery) ->
     kind = home.person(supervision=RESTART)
     person = home.system.actor(kind, "a")
     kind.trips["on_start"] = Stumbled
-    first = person.ask_future(Look())
-    for _ in range(RESTART.max_restarts):
-        home.pass_backoff()
-    with pytest.raises(RestartLimitError):
-        first.get(timeout=60)
+    fails_until_the_limit(home, person)
 
     person.stop(timeout=60)
     second = person.ask_future(Look())
@@ -287,23 +273,6 @@ def test_a_stop_is_not_kept_waiting_by_one_backoff_after_the_other(home: Nursery
     assert len(home.diary.told("made")) == 1 + RESTART.max_restarts
 
 
-def test_a_stop_during_a_step_lets_it_be_recorded_and_answered_first() -> None:
-    with Nursery(stepwise=True) as home:
-        person = home.system.actor(home.person(supervision=RESTART), "a")
-        step = person.ask_future(Add(1))
-        home.memory.wait_for_appends()
-        with pytest.raises(RequestTimeoutError):
-            person.stop(timeout=0.001)
-        behind = person.ask_future(Look())
-
-        home.memory.commit()
-
-        assert step.get(timeout=60) == 1
-        assert behind.get(timeout=60) == 1
-        assert home.wait_for("stopped") == [("stopped", "a")]
-        assert home.recorded("person/a") == [Added(1)]
-
-
 # Closed, while something is under way.
 
 
@@ -317,20 +286,6 @@ def test_closing_during_a_backoff_returns_at_once_and_does_what_waits(home: Nurs
 
     assert [future.get(timeout=0) for future in waiting] == [1, 3]
     assert home.system._cells == {}
-
-
-def test_closing_during_a_backoff_under_the_real_clock_returns_at_once() -> None:
-    with Nursery() as home, ActorSystem(home.journal) as system:
-        kind = home.person(supervision=Supervision(min_backoff=1000.0, max_backoff=1000.0))
-        system.register(kind, lambda context: kind(context, home.diary))
-        person = system.actor(kind, "a")
-        person.tell(Trip("decide"))
-        waiting = person.ask_future(Look())
-        home.wait_for("failed")
-
-        system.close()
-
-        assert waiting.get(timeout=0) == 0
 
 
 def test_what_still_fails_while_closing_fails_who_waits_and_nothing_hangs(home: Nursery) -> None:

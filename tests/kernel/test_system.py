@@ -8,9 +8,9 @@ from collections.abc import Callable
 import pykka
 import pytest
 
-from reenact.actors.kernel import ActorContext, ActorSystem, PooledActor, PooledFuture, Reference
+from reenact.actors.kernel import ActorContext, ActorSystem, PooledActor, Reference
 from reenact.domain.errors import RequestTimeoutError, RuntimeClosedError
-from tests.kernel.account import Account, Audit, Command, Deposit, Deposited, Diary, WatchedAccount
+from tests.kernel.account import Account, Audit, Command, Deposit, Diary, WatchedAccount
 from tests.kernel.memory import MemoryJournal
 
 
@@ -106,17 +106,6 @@ def test_messages_behind_a_stop_go_to_the_next_incarnation(held: MemoryJournal, 
         assert len(diary.told("stopped")) in (1, 2)
 
 
-def test_who_cannot_be_made_fails_who_waits(system: ActorSystem) -> None:
-    def fall_over(context: ActorContext) -> Account:
-        raise ZeroDivisionError(context.id)
-
-    system.register(Account, fall_over)
-
-    with pytest.raises(ZeroDivisionError, match="a"):
-        system.actor(Account, "a").ask(Audit())
-    assert system.live() == 0
-
-
 def test_who_does_not_get_a_reply_in_time_is_told_so_and_the_command_takes_effect(held: MemoryJournal) -> None:
     with ActorSystem(held) as system:
         account = system.actor(Account, "a")
@@ -131,48 +120,6 @@ def test_who_does_not_get_a_reply_in_time_is_told_so_and_the_command_takes_effec
         assert account.ask(Audit(), timeout=60) == 5
 
 
-def test_a_future_of_a_reply_calls_back(held: MemoryJournal) -> None:
-    heard: list[object] = []
-    came = threading.Event()
-
-    def hear(future: PooledFuture[int]) -> None:
-        heard.append(future.get())
-        came.set()
-
-    with ActorSystem(held) as system:
-        future = system.actor(Account, "a").ask_future(Deposit(5))
-        future.add_done_callback(hear)
-        held.wait_for_appends()
-        assert heard == []
-
-        held.commit()
-
-        assert came.wait(60)
-        assert heard == [5]
-
-
-def test_an_actor_asks_another_and_neither_needs_a_second_worker_to_be_free(journal: MemoryJournal) -> None:
-    """Each account asks the one below it; the last only deposits."""
-
-    class Chained(Account):
-        def __init__(self, context: ActorContext, below: Reference[Command, int] | None) -> None:
-            super().__init__(context)
-            self._below = below
-
-        def prepare(self, command: Command) -> Command:
-            return command if self._below is None else Deposit(self._below.ask(command) + 1)
-
-    with ActorSystem(journal, workers=1) as system:
-        system.register(
-            Chained,
-            lambda context: Chained(
-                context, system.actor(Chained, str(int(context.id) - 1)) if context.id != "0" else None
-            ),
-        )
-
-        assert system.actor(Chained, "40").ask(Deposit(1), timeout=60) == 41
-
-
 def test_actors_without_a_log_live_beside_them(system: ActorSystem) -> None:
     ref = system.start(Doubler)
 
@@ -181,40 +128,6 @@ def test_actors_without_a_log_live_beside_them(system: ActorSystem) -> None:
     system.stop(ref)
     assert system.live() == 0
     assert pykka.ActorRegistry.get_all() == []
-
-
-def test_closing_finishes_what_was_accepted(journal: MemoryJournal) -> None:
-    system = ActorSystem(journal)
-    plain = system.start(Doubler)
-    replies = [system.actor(Account, str(n % 10)).ask_future(Deposit(1)) for n in range(1000)]
-
-    system.close()
-
-    assert sum(future.get(timeout=0) == 100 for future in replies) == 10
-    assert len(journal.read_all(limit=2000)) == 1000
-    assert not plain.is_alive()
-    assert system.live() == 0
-
-
-def test_closing_hears_out_those_whom_others_still_wake(journal: MemoryJournal) -> None:
-    class Handing(Account):
-        """Hands one less on to the next account."""
-
-        def __init__(self, context: ActorContext, next_one: Callable[[], Reference[Command]]) -> None:
-            super().__init__(context)
-            self._next = next_one
-
-        def on_committed(self, command: Command, events: object) -> None:
-            if isinstance(command, Deposit) and command.amount > 1:
-                self._next().tell(Deposit(command.amount - 1))
-
-    system = ActorSystem(journal)
-    system.register(Handing, lambda context: Handing(context, lambda: system.actor(Handing, str(int(context.id) + 1))))
-    system.actor(Handing, "0").tell(Deposit(8))
-
-    system.close()
-
-    assert [recorded.event for recorded in journal.read_all()] == [Deposited(n) for n in range(8, 0, -1)]
 
 
 def test_closing_ends_a_conversation_that_has_no_end(journal: MemoryJournal) -> None:
@@ -239,36 +152,6 @@ def test_closing_ends_a_conversation_that_has_no_end(journal: MemoryJournal) -> 
     system.close()
 
     assert system.live() == 0
-
-
-def test_a_closed_system_accepts_nothing_and_closes_again_in_silence(journal: MemoryJournal) -> None:
-    system = ActorSystem(journal)
-    account = system.actor(Account, "a")
-    account.ask(Deposit(1))
-    system.close()
-    system.close()
-
-    with pytest.raises(RuntimeClosedError):
-        account.ask(Audit())
-    with pytest.raises(RuntimeClosedError):
-        account.ask_future(Audit())
-    with pytest.raises(RuntimeClosedError):
-        account.tell(Audit())
-    with pytest.raises(RuntimeClosedError):
-        system.start(Doubler)
-    account.stop()
-
-
-def test_an_actor_cannot_close_the_system_it_lives_in(journal: MemoryJournal) -> None:
-    class Closer(PooledActor):
-        def on_receive(self, message: ActorSystem) -> None:
-            message.close()
-
-    with ActorSystem(journal) as system:
-        closer = system.start(Closer)
-
-        with pytest.raises(RuntimeError, match="cannot close"):
-            closer.ask(system)
 
 
 def test_two_systems_know_nothing_of_each_other(journal: MemoryJournal) -> None:
