@@ -6,6 +6,7 @@ import shutil
 import sqlite3
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 from queue import SimpleQueue
 from typing import Any, TypeAlias
@@ -32,7 +33,7 @@ from reenact.actors.journal.lock import StreamLocks
 from reenact.actors.journal.opening import is_postgres, open_journal
 from reenact.actors.journal.postgres.address import address_of
 from reenact.actors.journal.postgres.connecting import connect, spelled
-from reenact.actors.journal.requests import Request
+from reenact.actors.journal.requests import Request, Step
 from reenact.actors.journal.seeking import unpack
 from reenact.actors.journal.sqlite_store import SqliteStore
 from reenact.actors.journal.stored import StoredJournal
@@ -163,6 +164,12 @@ def settle_together(journal: StoredJournal, *makers: Callable[[Done], Request]) 
 
     journal.append(Append("nobody", None, 0), hand_over)
     return [outcomes.get(timeout=60) for _ in makers]
+
+
+def commit_together(journal: StoredJournal, *steps: Append) -> None:
+    """Have the writer commit the steps with one transaction."""
+    for outcome in settle_together(journal, *(partial(Step, each) for each in steps)):
+        assert isinstance(outcome, Committed), outcome
 
 
 def never(outcome: Outcome) -> None:

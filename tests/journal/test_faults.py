@@ -17,6 +17,7 @@ import pytest
 from reenact.actors.journal.api import Append, Committed, Mark, Outcome
 from reenact.actors.journal.schema import APPLICATION_ID, FORMAT_VERSION
 from reenact.actors.journal.sqlite import PAGE_SIZE, SqliteJournal
+from reenact.actors.journal.stored import StoredJournal
 from reenact.actors.journal.verify import verify
 from reenact.domain.errors import LogTooNewError, LogUnusableError, StorageError, StorageFullError
 from reenact.testing import CrashTest
@@ -235,18 +236,14 @@ def test_a_damaged_record_is_named_when_it_is_read(path: Path, statement: str, c
         _ = journal.read_feed("s1") if call == "feed" else journal.read("s1") if call == "read" else journal.read_all()
 
 
-def test_a_damaged_log_refuses_steps_and_goes_on(path: Path) -> None:
-    _written(path)
-    with SqliteJournal.open(path, CODEC) as journal:
-        connection_of(journal).execute("ALTER TABLE timers RENAME TO elsewhere")
+def test_a_log_that_has_lost_a_table_refuses_steps_and_goes_on(journal: StoredJournal, log: Log) -> None:
+    log.tamper("ALTER TABLE timers RENAME TO elsewhere")
 
-        failed, behind, other = settle(
-            journal, Append("s1", None, 0, due=1), step("s1", None), step("new", 0, Added(1))
-        )
+    failed, behind, other = settle(journal, Append("s1", None, 0, due=1), step("s1", None), step("new", 0, Added(1)))
 
-        assert isinstance(failed, StorageError)
-        assert isinstance(behind, StorageError)
-        assert isinstance(other, Committed)
+    assert isinstance(failed, StorageError)
+    assert isinstance(behind, StorageError)
+    assert isinstance(other, Committed)
 
 
 def test_a_log_that_something_else_keeps_locked_refuses_steps(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable, Generator, Sequence
 from contextlib import ExitStack
 from functools import partial
@@ -36,6 +35,7 @@ from reenact.actors.journal.stored import StoredJournal
 from reenact.domain.chain import End, Timer
 from reenact.domain.errors import ConflictError, ShardMovedError, StorageError, UnstorableError
 from reenact.domain.shards import shard_of
+from reenact.testing import wait_until
 from tests.examples import some
 from tests.journal.server import Server
 from tests.journal.support import CODEC, Added, Log, commit, said, settle, settle_together, step, words_of
@@ -385,14 +385,6 @@ def test_rows_of_another_log_are_in_the_epoch_of_whoever_takes_them_in(
 # An append and a claim at the same time
 
 
-def wait_until_waiting(shards: Shards) -> None:
-    """Wait until a connection waits for another one's lock on a row."""
-    pause, deadline = threading.Event(), time.monotonic() + 30
-    while not shards.waits():
-        assert time.monotonic() < deadline
-        pause.wait(0.01)
-
-
 def test_an_append_waits_for_a_claim_under_way_and_sees_it(
     journal: StoredJournal, shards: Shards, elsewhere: Node
 ) -> None:
@@ -403,13 +395,13 @@ def test_an_append_waits_for_a_claim_under_way_and_sees_it(
         with connection.transaction():
             shards.claim(elsewhere, A, connection=connection)
             journal.append(step(A, 1, Added(2)), outcomes.put)
-            wait_until_waiting(shards)
+            wait_until(shards.waits)
         assert moved(outcomes.get(timeout=60), A)
 
         with connection.transaction(force_rollback=True):
             shards.claim(elsewhere, B, connection=connection)
             journal.append(step(B, 0, Added(1)), outcomes.put)
-            wait_until_waiting(shards)
+            wait_until(shards.waits)
         assert isinstance(outcomes.get(timeout=60), Committed)
 
 
@@ -424,10 +416,9 @@ def test_a_claim_waits_for_an_append_under_way_and_whoever_has_claimed_reads_it(
             # The append comes no further than to its rows, behind the check of its epochs.
             shards.lock_steps(intruder)
             journal.append(step(A, 0, Added(1)), outcomes.put)
-            wait_until_waiting(shards)
+            wait_until(shards.waits)
             claim.start()
-            while shards.waits() < 2:
-                assert claim.is_alive()
+            wait_until(lambda: shards.waits() == 2)
         assert isinstance(outcomes.get(timeout=60), Committed)
         claim.join()
 
@@ -525,10 +516,8 @@ def test_nodes_that_take_shards_from_each_other_leave_each_stream_whole(log: Log
         writer.start()
     for number in range(60):
         shards.claim(nodes[number % 2], *streams[number % 3 :: 3])
-        written, deadline = len(acknowledged), time.monotonic() + 30
-        while len(acknowledged) < written + 4:
-            assert time.monotonic() < deadline
-            threading.Event().wait(0.001)
+        enough = len(acknowledged) + 4
+        wait_until(partial(_are_at_least, acknowledged, enough))
     ended.set()
     for writer in writers:
         writer.join()
@@ -540,6 +529,10 @@ def test_nodes_that_take_shards_from_each_other_leave_each_stream_whole(log: Log
             for name, version, word in acknowledged:
                 assert name != stream or words[version - 1] == word
     assert log.verify() == []
+
+
+def _are_at_least(acknowledged: Sequence[object], enough: int) -> bool:
+    return len(acknowledged) >= enough
 
 
 # What has nothing to do with it, and what hardly happens

@@ -18,6 +18,7 @@ from reenact.actors.journal.api import (
     Entry,
     FeedRow,
     Journal,
+    Mark,
     Outcome,
     Publication,
     Segment,
@@ -35,6 +36,7 @@ from tests.journal.support import (
     Unregistered,
     announced,
     commit,
+    commit_together,
     connection_of,
     never,
     said,
@@ -42,6 +44,7 @@ from tests.journal.support import (
     step,
     words_of,
 )
+from tests.threads import at_once
 
 
 class Usage(msgspec.Struct):
@@ -243,19 +246,7 @@ def test_a_row_of_a_feed_holds_no_more_than_one_may_have_to_read_at_once(journal
 
 
 def test_what_arrives_together_is_packed_into_one_row(journal: StoredJournal) -> None:
-    outcomes: SimpleQueue[Outcome] = SimpleQueue()
-    arrived = threading.Event()
-
-    def hold(_: Outcome) -> None:
-        arrived.wait()
-
-    journal.append(step("s0", None, kept=[said("first")]), hold)
-    for word in ("a", "b"):
-        journal.append(step("s1", None, kept=[said(word)]), outcomes.put)
-    journal.append(step("s1", None, kept=[said("c", agent="a2")]), outcomes.put)
-    arrived.set()
-    for _ in range(3):
-        outcomes.get(timeout=60)
+    commit_together(journal, *(step("s1", None, kept=[each]) for each in (said("a"), said("b"), said("c", agent="a2"))))
 
     (row,) = journal.read_feed("s1")
     assert [segment.context for segment in row.segments] == [{"agent": "a1"}, {"agent": "a2"}]
@@ -407,17 +398,37 @@ def test_closing_makes_durable_what_was_handed_over(log: Log) -> None:
         assert len(again.read("s1")) == 1000
 
 
-def test_a_closed_journal_takes_and_gives_nothing(log: Log) -> None:
+WRITES: dict[str, Callable[[StoredJournal], object]] = {
+    "append": lambda journal: journal.append(step("s1", 0, Added(1)), never),
+    "recover": lambda journal: journal.recover("s1"),
+    "acknowledge": lambda journal: journal.acknowledge([Mark("s1", "a", 1, 1)], never),
+    "forget marks": lambda journal: journal.forget_marks(before=9),
+    "forget requests": lambda journal: journal.forget_requests(before=9),
+    "replace a feed": lambda journal: journal.replace_feed("s1", 1, 1, []),
+    "delete snapshots": lambda journal: journal.delete_snapshots(),
+}
+READS: dict[str, Callable[[StoredJournal], object]] = {
+    "read": lambda journal: journal.read("s1"),
+    "remembered": lambda journal: journal.remembered("r1"),
+}
+
+
+@pytest.mark.parametrize("use", [*WRITES, *READS])
+def test_a_closed_journal_takes_and_gives_nothing(log: Log, use: str) -> None:
     journal = log.open()
     journal.close()
     journal.close()
 
     with pytest.raises(RuntimeClosedError):
-        journal.append(step("s1", 0, Added(1)), never)
-    with pytest.raises(RuntimeClosedError):
-        journal.recover("s1")
-    with pytest.raises(RuntimeClosedError):
-        journal.read("s1")
+        (WRITES | READS)[use](journal)
+
+
+@pytest.mark.parametrize("write", WRITES)
+def test_a_reader_writes_nothing(log: Log, write: str) -> None:
+    log.open().close()
+
+    with log.open(read_only=True) as reader, pytest.raises(StorageError, match="reading only"):
+        WRITES[write](reader)
 
 
 def test_closing_leaves_one_file_and_the_lock_file(path: Path) -> None:
@@ -438,24 +449,15 @@ def test_every_thread_ends_with_its_journal(log: Log) -> None:
 
 
 def test_many_threads_write_and_read_at_once(journal: StoredJournal, log: Log) -> None:
-    failures: list[BaseException] = []
+    def work(number: int) -> None:
+        stream = f"s{number}"
+        for version in range(30):
+            commit(journal, step(stream, version, Added(version), kept=[said(str(version))]))
+            assert [each.version for each in journal.read(stream)] == list(range(1, version + 2))
+            assert words_of(journal, stream)[version + 1] == str(version)
 
-    def work(stream: str) -> None:
-        try:
-            for version in range(30):
-                commit(journal, step(stream, version, Added(version), kept=[said(str(version))]))
-                assert [each.version for each in journal.read(stream)] == list(range(1, version + 2))
-                assert words_of(journal, stream)[version + 1] == str(version)
-        except BaseException as error:  # noqa: BLE001 - reported below
-            failures.append(error)
+    at_once(work, threads=12)
 
-    threads = [threading.Thread(target=work, args=(f"s{number}",)) for number in range(12)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-
-    assert failures == []
     assert [each.position for each in journal.read_all(limit=1000)] == list(range(1, 361))
     assert log.verify() == []
 
@@ -481,19 +483,9 @@ def test_the_writer_is_as_durable_as_it_was_asked_to_be(path: Path, synchronous:
 def test_deltas_that_are_too_long_stand_before_the_row_that_announces_its_events(
     journal: StoredJournal, log: Log
 ) -> None:
-    arrived = threading.Event()
-    outcomes: SimpleQueue[Outcome] = SimpleQueue()
-
-    def hold(_: Outcome) -> None:
-        arrived.wait()
-
-    journal.append(step("s0", None, kept=[said("first")]), hold)
     heard = announced("s1", 1, Added(1))
-    for each in (step("s1", None, kept=[said("x" * MOST_BYTES)]), Append("s1", 0, 1, (Added(1),), heard)):
-        journal.append(each, outcomes.put)
-    arrived.set()
-    for _ in range(2):
-        outcomes.get(timeout=60)
+
+    commit_together(journal, step("s1", None, kept=[said("x" * MOST_BYTES)]), Append("s1", 0, 1, (Added(1),), heard))
 
     deltas, row = journal.read_feed("s1")
     assert (deltas.first_cursor, deltas.has_events, deltas.derived) == (1, False, 0)
@@ -502,19 +494,9 @@ def test_deltas_that_are_too_long_stand_before_the_row_that_announces_its_events
 
 
 def test_deltas_stand_in_the_row_of_their_step_before_what_is_derived(journal: StoredJournal, log: Log) -> None:
-    arrived = threading.Event()
-    outcomes: SimpleQueue[Outcome] = SimpleQueue()
-
-    def hold(_: Outcome) -> None:
-        arrived.wait()
-
-    journal.append(step("s0", None, kept=[said("first")]), hold)
     heard = announced("s1", 1, Added(1), Cleared())
-    for each in (step("s1", None, kept=[said("a", "b")]), Append("s1", 0, 1, (Added(1), Cleared()), heard)):
-        journal.append(each, outcomes.put)
-    arrived.set()
-    for _ in range(2):
-        outcomes.get(timeout=60)
+
+    commit_together(journal, step("s1", None, kept=[said("a", "b")]), Append("s1", 0, 1, (Added(1), Cleared()), heard))
 
     (row,) = journal.read_feed("s1")
     assert row == FeedRow("s1", 1, (said("a", "b"), *heard.segments), has_events=True, derived=1)

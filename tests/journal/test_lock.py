@@ -15,37 +15,27 @@ import pytest
 from reenact.actors.journal.lock import WriterLock
 from reenact.actors.journal.sqlite import SqliteJournal
 from reenact.domain.errors import LogLockedError, StorageError
-from tests.journal.support import CODEC, Added, commit, never, step
+from reenact.testing import wait_until
+from tests.journal.support import CODEC, Added, Log, commit, step
 
-OWNER = """
-import sys
+WRITER = """
+import os, subprocess, sys, warnings
 from reenact.actors.journal.codec import EventCodec
-from reenact.actors.journal.sqlite import SqliteJournal
+from reenact.actors.journal.opening import open_journal
 
-journal = SqliteJournal.open(sys.argv[1], EventCodec(()))
+warnings.simplefilter("ignore")
+journal = open_journal(sys.argv[1], EventCodec(()), shared=False)
+"""
+WAITS = """
 print("open", flush=True)
 sys.stdin.read()
 """
-
-INHERITOR = """
-import subprocess, sys
-from reenact.actors.journal.codec import EventCodec
-from reenact.actors.journal.sqlite import SqliteJournal
-
-journal = SqliteJournal.open(sys.argv[1], EventCodec(()))
+STARTS_A_PROGRAM = """
 child = subprocess.Popen(["cat"], stdin=0, close_fds=False)
 print(child.pid, flush=True)
 child.wait()
 """
-
-
-FORKER = """
-import os, sys, warnings
-from reenact.actors.journal.codec import EventCodec
-from reenact.actors.journal.sqlite import SqliteJournal
-
-warnings.simplefilter("ignore")
-journal = SqliteJournal.open(sys.argv[1], EventCodec(()))
+FORKS = """
 child = os.fork()
 if child:
     os.waitpid(child, 0)
@@ -57,62 +47,69 @@ else:
 
 
 @contextmanager
-def _owner(path: Path, script: str = OWNER) -> Generator[subprocess.Popen[str]]:
+def _started(log: Log, does: str) -> Generator[tuple[subprocess.Popen[str], str]]:
+    """Start a process that opens the log to write; yield it with the first line that it says."""
     process = subprocess.Popen(
-        [sys.executable, "-c", script, str(path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        [sys.executable, "-c", WRITER + does, log.url], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     )
     with process:
+        assert process.stdout is not None
         try:
-            yield process
+            yield process, process.stdout.readline().strip()
         finally:
             process.kill()
 
 
-def _line(process: subprocess.Popen[str]) -> str:
-    assert process.stdout is not None
-    return process.stdout.readline().strip()
+@contextmanager
+def another_writer(log: Log) -> Generator[subprocess.Popen[str]]:
+    """Have another process write the log meanwhile."""
+    with _started(log, WAITS) as (process, line):
+        assert line == "open"
+        yield process
+
+
+def _is_free(log: Log) -> bool:
+    """Return whether a writer can open the log: a server notices a moment later that one has ended."""
+    try:
+        log.open(shared=False).close()
+    except LogLockedError:
+        return False
+    return True
 
 
 def test_a_second_process_is_told_who_writes_the_log(path: Path) -> None:
-    with _owner(path) as owner:
-        assert _line(owner) == "open"
-
+    with another_writer(Log(str(path))) as owner:
         for _ in range(2):
             with pytest.raises(LogLockedError) as caught:
                 SqliteJournal.open(path, CODEC)
             assert (caught.value.path, caught.value.pid) == (os.path.realpath(path), owner.pid)
 
 
-def test_the_lock_ends_with_its_process_however_it_ends(path: Path) -> None:
-    with _owner(path) as owner:
-        assert _line(owner) == "open"
+def test_the_lock_ends_with_its_process_however_it_ends(log: Log) -> None:
+    with another_writer(log) as owner:
         owner.send_signal(signal.SIGKILL)
         owner.wait()
+        wait_until(lambda: _is_free(log))
 
-        with SqliteJournal.open(path, CODEC) as journal:
+        with log.open(shared=False) as journal:
             commit(journal, step("s1", 0, Added(1)))
 
 
 def test_programs_that_the_owner_has_started_do_not_hold_the_lock(path: Path) -> None:
-    with _owner(path, INHERITOR) as owner:
-        child = int(_line(owner))
+    _assert_not_held_by_a_child(Log(str(path)), STARTS_A_PROGRAM)
+
+
+def test_forked_children_of_the_owner_do_not_hold_the_lock(log: Log) -> None:
+    _assert_not_held_by_a_child(log, FORKS)
+
+
+def _assert_not_held_by_a_child(log: Log, does: str) -> None:
+    with _started(log, does) as (owner, child):
         owner.kill()
         owner.wait()
 
-        os.kill(child, 0)
-        SqliteJournal.open(path, CODEC).close()
-        assert owner.stdin is not None
-        owner.stdin.close()
-
-
-def test_forked_children_of_the_owner_do_not_hold_the_lock(path: Path) -> None:
-    with _owner(path, FORKER) as owner:
-        child = int(_line(owner))
-        owner.kill()
-        owner.wait()
-
-        os.kill(child, 0)
-        SqliteJournal.open(path, CODEC).close()
+        os.kill(int(child), 0)
+        wait_until(lambda: _is_free(log))
         assert owner.stdin is not None
         owner.stdin.close()
 
@@ -161,12 +158,8 @@ def test_a_contender_does_not_need_to_know_the_owner(path: Path) -> None:
     lock.release()
 
 
-def test_readers_are_welcome_while_the_log_is_written(path: Path) -> None:
-    with (
-        SqliteJournal.open(path, CODEC) as writer,
-        SqliteJournal.open(path, CODEC, read_only=True) as first,
-        SqliteJournal.open(path, CODEC, read_only=True) as second,
-    ):
+def test_readers_are_welcome_while_the_log_is_written(log: Log) -> None:
+    with log.open(shared=False) as writer, log.open(read_only=True) as first, log.open(read_only=True) as second:
         assert first.head() == 0
         commit(writer, step("s1", 0, Added(1)))
 
@@ -182,16 +175,6 @@ def test_a_reader_stays_valid_when_a_writer_comes_and_goes(path: Path) -> None:
                 commit(writer, step("s1", version, Added(version)))
                 assert reader.head() == version + 1
             assert reader.head() == version + 1
-
-
-def test_a_reader_appends_nothing(path: Path) -> None:
-    SqliteJournal.open(path, CODEC).close()
-
-    with SqliteJournal.open(path, CODEC, read_only=True) as reader:
-        with pytest.raises(StorageError, match="reading only"):
-            reader.append(step("s1", 0, Added(1)), never)
-        with pytest.raises(StorageError, match="reading only"):
-            reader.recover("s1")
 
 
 def test_a_reader_makes_no_log_and_takes_no_lock(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from reenact.actors.journal.api import Journal, Publication, Synchronous
 from reenact.actors.journal.opening import file_of, is_postgres, open_journal, private_directory, without_password
 from reenact.actors.journal.postgres.journal import PostgresJournal
 from reenact.actors.journal.sqlite import SqliteJournal
-from reenact.domain.errors import ConfigurationError, LogUnusableError
+from reenact.domain.errors import ConfigurationError
 from tests.journal.server import Server
 from tests.journal.support import CODEC, Added, Log, commit, said, step
 
@@ -68,11 +68,6 @@ def test_a_durability_that_there_is_not_is_refused(path: Path) -> None:
         open_journal(path, CODEC, synchronous=sometimes)
 
     assert not path.exists()
-
-
-def test_a_log_that_cannot_be_opened_says_why(tmp_path: Path) -> None:
-    with pytest.raises(LogUnusableError, match="missing"):
-        open_journal(tmp_path / "missing" / "log.db", CODEC)
 
 
 @pytest.mark.parametrize(

@@ -3,12 +3,8 @@
 from __future__ import annotations
 
 import os
-import signal
-import subprocess
-import sys
 import threading
 from collections.abc import Generator
-from contextlib import contextmanager
 
 import psycopg
 import pytest
@@ -23,32 +19,7 @@ from reenact.actors.journal.stored import StoredJournal
 from reenact.domain.errors import LogLockedError, LogUnusableError, RuntimeClosedError, StorageError
 from tests.journal.server import Server
 from tests.journal.support import CODEC, Added, Cleared, Log, commit, said, settle, step, words_of
-
-_OWNER = """
-import sys
-from reenact.actors.journal.codec import EventCodec
-from reenact.actors.journal.postgres.journal import PostgresJournal
-
-journal = PostgresJournal.open(sys.argv[1], EventCodec(()))
-print("open", flush=True)
-sys.stdin.read()
-"""
-
-_FORKER = """
-import os, sys, warnings
-from reenact.actors.journal.codec import EventCodec
-from reenact.actors.journal.postgres.journal import PostgresJournal
-
-warnings.simplefilter("ignore")
-journal = PostgresJournal.open(sys.argv[1], EventCodec(()))
-child = os.fork()
-if child:
-    os.waitpid(child, 0)
-else:
-    print(os.getpid(), flush=True)
-    os.read(0, 1)
-    os._exit(0)
-"""
+from tests.journal.test_lock import another_writer
 
 _LOCKS = "FROM pg_stat_activity WHERE application_name LIKE 'reenact %@%'"
 
@@ -69,35 +40,11 @@ def lose_locks(server: Server) -> None:
     server.execute(f"SELECT pg_terminate_backend(pid, 10000) {_LOCKS}")
 
 
-@contextmanager
-def _owner(log: Log, script: str = _OWNER) -> Generator[subprocess.Popen[str]]:
-    process = subprocess.Popen(
-        [sys.executable, "-c", script, log.url], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    )
-    with process:
-        try:
-            yield process
-        finally:
-            process.kill()
-
-
-def _line(process: subprocess.Popen[str]) -> str:
-    assert process.stdout is not None
-    return process.stdout.readline().strip()
-
-
-def _free(log: Log, server: Server) -> None:
-    """Wait until the server has noticed that nobody writes the log any more."""
-    server.wait_for_none(f"SELECT 1 WHERE NOT pg_try_advisory_xact_lock({_key_of(address_of(log.url), 'writer')})")
-
-
 # The log
 
 
 def test_a_second_process_is_told_who_writes_the_log(log: Log) -> None:
-    with _owner(log) as owner:
-        assert _line(owner) == "open"
-
+    with another_writer(log) as owner:
         for shared in (False, True):
             with pytest.raises(LogLockedError, match=f"process {owner.pid};") as caught:
                 log.open(shared=shared)
@@ -106,30 +53,6 @@ def test_a_second_process_is_told_who_writes_the_log(log: Log) -> None:
                 owner.pid,
                 None,
             )
-
-
-def test_the_lock_ends_with_its_process_however_it_ends(log: Log, server: Server) -> None:
-    with _owner(log) as owner:
-        assert _line(owner) == "open"
-        owner.send_signal(signal.SIGKILL)
-        owner.wait()
-        _free(log, server)
-
-        with log.open(shared=False) as journal:
-            commit(journal, step("s1", 0, Added(1)))
-
-
-def test_forked_children_of_the_owner_do_not_hold_the_lock(log: Log, server: Server) -> None:
-    with _owner(log, _FORKER) as owner:
-        child = int(_line(owner))
-        owner.kill()
-        owner.wait()
-        _free(log, server)
-
-        os.kill(child, 0)
-        log.open(shared=False).close()
-        assert owner.stdin is not None
-        owner.stdin.close()
 
 
 def test_a_journal_has_the_log_for_itself_unless_it_shares_it(log: Log) -> None:
@@ -152,12 +75,6 @@ def test_whoever_writes_a_log_can_be_seen_from_outside(log: Log) -> None:
     for shared in (False, True):
         with log.open(shared=shared):
             assert writer_of(log.url) == Owner(os.getpid())
-
-
-def test_readers_are_welcome_while_the_log_is_written(log: Log) -> None:
-    with log.open(shared=False) as writer, log.open(read_only=True) as reader:
-        commit(writer, step("s1", 0, Added(1)))
-        assert reader.head() == 1
 
 
 def test_an_owner_on_another_machine_is_told_by_its_name(log: Log, monkeypatch: pytest.MonkeyPatch) -> None:

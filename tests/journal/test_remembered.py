@@ -8,7 +8,7 @@ import pytest
 
 from reenact.actors.journal.api import Append, Committed, Publication, Remembered, Snapshot
 from reenact.actors.journal.stored import StoredJournal
-from reenact.domain.errors import ConflictError, LogUnusableError, RequestReusedError, RuntimeClosedError, StorageError
+from reenact.domain.errors import ConflictError, LogUnusableError, RequestReusedError, StorageError
 from tests.journal.support import Added, Log, Unregistered, commit, said, settle, step, words_of
 
 
@@ -124,18 +124,6 @@ def test_another_journal_of_the_log_sees_what_is_remembered(log: Log) -> None:
         commit(journal, carrying_out("s1", 0, asked("r1"), 1))
 
         assert reader.remembered("r1") == asked("r1")
-        with pytest.raises(StorageError, match="reading only"):
-            reader.forget_requests(before=9)
-
-
-def test_a_closed_journal_forgets_nothing(log: Log) -> None:
-    with log.open() as journal:
-        pass
-
-    with pytest.raises(RuntimeClosedError):
-        journal.forget_requests(before=1)
-    with pytest.raises(RuntimeClosedError):
-        journal.remembered("r1")
 
 
 @pytest.mark.parametrize(("column", "value"), [("note", "zz"), ("note", "QUJD"), ("digest", 7), ("at", "now")])

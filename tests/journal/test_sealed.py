@@ -7,10 +7,9 @@ from queue import SimpleQueue
 import pytest
 
 from reenact.actors.journal.api import Append, Entry, FeedRow, Outcome, Segment
-from reenact.actors.journal.requests import Step
 from reenact.actors.journal.stored import StoredJournal
-from reenact.domain.errors import LogUnusableError, RuntimeClosedError, StorageError, UnstorableError
-from tests.journal.support import Added, Log, commit, said, settle_together, step, words_of
+from reenact.domain.errors import LogUnusableError, UnstorableError
+from tests.journal.support import Added, Log, commit, commit_together, said, step, words_of
 from tests.jsons import at
 
 GONE = Segment({"agent": "a1"}, (Entry("gone", 9, {"word": "…"}),))
@@ -162,15 +161,6 @@ def test_what_cannot_be_encoded_replaces_nothing(written: StoredJournal) -> None
     assert rows(written) == before
 
 
-def test_only_a_journal_that_is_open_to_write_replaces_rows(written: StoredJournal, log: Log) -> None:
-    with log.open(read_only=True) as reader, pytest.raises(StorageError, match="reading only"):
-        reader.replace_feed("s1", 1, 1, [GONE])
-    written.close()
-
-    with pytest.raises(RuntimeClosedError):
-        written.replace_feed("s1", 1, 1, [GONE])
-
-
 def test_the_end_of_a_feed_is_its_last_cursor(journal: StoredJournal) -> None:
     assert journal.feed_end("s1") == 0
 
@@ -249,31 +239,15 @@ def test_rows_with_events_of_which_nobody_hears_stand_between(journal: StoredJou
 def test_deltas_of_the_same_transaction_are_in_the_row_of_the_step_behind_them(
     journal: StoredJournal, log: Log
 ) -> None:
-    before = step("s1", None, kept=[said("a", "b")])
-    settle_together(
+    commit_together(
         journal,
-        lambda done: Step(before, done),
-        lambda done: Step(step("s1", 0, Added(1), kept=[said("c")]), done),
-        lambda done: Step(step("s1", None, kept=[said("d")]), done),
-        lambda done: Step(step("s1", 1, Added(2)), done),
+        step("s1", None, kept=[said("a", "b")]),
+        step("s1", 0, Added(1), kept=[said("c")]),
+        step("s1", None, kept=[said("d")]),
+        step("s1", 1, Added(2)),
     )
 
     assert [(row.first_cursor, row.has_events) for row in journal.read_feed("s1")] == [(1, True), (4, True)]
     assert words_of(journal, "s1") == {1: "a", 2: "b", 3: "c", 4: "d"}
     assert [row.position for row in journal.read("s1")] == [1, 2]
-    assert log.verify() == []
-
-
-def test_deltas_that_would_make_a_row_long_are_rows_before_the_step(journal: StoredJournal, log: Log) -> None:
-    long = step("s1", None, kept=[said(*("x" * 9_000 for _ in range(60)))])
-    settle_together(
-        journal,
-        lambda done: Step(long, done),
-        lambda done: Step(step("s1", 0, Added(1), kept=[said("end")]), done),
-    )
-
-    found = journal.read_feed("s1")
-    assert [row.has_events for row in found] == [False] * (len(found) - 1) + [True]
-    assert found[-1] == FeedRow("s1", 61, (said("end"),), has_events=True)
-    assert len(found) > 2
     assert log.verify() == []

@@ -14,6 +14,7 @@ from reenact.actors.journal.writer import ROUNDS
 from reenact.domain.errors import ConflictError, RuntimeClosedError, StorageError
 from reenact.testing import wait_until
 from tests.journal.support import Added, commit, never, step
+from tests.threads import at_once
 
 
 def is_idle(journal: StoredJournal) -> bool:
@@ -226,7 +227,7 @@ def test_closing_waits_for_who_writes(journal: StoredJournal) -> None:
 def test_many_threads_that_write_in_each_others_place_lose_nothing(journal: StoredJournal) -> None:
     outcomes: SimpleQueue[Outcome] = SimpleQueue()
 
-    def append(stream: str) -> None:
+    def append(number: int) -> None:
         for version in range(50):
             settled = threading.Event()
 
@@ -234,14 +235,10 @@ def test_many_threads_that_write_in_each_others_place_lose_nothing(journal: Stor
                 outcomes.put(outcome)
                 settled.set()
 
-            append_and_settle(journal, step(stream, version, Added(version)), done)
+            append_and_settle(journal, step(f"s{number}", version, Added(version)), done)
             assert settled.wait(60)
 
-    threads = [threading.Thread(target=append, args=(f"s{number}",)) for number in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(60)
+    at_once(append, threads=8)
 
     told = [outcomes.get(timeout=60) for _ in range(8 * 50)]
     assert sorted(outcome.position for outcome in told if isinstance(outcome, Committed)) == list(range(1, 401))

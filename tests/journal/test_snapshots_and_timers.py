@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import threading
-from queue import SimpleQueue
+from collections.abc import Callable
+from functools import partial
 
 import pytest
 from msgspec import UNSET, UnsetType
 
-from reenact.actors.journal.api import Append, Committed, Outcome, Snapshot
-from reenact.actors.journal.requests import Purge
+from reenact.actors.journal.api import Append, Committed, Done, Snapshot
+from reenact.actors.journal.requests import Purge, Request, Step
 from reenact.actors.journal.stored import StoredJournal
-from reenact.domain.errors import ConflictError, StorageError
-from tests.journal.support import Added, Log, commit, settle, step
+from reenact.domain.errors import ConflictError
+from tests.journal.support import Added, Log, commit, settle, settle_together, step
 
 
 def photographed(stream: str, version: int, state: bytes = b"state", *, events: int = 0) -> Append:
@@ -81,21 +81,9 @@ def test_all_snapshots_are_deleted_and_nothing_else(journal: StoredJournal, log:
 @pytest.mark.parametrize("is_last", [False, True])
 def test_a_deletion_takes_what_stands_before_it_and_nothing_behind_it(journal: StoredJournal, *, is_last: bool) -> None:
     commit(journal, photographed("s1", 0, b"first", events=1))
-    outcomes: SimpleQueue[Outcome] = SimpleQueue()
-    all_arrived = threading.Event()
+    makers: list[Callable[[Done], Request]] = [Purge, partial(Step, photographed("s1", 1, b"second"))]
 
-    def hold(_: Outcome) -> None:
-        all_arrived.wait()
-
-    # What arrives while the journal is held up shares a commit.
-    journal.append(step("s2", 0, Added(1)), hold)
-    if is_last:
-        journal.append(photographed("s1", 1, b"second"), outcomes.put)
-    journal.writer.submit(Purge(outcomes.put))
-    if not is_last:
-        journal.append(photographed("s1", 1, b"second"), outcomes.put)
-    all_arrived.set()
-    assert [type(outcomes.get(timeout=60)) for _ in range(2)] == [Committed, Committed]
+    settle_together(journal, *(reversed(makers) if is_last else makers))
 
     assert [each.state for each in journal.snapshots()] == ([] if is_last else [b"second"])
 
@@ -137,10 +125,3 @@ def test_snapshots_and_timers_outlive_the_journal(log: Log) -> None:
 def test_a_timer_without_events_is_a_step_like_any_other(journal: StoredJournal) -> None:
     assert commit(journal, waking("s1", 5)) == Committed(0, 0)
     assert journal.read("s1") == []
-
-
-def test_a_reader_deletes_nothing(log: Log) -> None:
-    log.open().close()
-
-    with log.open(read_only=True) as reader, pytest.raises(StorageError, match="reading only"):
-        reader.delete_snapshots()

@@ -14,8 +14,8 @@ from reenact.actors.kernel import PooledActor
 from reenact.actors.kernel.mailbox import Envelope, Occupant
 from reenact.domain.errors import MailboxFullError
 from reenact.testing.clock import wait_until
-from tests.kernel.ledger import at_once
 from tests.kernel.nursery import RESTART, STOP, Add, Do, Look, Nursery, Trip, kept_busy
+from tests.threads import at_once
 
 LIMIT = 5
 THREADS, EACH = 8, 300

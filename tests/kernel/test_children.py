@@ -12,7 +12,6 @@ from reenact.actors.kernel import PooledActor, Reference, RestartLimitError, Sup
 from reenact.actors.kernel.context import Family
 from reenact.domain.errors import StorageFullError
 from reenact.testing.clock import wait_until
-from tests.kernel.ledger import at_once
 from tests.kernel.nursery import (
     ESCALATE,
     RESTART,
@@ -27,6 +26,7 @@ from tests.kernel.nursery import (
     Stumbled,
     Trip,
 )
+from tests.threads import at_once
 
 
 @pytest.fixture(autouse=True)

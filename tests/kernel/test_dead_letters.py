@@ -11,8 +11,8 @@ from reenact.actors.kernel import ActorSystem, DeadLetter, PooledActor
 from reenact.actors.kernel.letters import DeadLetters
 from reenact.domain.errors import MailboxFullError, StorageFullError
 from reenact.testing.clock import wait_until
-from tests.kernel.ledger import at_once
 from tests.kernel.nursery import RESTART, Add, Do, Look, Nursery, Refused, Stumbled, Trip, kept_busy
+from tests.threads import at_once
 
 
 class Plain(PooledActor):

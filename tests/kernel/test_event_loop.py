@@ -16,7 +16,7 @@ import pytest
 from reenact.actors.kernel.event_loop import EventLoopThread
 from reenact.domain.errors import RuntimeClosedError
 from tests.environment.support import PATIENCE
-from tests.kernel.ledger import at_once
+from tests.threads import at_once
 
 
 @pytest.fixture

@@ -9,8 +9,8 @@ from collections import Counter
 from reenact.actors.kernel import ActorContext, ActorSystem, PooledFuture
 from reenact.domain.errors import StorageError
 from tests.kernel.account import Account, Audit, Command, Deposit, Deposited, Event
-from tests.kernel.ledger import at_once
 from tests.kernel.memory import MemoryJournal
+from tests.threads import at_once
 
 THREADS, ACCOUNTS, EACH = 4, 20, 400
 

@@ -14,10 +14,11 @@ from reenact.domain.errors import ShardMovedError, StorageError
 from reenact.testing.clock import ManualClock, wait_until
 from tests.examples import chance_of
 from tests.kernel.account import Account, Audit, Command, Deposit, Deposited, Diary, Event, WatchedAccount
-from tests.kernel.ledger import NOON, SECOND, Ledger, Post, Remind, at_once
+from tests.kernel.ledger import NOON, SECOND, Ledger, Post, Remind
 from tests.kernel.memory import MemoryJournal
 from tests.kernel.nursery import RESTART, Add, Nursery, Person, Stumbled
 from tests.kernel.nursery import Look as LookAt
+from tests.threads import at_once
 
 
 class Node:

@@ -15,8 +15,9 @@ from reenact.actors.kernel.profile import StoredNames
 from reenact.domain.errors import ConflictError, ReenactError, RequestReusedError, StorageFullError
 from reenact.testing.clock import ManualClock
 from reenact.testing.faulty_journal import CrashedError, FaultyJournal
-from tests.kernel.ledger import NOON, SECOND, CountingJournal, at_once
+from tests.kernel.ledger import NOON, SECOND, CountingJournal
 from tests.kernel.memory import MemoryJournal
+from tests.threads import at_once
 
 
 class Pay(msgspec.Struct, frozen=True):

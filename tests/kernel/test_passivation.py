@@ -20,9 +20,9 @@ from tests.kernel.ledger import (
     Look,
     Post,
     SnappingLedger,
-    at_once,
 )
 from tests.kernel.memory import MemoryJournal
+from tests.threads import at_once
 
 # Idle time.
 

@@ -11,7 +11,7 @@ import pytest
 
 from reenact.actors.kernel.pool import WorkerPool
 from reenact.actors.kernel.pooled import SLICE, PooledActor
-from tests.kernel.ledger import at_once
+from tests.threads import at_once
 
 Message = Callable[["Obedient"], Any]
 

@@ -13,9 +13,9 @@ from reenact.actors.kernel import ActorContext, ActorSystem, EventSourcedActor, 
 from reenact.domain.errors import InvalidInputError, ReenactError, RuntimeClosedError, StorageError
 from reenact.testing.clock import wait_until
 from tests.kernel.account import Account, Audit, Deposit, Deposited
-from tests.kernel.ledger import at_once
 from tests.kernel.memory import MemoryJournal
 from tests.kernel.nursery import RESTART, Add, Added, Do, Look, Nursery, Person
+from tests.threads import at_once
 
 MANY = 5_000
 

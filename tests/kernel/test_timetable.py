@@ -20,9 +20,9 @@ from tests.kernel.ledger import (
     Ledger,
     Look,
     Post,
-    at_once,
 )
 from tests.kernel.memory import MemoryJournal
+from tests.threads import at_once
 
 
 def threads() -> list[threading.Thread]:
