@@ -17,7 +17,7 @@ from reenact.actors.feed.subscription import Subscription
 from reenact.actors.feed.waking import LoopWaker
 from reenact.domain.stream.events import Envelope
 from tests.feed.book import Book, deleted
-from tests.feed.test_subscription import cursors, say
+from tests.feed.test_subscription import cursors, is_waited_on, say
 
 PATIENCE = 60.0
 T = TypeVar("T")
@@ -36,10 +36,6 @@ async def until(condition: Callable[[], bool]) -> None:
     """Let the loop go on until it has come so far."""
     while not condition():  # noqa: ASYNC110 - what is looked at tells nobody
         await asyncio.sleep(0)
-
-
-def is_waited_on(subscription: Subscription, count: int = 1) -> Callable[[], bool]:
-    return lambda: len(subscription._waiters) == count
 
 
 async def anext_of(subscription: Subscription) -> Envelope:

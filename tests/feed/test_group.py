@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 
 import msgspec
 import pytest
@@ -60,11 +60,21 @@ def opened(feed: Feed) -> Group:
     return Group(feed, asyncio.get_running_loop())
 
 
+def with_group(feed: Feed, story: Callable[[Group], Awaitable[None]]) -> None:
+    """Run the story with a group, which is closed in the end."""
+
+    async def bounded() -> None:
+        group = opened(feed)
+        await story(group)
+        group.close()
+
+    run(bounded)
+
+
 def test_it_gives_what_was_and_what_comes(book: Book, feed: Feed) -> None:
     say(book, feed, "s", "a", "b")
 
-    async def story() -> None:
-        group = opened(feed)
+    async def story(group: Group) -> None:
         given = Given(group)
         assert await group.add("1", "s", None, 1) == (1, 3)
         await given.until(lambda: len(given.events["1"]) == 2)
@@ -75,9 +85,8 @@ def test_it_gives_what_was_and_what_comes(book: Book, feed: Feed) -> None:
 
         assert given.cursors("1") == [2, 3, 4, 5]
         assert [envelope.data["text"] for envelope in given.events["1"]] == [*"abcd"]
-        group.close()
 
-    run(story)
+    with_group(feed, story)
 
 
 def test_the_json_of_an_event_is_made_once_for_all(book: Book, feed: Feed) -> None:
@@ -107,8 +116,7 @@ def test_a_small_session_does_not_wait_for_a_large_one(book: Book, feed: Feed) -
     book.write("small", created("small"))
     book.publish(feed)
 
-    async def story() -> None:
-        group = opened(feed)
+    async def story(group: Group) -> None:
         await group.add("large", "large", None, None)
         await group.add("small", "small", None, 1)
         given = Given(group, limit=8000)
@@ -118,14 +126,12 @@ def test_a_small_session_does_not_wait_for_a_large_one(book: Book, feed: Feed) -
         assert given.cursors("small") == [2]
         assert len(given.events["large"]) < 100
         await given.until(lambda: len(given.events["large"]) == 501)
-        group.close()
 
-    run(story)
+    with_group(feed, story)
 
 
 def test_all_that_are_ready_have_their_share_of_a_batch(book: Book, feed: Feed) -> None:
-    async def story() -> None:
-        group = opened(feed)
+    async def story(group: Group) -> None:
         sessions = [f"s{number}" for number in range(5)]
         for session in sessions:
             book.write(session, created(session))
@@ -143,29 +149,25 @@ def test_all_that_are_ready_have_their_share_of_a_batch(book: Book, feed: Feed) 
         given.events |= {batch.id: [] for batch in first}
         left = 500 - sum(len(batch.events) for batch in first)
         await given.until(lambda: sum(map(len, given.events.values())) == left)
-        group.close()
 
-    run(story)
+    with_group(feed, story)
 
 
 def test_an_event_that_is_larger_than_a_batch_is_given_all_the_same(book: Book, feed: Feed) -> None:
     say(book, feed, "s", "x" * 10_000)
     say(book, feed, "s", "y" * 10_000)
 
-    async def story() -> None:
-        group = opened(feed)
+    async def story(group: Group) -> None:
         await group.add("1", "s", None, 1)
         sizes = [[len(batch.events) for batch in await group.take(100)] for _ in range(2)]
         assert sizes == [[1], [1]]
-        group.close()
 
-    run(story)
+    with_group(feed, story)
 
 
 @pytest.mark.usefixtures("small")
 def test_who_does_not_take_holds_nothing(book: Book, feed: Feed) -> None:
-    async def story() -> None:
-        group = opened(feed)
+    async def story(group: Group) -> None:
         await group.add("1", "s", None, 1)
         for number in range(200):
             say(book, feed, "s", str(number))
@@ -174,9 +176,8 @@ def test_who_does_not_take_holds_nothing(book: Book, feed: Feed) -> None:
         given = Given(group)
         await given.until(lambda: len(given.events["1"]) == 200)
         assert given.cursors("1") == list(range(2, 202))
-        group.close()
 
-    run(story)
+    with_group(feed, story)
 
 
 def test_only_so_many_hold_a_page_of_the_log(book: Book, feed: Feed, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -186,8 +187,7 @@ def test_only_so_many_hold_a_page_of_the_log(book: Book, feed: Feed, monkeypatch
         book.write(session, created(session), *deltas(*"abcdefgh"))
     book.publish(feed)
 
-    async def story() -> None:
-        group = opened(feed)
+    async def story(group: Group) -> None:
         for session in sessions:
             await group.add(session, session, None, None)
         given = Given(group, limit=1)
@@ -195,16 +195,14 @@ def test_only_so_many_hold_a_page_of_the_log(book: Book, feed: Feed, monkeypatch
             await given.take()
             assert sum(one.member.holds_page for one in group._states.values()) <= 2
         assert all(given.cursors(session) == list(range(1, 10)) for session in sessions)
-        group.close()
 
-    run(story)
+    with_group(feed, story)
 
 
 def test_the_loop_goes_on_while_the_log_is_read(book: Book, feed: Feed, monkeypatch: pytest.MonkeyPatch) -> None:
     log = SlowLog(monkeypatch)
 
-    async def story() -> None:
-        group = opened(feed)
+    async def story(group: Group) -> None:
         await group.add("1", "s", None, None)
         taking = asyncio.create_task(group.take())
         await until(lambda: log.begun == 1)
@@ -212,9 +210,8 @@ def test_the_loop_goes_on_while_the_log_is_read(book: Book, feed: Feed, monkeypa
         log.go_on.set()
         await group.add("2", "s", None, None)
         assert [batch.id for batch in await taking] == ["2"]
-        group.close()
 
-    run(story)
+    with_group(feed, story)
 
 
 @pytest.mark.parametrize(
@@ -258,8 +255,7 @@ def test_who_gives_up_adding_has_added_nothing(book: Book, feed: Feed, monkeypat
     follow: Callable[..., Follower] = Group._follow
     monkeypatch.setattr(Group, "_follow", following)
 
-    async def story() -> None:
-        group = opened(feed)
+    async def story(group: Group) -> None:
         adding = asyncio.create_task(group.add("1", "s", "me", None))
         await until(lambda: bool(feed.topics))
         adding.cancel()
@@ -268,9 +264,8 @@ def test_who_gives_up_adding_has_added_nothing(book: Book, feed: Feed, monkeypat
         given_up.set()
         await until(lambda: not feed.topics)
         assert feed.consumers.here() == []
-        group.close()
 
-    run(story)
+    with_group(feed, story)
 
 
 def test_what_was_given_can_be_acknowledged(book: Book, feed: Feed) -> None:
@@ -298,8 +293,7 @@ def test_what_was_given_can_be_acknowledged(book: Book, feed: Feed) -> None:
 
 
 def test_the_end_of_a_deleted_session_is_told_and_can_be_acknowledged(book: Book, feed: Feed) -> None:
-    async def story() -> None:
-        group = opened(feed)
+    async def story(group: Group) -> None:
         await group.add("live", "s", "me", 1)
         book.write("s", deleted("s"))
         book.publish(feed)
@@ -312,14 +306,12 @@ def test_the_end_of_a_deleted_session_is_told_and_can_be_acknowledged(book: Book
         assert {id_: given.cursors(id_) for id_ in given.ended} == {"live": [2], "late": [1, 2], "nothing": []}
         await group.ack("live", 2)
         assert await group.add("live", "s", "me", None) == (2, 2)
-        group.close()
 
-    run(story)
+    with_group(feed, story)
 
 
 def test_all_end_when_the_feed_closes_and_have_what_was_published(book: Book, feed: Feed) -> None:
-    async def story() -> None:
-        group = opened(feed)
+    async def story(group: Group) -> None:
         given = Given(group)
         await group.add("1", "s", None, 1)
         await group.add_listener("2", None, {})
@@ -335,9 +327,8 @@ def test_all_end_when_the_feed_closes_and_have_what_was_published(book: Book, fe
             await group.take()
         with pytest.raises(RuntimeClosedError):
             await group.add_listener("3", None, {})
-        group.close()
 
-    run(story)
+    with_group(feed, story)
 
 
 def test_one_who_listens_to_some_sessions_is_given_no_other_s_events_and_misses_none_elsewhere(
@@ -367,16 +358,14 @@ def test_one_who_listens_to_some_sessions_is_given_no_other_s_events_and_misses_
 
 
 def test_one_without_subscriptions_hears_that_the_feed_closes(feed: Feed) -> None:
-    async def story() -> None:
-        group = opened(feed)
+    async def story(group: Group) -> None:
         taking = asyncio.create_task(group.take())
         await until(lambda: group._taking is not None)
         feed.close()
         with pytest.raises(RuntimeClosedError):
             await taking
-        group.close()
 
-    run(story)
+    with_group(feed, story)
 
 
 @pytest.mark.usefixtures("small")
@@ -385,8 +374,7 @@ def test_who_needs_a_log_that_is_closed_has_ended(book: Book, feed: Feed, closes
     for number in range(9):
         say(book, feed, "s", str(number))
 
-    async def story() -> None:
-        group = opened(feed)
+    async def story(group: Group) -> None:
         given = Given(group)
         await group.add("1", "s", None, None)
         await group.add_listener("2", None, {"s": 1})
@@ -395,9 +383,8 @@ def test_who_needs_a_log_that_is_closed_has_ended(book: Book, feed: Feed, closes
         book.closed = True
         await given.until(lambda: len(given.ended) == 2)
         assert given.ended == {"1": "closed", "2": "closed"}
-        group.close()
 
-    run(story)
+    with_group(feed, story)
 
 
 def test_one_that_is_closed_gives_nothing_more(feed: Feed) -> None:
@@ -416,8 +403,7 @@ def test_one_that_is_closed_gives_nothing_more(feed: Feed) -> None:
 
 
 def test_who_gives_up_taking_loses_nothing(book: Book, feed: Feed) -> None:
-    async def story() -> None:
-        group = opened(feed)
+    async def story(group: Group) -> None:
         given = Given(group)
         await group.add("1", "s", None, 1)
         taking = asyncio.create_task(group.take())
@@ -429,14 +415,12 @@ def test_who_gives_up_taking_loses_nothing(book: Book, feed: Feed) -> None:
         say(book, feed, "s", "b")
         await given.take()
         assert given.cursors("1") == [2, 3]
-        group.close()
 
-    run(story)
+    with_group(feed, story)
 
 
 def test_a_log_that_cannot_be_read_is_an_error_and_no_loss(book: Book, feed: Feed) -> None:
-    async def story() -> None:
-        group = opened(feed)
+    async def story(group: Group) -> None:
         given = Given(group)
         await group.add("1", "s", None, None)
         book.failing = StorageError("the disk is gone")
@@ -446,17 +430,15 @@ def test_a_log_that_cannot_be_read_is_an_error_and_no_loss(book: Book, feed: Fee
         book.failing = None
         await given.take()
         assert given.cursors("1") == [1]
-        group.close()
 
-    run(story)
+    with_group(feed, story)
 
 
 # Listeners.
 
 
 def test_a_listener_hears_all_sessions_and_what_belongs_to_none_but_no_commands(book: Book, feed: Feed) -> None:
-    async def story() -> None:
-        group = opened(feed)
+    async def story(group: Group) -> None:
         given = Given(group)
         await group.add_listener("all", None, {})
         say(book, feed, "s", "a")
@@ -470,14 +452,12 @@ def test_a_listener_hears_all_sessions_and_what_belongs_to_none_but_no_commands(
         assert heard == [("text_delta", "s", 2), ("container_created", None, None), ("session_created", "t", 1)]
         group.remove("all")
         assert not feed.publications._listeners
-        group.close()
 
-    run(story)
+    with_group(feed, story)
 
 
 def test_a_listener_hears_the_types_that_it_wants(book: Book, feed: Feed) -> None:
-    async def story() -> None:
-        group = opened(feed)
+    async def story(group: Group) -> None:
         given = Given(group)
         await group.add_listener("some", ("turn_started", "container_created"), {"s": 0})
         book.write("s", *deltas("a"), started("t"), *deltas("b"))
@@ -485,17 +465,15 @@ def test_a_listener_hears_the_types_that_it_wants(book: Book, feed: Feed) -> Non
         await given.until(lambda: len(given.events["some"]) == 2)
 
         assert [envelope.type for envelope in given.events["some"]] == ["turn_started", "container_created"]
-        group.close()
 
-    run(story)
+    with_group(feed, story)
 
 
 def test_a_listener_that_comes_back_has_first_what_it_missed(book: Book, feed: Feed) -> None:
     book.write("t", created("t"), *deltas("x", "y"))
     say(book, feed, "s", "a", "b")
 
-    async def story() -> None:
-        group = opened(feed)
+    async def story(group: Group) -> None:
         given = Given(group)
         await group.add_listener("all", None, {"s": 2, "t": 0})
         say(book, feed, "s", "c")
@@ -508,9 +486,8 @@ def test_a_listener_that_comes_back_has_first_what_it_missed(book: Book, feed: F
             with pytest.raises(error):
                 await group.add_listener("other", None, after)
         assert len(feed.publications._listeners) == 1
-        group.close()
 
-    run(story)
+    with_group(feed, story)
 
 
 def test_what_is_published_while_a_listener_comes_back_is_heard_once(
@@ -518,8 +495,7 @@ def test_what_is_published_while_a_listener_comes_back_is_heard_once(
 ) -> None:
     say(book, feed, "s", "a")
 
-    async def story() -> None:
-        group = opened(feed)
+    async def story(group: Group) -> None:
         given = Given(group)
         span = feed.span
 
@@ -533,9 +509,8 @@ def test_what_is_published_while_a_listener_comes_back_is_heard_once(
         await given.until(lambda: len(given.events["all"]) >= 3)
 
         assert given.cursors("all") == [2, 3, 4]
-        group.close()
 
-    run(story)
+    with_group(feed, story)
 
 
 def test_a_listener_that_lags_reads_the_log(book: Book, feed: Feed, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -545,8 +520,7 @@ def test_a_listener_that_lags_reads_the_log(book: Book, feed: Feed, monkeypatch:
         book.write(session, created(session))
     book.publish(feed)
 
-    async def story() -> None:
-        group = opened(feed)
+    async def story(group: Group) -> None:
         given = Given(group, limit=1)
         await group.add_listener("all", None, {})
         for number in range(30):
@@ -561,9 +535,8 @@ def test_a_listener_that_lags_reads_the_log(book: Book, feed: Feed, monkeypatch:
         for session in "stu":
             of_session = [one.cursor for one in given.events["all"] if one.context.session_id == session]
             assert of_session == list(range(2, 32))
-        group.close()
 
-    run(story)
+    with_group(feed, story)
 
 
 def test_a_listener_that_has_lost_what_no_log_keeps_is_told_so(
@@ -571,8 +544,7 @@ def test_a_listener_that_has_lost_what_no_log_keeps_is_told_so(
 ) -> None:
     monkeypatch.setattr(publications, "MOST_BYTES", 200)
 
-    async def story() -> None:
-        group = opened(feed)
+    async def story(group: Group) -> None:
         given = Given(group)
         await group.add_listener("all", None, {})
         await group.add_listener("deltas", ("text_delta",), {})
@@ -582,6 +554,5 @@ def test_a_listener_that_has_lost_what_no_log_keeps_is_told_so(
         await given.until(lambda: bool(given.ended) and len(given.events["deltas"]) == 20)
 
         assert given.ended == {"all": "lagging"}
-        group.close()
 
-    run(story)
+    with_group(feed, story)

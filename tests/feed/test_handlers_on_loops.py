@@ -12,10 +12,9 @@ import pytest
 
 from reenact.actors.feed.handlers import REST, Handler, Registration
 from reenact.actors.feed.hub import Feed
-from reenact.domain.stream.events import Envelope, TextDelta
+from reenact.domain.stream.events import Envelope
 from reenact.testing import wait_until
-
-PATIENCE = 60.0
+from tests.feed.test_handlers import PATIENCE, say, text
 
 
 class Loop:
@@ -60,15 +59,6 @@ def other(feed: Feed) -> Iterator[Loop]:
     yield loop
     feed.close()
     loop.close()
-
-
-def say(feed: Feed, *texts: str) -> None:
-    for text in texts:
-        feed.say(0, TextDelta(text=text), {"session_id": "s"})
-
-
-def text(event: Envelope) -> str:
-    return str(event.data["text"])
 
 
 def test_each_event_is_handled_on_all_loops_and_threads_before_the_next(feed: Feed, one: Loop, other: Loop) -> None:

@@ -31,6 +31,7 @@ from tests.feed.book import HOUR, completed, created, deltas, started, stopped
 from tests.feed.shared_book import SharedBook, SharedNode
 from tests.journal.server import Server
 from tests.journal.support import commit
+from tests.threads import at_once
 
 PATIENCE = 60.0
 
@@ -538,15 +539,11 @@ def test_two_nodes_that_write_at_once_hear_each_other(pair: tuple[ServerNode, Se
     for node, queue in zip(pair, given, strict=True):
         node.feed.handlers.add(None, queue.put)
 
-    def write(node: ServerNode, session_id: str) -> None:
+    def write(thread: int) -> None:
         for number in range(100):
-            node.write(session_id, *deltas(str(number)))
+            pair[thread].write("ab"[thread], *deltas(str(number)))
 
-    threads = [threading.Thread(target=write, args=(node, name)) for node, name in zip(pair, "ab", strict=True)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    at_once(write, threads=2)
 
     for queue in given:
         heard_ids = [queue.get(timeout=PATIENCE).id for _ in range(200)]

@@ -89,10 +89,17 @@ def rung(journal: MemoryJournal, stream: str = A) -> list[str]:
     return [entry.event.name for entry in journal.read(stream) if isinstance(entry.event, Rang)]
 
 
-def ask(system: ActorSystem, command: Command, name: str = "a", kind: type[SilentLedger] = Ledger) -> Book:
-    book = system.actor(kind, name).ask(command, timeout=60)
+def ask(system: ActorSystem, command: Command, name: str = "a") -> Book:
+    """Ask the ledger of this name, of whichever class the system knows as ledgers."""
+    known = system._key_of(f"ledger/{name}")
+    book = system.actor(known[0] if known else Ledger, name).ask(command, timeout=60)
     assert isinstance(book, Book)
     return book
+
+
+def hearing(heard: list[Any], act: Callable[[Command], object] | None = None) -> Callable[[ActorContext], HeardLedger]:
+    """Return what makes ledgers that write down there what they are given."""
+    return lambda context: HeardLedger(context, heard, act)
 
 
 # At its time.
@@ -171,13 +178,13 @@ def test_a_timer_that_moves_fires_at_its_new_time(journal: MemoryJournal, clock:
 
 def test_a_timer_that_is_gone_does_not_fire(journal: MemoryJournal, clock: ManualClock) -> None:
     heard: list[Any] = []
-    with opened(journal, clock, HeardLedger, lambda context: HeardLedger(context, heard)) as system:
-        ask(system, Remind("tea", IN_10), kind=HeardLedger)
-        ask(system, Forget("tea"), kind=HeardLedger)
+    with opened(journal, clock, HeardLedger, hearing(heard)) as system:
+        ask(system, Remind("tea", IN_10))
+        ask(system, Forget("tea"))
         assert journal.next_due(after=-1) is None
 
         clock.advance(10)
-        ask(system, Look(), kind=HeardLedger)
+        ask(system, Look())
 
     assert heard == [Remind("tea", IN_10), Forget("tea"), Look()]
 
@@ -189,12 +196,12 @@ def test_a_timer_that_another_one_removes_is_not_heard_of(journal: MemoryJournal
             return Book(rung=(*book.rung, event.name)) if isinstance(event, Rang) else evolve(book, event)
 
     with opened(journal, clock, Alarm) as system:
-        ask(system, Remind("first", IN_10), kind=Alarm)
-        ask(system, Remind("second", IN_10), kind=Alarm)
+        ask(system, Remind("first", IN_10))
+        ask(system, Remind("second", IN_10))
 
         clock.advance(10)
 
-        assert ask(system, Look(), kind=Alarm).rung == ("first",)
+        assert ask(system, Look()).rung == ("first",)
     assert rung(journal) == ["first"]
 
 
@@ -205,12 +212,12 @@ def test_a_timer_that_the_state_names_twice_fires_once(journal: MemoryJournal, c
             return [*timers(book), *timers(book)]
 
     with opened(journal, clock, Twice) as system:
-        ask(system, Remind("tea", IN_10), kind=Twice)
-        ask(system, Remind("idle", IN_10), kind=Twice)
+        ask(system, Remind("tea", IN_10))
+        ask(system, Remind("idle", IN_10))
 
         clock.advance(10)
 
-        assert ask(system, Look(), kind=Twice).rung == ("tea",)
+        assert ask(system, Look()).rung == ("tea",)
 
 
 @pytest.mark.parametrize("at", [1.5, "noon", datetime(2030, 1, 1, tzinfo=UTC), None, 2**63, -(2**63) - 1])
@@ -232,9 +239,9 @@ def test_a_step_to_a_state_with_a_time_that_is_none_fails_and_changes_nothing(
 
     with opened(journal, clock, Hasty) as system:
         with pytest.raises(TypeError, match="microseconds"):
-            ask(system, Remind("tea", IN_10), kind=Hasty)
+            ask(system, Remind("tea", IN_10))
 
-        assert ask(system, Post(1), kind=Hasty).balance == 1
+        assert ask(system, Post(1)).balance == 1
     assert [entry.event for entry in journal.read(A)] == [Posted(1)]
 
 
@@ -250,7 +257,7 @@ def test_a_timer_that_leads_to_another_at_the_same_time_does_not_stand_still(
     journal: MemoryJournal, clock: ManualClock
 ) -> None:
     with opened(journal, clock, SteppingLedger) as system:
-        ask(system, Post(1), kind=SteppingLedger)
+        ask(system, Post(1))
 
         wait_until(lambda: rung(journal) == ["0", "1", "2"])
 
@@ -274,7 +281,7 @@ def test_what_became_due_while_nobody_was_there_fires_at_the_start(
     at: int, journal: MemoryJournal, clock: ManualClock
 ) -> None:
     with opened(journal, clock, SilentLedger) as system:
-        ask(system, Remind("tea", at), kind=SilentLedger)
+        ask(system, Remind("tea", at))
         journal._due[A] = at
     clock.advance(3600)
 
@@ -311,7 +318,7 @@ def test_timers_wait_until_their_class_is_known(journal: MemoryJournal, clock: M
     clock.advance(100)
 
     with opened(journal, clock, Other) as system:
-        ask(system, Remind("coffee", NOON), kind=Other)
+        system.actor(Other, "a").ask(Remind("coffee", NOON))
         wait_until(lambda: rung(journal, "other/a") == ["coffee"])
         clock.advance(100)
         assert rung(journal) == []
@@ -337,13 +344,13 @@ def test_one_more_class_fires_nothing_again(journal: MemoryJournal, clock: Manua
         category = "other"
 
     heard: list[Any] = []
-    with opened(journal, clock, HeardLedger, lambda context: HeardLedger(context, heard)) as system:
+    with opened(journal, clock, HeardLedger, hearing(heard)) as system:
         for name in ("tea", "idle", "refused"):
-            ask(system, Remind(name, IN_10), kind=HeardLedger)
+            ask(system, Remind(name, IN_10))
         clock.advance(10)
 
         system.register(Other)
-        ask(system, Look(), kind=HeardLedger)
+        ask(system, Look())
 
     assert [command for command in heard if isinstance(command, Ring)] == [Ring("tea"), Ring("idle"), Ring("refused")]
 
@@ -383,21 +390,21 @@ def test_a_timer_without_an_effect_fires_once_in_an_incarnation(
     heard: list[Any] = []
     letters: list[DeadLetter] = []
     caplog.set_level(logging.CRITICAL, "reenact.kernel")
-    with opened(journal, clock, HeardLedger, lambda context: HeardLedger(context, heard)) as system:
+    with opened(journal, clock, HeardLedger, hearing(heard)) as system:
         system.on_dead_letter(letters.append)
-        ask(system, Remind(name, IN_10), kind=HeardLedger)
+        ask(system, Remind(name, IN_10))
 
         clock.advance(10)
-        ask(system, Post(1), kind=HeardLedger)
+        ask(system, Post(1))
         clock.advance(100)
-        ask(system, Post(1), kind=HeardLedger)
+        ask(system, Post(1))
         assert heard.count(Ring(name)) == 1
         assert journal.next_due(after=-1) is None
 
         system.actor(HeardLedger, "a").stop()
-        assert ask(system, Look(), kind=HeardLedger).balance == 2
+        assert ask(system, Look()).balance == 2
         clock.advance(100)
-        ask(system, Look(), kind=HeardLedger)
+        ask(system, Look())
 
     assert heard.count(Ring(name)) == 2
     assert [(letter.recipient, letter.message, type(letter.reason)) for letter in letters] == (
@@ -415,7 +422,7 @@ def test_a_timer_without_an_effect_is_tried_again_after_the_next_start(
         clock.advance(10)
         assert ask(system, Look()).rung == ()
 
-    with opened(journal, clock, HeardLedger, lambda context: HeardLedger(context, heard)):
+    with opened(journal, clock, HeardLedger, hearing(heard)):
         assert heard == []
         clock.advance(10)
 
@@ -431,9 +438,9 @@ def test_of_a_timer_without_an_effect_nothing_is_committed(journal: MemoryJourna
             acts.append(events)
 
     with opened(journal, clock, Acting) as system:
-        ask(system, Remind("idle", IN_10), kind=Acting)
+        ask(system, Remind("idle", IN_10))
         clock.advance(10)
-        ask(system, Look(), kind=Acting)
+        ask(system, Look())
 
     assert acts == [(Reminded("idle", IN_10),)]
 
@@ -453,11 +460,11 @@ def test_a_timer_without_an_effect_holds_up_no_other(journal: MemoryJournal, clo
 
 def test_a_timer_that_was_removed_and_set_again_fires_again(journal: MemoryJournal, clock: ManualClock) -> None:
     heard: list[Any] = []
-    with opened(journal, clock, HeardLedger, lambda context: HeardLedger(context, heard)) as system:
+    with opened(journal, clock, HeardLedger, hearing(heard)) as system:
         for command in (Remind("idle", IN_10), Forget("idle"), Remind("idle", IN_10)):
-            ask(system, command, kind=HeardLedger)
+            ask(system, command)
             clock.advance(10)
-        ask(system, Look(), kind=HeardLedger)
+        ask(system, Look())
 
     assert heard.count(Ring("idle")) == 2
 
@@ -469,15 +476,15 @@ def test_a_timer_whose_effect_leaves_it_standing_fires_once(journal: MemoryJourn
             return Book(0, book.reminders, (*book.rung, event.name)) if isinstance(event, Rang) else evolve(book, event)
 
     with opened(journal, clock, Stubborn) as system:
-        ask(system, Remind("tea", IN_10), kind=Stubborn)
+        ask(system, Remind("tea", IN_10))
         clock.advance(10)
         clock.advance(10)
-        ask(system, Remind("coffee", IN_20), kind=Stubborn)
+        ask(system, Remind("coffee", IN_20))
 
-        assert ask(system, Look(), kind=Stubborn).rung == ("tea", "coffee")
+        assert ask(system, Look()).rung == ("tea", "coffee")
         assert journal.next_due(after=-1) is None
         system.actor(Stubborn, "a").stop()
-        assert ask(system, Look(), kind=Stubborn).rung == ("tea", "coffee", "tea", "coffee")
+        assert ask(system, Look()).rung == ("tea", "coffee", "tea", "coffee")
 
 
 # Many.
@@ -605,8 +612,8 @@ def test_many_streams_of_a_real_log_are_woken(clock: ManualClock) -> None:
 
 def test_a_timer_that_cannot_be_recorded_fires_again_after_a_while(journal: MemoryJournal, clock: ManualClock) -> None:
     heard: list[Any] = []
-    with opened(journal, clock, HeardLedger, lambda context: HeardLedger(context, heard)) as system:
-        ask(system, Remind("tea", IN_10), kind=HeardLedger)
+    with opened(journal, clock, HeardLedger, hearing(heard)) as system:
+        ask(system, Remind("tea", IN_10))
         heard.clear()
         journal.fail_next(StorageError("full"))
         journal.fail_next(StorageError("still full"))
@@ -622,7 +629,7 @@ def test_a_timer_that_cannot_be_recorded_fires_again_after_a_while(journal: Memo
         wait_until(lambda: rung(journal) == ["tea"])
 
         clock.advance(100)
-        ask(system, Look(), kind=HeardLedger)
+        ask(system, Look())
     assert heard.count(Ring("tea")) == 3
 
 
@@ -653,9 +660,9 @@ def test_while_a_timer_cannot_be_recorded_the_journal_is_not_pestered(
 def test_a_stroke_that_cannot_be_recorded_is_repeated(journal: MemoryJournal, clock: ManualClock) -> None:
     """The command of a timer had no effect, and the log cannot take up that it was given."""
     heard: list[Any] = []
-    with opened(journal, clock, HeardLedger, lambda context: HeardLedger(context, heard)) as system:
-        ask(system, Remind("idle", IN_10), kind=HeardLedger)
-        ask(system, Remind("tea", IN_20), kind=HeardLedger)
+    with opened(journal, clock, HeardLedger, hearing(heard)) as system:
+        ask(system, Remind("idle", IN_10))
+        ask(system, Remind("tea", IN_20))
         journal.fail_next(StorageError("full"))
 
         clock.advance(10)
@@ -664,7 +671,7 @@ def test_a_stroke_that_cannot_be_recorded_is_repeated(journal: MemoryJournal, cl
         wait_until(lambda: journal.next_due(after=-1) == IN_20)
         clock.advance(10)
 
-        assert ask(system, Look(), kind=HeardLedger).rung == ("tea",)
+        assert ask(system, Look()).rung == ("tea",)
     assert heard.count(Ring("idle")) == 2
 
 
@@ -777,7 +784,7 @@ def test_an_actor_that_is_always_due_does_not_keep_the_system_open(journal: Memo
         return made[-1]
 
     with opened(journal, clock, RestlessLedger, factory) as system:
-        ask(system, Look(), kind=RestlessLedger)
+        ask(system, Look())
         wait_until(lambda: len(rung(journal)) > 3)
 
     assert len(made) == 1
@@ -807,13 +814,12 @@ def test_a_timer_that_another_writer_was_faster_with_fires_once(journal: MemoryJ
         if isinstance(command, Ring) and len(heard) == 2:
             journal.write(A, Rang("tea"))
 
-    factory: Callable[[ActorContext], HeardLedger] = lambda context: HeardLedger(context, heard, be_faster)  # noqa: E731
-    with opened(journal, clock, HeardLedger, factory) as system:
-        ask(system, Remind("tea", IN_10), kind=HeardLedger)
+    with opened(journal, clock, HeardLedger, hearing(heard, be_faster)) as system:
+        ask(system, Remind("tea", IN_10))
 
         clock.advance(10)
 
-        assert ask(system, Look(), kind=HeardLedger).rung == ("tea",)
+        assert ask(system, Look()).rung == ("tea",)
     assert rung(journal) == ["tea"]
     assert heard == [Remind("tea", IN_10), Ring("tea"), Look()]
 
@@ -831,20 +837,19 @@ def test_a_timer_without_an_effect_does_not_strike_out_what_another_writer_has_s
             journal.write(A, Reminded("tea", IN_20))
             journal._due[A] = IN_20
 
-    factory: Callable[[ActorContext], HeardLedger] = lambda context: HeardLedger(context, heard, interfere)  # noqa: E731
-    with opened(journal, clock, HeardLedger, factory) as system:
-        ask(system, Remind("idle", IN_10), kind=HeardLedger)
+    with opened(journal, clock, HeardLedger, hearing(heard, interfere)) as system:
+        ask(system, Remind("idle", IN_10))
         if not lives:
             system.actor(HeardLedger, "a").stop()
 
         clock.advance(10)
         wait_until(lambda: system.alarms._waiting == {A})
         clock.advance(RETRY)
-        book = ask(system, Look(), kind=HeardLedger)
+        book = ask(system, Look())
         assert dict(book.reminders) == {"idle": IN_10, "tea": IN_20}
         clock.advance(10)
 
-        assert ask(system, Look(), kind=HeardLedger).rung == ("tea",)
+        assert ask(system, Look()).rung == ("tea",)
 
 
 @pytest.mark.parametrize("lives", [True, False])
@@ -861,9 +866,8 @@ def test_a_timer_that_another_writer_does_not_let_through_fires_again_after_a_wh
             journal.write(A, Posted(1))
 
     caplog.set_level(logging.CRITICAL, "reenact.kernel")
-    factory: Callable[[ActorContext], HeardLedger] = lambda context: HeardLedger(context, heard, interfere)  # noqa: E731
-    with opened(journal, clock, HeardLedger, factory) as system:
-        ask(system, Remind("tea", IN_10), kind=HeardLedger)
+    with opened(journal, clock, HeardLedger, hearing(heard, interfere)) as system:
+        ask(system, Remind("tea", IN_10))
         if not lives:
             system.actor(HeardLedger, "a").stop()
 
@@ -963,8 +967,8 @@ def test_a_timer_is_not_lost_if_the_clock_is_set_back_before_the_actor_looks_at_
 
 def test_a_class_that_begins_to_wait_is_woken_once_it_has_lived(journal: MemoryJournal, clock: ManualClock) -> None:
     with opened(journal, clock, SilentLedger) as system:
-        ask(system, Remind("tea", IN_10), kind=SilentLedger)
-        ask(system, Remind("tea", IN_10), "b", kind=SilentLedger)
+        ask(system, Remind("tea", IN_10))
+        ask(system, Remind("tea", IN_10), "b")
     assert journal.next_due(after=-1) is None
 
     with opened(journal, clock) as system:
@@ -1020,10 +1024,10 @@ def test_a_state_that_waits_from_the_beginning_is_woken_once_it_has_lived(
         initial = Book(reminders=(("tea", IN_10),))
 
     with opened(journal, clock, Waiting) as system:
-        assert ask(system, Look(), kind=Waiting).rung == ()
+        assert ask(system, Look()).rung == ()
         clock.advance(10)
 
-        assert ask(system, Look(), kind=Waiting).rung == ("tea",)
+        assert ask(system, Look()).rung == ("tea",)
 
 
 def test_what_is_done_first_may_take_the_reason_to_wait(journal: MemoryJournal, clock: ManualClock) -> None:
@@ -1076,7 +1080,7 @@ class Story:
         return system
 
     def ask(self, ledger: str, command: Command) -> Book:
-        return ask(self.system, command, ledger, self.kind)
+        return ask(self.system, command, ledger)
 
     def due(self) -> dict[str, int]:
         """Let everything ring whose time has come, and return when each ledger is to be woken."""
