@@ -10,6 +10,7 @@ from contextlib import closing
 
 from reenact.projections.read_model.postgres_store import PostgresSchemas
 from reenact.projections.read_model.projection import ReadModelTables
+from reenact.projections.read_model.queries import ReadModelProjection
 from reenact.projections.views.schemas import Schemas
 from tests.projections.histories import ListLog, World
 
@@ -18,11 +19,20 @@ def words_of(count: int, log: ListLog | None = None) -> World:
     """Return a world in which so many words were said: the same in every process."""
     world = World(log)
     world.create_container("c")
-    world.create("a")
-    world.run("a")
+    world.begin("a")
     for number in range(count):
         world.say("a", f"word {number}")
     return world
+
+
+def said(kept: ReadModelProjection) -> list[str]:
+    """Return what the tables say was said."""
+    return [message.text for message in kept.model.messages("a")]
+
+
+def numbered(count: int) -> list[str]:
+    """Return what was said in that world."""
+    return [f"word {number}" for number in range(count)]
 
 
 def main(url: str, words: int) -> None:

@@ -9,16 +9,7 @@ import pytest
 
 from reenact.projections.read_model.postgres_store import PostgresSchemas
 from reenact.projections.views.schemas import Schemas
-from tests.journal.server import Server, running_server
-
-
-@pytest.fixture(scope="session")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Generator[Server]:
-    """A PostgreSQL server for all tests of this process."""
-    runtime = tmp_path_factory.getbasetemp().parent / "runtime"
-    runtime.mkdir(mode=0o700, exist_ok=True)
-    with running_server(runtime) as server:
-        yield server
+from tests.journal.server import Server
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])

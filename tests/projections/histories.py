@@ -147,6 +147,17 @@ class ListLog:
         return earlier
 
 
+class FaultyLog(ListLog):
+    """A log that cannot be read while there is an error."""
+
+    error: BaseException | None = None
+
+    def read_all(self, *, after: int, limit: int) -> Sequence[Recorded]:
+        if self.error is not None:
+            raise self.error
+        return super().read_all(after=after, limit=limit)
+
+
 class World:
     """Sessions that take commands, and the log that their events go to."""
 
@@ -195,6 +206,11 @@ class World:
         """Create the session."""
         command = CreateSession(session_id=session_id, container_id=container_id, image_id=image_id, image_revision=1)
         return self.tell(session_id, command)
+
+    def begin(self, session_id: str, container_id: str = "c") -> None:
+        """Create the session, and run its agent."""
+        self.create(session_id, container_id)
+        self.run(session_id)
 
     def branch(
         self, session_id: str, new_id: str, at: int | None = None, edit: str | None = None, image_id: str = "i"

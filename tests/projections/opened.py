@@ -14,7 +14,7 @@ from reenact.projections.log import Log
 from reenact.projections.read_model import opening
 from reenact.projections.read_model.opening import tables_beside
 from reenact.projections.read_model.postgres_store import PostgresSchemas
-from reenact.projections.read_model.projection import ReadModelTables
+from reenact.projections.read_model.projection import ReadModelTables, Store
 from reenact.projections.read_model.queries import ReadModel, ReadModelProjection, Tables
 from reenact.projections.read_model.reader_tables import ReaderTables
 from reenact.projections.read_model.sqlite_store import SqliteFiles, SqliteStore
@@ -83,6 +83,14 @@ def open_store(path: Path) -> SqliteStore:
     if not path.exists():
         store.make()
     return store
+
+
+def apply(log: Log, store: Store, at_once: int | None = None) -> None:
+    """Apply the whole log to the tables, so many events at a time."""
+    projection = ReadModelTables(log, store)
+    while projection.advance() if at_once is None else projection.advance(at_once):
+        pass
+    projection.close(intact=True)
 
 
 def tables_of(runner: Runner) -> ReadModelTables:

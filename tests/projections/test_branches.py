@@ -29,8 +29,7 @@ SEND = ToolUseBlock("t1", "send", {"to": "ann"})
 def world() -> World:
     """A session with two questions, each answered."""
     world = World()
-    world.create("a")
-    world.run("a")
+    world.begin("a")
     for text in ("One", "Two"):
         world.say("a", text)
         world.answer("a", ANSWER)

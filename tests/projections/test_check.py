@@ -16,8 +16,7 @@ def world(place: str) -> World:
     """A history whose tables are at the place."""
     world = World()
     world.create_container("c", "name\x00\x01")
-    world.create("a")
-    world.run("a")
+    world.begin("a")
     for number in range(5):
         world.say("a", f"word {number}")
     with opened_at(place, world.log):

@@ -68,8 +68,7 @@ def test_a_call_that_waits_in_a_child_is_listed_with_its_path_for_each_session_a
 
 def test_a_call_of_a_session_that_nobody_has_called_has_no_path() -> None:
     world = World()
-    world.create("alone")
-    world.run("alone")
+    world.begin("alone")
     world.say("alone")
     world.ask("alone", SEND)
 

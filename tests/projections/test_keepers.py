@@ -13,7 +13,7 @@ from reenact.projections.read_model.postgres_store import PostgresSchemas
 from reenact.projections.read_model.queries import ReadModelProjection
 from reenact.testing import wait_until
 from tests.journal.server import Server
-from tests.projections.applying import words_of
+from tests.projections.applying import numbered, said, words_of
 from tests.projections.histories import World
 from tests.projections.opened import tables_of
 
@@ -48,14 +48,6 @@ def opened(url: str, world: World, role: Role) -> Generator[Open]:
             return kept
 
         yield open_one
-
-
-def said(kept: ReadModelProjection) -> list[str]:
-    return [message.text for message in kept.model.messages("a")]
-
-
-def numbered(count: int) -> list[str]:
-    return [f"word {number}" for number in range(count)]
 
 
 def looks_of(kept: ReadModelProjection, monkeypatch: pytest.MonkeyPatch) -> list[int]:

@@ -39,9 +39,9 @@ from reenact.projections.statistics.counting import Selection, statistics_of
 from reenact.projections.statistics.figures import By
 from tests.examples import examples
 from tests.journal.server import Server
-from tests.projections.applying import words_of
+from tests.projections.applying import numbered, said, words_of
 from tests.projections.histories import ListLog, Step, World, play, steps
-from tests.projections.opened import change_at, numbers_at, set_version
+from tests.projections.opened import apply, change_at, numbers_at, set_version
 from tests.projections.test_rows import rows_from_zero
 from tests.started.forked import Forked
 from tests.statistics.counted import MONDAY, TUESDAY, at_utc, small_log, tables_of
@@ -96,14 +96,6 @@ def empty(store: PostgresStore) -> None:
         connection.execute("UPDATE reenact_progress SET position = 0")
 
 
-def said(kept: ReadModelProjection) -> list[str]:
-    return [message.text for message in kept.model.messages("a")]
-
-
-def numbered(count: int) -> list[str]:
-    return [f"word {number}" for number in range(count)]
-
-
 @settings(max_examples=examples(30), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(steps, st.lists(st.tuples(st.integers(1, 7), st.booleans())))
 def test_the_rows_are_those_that_sqlite_has_whatever_the_batches_and_the_crashes_between_them(
@@ -133,10 +125,7 @@ def test_every_answer_is_that_of_sqlite(store: PostgresStore, chosen: list[Step]
     world = play(chosen[:25])
     for row in [row for row in world.log.rows if row.stream.startswith("session/a")][:5]:
         world.branch("a", f"at {row.position}", row.position)
-    projection = ReadModelTables(world.log, store)
-    while projection.advance():
-        pass
-    projection.close(intact=True)
+    apply(world.log, store)
 
     model = ReadModel(store)
     with model, ReadModel.of(world.log) as other:
@@ -204,15 +193,11 @@ def test_what_a_model_says_in_strange_characters_is_kept_as_in_sqlite(store: Pos
     log, name = ListLog(), "x\x00\x01\x01\x02y\x00"
     log.append("container/c", ContainerCreated("c", name))
     world = World(log)
-    world.create("a")
-    world.run("a")
+    world.begin("a")
     world.say("a")
     use = ToolUseBlock("t\x00\x01", "find\x00", {"\x00": "\x01"})
     world.answer("a", SoFar(content=(use,), message_id="m\x00", stop_reason="tool_use", model="small\x00"))
-    projection = ReadModelTables(log, store)
-    while projection.advance(3):
-        pass
-    projection.close(intact=True)
+    apply(log, store, 3)
 
     with ReadModel(store) as model, ReadModel.of(log) as other:
         assert answers(model, None) == answers(other, None)
@@ -225,15 +210,11 @@ def test_what_a_model_says_in_strange_characters_is_kept_as_in_sqlite(store: Pos
 def test_names_of_any_length_are_kept(store: PostgresStore) -> None:
     long = "".join(map(chr, range(0x4E00, 0x4E00 + 5000)))
     world = World()
-    world.create("a")
-    world.run("a")
+    world.begin("a")
     world.say("a")
     use = ToolUseBlock(long, "send", {"to": "ann"})
     world.answer("a", SoFar(content=(use,), message_id=long, stop_reason="tool_use", model=long))
-    projection = ReadModelTables(world.log, store)
-    while projection.advance():
-        pass
-    projection.close(intact=True)
+    apply(world.log, store)
 
     assert all_rows(store) == rows_from_zero(world.log)
 

@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 
 from reenact.domain.errors import RuntimeClosedError
-from reenact.domain.messages import Message
 from reenact.domain.session.agent import TurnStarted
 from reenact.projections import Progress
 from reenact.projections.errors import ProjectionFailedError
@@ -21,6 +20,7 @@ from reenact.projections.read_model.projection import ReadModelTables
 from reenact.projections.read_model.queries import ReadModel, Tables
 from reenact.projections.views.schemas import ProjectionSchemas
 from reenact.testing import wait_until
+from tests.projections.applying import numbered, said, words_of
 from tests.projections.histories import World
 from tests.projections.opened import numbers_at, set_version, tables_at
 
@@ -36,13 +36,7 @@ def path(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def world() -> World:
-    world = World()
-    world.create_container("c")
-    world.create("a")
-    world.run("a")
-    for number in range(30):
-        world.say("a", f"word {number}")
-    return world
+    return words_of(30)
 
 
 class Opened:
@@ -71,14 +65,6 @@ def small_batches(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ReadModelTables, "batch", 5)
 
 
-def words_of(messages: list[Message]) -> list[str]:
-    return [message.text for message in messages]
-
-
-def numbered(count: int) -> list[str]:
-    return [f"word {number}" for number in range(count)]
-
-
 @pytest.mark.usefixtures("small_batches")
 def test_new_tables_take_the_place_of_those_that_are_read(opened: Opened, world: World) -> None:
     told: list[Progress] = []
@@ -88,16 +74,16 @@ def test_new_tables_take_the_place_of_those_that_are_read(opened: Opened, world:
     assert [one.done for one in told[:3]] == [0, 5, 10]
     assert told[-1] == Progress("reenact", world.log.head(), world.log.head())
     assert (opened.tables.live(), opened.tables.numbers()) == (2, [2])
-    assert words_of(opened.model.messages("a")) == numbered(30)
+    assert said(opened.kept) == numbered(30)
     opened.runner.wait_for(world.say("a", "word 30"), timeout=60)
-    assert words_of(opened.model.messages("a")) == numbered(31)
+    assert said(opened.kept) == numbered(31)
 
 
 def test_they_are_found_when_they_are_opened_again(place: str, world: World) -> None:
     for number in range(3):
         opened = Opened(place, world)
         opened.kept.rebuild()
-        assert words_of(opened.model.messages("a")) == numbered(30 + number)
+        assert said(opened.kept) == numbered(30 + number)
         opened.close()
         world.say("a", f"word {30 + number}")
 
@@ -114,7 +100,7 @@ def test_readers_who_read_their_own_writes_miss_none_while_the_tables_are_made_a
     def read() -> int:
         count = looks = 0
         while not done.is_set() or looks < 10:
-            words = words_of(opened.model.messages("a"))
+            words = said(opened.kept)
             assert words == numbered(len(words))
             assert len(words) >= count
             count, looks = len(words), looks + 1
@@ -126,7 +112,7 @@ def test_readers_who_read_their_own_writes_miss_none_while_the_tables_are_made_a
                 position = world.say("a", f"word {number}")
                 opened.runner.notify(position)
             opened.runner.wait_for(position, timeout=60)
-            assert words_of(opened.model.messages("a")) == numbered(number + 1)
+            assert said(opened.kept) == numbered(number + 1)
 
     with ThreadPoolExecutor(4) as threads:
         readers = [threads.submit(read) for _ in range(3)]
@@ -140,7 +126,7 @@ def test_readers_who_read_their_own_writes_miss_none_while_the_tables_are_made_a
         assert all(reader.result(timeout=60) >= 10 for reader in readers)
 
     assert opened.tables.numbers() == [5]
-    assert words_of(opened.model.messages("a")) == numbered(120)
+    assert said(opened.kept) == numbered(120)
 
 
 def test_tables_of_another_version_are_there_until_those_of_this_one_are(
@@ -159,10 +145,10 @@ def test_tables_of_another_version_are_there_until_those_of_this_one_are(
             open_read_model(place, world.log)
     assert numbers_at(place) == [1, 2]
     with tables_at(place) as tables, ReadModel(tables.store(1)) as model:
-        assert words_of(model.messages("a")) == numbered(30)
+        assert [message.text for message in model.messages("a")] == numbered(30)
 
     opened = Opened(place, world)
-    assert words_of(opened.model.messages("a")) == numbered(30)
+    assert said(opened.kept) == numbered(30)
     assert opened.tables.numbers() == [2]
     opened.close()
 
@@ -192,7 +178,7 @@ def test_closing_ends_a_rebuilding_which_the_next_opening_goes_on_with(place: st
 
     opened = Opened(place, world)
     wait_until(lambda: opened.tables.numbers() == [2])
-    assert words_of(opened.model.messages("a")) == numbered(30)
+    assert said(opened.kept) == numbered(30)
     opened.close()
 
 

@@ -37,6 +37,7 @@ from reenact.projections.read_model.tables import METADATA, VERSION
 from tests.projections import naive
 from tests.projections.compiled import TABLES
 from tests.projections.histories import ListLog, Step, World, play, steps
+from tests.projections.opened import apply
 
 ACTIVITY = """
     SELECT id, activity.position, events, turns, state, outcome, tokens_in, tokens_out
@@ -63,10 +64,7 @@ def all_rows(store: SqliteStore) -> dict[str, list[tuple[Any, ...]]]:
 
 def rows_from_zero(log: ListLog) -> dict[str, list[tuple[Any, ...]]]:
     with private() as store:
-        projection = ReadModelTables(log, store)
-        while projection.advance():
-            pass
-        projection.close(intact=True)
+        apply(log, store)
         return all_rows(store)
 
 
@@ -177,8 +175,7 @@ def test_more_conversations_than_are_remembered_at_once_are_projected_right(monk
     world = World()
     names = [f"s{number}" for number in range(40)]
     for name in names:
-        world.create(name)
-        world.run(name)
+        world.begin(name)
     for name in names:
         world.say(name)
 
@@ -196,38 +193,28 @@ def test_more_conversations_than_are_remembered_at_once_are_projected_right(monk
 @pytest.mark.parametrize("session_id", ["plain", 'quo"ted', "back\\slash", "grün 🌱", "\n\t\x7f", "[1, null]"])
 def test_a_conversation_that_was_forgotten_is_found_again_whatever_its_id(session_id: str) -> None:
     world = World()
-    world.create(session_id)
-    world.run(session_id)
+    world.begin(session_id)
     world.say(session_id)
     world.say(session_id)
     with private() as store:
-        first = ReadModelTables(world.log, store)
-        first.advance()
-        first.close(intact=True)
+        apply(world.log, store)
         world.answer(session_id, SoFar(content=(TextBlock("Hi"),), message_id="m", stop_reason="end_turn"))
 
-        second = ReadModelTables(world.log, store)
-        second.advance()
-        second.close(intact=True)
+        apply(world.log, store)
 
         assert all_rows(store) == rows_from_zero(world.log)
 
 
 def test_what_is_read_back_of_an_agent_is_all_that_its_row_said() -> None:
     world = World()
-    world.create("a")
-    world.run("a")
+    world.begin("a")
     world.say("a")
     world.answer("a", SoFar(failure=Failure("overloaded_error", "busy", retryable=True)))
     with private() as store:
-        first = ReadModelTables(world.log, store)
-        first.advance()
-        first.close(intact=True)
+        apply(world.log, store)
         world.stop("a", SoFar())
 
-        second = ReadModelTables(world.log, store)
-        second.advance()
-        second.close(intact=True)
+        apply(world.log, store)
 
         assert all_rows(store) == rows_from_zero(world.log)
 
@@ -255,8 +242,7 @@ def test_what_users_said_is_in_no_error() -> None:
 
 def test_token_counts_beyond_all_reason_are_not_added_up() -> None:
     world = World()
-    world.create("a")
-    world.run("a")
+    world.begin("a")
     world.say("a")
     world.answer("a", SoFar(usage={"input_tokens": 1 << 62, "output_tokens": 2, "fine": True}))
 
@@ -270,8 +256,7 @@ def test_pages_put_together_are_the_whole_list() -> None:
     world.create_container("y")
     world.create_container("z")
     for name in "abcde":
-        world.create(name, "x")
-        world.run(name)
+        world.begin(name, "x")
     world.delete("c")
     for _ in range(3):
         world.say("a")
@@ -315,8 +300,7 @@ def test_pages_of_messages_and_turns_put_together_are_all_of_them(chosen: list[S
 
 def test_results_that_no_turn_brought_about_are_a_place_to_go_on_from() -> None:
     world = World()
-    world.create("a")
-    world.run("a")
+    world.begin("a")
     world.say("a")
     world.ask("a", ToolUseBlock("t1", "send", {}))
     world.interrupt("a", SoFar())
@@ -333,8 +317,7 @@ def test_results_that_no_turn_brought_about_are_a_place_to_go_on_from() -> None:
 def test_what_waits_is_told_of_all_sessions_with_what_it_takes_to_decide() -> None:
     world = World()
     for name in "ab":
-        world.create(name)
-        world.run(name)
+        world.begin(name)
         world.say(name)
     world.ask("a", ToolUseBlock("t1", "send", {"to": "ann"}))
     world.ask("b", ToolUseBlock("t1", "ask_user", {"prompt": "Which?", "options": ["x"], "multi": True}))
@@ -357,8 +340,7 @@ def test_what_waits_is_told_of_all_sessions_with_what_it_takes_to_decide() -> No
 
 def test_a_turn_that_a_person_lets_go_on_stands_before_what_was_asked_meanwhile() -> None:
     world = World()
-    world.create("a")
-    world.run("a")
+    world.begin("a")
     world.say("a", "Send it")
     world.ask("a", ToolUseBlock("t1", "send", {}))
     world.say("a", "And then?")
@@ -379,8 +361,7 @@ def test_a_turn_that_a_person_lets_go_on_stands_before_what_was_asked_meanwhile(
 
 def test_a_session_that_waits_waits_under_its_next_agent_too() -> None:
     world = World()
-    world.create("a")
-    world.run("a")
+    world.begin("a")
     world.say("a")
     world.ask("a", ToolUseBlock("t1", "send", {}))
     world.stop("a", SoFar())
@@ -392,8 +373,7 @@ def test_a_session_that_waits_waits_under_its_next_agent_too() -> None:
 
 def test_a_call_that_was_denied_after_it_was_edited_says_who_edited_it() -> None:
     world = World()
-    world.create("a")
-    world.run("a")
+    world.begin("a")
     world.say("a")
     world.ask("a", ToolUseBlock("t1", "send", {"to": "ann"}))
     edited = ToolEdited(id="t1", original={"to": "ann"}, edited={"to": "eve"}, by="bob")
@@ -410,8 +390,7 @@ def test_a_call_that_was_denied_after_it_was_edited_says_who_edited_it() -> None
 @pytest.mark.parametrize("cost", [math.nan, math.inf])
 def test_a_cost_that_is_no_amount_is_not_known(cost: float) -> None:
     world = World()
-    world.create("a")
-    world.run("a")
+    world.begin("a")
     world.say("a")
     world.ask("a", ToolUseBlock("t1", "search", {}))
     world.log.append("session/a", ToolResult(id="t1", name="search", result=1, cost=cost))

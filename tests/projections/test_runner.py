@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 import threading
-import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -17,7 +16,8 @@ from reenact.projections.errors import ProjectionFailedError, ReadModelBehindErr
 from reenact.projections.read_model.projection import ReadModelTables
 from reenact.projections.read_model.queries import ReadModel
 from reenact.projections.runner import PACE, Pace, Runner
-from tests.projections.histories import ListLog, Recorded, World
+from reenact.testing import wait_until
+from tests.projections.histories import FaultyLog, ListLog, Recorded, World
 from tests.projections.opened import connection_of, open_read_model, open_store, opened_at, tables_of
 
 FOR_EVER = 3600.0
@@ -27,8 +27,7 @@ FOR_EVER = 3600.0
 def world() -> World:
     world = World()
     world.create_container("c")
-    world.create("a")
-    world.run("a")
+    world.begin("a")
     return world
 
 
@@ -46,15 +45,6 @@ def still(tmp_path: Path, world: World) -> Iterator[Runner]:
         runner.catch_up()
         runner.start()
         yield runner
-
-
-def eventually(holds: Callable[[], bool]) -> bool:
-    """Return whether it comes to hold."""
-    deadline = time.monotonic() + 60
-    tick = threading.Event()
-    while not holds() and time.monotonic() < deadline:
-        tick.wait(0.002)
-    return holds()
 
 
 def test_it_is_up_to_date_once_it_is_open(opened: tuple[ReadModel, Runner], world: World) -> None:
@@ -80,7 +70,7 @@ def test_what_nobody_asks_for_is_projected_all_the_same(opened: tuple[ReadModel,
 
     runner.notify(position)
 
-    assert eventually(lambda: runner.position == position)
+    wait_until(lambda: runner.position == position)
 
 
 def test_a_few_events_wait_for_more_and_many_do_not(still: Runner, world: World) -> None:
@@ -91,7 +81,7 @@ def test_a_few_events_wait_for_more_and_many_do_not(still: Runner, world: World)
         still.notify(world.say("a"))
 
     assert lagging == world.log.rows[before + 1].position - before
-    assert eventually(lambda: still.position == world.log.head())
+    wait_until(lambda: still.position == world.log.head())
     assert still.lag == 0
 
 
@@ -107,7 +97,7 @@ def test_a_log_that_goes_on_all_the_time_is_projected_within_the_bound(tmp_path:
             runner.notify(world.say("a"))
             return runner.position >= position
 
-        assert eventually(goes_on)
+        wait_until(goes_on)
 
 
 def test_closing_leaves_nothing_to_be_projected(still: Runner, world: World) -> None:
@@ -191,7 +181,7 @@ def test_the_thread_says_why_it_stops(
 
     runner.notify(world.log.append("session/a", TurnStarted("no such turn", 1)))
 
-    assert eventually(lambda: "cannot be projected" in caplog.text)
+    wait_until(lambda: "cannot be projected" in caplog.text)
 
 
 def test_a_log_that_holds_what_cannot_be_projected_is_not_opened_and_nothing_is_left_open(place: str) -> None:
@@ -202,28 +192,17 @@ def test_a_log_that_holds_what_cannot_be_projected_is_not_opened_and_nothing_is_
         pass
 
 
-class FaultyLog(ListLog):
-    """A log that cannot be read for a while."""
-
-    broken = False
-
-    def read_all(self, *, after: int, limit: int) -> Sequence[Recorded]:
-        if self.broken:
-            raise StorageError("the disk does not answer")
-        return super().read_all(after=after, limit=limit)
-
-
 def test_a_log_that_cannot_be_read_for_a_while_is_read_later(place: str) -> None:
     log = FaultyLog()
     world = World(log)
     with opened_at(place, log) as (model, runner):
         position = world.create("a")
-        log.broken = True
+        log.error = StorageError("the disk does not answer")
 
         with pytest.raises(ReadModelError, match="the disk does not answer"):
             runner.wait_for(position, timeout=60)
         health = runner.health
-        log.broken = False
+        log.error = None
         runner.wait_for(position, timeout=60)
 
         assert (health, runner.health) == ("troubled", "running")
@@ -288,7 +267,7 @@ def test_who_waits_while_it_closes_is_told(opened: tuple[ReadModel, Runner]) -> 
 
     with ThreadPoolExecutor(1) as threads:
         waiting = threads.submit(runner.wait_for, 1000, 20)
-        assert eventually(lambda: runner._waiter_count == 1)
+        wait_until(lambda: runner._waiter_count == 1)
         runner.close()
 
         with pytest.raises(RuntimeClosedError):
@@ -366,7 +345,7 @@ def test_a_log_that_does_not_answer_holds_up_neither_who_waits_nor_the_closing(
         assert not log.may_answer.is_set()
 
         log.may_answer.set()
-        assert eventually(lambda: not runner._thread.is_alive() and tables_of(runner).is_closed)
+        wait_until(lambda: not runner._thread.is_alive() and tables_of(runner).is_closed)
 
 
 def test_a_batch_that_takes_long_is_ended_before_its_last_event(

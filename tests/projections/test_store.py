@@ -27,8 +27,7 @@ def path(tmp_path: Path) -> Path:
 def world() -> World:
     world = World()
     world.create_container("c")
-    world.create("a")
-    world.run("a")
+    world.begin("a")
     for _ in range(50):
         world.say("a", "Hello" * 20)
     return world
@@ -131,8 +130,7 @@ def test_a_file_of_another_log_is_made_anew(
 ) -> None:
     read(path, world.log)
     other = World(ListLog(first))
-    other.create("a")
-    other.run("a")
+    other.begin("a")
     while other.log.head() < world.log.head() + 10:
         other.say("a", "Other")
 

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.journal.server import Server
+from tests.views.support import WatchedLog
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])
@@ -17,3 +18,8 @@ def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     server = request.getfixturevalue("server")
     assert isinstance(server, Server)
     return server.new_log()
+
+
+@pytest.fixture
+def log() -> WatchedLog:
+    return WatchedLog()

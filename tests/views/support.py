@@ -11,7 +11,7 @@ from sqlalchemy import Column, Connection, Integer, MetaData, Table, Text, inser
 from reenact.actors.journal.codec import Event
 from reenact.projections import Projection, Projections, Row, on
 from reenact.projections.views.transactions import PROGRESS
-from tests.projections.histories import ListLog, Recorded
+from tests.projections.histories import FaultyLog, ListLog, Recorded
 
 
 class Said(Event, frozen=True):
@@ -70,7 +70,7 @@ class LastWords(Projection):
         write.execute(insert(self.words).values(word=event.word, times=row.position))
 
 
-class WatchedLog(ListLog):
+class WatchedLog(FaultyLog):
     """A log that tells of what is written to it."""
 
     def __init__(self) -> None:

@@ -31,7 +31,7 @@ from reenact.projections import ProjectionFailure, Row, on
 from reenact.projections.views import hosted
 from reenact.testing import wait_until
 from tests.journal.server import Server
-from tests.projections.histories import ListLog, Recorded
+from tests.projections.histories import ListLog
 from tests.started.disks import mount, mounted
 from tests.views.support import DoubleWords, Forgot, Said, Sneezed, WatchedLog, Words, counted, found, say
 
@@ -47,11 +47,6 @@ class Squeamish(Words):
         super().count(write, event, row)
         if event.word == self.shuns:
             raise ValueError(f"{event.word} is not said")
-
-
-@pytest.fixture
-def log() -> WatchedLog:
-    return WatchedLog()
 
 
 def status_of(projections: Projections, name: str = "words") -> ProjectionStatus:
@@ -73,7 +68,7 @@ def test_what_nobody_waits_for_is_projected_all_the_same(url: str, log: WatchedL
     with Projections.open(url, log, [Words()]) as projections:
         say(log, "a")
 
-        wait_until(lambda: found(projections, Words) == (1, {"a": 1}), timeout=60)
+        wait_until(lambda: found(projections, Words) == (1, {"a": 1}))
 
 
 def test_a_log_that_tells_nobody_is_looked_at(tmp_path: Path) -> None:
@@ -81,7 +76,7 @@ def test_a_log_that_tells_nobody_is_looked_at(tmp_path: Path) -> None:
     with Projections.open(tmp_path, log, [Words()]) as projections:
         say(log, "a")
 
-        wait_until(lambda: found(projections, Words) == (1, {"a": 1}), timeout=60)
+        wait_until(lambda: found(projections, Words) == (1, {"a": 1}))
 
 
 def test_a_log_that_may_have_told_somebody_else_is_looked_at(url: str, log: WatchedLog) -> None:
@@ -90,7 +85,7 @@ def test_a_log_that_may_have_told_somebody_else_is_looked_at(url: str, log: Watc
         for watcher in log.watchers:
             watcher(0)
 
-        wait_until(lambda: found(projections, Words) == (1, {"a": 1}), timeout=60)
+        wait_until(lambda: found(projections, Words) == (1, {"a": 1}))
     assert log.watchers == []
 
 
@@ -135,7 +130,7 @@ def test_one_that_has_stopped_goes_on_when_it_was_mended(
 ) -> None:
     say(log, "ugh")
     with Projections.open(url, log, [Squeamish()]) as projections:
-        wait_until(lambda: status_of(projections, "squeamish").health == "stopped", timeout=60)
+        wait_until(lambda: status_of(projections, "squeamish").health == "stopped")
         monkeypatch.setattr(Squeamish, "shuns", None)
 
         projections.retry("squeamish")
@@ -388,31 +383,19 @@ def test_a_directory_has_one_keeper(tmp_path: Path, log: WatchedLog) -> None:
     Projections.open(tmp_path, log, [Words()]).close()
 
 
-class FaultyLog(WatchedLog):
-    """A log that cannot be read for a while."""
-
-    broken = False
-
-    def read_all(self, *, after: int, limit: int) -> list[Recorded]:
-        if self.broken:
-            raise StorageError("the disk does not answer")
-        return list(super().read_all(after=after, limit=limit))
-
-
 @pytest.fixture
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("reenact.projections.runner.PAUSES", (0.01, 0.01))
 
 
 @pytest.mark.usefixtures("impatient")
-def test_a_log_that_cannot_be_read_for_a_while_is_read_later(tmp_path: Path) -> None:
-    log = FaultyLog()
+def test_a_log_that_cannot_be_read_for_a_while_is_read_later(tmp_path: Path, log: WatchedLog) -> None:
     with Projections.open(tmp_path, log, [Words()]) as projections:
-        log.broken = True
+        log.error = StorageError("the disk does not answer")
         say(log, "a")
         wait_until(lambda: status_of(projections).health == "troubled")
         failure = status_of(projections).failure
-        log.broken = False
+        log.error = None
 
         wait_until(lambda: found(projections, Words) == (1, {"a": 1}))
         wait_until(lambda: status_of(projections).health == "running")
@@ -471,7 +454,7 @@ def test_a_connection_that_is_lost_is_made_again(server: Server, log: WatchedLog
         server.terminate()
         say(log, "b")
 
-        wait_until(lambda: found(projections, Words) == (2, {"a": 1, "b": 1}), timeout=60)
+        wait_until(lambda: found(projections, Words) == (2, {"a": 1, "b": 1}))
 
 
 def test_a_server_that_is_not_there_is_a_typed_error(log: WatchedLog) -> None:
@@ -525,7 +508,7 @@ def test_damage_in_a_large_file_is_mended_at_the_next_opening_once_it_was_met(
         assert status_of(projections).health == "running"
         if who == "writer":
             say(log, *words)
-            wait_until(lambda: "malformed" in repr(status_of(projections).failure), timeout=60)
+            wait_until(lambda: "malformed" in repr(status_of(projections).failure))
         else:
             with pytest.raises(DatabaseError, match="malformed"):
                 found(projections, Words)
@@ -646,7 +629,7 @@ def test_a_place_that_is_full_or_cannot_be_written_is_a_typed_error_and_goes_by(
             with pytest.raises(ReadModelError):
                 projections.rebuild("words")
             filler.unlink()
-            wait_until(lambda: status_of(projections).lag == 0, timeout=60)
+            wait_until(lambda: status_of(projections).lag == 0)
             projections.rebuild("words")
             assert found(projections, Words) == (101, counted(log.rows))
 

@@ -44,11 +44,6 @@ class CalledTwice(CalledWords):
 
 
 @pytest.fixture
-def log() -> WatchedLog:
-    return WatchedLog()
-
-
-@pytest.fixture
 def opened(server: Server, log: WatchedLog, monkeypatch: pytest.MonkeyPatch) -> Generator[Open]:
     monkeypatch.setattr(CalledWords, "keeper", "one")
     monkeypatch.setattr(CalledWords, "shuns", "")

@@ -63,7 +63,7 @@ def test_tables_of_a_user_s_own_are_gone_on_with_where_it_was_killed(tmp_path: P
 
     with Projections.open(directory, log, [Words()]) as projections:
         assert found(projections, Words) == (30, counted(log.rows))
-        wait_until(lambda: projections._hosted["words"]._place.numbers() == [2], timeout=60)
+        wait_until(lambda: projections._hosted["words"]._place.numbers() == [2])
         assert found(projections, Words) == (30, counted(log.rows))
 
     # Those with an odd number before them ask whether the event at a position is the one that is meant.
@@ -80,7 +80,7 @@ def test_the_runtime_s_own_tables_are_gone_on_with_where_it_was_killed(
     begun = note_beginnings(monkeypatch)
     with Runtime.open(path) as runtime:
         assert len(runtime.containers.list()) == 20
-        wait_until(lambda: Generations(tables).numbers() == [2], timeout=60)
+        wait_until(lambda: Generations(tables).numbers() == [2])
         assert len(runtime.containers.list()) == 20
         assert runtime.projections.status()[0].lag == 0
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Sequence
 from contextlib import ExitStack
 from typing import ClassVar, Final
 
@@ -22,21 +21,10 @@ from reenact.projections.views import transactions
 from reenact.projections.views.files import Files
 from reenact.projections.views.hosted import UserProjection
 from tests.examples import examples
-from tests.projections.histories import ListLog, Recorded
+from tests.projections.histories import FaultyLog
 from tests.views.support import DoubleWords, Forgot, LastWords, Said, Words, expected, say
 
 Kind = type[Words] | type[LastWords]
-
-
-class FaultyLog(ListLog):
-    """A log that cannot be read for a while."""
-
-    is_broken = False
-
-    def read_all(self, *, after: int, limit: int) -> Sequence[Recorded]:
-        if self.is_broken:
-            raise StorageError("the disk does not answer")
-        return super().read_all(after=after, limit=limit)
 
 
 class CrashedError(BaseException):
@@ -150,7 +138,7 @@ class ProjectionMachine(RuleBasedStateMachine):
 
     @rule(broken=st.sampled_from([False, False, True]), shuns=st.sampled_from([False, False, True]))
     def fare(self, *, broken: bool, shuns: bool) -> None:
-        self.log.is_broken, Mood.shuns = broken, shuns
+        self.log.error, Mood.shuns = StorageError("the disk does not answer") if broken else None, shuns
 
     @rule(after=st.integers(1, 3), version=st.sampled_from([1, 1, 2, 3]))
     def crash_in_the_midst(self, after: int, version: int) -> None:
@@ -182,7 +170,7 @@ class ProjectionMachine(RuleBasedStateMachine):
         elif self.hosted._runner is not None:
             self.hosted._runner._projection.close(intact=False)
         self.directory_of_files.close()
-        self.log.is_broken = False
+        self.log.error = None
         self.version = version
         self.open()
 
@@ -209,7 +197,7 @@ class ProjectionMachine(RuleBasedStateMachine):
         return found.position
 
     def teardown(self) -> None:
-        self.log.is_broken, Mood.shuns = False, False
+        self.log.error, Mood.shuns = None, False
         self.begin_anew(self.version, in_order=True)
         self.hosted.rebuild()
         self.project_all()

@@ -152,7 +152,7 @@ def test_readers_see_whole_tables_while_they_are_rebuilt_and_written_again_and_a
         projections.wait_for(timeout=60)
 
         assert found(projections, Words) == (log.head(), counted(log.rows))
-        wait_until(lambda: generations(projections) == [5], timeout=60)
+        wait_until(lambda: generations(projections) == [5])
     assert backwards == []
 
 
@@ -223,7 +223,7 @@ def test_what_was_cut_short_by_closing_is_gone_on_with(url: str, log: GatedLog) 
         rebuilding = on_a_thread(rebuild)
         assert log.gate.reached.wait(60)
         closing = on_a_thread(projections.close)
-        wait_until(projections._hosted["words"]._closing.is_set, timeout=60)
+        wait_until(projections._hosted["words"]._closing.is_set)
         log.gate.opened.set()
         closing.join(60)
         rebuilding.join(60)
@@ -232,8 +232,8 @@ def test_what_was_cut_short_by_closing_is_gone_on_with(url: str, log: GatedLog) 
     log.gate.opened.set()
 
     with Projections.open(url, log, [Words()]) as projections:
-        wait_until(lambda: place_of(projections).live() == 2, timeout=60)
-        wait_until(lambda: generations(projections) == [2], timeout=60)
+        wait_until(lambda: place_of(projections).live() == 2)
+        wait_until(lambda: generations(projections) == [2])
         assert found(projections, Words) == (16, counted(log.rows))
 
 
@@ -262,7 +262,7 @@ def test_a_crash_at_the_swap_leaves_the_one_or_the_other(
         assert found(projections, Words) == (8, counted(log.rows))
 
     with Projections.open(url, log, [Words()]) as projections:
-        wait_until(lambda: generations(projections) == [2], timeout=60)
+        wait_until(lambda: generations(projections) == [2])
         assert found(projections, Words) == (8, counted(log.rows))
 
 
@@ -322,7 +322,7 @@ def test_a_version_that_was_begun_and_is_not_wanted_any_more_is_let_go(url: str,
         projections.wait_for(timeout=60)
 
         assert found(projections, LastWords) == (16, expected(LastWords, log.rows))
-        wait_until(lambda: len(generations(projections)) == 1, timeout=60)
+        wait_until(lambda: len(generations(projections)) == 1)
 
 
 class Picky(Words):
@@ -489,14 +489,14 @@ def test_new_tables_that_cannot_be_made_for_a_while_are_made_later(
     log.is_broken = True
 
     with Projections.open(url, log, [DoubleWords()]) as projections:
-        wait_until(lambda: projections.status()[0].health == "troubled", timeout=60)
+        wait_until(lambda: projections.status()[0].health == "troubled")
         (troubled,) = projections.status()
         assert found(projections, DoubleWords) == (4, {"a": 2, "b": 2})
         log.is_broken = False
         projections.wait_for(timeout=60)
 
         assert found(projections, DoubleWords) == (4, {"a": 4, "b": 4})
-        wait_until(lambda: projections.status()[0].failure is None, timeout=60)
+        wait_until(lambda: projections.status()[0].failure is None)
     assert troubled.failure is not None
     assert "the disk does not answer" in troubled.failure.reason
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import ClassVar
@@ -26,11 +26,6 @@ LONG = 60.0
 """Seconds after which a test would be over, and have failed."""
 
 
-@pytest.fixture
-def log() -> WatchedLog:
-    return WatchedLog()
-
-
 @pytest.fixture(autouse=True)
 def door() -> Generator[threading.Event]:
     """What stuck functions wait for; afterwards none of them runs any more."""
@@ -38,7 +33,7 @@ def door() -> Generator[threading.Event]:
     Stuck.reached = threading.Event()
     yield door
     door.set()
-    wait_until(lambda: not [one for one in threading.enumerate() if one.name.startswith("reenact-")], timeout=60)
+    wait_until(lambda: not [one for one in threading.enumerate() if one.name.startswith("reenact-")])
 
 
 class Stuck(Words):
@@ -102,7 +97,7 @@ def test_whatever_a_function_raises_stops_its_projection_and_is_told(
     monkeypatch.setattr(Stumbling, "over", over)
     say(log, "a", "stone", "b")
     with Projections.open(url, log, [Stumbling(), Words()]) as projections:
-        wait_until(lambda: status_of(projections, "stumbling").health == "stopped", timeout=60)
+        wait_until(lambda: status_of(projections, "stumbling").health == "stopped")
 
         with pytest.raises(ProjectionFailedError, match=r"Said at position 2 \(talk\)"):
             projections.wait_for(timeout=60, of=Stumbling)
@@ -133,17 +128,10 @@ def test_a_program_that_is_ended_in_a_rebuilding_is_a_fault_of_the_function_too(
 class OddLog(WatchedLog):
     """A log that fails in its own way for a while."""
 
-    error: BaseException | None = None
-
     def head(self) -> int:
         if self.error is not None:
             raise self.error
         return super().head()
-
-    def read_all(self, *, after: int, limit: int) -> list[Recorded]:
-        if self.error is not None:
-            raise self.error
-        return list(super().read_all(after=after, limit=limit))
 
 
 @pytest.mark.parametrize("error", [RuntimeClosedError("the log is closed"), KeyError("odd"), SystemExit()])
@@ -159,13 +147,13 @@ def test_a_log_that_fails_in_its_own_way_is_trouble_and_not_the_end(
         following = projections._hosted["words"]
         log.error = error
         say(log, "b")
-        wait_until(lambda: following.status(2).health == "troubled", timeout=60)
+        wait_until(lambda: following.status(2).health == "troubled")
         log.error = None
-        wait_until(lambda: found(projections, Words) == (2, {"a": 1, "b": 1}), timeout=60)
+        wait_until(lambda: found(projections, Words) == (2, {"a": 1, "b": 1}))
 
     newer = Projections.open(tmp_path, FailingAtFirst(log, error), [DoubleWords()])
     with newer:
-        wait_until(lambda: newer._hosted["words"].status(2).health == "running", timeout=60)
+        wait_until(lambda: newer._hosted["words"].status(2).health == "running")
         assert found(newer, DoubleWords) == (2, {"a": 2, "b": 2})
 
 
@@ -175,14 +163,12 @@ class FailingAtFirst(WatchedLog):
     def __init__(self, log: WatchedLog, error: BaseException) -> None:
         super().__init__()
         self.rows.extend(log.rows)
-        self.error: BaseException | None = error
+        self.errors = [error]
 
-    def read_all(self, *, after: int, limit: int) -> list[Recorded]:
-        error = self.error
-        if after == 0 and error is not None:
-            self.error = None
-            raise error
-        return list(super().read_all(after=after, limit=limit))
+    def read_all(self, *, after: int, limit: int) -> Sequence[Recorded]:
+        if after == 0 and self.errors:
+            raise self.errors.pop()
+        return super().read_all(after=after, limit=limit)
 
 
 def test_who_waits_for_a_function_that_does_not_return_keeps_to_the_time(url: str, log: WatchedLog) -> None:
@@ -230,7 +216,7 @@ def test_closing_leaves_a_function_that_does_not_return_to_itself(
     assert not Stuck.door.is_set()
     assert [one for one in threading.enumerate() if one.name == "reenact-projection-stuck"]
     Stuck.door.set()
-    wait_until(lambda: not [one for one in threading.enumerate() if one.name == "reenact-projection-stuck"], timeout=60)
+    wait_until(lambda: not [one for one in threading.enumerate() if one.name == "reenact-projection-stuck"])
 
     with Projections.open(url, log, [Stuck()]) as projections:
         projections.wait_for(timeout=60)
@@ -257,7 +243,7 @@ def test_closing_leaves_a_rebuilding_that_does_not_return_to_itself(
             rebuilding.result(timeout=60)
 
     with Projections.open(url, log, [Stuck()]) as projections:
-        wait_until(lambda: projections._hosted["stuck"]._finished == 1, timeout=60)
+        wait_until(lambda: projections._hosted["stuck"]._finished == 1)
         assert found(projections, Stuck) == (3, counted(log.rows))
 
 
