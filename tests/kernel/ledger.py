@@ -16,6 +16,8 @@ NOON = 1_700_000_000_000_000
 """When the tests begin."""
 
 SECOND = 1_000_000
+A = "ledger/a"
+"""The stream of the ledger `a`."""
 
 
 class Post(msgspec.Struct, frozen=True):
@@ -159,3 +161,8 @@ class CountingJournal(MemoryJournal):
         recorded = super().recover(stream, after=after)
         self.recovered += len(recorded)
         return recorded
+
+
+def rung(journal: MemoryJournal, stream: str = A) -> list[str]:
+    """Return which reminders have rung."""
+    return [entry.event.name for entry in journal.read(stream) if isinstance(entry.event, Rang)]

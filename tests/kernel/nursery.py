@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Self, TypeAlias
 
 import msgspec
 
-from reenact.actors.kernel import ActorContext, ActorSystem, DeadLetter, EventSourcedActor, Supervision
+from reenact.actors.kernel import ActorContext, ActorSystem, DeadLetter, EventSourcedActor, PooledActor, Supervision
 from reenact.actors.kernel.declared import Announcement
 from reenact.actors.kernel.timetable import SECOND
 from reenact.domain.errors import ReenactError
@@ -52,6 +52,20 @@ class Do(msgspec.Struct, frozen=True):
     """Do something with the actor itself, on its worker; the reply is what that returns. Records nothing."""
 
     what: Callable[[Any], Any]
+
+
+def _fall_over(_: object) -> None:
+    raise Stumbled("message")
+
+
+FALL_OVER = Do(_fall_over)
+
+
+class Obedient(PooledActor):
+    """Does what it is told."""
+
+    def on_receive(self, message: Do) -> object:
+        return message.what(self)
 
 
 class Added(msgspec.Struct, frozen=True):

@@ -7,28 +7,31 @@ import threading
 import pykka
 import pytest
 
-from reenact.actors.kernel import ActorSystem, DeadLetter, PooledActor
+from reenact.actors.kernel import ActorSystem, DeadLetter
 from reenact.actors.kernel.letters import DeadLetters
 from reenact.domain.errors import MailboxFullError, StorageFullError
 from reenact.testing.clock import wait_until
-from tests.kernel.nursery import RESTART, Add, Do, Look, Nursery, Refused, Stumbled, Trip, kept_busy
+from tests.kernel.nursery import (
+    FALL_OVER,
+    RESTART,
+    Add,
+    Do,
+    Look,
+    Nursery,
+    Obedient,
+    Refused,
+    Stumbled,
+    Trip,
+    kept_busy,
+)
 from tests.threads import at_once
-
-
-class Plain(PooledActor):
-    def on_receive(self, message: Do) -> object:
-        return message.what(self)
-
-
-def _fall_over(_: object) -> None:
-    raise Stumbled("plain")
 
 
 def _give_up(_: object) -> None:
     raise SystemExit
 
 
-FALL_OVER, GIVE_UP = Do(_fall_over), Do(_give_up)
+GIVE_UP = Do(_give_up)
 
 
 # What is one.
@@ -122,7 +125,7 @@ def test_a_scheduled_command_that_finds_the_mailbox_full_is_one(home: Nursery) -
 
 def test_what_a_plain_actor_fails_at_is_one_and_so_is_what_it_leaves_behind(home: Nursery) -> None:
     held = threading.Event()
-    ref = home.system.start(Plain)
+    ref = home.system.start(Obedient)
 
     hold = Do(lambda _: held.wait(60))
     for message in (hold, FALL_OVER, hold, FALL_OVER):
@@ -143,7 +146,7 @@ def test_what_a_plain_actor_fails_at_is_one_and_so_is_what_it_leaves_behind(home
 
 
 def test_what_a_plain_actor_quits_at_is_one(home: Nursery) -> None:
-    ref = home.system.start(Plain)
+    ref = home.system.start(Obedient)
 
     ref.tell(GIVE_UP)
 
@@ -153,7 +156,7 @@ def test_what_a_plain_actor_quits_at_is_one(home: Nursery) -> None:
 
 
 def test_a_plain_actor_that_is_stopped_leaves_none(home: Nursery) -> None:
-    ref = home.system.start(Plain)
+    ref = home.system.start(Obedient)
     for _ in range(10):
         ref.tell(Do(lambda _: None))
     ref.tell(Do(lambda actor: actor.stop()))

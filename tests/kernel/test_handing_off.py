@@ -14,7 +14,7 @@ from reenact.domain.errors import ShardMovedError, StorageError
 from reenact.testing.clock import ManualClock, wait_until
 from tests.examples import chance_of
 from tests.kernel.account import Account, Audit, Command, Deposit, Deposited, Diary, Event, WatchedAccount
-from tests.kernel.ledger import NOON, SECOND, Ledger, Post, Remind
+from tests.kernel.ledger import NOON, SECOND, Ledger, Post, Remind, rung
 from tests.kernel.memory import MemoryJournal
 from tests.kernel.nursery import RESTART, Add, Nursery, Person, Stumbled
 from tests.kernel.nursery import Look as LookAt
@@ -69,6 +69,13 @@ def node(journal: MemoryJournal) -> Node:
 
 def now(future: PooledFuture[int]) -> int:
     return future.get(timeout=60)
+
+
+def all_leave(system: ActorSystem) -> PooledFuture[None]:
+    """Ask everybody to leave, and return what tells when they have left."""
+    left: PooledFuture[None] = PooledFuture()
+    system.hand_off(lambda _: 0, [0], lambda _: left.set(None))
+    return left
 
 
 # Who is another node's.
@@ -481,9 +488,8 @@ def test_who_cannot_say_whether_it_may_leave_has_failed_and_left(journal: Memory
 
     with ActorSystem(journal) as system:
         system.actor(Confused, "a").ask(Deposit(1))
-        left: PooledFuture[None] = PooledFuture()
 
-        system.hand_off(lambda _: 0, [0], lambda _: left.set(None))
+        left = all_leave(system)
 
         left.get(timeout=60)
         assert system.actor(Confused, "a").ask(Audit()) == 1
@@ -497,9 +503,8 @@ def test_children_end_with_who_leaves(journal: MemoryJournal) -> None:
     with ActorSystem(journal) as system:
         system.actor(Parent, "a").ask(Deposit(1))
         wait_until(lambda: (Account, "a/child") in system._cells)
-        left: PooledFuture[None] = PooledFuture()
 
-        system.hand_off("a".__eq__, [True], lambda _: left.set(None))
+        left = all_leave(system)
 
         left.get(timeout=60)
         wait_until(lambda: system.live() == 0)
@@ -528,8 +533,7 @@ def test_who_is_resident_is_known(journal: MemoryJournal) -> None:
         assert system.resident("ledger/a")
         assert not system.resident("ledger/b")
         assert not system.resident("unknown/a")
-        left: PooledFuture[None] = PooledFuture()
-        system.hand_off(lambda _: 0, [0], lambda _: left.set(None))
+        left = all_leave(system)
         left.get(timeout=60)
         assert not system.resident("ledger/a")
 
@@ -549,7 +553,7 @@ def test_only_the_node_that_owns_a_stream_wakes_it(journal: MemoryJournal) -> No
 
         clock.advance(10)
 
-        wait_until(lambda: [rung(journal, name) for name in ("a", "b")] == [1, 1])
+        wait_until(lambda: [rung(journal, f"ledger/{name}") for name in "ab"] == [["tea"], ["tea"]])
         assert not one.resident("ledger/b")
         assert not other.resident("ledger/a")
 
@@ -567,7 +571,7 @@ def test_what_became_due_while_nobody_had_the_stream_is_done_when_it_is_taken_up
         owned.add("ledger/a")
         system.take_up()
 
-        wait_until(lambda: rung(journal, "a") == 1)
+        wait_until(lambda: rung(journal) == ["tea"])
 
 
 def test_who_is_to_leave_and_still_there_is_woken_by_its_timers(journal: MemoryJournal) -> None:
@@ -579,17 +583,12 @@ def test_who_is_to_leave_and_still_there_is_woken_by_its_timers(journal: MemoryJ
     with ActorSystem(journal, clock=clock, may_start=owned.__contains__) as system:
         system.actor(Waiting, "a").ask(Remind("tea", NOON + 10 * SECOND))
         owned.clear()
-        left: PooledFuture[None] = PooledFuture()
-        system.hand_off(lambda _: 0, [0], lambda _: left.set(None))
+        left = all_leave(system)
 
         clock.advance(10)
 
         left.get(timeout=60)
-        assert rung(journal, "a") == 1
-
-
-def rung(journal: MemoryJournal, name: str) -> int:
-    return sum(type(entry.event).__name__ == "Rang" for entry in journal.read(f"ledger/{name}"))
+        assert rung(journal) == ["tea"]
 
 
 # All at once.

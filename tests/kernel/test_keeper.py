@@ -14,7 +14,7 @@ import pytest
 from reenact.actors.kernel import ActorSystem, PooledActor, Supervision
 from reenact.domain.errors import RuntimeClosedError
 from reenact.testing.clock import wait_until
-from tests.kernel.nursery import ESCALATE, RESTART, STOP, Do, Nursery, Stumbled
+from tests.kernel.nursery import ESCALATE, FALL_OVER, RESTART, STOP, Do, Nursery, Stumbled
 
 
 class Clerk(PooledActor):
@@ -58,13 +58,6 @@ class Clerk(PooledActor):
     def _trip(self, hook: str) -> None:
         if hook in self.trips:
             raise Stumbled(hook)
-
-
-def _fall_over(_: object) -> None:
-    raise Stumbled("message")
-
-
-FALL_OVER = Do(_fall_over)
 
 
 def clerk(supervision: Supervision | None = RESTART, base: type[Clerk] = Clerk) -> type[Clerk]:

@@ -66,6 +66,7 @@ def test_what_is_recorded_is_there_when_the_log_is_opened_again(path: Path) -> N
         {"passivate_after": -1.0},
         {"passivate_after": float("nan")},
         {"max_live": 0},
+        {"max_live": -5},
         {"synchronous": "SOMETIMES"},
     ],
 )

@@ -6,7 +6,6 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, ClassVar
 
-import msgspec
 import pytest
 
 from reenact.actors.journal.codec import Event
@@ -20,10 +19,6 @@ class Noted(Event, frozen=True):
 
 class Struck(Event, frozen=True):
     pass
-
-
-class Loose(msgspec.Struct):
-    text: str
 
 
 class NotedLong(Event, frozen=True):
@@ -114,24 +109,6 @@ def test_a_class_that_cannot_work_is_refused(declared: dict[str, object], messag
     assert message in str(raised.value)
 
     system.register(Notes)  # nothing of the other is left
-
-
-@pytest.mark.parametrize(
-    ("events", "message"),
-    [
-        ({"noted": int}, "int must be a frozen struct with array_like=True"),
-        ({"noted": Loose}, "Loose must be a frozen struct with array_like=True"),
-        ({"noted": Noted, "noticed": Noted}, "Noted is stored already, as 'noted:1'"),
-        ({"": Noted}, "Noted needs a name"),
-        ({"noted": Stored(Noted, 2)}, "'noted:2' needs an upcast for each version below its own"),
-        ({"noted": Stored(Noted, 1, {1: list})}, "'noted:1' needs an upcast for each version below its own, and no"),
-    ],
-)
-def test_events_that_cannot_be_stored_are_refused(events: dict[str, object], message: str, system: ActorSystem) -> None:
-    with pytest.raises(ValueError, match=r"struct|stored|upcast") as raised:
-        system.register(notes(events=events))
-
-    assert message in str(raised.value)
 
 
 def test_two_classes_must_not_share_a_category(system: ActorSystem) -> None:

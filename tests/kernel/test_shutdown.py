@@ -9,22 +9,15 @@ from typing import Any
 import pykka
 import pytest
 
-from reenact.actors.kernel import ActorContext, ActorSystem, EventSourcedActor, PooledActor, PooledFuture, Supervision
+from reenact.actors.kernel import ActorContext, ActorSystem, EventSourcedActor, PooledFuture, Supervision
 from reenact.domain.errors import InvalidInputError, ReenactError, RuntimeClosedError, StorageError
 from reenact.testing.clock import wait_until
 from tests.kernel.account import Account, Audit, Deposit, Deposited
 from tests.kernel.memory import MemoryJournal
-from tests.kernel.nursery import RESTART, Add, Added, Do, Look, Nursery, Person
+from tests.kernel.nursery import RESTART, Add, Added, Do, Look, Nursery, Obedient, Person
 from tests.threads import at_once
 
 MANY = 5_000
-
-
-class Echo(PooledActor):
-    """Does what it is told."""
-
-    def on_receive(self, message: Do) -> object:
-        return message.what(self)
 
 
 class Listening(pykka.ThreadingActor):
@@ -54,7 +47,7 @@ def test_closing_stops_everybody_and_leaves_no_thread(tmp_path: Path) -> None:
     before = threads_of_ours()
     stopped: list[str] = []
     system = ActorSystem.open(tmp_path / "log.db")
-    plain = [system.start(Echo) for _ in range(20)]
+    plain = [system.start(Obedient) for _ in range(20)]
     threaded = [system.start(Listening, stopped) for _ in range(5)]
     for ref in threaded:
         ref.ask(Do(lambda _: None))
@@ -72,7 +65,7 @@ def test_closing_stops_everybody_and_leaves_no_thread(tmp_path: Path) -> None:
 @pytest.mark.no_cover
 def test_thousands_stop_at_once(journal: MemoryJournal) -> None:
     system = ActorSystem(journal)
-    plain = [system.start(Echo) for _ in range(MANY)]
+    plain = [system.start(Obedient) for _ in range(MANY)]
     replies = [system.actor(Account, str(number)).ask_future(Deposit(1)) for number in range(MANY)]
     for reply in replies:
         reply.get(timeout=60)
@@ -160,14 +153,14 @@ def test_an_actor_may_stop_others(home: Nursery) -> None:
         for other in others:
             other.stop()
 
-    home.system.start(Echo).ask(Do(stop_them), timeout=60)
+    home.system.start(Obedient).ask(Do(stop_them), timeout=60)
 
     assert len(home.diary.told("stopped")) == 10
     assert home.system.live() == 1
 
 
 def test_a_plain_actor_may_stop_itself_while_the_system_closes(home: Nursery) -> None:
-    refs = [home.system.start(Echo) for _ in range(50)]
+    refs = [home.system.start(Obedient) for _ in range(50)]
     for ref in refs:
         ref.tell(Do(lambda actor: actor.stop()))
 
@@ -204,7 +197,7 @@ def test_an_actor_cannot_close_the_system_and_the_system_goes_on(home: Nursery, 
         home.system.close()
 
     with pytest.raises(RuntimeError, match="cannot close"):
-        person.ask(Do(close)) if sourced else home.system.start(Echo).ask(Do(close))
+        person.ask(Do(close)) if sourced else home.system.start(Obedient).ask(Do(close))
 
     assert person.ask(Add(1)) == 1
 
@@ -232,7 +225,7 @@ def test_nothing_is_started_after_closing(home: Nursery) -> None:
     home.system.close()
     before = threads_of_ours()
 
-    for start in (lambda: home.system.start(Echo), lambda: home.system.start(Listening, stopped)):
+    for start in (lambda: home.system.start(Obedient), lambda: home.system.start(Listening, stopped)):
         with pytest.raises(RuntimeClosedError):
             start()
     for send in (person.ask, person.ask_future, person.tell):
@@ -252,7 +245,7 @@ def test_a_thread_that_is_started_when_the_system_has_just_closed_does_not_stay(
             super().__init__(stopped)
             home.system.close()
 
-    class SlowEcho(Echo):
+    class SlowPooled(Obedient):
         def __init__(self) -> None:
             super().__init__()
             home.system.close()
@@ -261,7 +254,7 @@ def test_a_thread_that_is_started_when_the_system_has_just_closed_does_not_stay(
         home.system.start(Slow)
     home.system._closing = False
     with pytest.raises(RuntimeClosedError):
-        home.system.start(SlowEcho)
+        home.system.start(SlowPooled)
 
     assert len(stopped) == 1
     assert home.system.live() == 0

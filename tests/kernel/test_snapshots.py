@@ -22,6 +22,7 @@ from reenact.domain.errors import LogUnusableError, StorageError
 from reenact.testing.clock import ManualClock
 from tests.kernel.ledger import (
     NOON,
+    A,
     Book,
     CountingJournal,
     Ledger,
@@ -33,8 +34,6 @@ from tests.kernel.ledger import (
     SnappingLedger,
 )
 from tests.kernel.memory import MemoryJournal
-
-A = "ledger/a"
 
 AnyActor = EventSourcedActor[Any, Any, Any]
 

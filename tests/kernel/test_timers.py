@@ -26,6 +26,7 @@ from reenact.testing.clock import ManualClock, wait_until
 from tests.kernel.ledger import (
     NOON,
     SECOND,
+    A,
     Book,
     Command,
     CountingJournal,
@@ -43,11 +44,11 @@ from tests.kernel.ledger import (
     SilentLedger,
     SnappingLedger,
     evolve,
+    rung,
     timers,
 )
 from tests.kernel.memory import MemoryJournal
 
-A = "ledger/a"
 IN_10 = NOON + 10 * SECOND
 IN_20 = NOON + 20 * SECOND
 
@@ -83,10 +84,6 @@ def opened(
     with ActorSystem(journal, clock=clock) as system:
         system.register(kind, factory)
         yield system
-
-
-def rung(journal: MemoryJournal, stream: str = A) -> list[str]:
-    return [entry.event.name for entry in journal.read(stream) if isinstance(entry.event, Rang)]
 
 
 def ask(system: ActorSystem, command: Command, name: str = "a") -> Book:
