@@ -10,7 +10,15 @@ from typing import Any, ClassVar, Self, TypeAlias
 
 import msgspec
 
-from reenact.actors.kernel import ActorContext, ActorSystem, DeadLetter, EventSourcedActor, PooledActor, Supervision
+from reenact.actors.kernel import (
+    ActorContext,
+    ActorSystem,
+    DeadLetter,
+    EventSourcedActor,
+    PooledActor,
+    Reference,
+    Supervision,
+)
 from reenact.actors.kernel.declared import Announcement
 from reenact.actors.kernel.timetable import SECOND
 from reenact.domain.errors import ReenactError
@@ -212,6 +220,17 @@ class Nursery:
         self.system.on_dead_letter(self.letters.append)
 
     def person(
+        self,
+        name: str = "person",
+        supervision: Supervision | None = None,
+        base: type[Person] = Person,
+        id_: str = "a",
+        **attributes: object,
+    ) -> Reference[Command, Any]:
+        """Return one of a class of people of its own."""
+        return self.system.actor(self.person_class(name, supervision, base, **attributes), id_)
+
+    def person_class(
         self,
         name: str = "person",
         supervision: Supervision | None = None,

@@ -32,7 +32,7 @@ class Echo(PooledActor):
 
 @pytest.mark.parametrize("asking", ASKING.values(), ids=ASKING)
 def test_the_loop_goes_on_while_a_reply_is_awaited(home: Nursery, asking: Asking) -> None:
-    person = home.system.actor(home.person(), "a")
+    person = home.person()
     gate, begun = threading.Event(), threading.Event()
 
     def wait(_: object) -> bool:
@@ -61,7 +61,7 @@ def test_what_a_proxy_returns_may_be_awaited(home: Nursery) -> None:
 
 @pytest.mark.parametrize("asking", ASKING.values(), ids=ASKING)
 def test_an_error_is_raised_where_the_reply_is_awaited(home: Nursery, asking: Asking) -> None:
-    person = home.system.actor(home.person(), "a")
+    person = home.person()
 
     with pytest.raises(ZeroDivisionError):
         asyncio.run(_awaited(asking(person, Do(lambda _: 1 // 0))))
@@ -69,7 +69,7 @@ def test_an_error_is_raised_where_the_reply_is_awaited(home: Nursery, asking: As
 
 
 def test_who_waits_no_longer_takes_nothing_back(home: Nursery) -> None:
-    person = home.system.actor(home.person(), "a")
+    person = home.person()
     gate = threading.Event()
 
     async def story() -> None:
@@ -104,7 +104,7 @@ def test_a_loop_that_is_closed_meanwhile_harms_nobody(home: Nursery, caplog: pyt
 
 
 def test_what_cannot_be_sent_is_refused_at_once(home: Nursery) -> None:
-    kind = home.person(mailbox_limit=1)
+    kind = home.person_class(mailbox_limit=1)
     person = home.system.actor(kind, "a")
     with kept_busy(person.tell):
         waits = person.ask_future(Add(1))

@@ -41,7 +41,7 @@ class Counting(PooledActor):
 
 
 def test_whoever_sends_one_too_many_is_told_so_at_once(home: Nursery) -> None:
-    person = home.system.actor(home.person(mailbox_limit=LIMIT), "a")
+    person = home.person(mailbox_limit=LIMIT)
     with kept_busy(person.tell):
         replies = [person.ask_future(Add(1)) for _ in range(LIMIT)]
 
@@ -62,7 +62,7 @@ def test_whoever_sends_one_too_many_is_told_so_at_once(home: Nursery) -> None:
 
 def test_while_a_step_is_recorded_as_many_wait_as_may_and_no_more() -> None:
     with Nursery(stepwise=True) as home:
-        person = home.system.actor(home.person(mailbox_limit=LIMIT), "a")
+        person = home.person(mailbox_limit=LIMIT)
         replies = [person.ask_future(Add(1))]
         home.memory.wait_for_appends()
         replies += [person.ask_future(Add(1)) for _ in range(LIMIT)]
@@ -81,7 +81,7 @@ def test_while_a_step_is_recorded_as_many_wait_as_may_and_no_more() -> None:
 
 
 def test_during_a_backoff_as_many_wait_as_may(home: Nursery) -> None:
-    person = home.system.actor(home.person(supervision=RESTART, mailbox_limit=LIMIT), "a")
+    person = home.person(supervision=RESTART, mailbox_limit=LIMIT)
     person.tell(Trip("decide"))
     home.wait_for_backoff()
     replies = [person.ask_future(Add(1)) for _ in range(LIMIT)]
@@ -94,8 +94,8 @@ def test_during_a_backoff_as_many_wait_as_may(home: Nursery) -> None:
 
 
 def test_a_full_mailbox_takes_a_stop_and_what_the_kernel_says(home: Nursery) -> None:
-    person_class = home.person(mailbox_limit=1)
-    child_class = home.person("child", STOP)
+    person_class = home.person_class(mailbox_limit=1)
+    child_class = home.person_class("child", STOP)
     person = home.system.actor(person_class, "a")
     child = person.ask(Do(lambda actor: actor.context.child(child_class, "c")))
     child.ask(Look())
@@ -117,7 +117,7 @@ def test_a_full_mailbox_takes_a_stop_and_what_the_kernel_says(home: Nursery) -> 
 
 
 def test_an_actor_that_asks_a_full_one_is_told_so_too(home: Nursery) -> None:
-    kind = home.person(mailbox_limit=1)
+    kind = home.person_class(mailbox_limit=1)
     person, other = home.system.actor(kind, "a"), home.system.actor(kind, "b")
     with kept_busy(person.tell):
         person.tell(Add(1))
@@ -133,8 +133,8 @@ def test_the_first_message_is_taken_by_an_actor_that_is_being_started_for_it_how
     home: Nursery,
 ) -> None:
     """An actor that is asked by another one may be started on the same thread: its place cannot be taken by others."""
-    kind = home.person(mailbox_limit=1)
-    asker = home.system.actor(home.person("asker"), "x")
+    kind = home.person_class(mailbox_limit=1)
+    asker = home.person("asker", id_="x")
     refused: list[int] = []
 
     def flood(stop: threading.Event) -> None:
@@ -181,9 +181,9 @@ class Overtaken:
 def test_a_message_that_is_handled_on_the_askers_thread_needs_no_place_in_the_mailbox() -> None:
     """Between holding an idle mailbox and handling the message, others may have filled it."""
     with Nursery() as home:
-        kind = home.person(mailbox_limit=1)
+        kind = home.person_class(mailbox_limit=1)
         person = home.system.actor(kind, "a")
-        asker = home.system.actor(home.person("asker"), "x")
+        asker = home.person("asker", id_="x")
 
         def ask(_: object) -> object:
             cell = home.system._cell((kind, "a"))
@@ -237,7 +237,7 @@ def test_a_plain_actor_that_is_asked_by_another_answers_on_the_same_thread_whate
 
 
 def test_a_system_with_full_actors_closes(home: Nursery) -> None:
-    person = home.system.actor(home.person(mailbox_limit=LIMIT), "a")
+    person = home.person(mailbox_limit=LIMIT)
     ref = home.system.start(Counting)
     closing = threading.Thread(target=home.system.close)
     with kept_busy(person.tell), kept_busy(ref.tell):
@@ -284,7 +284,7 @@ def send_from_many_threads(send: Callable[[int], object]) -> Counter[str]:
 
 
 def test_of_many_threads_exactly_as_many_get_through_as_there_is_room(home: Nursery) -> None:
-    person = home.system.actor(home.person(mailbox_limit=100), "a")
+    person = home.person(mailbox_limit=100)
     with kept_busy(person.tell):
         counts = send_from_many_threads(lambda _: person.tell(Add(1)))
 
@@ -294,7 +294,7 @@ def test_of_many_threads_exactly_as_many_get_through_as_there_is_room(home: Nurs
 
 
 def test_what_was_taken_is_handled_once_and_what_was_refused_never(home: Nursery) -> None:
-    person = home.system.actor(home.person(mailbox_limit=20), "a")
+    person = home.person(mailbox_limit=20)
 
     def send(number: int) -> None:
         if number % 3 == 0:

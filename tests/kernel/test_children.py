@@ -53,6 +53,11 @@ def bear(
     return born  # pyright: ignore[reportUnknownVariableType]
 
 
+def spawned(home: Nursery, parent: Reference[Command, Any], kind: type[pykka.Actor]) -> pykka.ActorRef[Any]:
+    """Have the parent start an actor without a log."""
+    return parent.ask(Do(lambda actor: actor.context.spawn(kind, home.diary)), timeout=60)
+
+
 class Plain(PooledActor):
     """Calls what it is sent."""
 
@@ -84,8 +89,8 @@ def fall_over(_: object) -> None:
 
 
 def test_a_child_is_named_after_its_parent_and_can_be_addressed_by_anybody(home: Nursery) -> None:
-    child_class = home.person("child")
-    child = bear(home.system.actor(home.person("parent"), "p"), child_class)
+    child_class = home.person_class("child")
+    child = bear(home.person("parent", id_="p"), child_class)
 
     assert child.id == "p/c"
     assert child == home.system.actor(child_class, "p/c")
@@ -94,7 +99,7 @@ def test_a_child_is_named_after_its_parent_and_can_be_addressed_by_anybody(home:
 
 
 def test_the_parents_supervision_takes_the_place_of_the_classes(home: Nursery) -> None:
-    child = bear(home.system.actor(home.person("parent"), "p"), home.person("child", STOP), supervision=RESTART)
+    child = bear(home.person("parent", id_="p"), home.person_class("child", STOP), supervision=RESTART)
 
     child.tell(Trip("decide"))
     home.pass_backoff()
@@ -106,10 +111,10 @@ def test_the_parents_supervision_takes_the_place_of_the_classes(home: Nursery) -
 
 
 def test_when_the_parent_stops_all_its_children_stop(home: Nursery) -> None:
-    parent = home.system.actor(home.person("parent"), "p")
-    bear(parent, home.person("child"))
-    plain = parent.ask(Do(lambda actor: actor.context.spawn(Plain, home.diary)))
-    threaded = parent.ask(Do(lambda actor: actor.context.spawn(Threaded, home.diary)))
+    parent = home.person("parent", id_="p")
+    bear(parent, home.person_class("child"))
+    plain = spawned(home, parent, Plain)
+    threaded = spawned(home, parent, Threaded)
 
     parent.stop()
 
@@ -123,8 +128,8 @@ def test_when_the_parent_stops_all_its_children_stop(home: Nursery) -> None:
 
 
 def test_grandchildren_stop_too(home: Nursery) -> None:
-    child_class, grandchild_class = home.person("child"), home.person("grandchild")
-    parent = home.system.actor(home.person("parent"), "p")
+    child_class, grandchild_class = home.person_class("child"), home.person_class("grandchild")
+    parent = home.person("parent", id_="p")
     child = bear(parent, child_class)
     grandchild = bear(child, grandchild_class, "g")
     assert grandchild.id == "p/c/g"
@@ -137,8 +142,8 @@ def test_grandchildren_stop_too(home: Nursery) -> None:
 
 def test_children_finish_what_they_were_sent_before_they_stop() -> None:
     with Nursery(stepwise=True) as home:
-        parent = home.system.actor(home.person("parent"), "p")
-        child = bear(parent, home.person("child"))
+        parent = home.person("parent", id_="p")
+        child = bear(parent, home.person_class("child"))
         steps = [child.ask_future(Add(1)) for _ in range(3)]
         home.memory.wait_for_appends()
 
@@ -150,9 +155,9 @@ def test_children_finish_what_they_were_sent_before_they_stop() -> None:
 
 
 def test_a_child_whose_parent_is_gone_lives_again_when_it_is_addressed_and_is_nobodys_child(home: Nursery) -> None:
-    parent_class = home.person("parent", STOP)
+    parent_class = home.person_class("parent", STOP)
     parent = home.system.actor(parent_class, "p")
-    child = bear(parent, home.person("child", STOP))
+    child = bear(parent, home.person_class("child", STOP))
     child.ask(Add(1))
     parent.stop()
     parent.ask(Look())
@@ -165,8 +170,8 @@ def test_a_child_whose_parent_is_gone_lives_again_when_it_is_addressed_and_is_no
 
 
 def test_a_child_that_waits_to_be_started_again_ends_with_its_parent(home: Nursery) -> None:
-    parent = home.system.actor(home.person("parent"), "p")
-    child = bear(parent, home.person("child"), supervision=RESTART)
+    parent = home.person("parent", id_="p")
+    child = bear(parent, home.person_class("child"), supervision=RESTART)
     child.tell(Trip("decide"))
     home.wait_for_backoff()
 
@@ -181,8 +186,8 @@ class Patient(Plain):
 
 
 def test_a_plain_child_that_waits_to_be_started_again_ends_with_its_parent(home: Nursery) -> None:
-    parent = home.system.actor(home.person("parent"), "p")
-    plain = parent.ask(Do(lambda actor: actor.context.spawn(Patient, home.diary)))
+    parent = home.person("parent", id_="p")
+    plain = spawned(home, parent, Patient)
     plain.tell(fall_over)
     home.wait_for_backoff()
 
@@ -206,8 +211,8 @@ class Parent(Person):
 
 
 def test_a_parent_that_starts_again_may_have_its_children_again(home: Nursery) -> None:
-    child_class = home.person("child", RESTART)
-    parent_class = home.person("parent", RESTART, base=Parent, child_class=child_class)
+    child_class = home.person_class("child", RESTART)
+    parent_class = home.person_class("parent", RESTART, base=Parent, child_class=child_class)
     parent, child = home.system.actor(parent_class, "p"), home.system.actor(child_class, "p/c")
     parent.ask(Look())
     assert child.ask(Look(), timeout=60) == 1
@@ -230,8 +235,8 @@ def test_a_parent_that_starts_again_may_have_its_children_again(home: Nursery) -
 
 
 def test_a_parent_hears_of_a_child_that_ended_for_good(home: Nursery) -> None:
-    parent = home.system.actor(home.person("parent"), "p")
-    child = bear(parent, home.person("child", STOP))
+    parent = home.person("parent", id_="p")
+    child = bear(parent, home.person_class("child", STOP))
 
     child.tell(Trip("decide"))
 
@@ -243,8 +248,8 @@ def test_a_parent_hears_of_a_child_that_ended_for_good(home: Nursery) -> None:
 
 
 def test_a_parent_hears_of_the_limit_once_and_not_of_the_restarts(home: Nursery) -> None:
-    child_class = home.person("child")
-    parent = home.system.actor(home.person("parent"), "p")
+    child_class = home.person_class("child")
+    parent = home.person("parent", id_="p")
     child = bear(parent, child_class, supervision=RESTART)
     child_class.trips["on_start"] = Stumbled
     child.tell(Trip("decide"))
@@ -260,8 +265,8 @@ def test_a_parent_hears_of_the_limit_once_and_not_of_the_restarts(home: Nursery)
 
 
 def test_without_supervision_nobody_hears_of_a_failure_but_who_waits(home: Nursery) -> None:
-    parent = home.system.actor(home.person("parent"), "p")
-    child = bear(parent, home.person("child"))
+    parent = home.person("parent", id_="p")
+    child = bear(parent, home.person_class("child"))
     home.journal.fail_next(StorageFullError("no space"))
 
     with pytest.raises(StorageFullError):
@@ -282,8 +287,8 @@ class Faithful(Person):
 
 
 def test_a_parent_may_do_something_about_it(home: Nursery) -> None:
-    child_class = home.person("child", STOP)
-    parent = home.system.actor(home.person("parent", base=Faithful, child_class=child_class), "p")
+    child_class = home.person_class("child", STOP)
+    parent = home.person("parent", base=Faithful, child_class=child_class, id_="p")
     child = bear(parent, child_class)
 
     child.tell(Trip("decide"))
@@ -295,8 +300,8 @@ def test_a_parent_may_do_something_about_it(home: Nursery) -> None:
 
 
 def test_a_child_that_escalates_lets_its_parent_fail_and_the_parent_is_started_again(home: Nursery) -> None:
-    parent = home.system.actor(home.person("parent", RESTART), "p")
-    child = bear(parent, home.person("child", ESCALATE))
+    parent = home.person("parent", RESTART, id_="p")
+    child = bear(parent, home.person_class("child", ESCALATE))
     child.tell(Trip("decide"))
     home.pass_backoff()
 
@@ -309,10 +314,10 @@ def test_a_child_that_escalates_lets_its_parent_fail_and_the_parent_is_started_a
 
 
 def test_escalation_goes_on_from_parent_to_grandparent(home: Nursery) -> None:
-    top = home.system.actor(home.person("top", RESTART), "t")
-    middle = bear(top, home.person("middle", ESCALATE), "m")
-    bottom = bear(middle, home.person("bottom", ESCALATE), "b")
-    other = bear(top, home.person("other"), "o")
+    top = home.person("top", RESTART, id_="t")
+    middle = bear(top, home.person_class("middle", ESCALATE), "m")
+    bottom = bear(middle, home.person_class("bottom", ESCALATE), "b")
+    other = bear(top, home.person_class("other"), "o")
 
     bottom.tell(Trip("decide"))
     home.wait_for("failed", 3)
@@ -325,9 +330,9 @@ def test_escalation_goes_on_from_parent_to_grandparent(home: Nursery) -> None:
 
 
 def test_at_its_limit_a_child_may_escalate(home: Nursery) -> None:
-    parent = home.system.actor(home.person("parent", RESTART), "p")
+    parent = home.person("parent", RESTART, id_="p")
     supervision = Supervision(max_restarts=0, on_limit="escalate")
-    child = bear(parent, home.person("child"), supervision=supervision)
+    child = bear(parent, home.person_class("child"), supervision=supervision)
 
     child.tell(Trip("decide"))
     home.wait_for("failed", 2)
@@ -341,8 +346,8 @@ def test_at_its_limit_a_child_may_escalate(home: Nursery) -> None:
 
 
 def test_a_parent_without_supervision_ends_of_it_and_comes_back_with_the_next_message(home: Nursery) -> None:
-    parent = home.system.actor(home.person("parent"), "p")
-    child = bear(parent, home.person("child", ESCALATE))
+    parent = home.person("parent", id_="p")
+    child = bear(parent, home.person_class("child", ESCALATE))
     parent.ask(Add(1))
 
     child.tell(Trip("decide"))
@@ -370,8 +375,8 @@ class FailsAtOnce(Plain):
 
 
 def test_a_parent_hears_of_a_plain_child_too(home: Nursery) -> None:
-    parent = home.system.actor(home.person("parent"), "p")
-    plain = parent.ask(Do(lambda actor: actor.context.spawn(Brief, home.diary)))
+    parent = home.person("parent", id_="p")
+    plain = spawned(home, parent, Brief)
 
     plain.tell(fall_over)
 
@@ -382,16 +387,16 @@ def test_a_parent_hears_of_a_plain_child_too(home: Nursery) -> None:
 
 
 def test_a_parent_hears_of_a_plain_child_that_fails_before_it_is_born_quite(home: Nursery) -> None:
-    parent = home.system.actor(home.person("parent"), "p")
+    parent = home.person("parent", id_="p")
 
-    refs = {parent.ask(Do(lambda actor: actor.context.spawn(FailsAtOnce, home.diary))) for _ in range(20)}
+    refs = {spawned(home, parent, FailsAtOnce) for _ in range(20)}
 
     assert {entry[2] for entry in home.wait_for("child failed", 20)} == refs
 
 
 def test_a_plain_child_may_escalate(home: Nursery) -> None:
-    parent = home.system.actor(home.person("parent", RESTART), "p")
-    plain = parent.ask(Do(lambda actor: actor.context.spawn(Escalating, home.diary)))
+    parent = home.person("parent", RESTART, id_="p")
+    plain = spawned(home, parent, Escalating)
 
     plain.tell(fall_over)
     home.pass_backoff()
@@ -404,15 +409,15 @@ def test_a_plain_child_may_escalate(home: Nursery) -> None:
 
 
 def test_a_parent_leaves_memory_only_when_no_child_lives(home: Nursery) -> None:
-    parent = home.system.actor(home.person("parent"), "p")
-    child = bear(parent, home.person("child"))
+    parent = home.person("parent", id_="p")
+    child = bear(parent, home.person_class("child"))
 
     def try_to_leave() -> None:
         parent.ask(Do(lambda actor: actor.ask_to_leave()))
         parent.ask(Look())
 
     try_to_leave()
-    plain = parent.ask(Do(lambda actor: actor.context.spawn(Plain, home.diary)))
+    plain = spawned(home, parent, Plain)
     child.stop()
     try_to_leave()
     assert home.system.live() == 2
@@ -426,11 +431,11 @@ def test_a_parent_leaves_memory_only_when_no_child_lives(home: Nursery) -> None:
 
 
 def test_a_parent_does_not_remember_the_plain_children_that_have_ended(home: Nursery) -> None:
-    parent = home.system.actor(home.person("parent"), "p")
-    stays = parent.ask(Do(lambda actor: actor.context.spawn(Plain, home.diary)))
+    parent = home.person("parent", id_="p")
+    stays = spawned(home, parent, Plain)
 
     for _ in range(100):
-        parent.ask(Do(lambda actor: actor.context.spawn(Plain, home.diary))).stop()
+        spawned(home, parent, Plain).stop()
 
     assert remembered(home) < 10
     parent.stop()
@@ -452,13 +457,13 @@ def test_a_child_belongs_to_the_parent_that_has_had_it_last() -> None:
 
 
 def test_many_families_come_and_go_and_nothing_stays(home: Nursery) -> None:
-    child_class = home.person("child", RESTART)
-    parent_class = home.person("parent", RESTART, base=Parent, child_class=child_class)
+    child_class = home.person_class("child", RESTART)
+    parent_class = home.person_class("parent", RESTART, base=Parent, child_class=child_class)
 
     def live_and_end(seed: int) -> None:
         for number in range(25):
             parent = home.system.actor(parent_class, f"{seed}-{number}")
-            parent.ask(Do(lambda actor: actor.context.spawn(Plain, home.diary)))
+            spawned(home, parent, Plain)
             parent.stop(timeout=60)
 
     at_once(live_and_end, threads=4)

@@ -38,7 +38,7 @@ GIVE_UP = Do(_give_up)
 
 
 def test_a_dead_letter_says_to_whom_it_was_sent_what_it_says_and_why_nothing_came_of_it(home: Nursery) -> None:
-    person = home.system.actor(home.person(), "a")
+    person = home.person()
 
     person.tell(Add(-1))
     person.ask(Look())
@@ -50,7 +50,7 @@ def test_a_dead_letter_says_to_whom_it_was_sent_what_it_says_and_why_nothing_cam
 
 
 def test_what_is_refused_fails_or_cannot_be_recorded_is_one_if_it_was_told(home: Nursery) -> None:
-    person = home.system.actor(home.person(), "a")
+    person = home.person()
 
     person.tell(Add(-1))
     person.tell(Trip("decide"))
@@ -69,7 +69,7 @@ def test_what_is_refused_fails_or_cannot_be_recorded_is_one_if_it_was_told(home:
 
 
 def test_what_was_asked_is_none_whatever_becomes_of_it(home: Nursery) -> None:
-    kind = home.person()
+    kind = home.person_class()
     person = home.system.actor(kind, "a")
     home.journal.fail_next(StorageFullError("no space"))
     for command in (Add(1), Add(-1), Trip("decide"), Trip("decide", SystemExit)):
@@ -84,7 +84,7 @@ def test_what_was_asked_is_none_whatever_becomes_of_it(home: Nursery) -> None:
 
 
 def test_what_is_handled_is_none(home: Nursery) -> None:
-    person = home.system.actor(home.person(supervision=RESTART), "a")
+    person = home.person(supervision=RESTART)
     person.tell(Add(1))
     person.tell(Trip("on_committed"))
     person.tell(Add(1))
@@ -95,7 +95,7 @@ def test_what_is_handled_is_none(home: Nursery) -> None:
 
 
 def test_who_sends_too_much_knows_it_and_needs_no_dead_letter(home: Nursery) -> None:
-    person = home.system.actor(home.person(mailbox_limit=1), "a")
+    person = home.person(mailbox_limit=1)
     with kept_busy(person.tell):
         person.tell(Add(1))
 
@@ -108,7 +108,7 @@ def test_who_sends_too_much_knows_it_and_needs_no_dead_letter(home: Nursery) -> 
 
 
 def test_a_scheduled_command_that_finds_the_mailbox_full_is_one(home: Nursery) -> None:
-    person = home.system.actor(home.person(mailbox_limit=1), "a")
+    person = home.person(mailbox_limit=1)
     person.ask(Do(lambda actor: actor.context.schedule(5.0, Add(1))))
     with kept_busy(person.tell):
         person.tell(Add(10))
@@ -221,7 +221,7 @@ def test_a_reader_that_raises_harms_neither_the_others_nor_the_actor(home: Nurse
     heard: list[DeadLetter] = []
     home.system.on_dead_letter(fail)
     home.system.on_dead_letter(heard.append)
-    person = home.system.actor(home.person(), "a")
+    person = home.person()
 
     person.tell(Add(-1))
     person.tell(Trip("decide"))
@@ -232,7 +232,7 @@ def test_a_reader_that_raises_harms_neither_the_others_nor_the_actor(home: Nurse
 
 
 def test_a_reader_may_send_the_message_to_somebody_else(home: Nursery) -> None:
-    kind = home.person()
+    kind = home.person_class()
     collector = home.system.actor(kind, "collector")
     home.system.on_dead_letter(lambda letter: collector.tell(Add(1)))
 
@@ -247,7 +247,7 @@ def test_two_systems_have_readers_of_their_own(home: Nursery) -> None:
     with ActorSystem(home.journal) as other:
         heard: list[DeadLetter] = []
         other.on_dead_letter(heard.append)
-        person = home.system.actor(home.person(), "a")
+        person = home.person()
 
         person.tell(Add(-1))
         person.ask(Look())

@@ -44,7 +44,7 @@ BEFORE_THE_APPEND = ["prepare", "decide", "announce", "evolve"]
 def test_what_raises_before_the_append_is_the_askers_and_the_actor_lives_on(
     home: Nursery, hook: str, supervision: Supervision | None
 ) -> None:
-    person = home.system.actor(home.person(supervision=supervision), "a")
+    person = home.person(supervision=supervision)
     person.ask(Add(1))
 
     with pytest.raises(Stumbled):
@@ -60,7 +60,7 @@ def test_what_raises_before_the_append_is_the_askers_and_the_actor_lives_on(
 def test_what_was_told_and_raises_is_logged_and_a_dead_letter_and_the_actor_lives_on(
     home: Nursery, hook: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    person = home.system.actor(home.person(), "a")
+    person = home.person()
 
     person.tell(Trip(hook))
 
@@ -72,7 +72,7 @@ def test_what_was_told_and_raises_is_logged_and_a_dead_letter_and_the_actor_live
 
 @pytest.mark.parametrize("hook", BEFORE_THE_APPEND)
 def test_supervised_it_is_a_failure_and_the_actor_starts_again_from_its_log(home: Nursery, hook: str) -> None:
-    person = home.system.actor(home.person(supervision=RESTART), "a")
+    person = home.person(supervision=RESTART)
     person.ask(Add(5))
 
     person.tell(Trip(hook))
@@ -90,7 +90,7 @@ def test_supervised_it_is_a_failure_and_the_actor_starts_again_from_its_log(home
 
 
 def test_supervised_an_effect_that_raises_is_a_failure_after_the_reply(home: Nursery) -> None:
-    person = home.system.actor(home.person(supervision=RESTART), "a")
+    person = home.person(supervision=RESTART)
 
     assert person.ask(Trip("on_committed")) == 1
     home.wait_for("failed")
@@ -104,7 +104,7 @@ def test_supervised_an_effect_that_raises_is_a_failure_after_the_reply(home: Nur
 def test_a_reply_that_raises_is_the_askers_and_what_is_recorded_stands(
     home: Nursery, supervision: Supervision | None
 ) -> None:
-    person = home.system.actor(home.person(supervision=supervision), "a")
+    person = home.person(supervision=supervision)
 
     with pytest.raises(Stumbled):
         person.ask(Trip("reply"))
@@ -116,7 +116,7 @@ def test_a_reply_that_raises_is_the_askers_and_what_is_recorded_stands(
 
 @pytest.mark.parametrize("hook", ["__init__", "on_start", "on_recovered"])
 def test_who_cannot_start_fails_those_who_wait_and_the_next_message_tries_again(home: Nursery, hook: str) -> None:
-    kind = home.person()
+    kind = home.person_class()
     kind.trips[hook] = Stumbled
     person = home.system.actor(kind, "a")
     person.tell(Add(1))
@@ -131,7 +131,7 @@ def test_who_cannot_start_fails_those_who_wait_and_the_next_message_tries_again(
 
 @pytest.mark.parametrize("hook", ["__init__", "on_start", "on_recovered"])
 def test_supervised_who_cannot_start_is_started_again_and_what_waits_is_kept(home: Nursery, hook: str) -> None:
-    kind = home.person(supervision=RESTART)
+    kind = home.person_class(supervision=RESTART)
     kind.trips[hook] = Stumbled
     person = home.system.actor(kind, "a")
     person.tell(Add(1))
@@ -148,7 +148,7 @@ def test_supervised_who_cannot_start_is_started_again_and_what_waits_is_kept(hom
 
 @pytest.mark.parametrize("hook", ["__init__", "on_start", "on_recovered"])
 def test_supervised_who_can_never_start_gives_up_at_the_limit(home: Nursery, hook: str) -> None:
-    kind = home.person(supervision=RESTART)
+    kind = home.person_class(supervision=RESTART)
     kind.trips[hook] = Stumbled
     waiting = home.system.actor(kind, "a").ask_future(Look())
 
@@ -164,7 +164,7 @@ def test_a_command_of_its_own_that_raises_is_a_failure_too(home: Nursery) -> Non
         def on_recovered(self) -> list[Command]:
             return [Trip("decide"), Add(1)] if len(self.diary.told("failed")) < 2 else [Add(10)]
 
-    person = home.system.actor(home.person(supervision=RESTART, base=Starter), "a")
+    person = home.person(supervision=RESTART, base=Starter)
     waiting = person.ask_future(Look())
     home.pass_backoff()
     home.pass_backoff()
@@ -175,9 +175,9 @@ def test_a_command_of_its_own_that_raises_is_a_failure_too(home: Nursery) -> Non
 
 @pytest.mark.parametrize("hook", ["on_child_failed", "can_passivate"])
 def test_a_hook_that_the_kernel_calls_does_not_leave_the_actor_stuck_when_it_raises(home: Nursery, hook: str) -> None:
-    kind = home.person()
+    kind = home.person_class()
     kind.trips[hook] = Stumbled
-    child_class = home.person("child", STOP)
+    child_class = home.person_class("child", STOP)
     parent = home.system.actor(kind, "a")
     parent.ask(Do(lambda actor: actor.context.child(child_class, "c").ask(Look())))
 
@@ -198,7 +198,7 @@ def test_a_hook_that_the_kernel_calls_does_not_leave_the_actor_stuck_when_it_rai
 def test_hooks_that_only_hear_harm_nobody_whatever_they_raise(
     home: Nursery, hook: str, error: type[BaseException], supervision: Supervision | None
 ) -> None:
-    kind = home.person(supervision=supervision)
+    kind = home.person_class(supervision=supervision)
     kind.trips[hook] = error
     person = home.system.actor(kind, "a")
     person.ask(Add(1))
@@ -229,7 +229,7 @@ def test_hooks_that_only_hear_harm_nobody_whatever_they_raise(
 def test_who_quits_before_the_append_leaves_the_asker_an_error_and_comes_back(
     home: Nursery, hook: str, supervision: Supervision | None
 ) -> None:
-    person = home.system.actor(home.person(supervision=supervision), "a")
+    person = home.person(supervision=supervision)
     person.ask(Add(1))
 
     with pytest.raises(pykka.ActorDeadError, match="SystemExit"):
@@ -241,7 +241,7 @@ def test_who_quits_before_the_append_leaves_the_asker_an_error_and_comes_back(
 
 
 def test_who_quits_in_effects_has_recorded_what_it_did_and_the_asker_has_the_reply(home: Nursery) -> None:
-    person = home.system.actor(home.person(), "a")
+    person = home.person()
 
     assert person.ask(Trip("on_committed", SystemExit), timeout=60) == 1
 
@@ -250,7 +250,7 @@ def test_who_quits_in_effects_has_recorded_what_it_did_and_the_asker_has_the_rep
 
 
 def test_who_quits_over_the_reply_has_recorded_what_it_did(home: Nursery) -> None:
-    person = home.system.actor(home.person(), "a")
+    person = home.person()
 
     with pytest.raises(pykka.ActorDeadError, match="SystemExit"):
         person.ask(Trip("reply", SystemExit), timeout=60)
@@ -261,9 +261,9 @@ def test_who_quits_over_the_reply_has_recorded_what_it_did(home: Nursery) -> Non
 
 @pytest.mark.parametrize("hook", ["on_child_failed", "can_passivate"])
 def test_who_quits_when_the_kernel_calls_comes_back(home: Nursery, hook: str) -> None:
-    kind = home.person()
+    kind = home.person_class()
     kind.trips[hook] = SystemExit
-    child_class = home.person("child", STOP)
+    child_class = home.person_class("child", STOP)
     parent = home.system.actor(kind, "a")
     parent.ask(Do(lambda actor: actor.context.child(child_class, "c").ask(Look())))
 
@@ -282,7 +282,7 @@ def test_who_quits_when_the_kernel_calls_comes_back(home: Nursery, hook: str) ->
 def test_who_quits_at_every_start_is_not_started_for_ever(
     home: Nursery, hook: str, supervision: Supervision | None
 ) -> None:
-    kind = home.person(supervision=supervision)
+    kind = home.person_class(supervision=supervision)
     kind.trips[hook] = SystemExit
     person = home.system.actor(kind, "a")
     waiting = person.ask_future(Look())
@@ -303,7 +303,7 @@ def test_who_quits_over_its_own_first_command_is_not_started_for_ever(home: Nurs
             return [Trip("decide", SystemExit)]
 
     with pytest.raises(pykka.ActorDeadError, match="stops before"):
-        home.system.actor(home.person(base=Quitter), "a").ask(Look(), timeout=60)
+        home.person(base=Quitter).ask(Look(), timeout=60)
 
 
 def test_a_callback_that_raises_does_not_harm_the_actor_that_replies(home: Nursery) -> None:
@@ -311,7 +311,7 @@ def test_a_callback_that_raises_does_not_harm_the_actor_that_replies(home: Nurse
         raise Stumbled("callback")
 
     held = threading.Event()
-    person = home.system.actor(home.person(), "a")
+    person = home.person()
     person.tell(Do(lambda _: held.wait(60)))
     for command in (Add(1), Look(), Add(-1)):
         person.ask_future(command).add_done_callback(fall_over)
@@ -333,21 +333,21 @@ def poison(home: Nursery) -> None:
 
 def test_a_poisonous_event_is_named_to_everybody_who_sends_something(home: Nursery) -> None:
     poison(home)
-    person = home.system.actor(home.person(poison={13}, evolve=staticmethod(cannot_bear_13)), "a")
+    person = home.person(poison={13}, evolve=staticmethod(cannot_bear_13))
     person.tell(Add(1))
 
     for _ in range(3):
         with pytest.raises(LogUnusableError, match=POISONED):
             person.ask(Look())
 
-    assert home.system.actor(home.person("other"), "a").ask(Add(1)) == 1
+    assert home.person("other").ask(Add(1)) == 1
     assert home.reasons() == [("person/a", Add(1), "LogUnusableError")]
     assert len(home.recorded("person/a")) == 3
 
 
 def test_supervised_a_poisonous_event_leads_to_the_limit_and_then_each_message_tries_once(home: Nursery) -> None:
     poison(home)
-    kind = home.person(supervision=RESTART, evolve=staticmethod(cannot_bear_13))
+    kind = home.person_class(supervision=RESTART, evolve=staticmethod(cannot_bear_13))
     person = home.system.actor(kind, "a")
     waiting = [person.ask_future(Look()) for _ in range(3)]
     other = home.system.actor(kind, "b")
@@ -375,7 +375,7 @@ def test_after_evolve_is_mended_the_actor_lives_again(home: Nursery) -> None:
     def evolve(state: int, event: Event) -> int:
         return cannot_bear_13(state, event) if broken else Person.evolve(state, event)
 
-    person = home.system.actor(home.person(supervision=RESTART, evolve=staticmethod(evolve)), "a")
+    person = home.person(supervision=RESTART, evolve=staticmethod(evolve))
     waiting = person.ask_future(Look())
     for _ in range(RESTART.max_restarts):
         home.pass_backoff()
@@ -397,7 +397,7 @@ def cannot_bear_13(state: int, event: Event) -> int:
 
 
 def test_while_the_journal_is_full_each_asker_hears_it_and_afterwards_all_is_well(home: Nursery) -> None:
-    person = home.system.actor(home.person(), "a")
+    person = home.person()
     person.ask(Add(1))
     home.journal.disk_full()
 
@@ -413,7 +413,7 @@ def test_while_the_journal_is_full_each_asker_hears_it_and_afterwards_all_is_wel
 
 
 def test_supervised_what_waits_while_the_journal_is_full_is_recorded_when_it_is_not(home: Nursery) -> None:
-    person = home.system.actor(home.person(supervision=RESTART), "a")
+    person = home.person(supervision=RESTART)
     person.ask(Add(1))
     home.journal.disk_full()
     lost = person.ask_future(Add(10))
@@ -433,7 +433,7 @@ def test_supervised_what_waits_while_the_journal_is_full_is_recorded_when_it_is_
 
 
 def test_a_supervised_actor_comes_back_by_itself_without_a_message(home: Nursery) -> None:
-    person = home.system.actor(home.person(supervision=RESTART), "a")
+    person = home.person(supervision=RESTART)
     home.journal.fail_next(StorageError("for once"))
     person.tell(Add(1))
 
@@ -448,7 +448,7 @@ def test_nothing_acknowledged_is_lost_and_nothing_else_is_believed_whenever_the_
 ) -> None:
     """Each step adds a number of its own, so that the state says which of them are believed."""
     often = Supervision(max_restarts=40, within=1000.0, min_backoff=1.0, max_backoff=8.0)
-    person = home.system.actor(home.person(supervision=often), "a")
+    person = home.person(supervision=often)
     futures: list[PooledFuture[int]] = []
     for number in range(40):
         if (number + seed) % 7 == 3:
@@ -472,7 +472,7 @@ def test_nothing_acknowledged_is_lost_and_nothing_else_is_believed_whenever_the_
 
 
 def test_a_clock_that_goes_backwards_moves_only_the_times_that_are_written_down(home: Nursery) -> None:
-    person = home.system.actor(home.person(supervision=RESTART), "a")
+    person = home.person(supervision=RESTART)
     home.clock.set(2_000_000)
     person.ask(Add(1))
     home.clock.set(1_000_000)
@@ -491,7 +491,7 @@ def test_a_clock_that_goes_backwards_moves_only_the_times_that_are_written_down(
 
 
 def test_after_three_conflicts_a_command_is_given_up_and_the_actor_goes_on(home: Nursery) -> None:
-    person = home.system.actor(home.person(supervision=RESTART), "a")
+    person = home.person(supervision=RESTART)
     for _ in range(4):
         home.journal.conflict_next(Added(10))
 
@@ -503,7 +503,7 @@ def test_after_three_conflicts_a_command_is_given_up_and_the_actor_goes_on(home:
 
 
 def test_three_conflicts_are_survived(home: Nursery) -> None:
-    person = home.system.actor(home.person(), "a")
+    person = home.person()
     for _ in range(3):
         home.journal.conflict_next(Added(10))
 
@@ -511,7 +511,7 @@ def test_three_conflicts_are_survived(home: Nursery) -> None:
 
 
 def test_a_told_command_that_is_given_up_is_a_dead_letter(home: Nursery) -> None:
-    person = home.system.actor(home.person(), "a")
+    person = home.person()
     for _ in range(4):
         home.journal.conflict_next(Added(10))
 
@@ -526,7 +526,7 @@ def test_who_cannot_record_its_own_first_command_for_conflicts_has_not_started(h
         def on_recovered(self) -> list[Command]:
             return [Add(1)] if self.state < 41 else []
 
-    person = home.system.actor(home.person(base=Starter), "a")
+    person = home.person(base=Starter)
     for _ in range(4):
         home.journal.conflict_next(Added(10))
 
@@ -629,7 +629,7 @@ def test_a_timer_function_that_raises_fails_the_start_and_leaves_nobody_waiting(
     def timers(state: int) -> list[Timer[Command]]:
         raise Stumbled("timers")
 
-    person = home.system.actor(home.person(timers=staticmethod(timers)), "a")
+    person = home.person(timers=staticmethod(timers))
 
     with pytest.raises(Stumbled, match="timers"):
         person.ask(Look(), timeout=60)

@@ -272,7 +272,7 @@ def test_what_is_sent_after_a_drop_is_for_the_next_incarnation(held: MemoryJourn
 
 def test_a_hook_that_raises_when_its_actor_is_dropped_harms_nobody() -> None:
     with Nursery() as nursery:
-        kind = nursery.person(trips={"on_lost": Stumbled, "on_stop": Stumbled})
+        kind = nursery.person_class(trips={"on_lost": Stumbled, "on_stop": Stumbled})
         nursery.system.actor(kind, "a").ask(Add(1))
 
         nursery.system.drop(lambda stream: stream == "person/a")
@@ -283,7 +283,7 @@ def test_a_hook_that_raises_when_its_actor_is_dropped_harms_nobody() -> None:
 
 def test_a_hook_that_quits_when_its_actor_is_dropped_harms_nobody() -> None:
     with Nursery() as nursery:
-        kind = nursery.person(trips={"on_lost": SystemExit})
+        kind = nursery.person_class(trips={"on_lost": SystemExit})
         nursery.system.actor(kind, "a").ask(Add(1))
 
         nursery.system.drop(lambda stream: stream == "person/a")

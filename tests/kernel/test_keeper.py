@@ -67,6 +67,11 @@ def clerk(supervision: Supervision | None = RESTART, base: type[Clerk] = Clerk) 
     return kind
 
 
+def begin(home: Nursery, kind: type[Clerk] | None = None) -> pykka.ActorRef[Clerk]:
+    """Start a clerk called Bob, by default one that is started again."""
+    return home.system.start(kind or clerk(), home.diary, "Bob")
+
+
 def happened(home: Nursery) -> list[str]:
     return [entry[0] for entry in home.diary]
 
@@ -93,7 +98,7 @@ def test_one_that_fails_is_made_again_with_the_same_arguments_behind_the_same_re
 
 
 def test_what_raises_under_an_ask_is_the_askers_and_no_failure(home: Nursery) -> None:
-    ref = home.system.start(clerk(STOP), home.diary, "Bob")
+    ref = begin(home, clerk(STOP))
 
     with pytest.raises(Stumbled):
         ref.ask(FALL_OVER)
@@ -102,7 +107,7 @@ def test_what_raises_under_an_ask_is_the_askers_and_no_failure(home: Nursery) ->
 
 
 def test_messages_wait_in_their_order_while_it_waits_and_it_is_alive_all_the_time(home: Nursery) -> None:
-    ref = home.system.start(clerk(), home.diary, "Bob")
+    ref = begin(home)
     ref.tell(FALL_OVER)
     home.wait_for_backoff()
     replies = [ref.ask(number, block=False) for number in (1, 10, 100)]
@@ -119,7 +124,7 @@ def test_messages_wait_in_their_order_while_it_waits_and_it_is_alive_all_the_tim
 
 def test_only_the_message_that_it_failed_at_is_lost(home: Nursery) -> None:
     held = threading.Event()
-    ref = home.system.start(clerk(), home.diary, "Bob")
+    ref = begin(home)
     ref.tell(Do(lambda _: held.wait(60)))
     ref.tell(1)
     ref.tell(FALL_OVER)
@@ -165,7 +170,7 @@ def test_a_reference_handed_out_by_the_constructor_leads_to_it_in_every_life(hom
     kind = clerk(base=Outgoing)
     assert issubclass(kind, Outgoing)
     kind.known = []
-    ref = home.system.start(kind, home.diary, "Bob")
+    ref = begin(home, kind)
     assert ref.ask(1) == 101
     ref.tell(FALL_OVER)
     home.pass_backoff()
@@ -182,7 +187,7 @@ def test_the_failed_ones_are_let_go_of_also_if_they_know_themselves(
     kind = clerk(Supervision(max_restarts=5, within=1000.0), base=Outgoing)
     assert issubclass(kind, Outgoing)
     kind.known = []
-    ref = home.system.start(kind, home.diary, "Bob")
+    ref = begin(home, kind)
     lives: list[weakref.ref[Clerk]] = []
     for _ in range(5):
         ref.ask(Do(lambda actor: lives.append(weakref.ref(actor))), timeout=60)
@@ -223,7 +228,7 @@ def test_made_again_it_may_make_others_of_its_class(home: Nursery) -> None:
 def test_a_hook_that_raises_is_a_failure_like_others(home: Nursery, hook: str) -> None:
     kind = clerk()
     kind.trips.add(hook)
-    ref = home.system.start(kind, home.diary, "Bob")
+    ref = begin(home, kind)
     if hook == "on_failure":
         ref.tell(FALL_OVER)
     waiting = ref.ask(1, block=False)
@@ -239,14 +244,14 @@ def test_a_constructor_that_raises_the_first_time_is_the_starters(home: Nursery)
     kind.trips.add("__init__")
 
     with pytest.raises(Stumbled, match="__init__"):
-        home.system.start(kind, home.diary, "Bob")
+        begin(home, kind)
 
     assert home.system.live() == 0
 
 
 def test_a_constructor_that_raises_at_a_restart_is_tried_again(home: Nursery) -> None:
     kind = clerk()
-    ref = home.system.start(kind, home.diary, "Bob")
+    ref = begin(home, kind)
     kind.trips.add("__init__")
     ref.tell(FALL_OVER)
     waiting = ref.ask(1, block=False)
@@ -270,7 +275,7 @@ def test_a_constructor_is_not_run_by_whoever_moves_the_time(home: Nursery) -> No
             super().__init__(*arguments)
             threads.append(threading.current_thread())
 
-    ref = home.system.start(clerk(base=Watchful), home.diary, "Bob")
+    ref = begin(home, clerk(base=Watchful))
     ref.tell(FALL_OVER)
     home.pass_backoff()
     ref.ask(0, timeout=60)
@@ -288,7 +293,7 @@ def test_who_quits_while_it_is_made_again_is_tried_again_and_no_worker_ends(home
             if quits:
                 raise quits.pop()
 
-    ref = home.system.start(clerk(base=Quitter), home.diary, "Bob")
+    ref = begin(home, clerk(base=Quitter))
     quits.append(SystemExit)
     ref.tell(FALL_OVER)
     home.pass_backoff()
@@ -308,7 +313,7 @@ def give_up(home: Nursery) -> None:
 @pytest.mark.parametrize("hook", ["__init__", "on_start"])
 def test_at_the_limit_it_is_dead_and_who_waits_is_told(home: Nursery, hook: str) -> None:
     kind = clerk()
-    ref = home.system.start(kind, home.diary, "Bob")
+    ref = begin(home, kind)
     kind.trips.add(hook)
     ref.tell(FALL_OVER)
     waiting = ref.ask(1, block=False)
@@ -335,7 +340,7 @@ def test_at_the_limit_it_is_dead_and_who_waits_is_told(home: Nursery, hook: str)
 
 @pytest.mark.parametrize("supervision", [STOP, ESCALATE, Supervision(max_restarts=0)])
 def test_one_that_is_not_started_again_is_dead_at_its_first_failure(home: Nursery, supervision: Supervision) -> None:
-    ref = home.system.start(clerk(supervision), home.diary, "Bob")
+    ref = begin(home, clerk(supervision))
 
     ref.tell(FALL_OVER)
 
@@ -345,7 +350,7 @@ def test_one_that_is_not_started_again_is_dead_at_its_first_failure(home: Nurser
 
 
 def test_stopped_in_the_usual_way_it_is_not_started_again(home: Nursery) -> None:
-    ref = home.system.start(clerk(), home.diary, "Bob")
+    ref = begin(home)
     ref.tell(5)
 
     assert ref.stop() is True
@@ -378,7 +383,7 @@ def test_failing_in_on_stop_does_not_bring_it_back(home: Nursery) -> None:
         def on_stop(self) -> None:
             raise Stumbled("on_stop")
 
-    ref = home.system.start(clerk(base=Sulky), home.diary, "Bob")
+    ref = begin(home, clerk(base=Sulky))
 
     assert ref.stop(timeout=60)
 
@@ -394,7 +399,7 @@ def test_a_stop_while_it_waits_is_not_kept_waiting_and_comes_behind_what_was_sen
     home: Nursery,
     blocking: bool,  # noqa: FBT001 - as pykka has it
 ) -> None:
-    ref = home.system.start(clerk(), home.diary, "Bob")
+    ref = begin(home)
     ref.tell(FALL_OVER)
     home.wait_for_backoff()
     waiting = ref.ask(7, block=False)
@@ -411,7 +416,7 @@ def test_a_stop_while_it_waits_is_not_kept_waiting_and_comes_behind_what_was_sen
 
 def test_a_stop_is_not_kept_waiting_by_one_failure_after_the_other(home: Nursery) -> None:
     kind = clerk()
-    ref = home.system.start(kind, home.diary, "Bob")
+    ref = begin(home, kind)
     kind.trips.add("on_start")
     ref.tell(FALL_OVER)
     waiting = ref.ask(7, block=False)
@@ -425,7 +430,7 @@ def test_a_stop_is_not_kept_waiting_by_one_failure_after_the_other(home: Nursery
 
 
 def test_closing_while_it_waits_does_what_waits_and_ends_it(home: Nursery) -> None:
-    ref = home.system.start(clerk(), home.diary, "Bob")
+    ref = begin(home)
     ref.tell(FALL_OVER)
     home.wait_for_backoff()
     waiting = ref.ask(7, block=False)
@@ -440,7 +445,7 @@ def test_closing_while_it_waits_does_what_waits_and_ends_it(home: Nursery) -> No
 @pytest.mark.parametrize("hook", ["__init__", "on_start"])
 def test_closing_while_it_waits_ends_also_one_that_cannot_be_made_again(home: Nursery, hook: str) -> None:
     kind = clerk()
-    ref = home.system.start(kind, home.diary, "Bob")
+    ref = begin(home, kind)
     kind.trips.add(hook)
     ref.tell(FALL_OVER)
     home.wait_for_backoff()

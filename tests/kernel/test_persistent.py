@@ -6,6 +6,7 @@ import logging
 import threading
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
+from typing import Any
 
 import pytest
 
@@ -47,6 +48,12 @@ def holding(held: MemoryJournal, diary: Diary) -> Generator[Reference[Command]]:
         while closing.is_alive():
             held.commit()
             closing.join(0.001)
+
+
+def hooked(system: ActorSystem, diary: Diary, **hooks: Any) -> Reference[Command]:  # noqa: ANN401 - as the account has them
+    """Return a watched account that does this in its hooks."""
+    system.register(WatchedAccount, lambda context: WatchedAccount(context, diary, **hooks))
+    return system.actor(WatchedAccount, "a")
 
 
 def events_of(journal: MemoryJournal, stream: str = "a") -> list[Event]:
@@ -164,22 +171,20 @@ def test_a_refusal_of_what_was_told_is_a_dead_letter(
     assert "amount" not in logged.getMessage(), "what a command says is not for the program's log"
 
 
-def test_prepare_adds_what_only_the_actor_knows(journal: MemoryJournal, diary: Diary) -> None:
-    with ActorSystem(journal) as system:
-        system.register(WatchedAccount, lambda context: WatchedAccount(context, diary, prepare=lambda _: Deposit(42)))
+def test_prepare_adds_what_only_the_actor_knows(system: ActorSystem, diary: Diary) -> None:
+    account = hooked(system, diary, prepare=lambda _: Deposit(42))
 
-        assert system.actor(WatchedAccount, "a").ask(Deposit(1)) == 42
+    assert account.ask(Deposit(1)) == 42
 
 
-def test_prepare_may_refuse(journal: MemoryJournal, diary: Diary) -> None:
+def test_prepare_may_refuse(system: ActorSystem, diary: Diary) -> None:
     def refuse(command: Command) -> Command:
         raise OverdrawnError(0, 1)
 
-    with ActorSystem(journal) as system:
-        system.register(WatchedAccount, lambda context: WatchedAccount(context, diary, prepare=refuse))
+    account = hooked(system, diary, prepare=refuse)
 
-        with pytest.raises(OverdrawnError):
-            system.actor(WatchedAccount, "a").ask(Audit())
+    with pytest.raises(OverdrawnError):
+        account.ask(Audit())
 
 
 def test_a_step_is_announced_with_its_events_and_acted_on_when_it_is_recorded(
@@ -198,18 +203,15 @@ def test_a_step_is_announced_with_its_events_and_acted_on_when_it_is_recorded(
 
 
 def test_failing_to_act_does_not_undo_what_is_recorded(
-    journal: MemoryJournal, diary: Diary, caplog: pytest.LogCaptureFixture
+    system: ActorSystem, diary: Diary, caplog: pytest.LogCaptureFixture
 ) -> None:
     def fall_over(command: Command) -> None:
         raise ZeroDivisionError
 
-    with ActorSystem(journal) as system:
-        system.register(WatchedAccount, lambda context: WatchedAccount(context, diary, on_committed=fall_over))
-        account = system.actor(WatchedAccount, "a")
+    account = hooked(system, diary, on_committed=fall_over)
 
-        assert account.ask(Deposit(5)) == 5
-        assert account.ask(Deposit(5)) == 10
-
+    assert account.ask(Deposit(5)) == 5
+    assert account.ask(Deposit(5)) == 10
     logged = [record for record in caplog.records if record.name == "reenact.kernel"]
     assert [record.levelname for record in logged] == ["ERROR", "ERROR"]
     assert all("Deposited" in record.getMessage() and "amount" not in record.getMessage() for record in logged)
@@ -222,24 +224,20 @@ def test_an_actor_begins_with_what_the_log_holds(system: ActorSystem, journal: M
     assert diary.told("recovered") == [("recovered", 4, 2)]
 
 
-def test_opening_commands_are_handled_before_what_waits(journal: MemoryJournal, diary: Diary) -> None:
+def test_opening_commands_are_handled_before_what_waits(
+    system: ActorSystem, journal: MemoryJournal, diary: Diary
+) -> None:
     journal.write("a", Deposited(1))
-    with ActorSystem(journal) as system:
-        system.register(
-            WatchedAccount, lambda context: WatchedAccount(context, diary, opening=[Deposit(10), Deposit(100)])
-        )
+    account = hooked(system, diary, opening=[Deposit(10), Deposit(100)])
 
-        assert system.actor(WatchedAccount, "a").ask(Deposit(1000)) == 1111
-
+    assert account.ask(Deposit(1000)) == 1111
     assert events_of(journal) == [Deposited(1), Deposited(10), Deposited(100), Deposited(1000)]
 
 
-def test_more_opening_commands_than_a_slice_holds_are_all_handled(journal: MemoryJournal, diary: Diary) -> None:
-    with ActorSystem(journal) as system:
-        system.register(WatchedAccount, lambda context: WatchedAccount(context, diary, opening=[Withdraw(1)] * 200))
+def test_more_opening_commands_than_a_slice_holds_are_all_handled(system: ActorSystem, diary: Diary) -> None:
+    account = hooked(system, diary, opening=[Withdraw(1)] * 200)
 
-        assert system.actor(WatchedAccount, "a").ask(Audit()) == 0
-
+    assert account.ask(Audit()) == 0
     assert len(diary.told("dead letter")) == 200
 
 
@@ -391,7 +389,7 @@ def test_a_lost_command_that_was_told_is_logged(
 
 
 def test_a_command_that_is_postponed_comes_again_and_its_asker_hears_what_becomes_of_it(
-    journal: MemoryJournal, diary: Diary
+    system: ActorSystem, journal: MemoryJournal, diary: Diary
 ) -> None:
     come: list[Callable[[object], None]] = []
 
@@ -400,21 +398,19 @@ def test_a_command_that_is_postponed_comes_again_and_its_asker_hears_what_become
             raise Postponed(lambda again, _: come.append(again))
         return command
 
-    with ActorSystem(journal) as system:
-        system.register(WatchedAccount, lambda context: WatchedAccount(context, diary, prepare=prepare))
-        account = system.actor(WatchedAccount, "a")
-        waiting = account.ask_future(Deposit(1))
-        assert account.ask(Deposit(5)) == 5  # other commands are handled meanwhile
+    account = hooked(system, diary, prepare=prepare)
+    waiting = account.ask_future(Deposit(1))
+    assert account.ask(Deposit(5)) == 5  # other commands are handled meanwhile
 
-        come.pop()(Deposit(2))
+    come.pop()(Deposit(2))
 
-        assert waiting.get() == 7
+    assert waiting.get() == 7
     assert events_of(journal) == [Deposited(5), Deposited(2)]
 
 
 @pytest.mark.parametrize("is_asked", [True, False])
 def test_a_postponed_command_that_will_not_come_fails_its_asker_or_is_a_dead_letter(
-    journal: MemoryJournal,
+    system: ActorSystem,
     diary: Diary,
     is_asked: bool,  # noqa: FBT001 - a value
 ) -> None:
@@ -425,31 +421,29 @@ def test_a_postponed_command_that_will_not_come_fails_its_asker_or_is_a_dead_let
             raise Postponed(lambda _, fail: fail(ValueError("nobody knows")))
         return command
 
-    with ActorSystem(journal) as system:
-        system.register(WatchedAccount, lambda context: WatchedAccount(context, diary, prepare=prepare))
-        system.on_dead_letter(lambda letter: letters.append(letter.message))
-        account = system.actor(WatchedAccount, "a")
-        if is_asked:
-            with pytest.raises(ValueError, match="nobody knows"):
-                account.ask(Deposit(1))
-        else:
-            account.tell(Deposit(1))
+    account = hooked(system, diary, prepare=prepare)
+    system.on_dead_letter(lambda letter: letters.append(letter.message))
+    if is_asked:
+        with pytest.raises(ValueError, match="nobody knows"):
+            account.ask(Deposit(1))
+    else:
+        account.tell(Deposit(1))
 
-        assert account.ask(Deposit(5)) == 5
+    assert account.ask(Deposit(5)) == 5
     assert letters == ([] if is_asked else [Deposit(1)])
 
 
 def test_a_postponed_command_that_comes_after_the_system_is_closed_fails_its_asker(
-    journal: MemoryJournal, diary: Diary
+    system: ActorSystem, diary: Diary
 ) -> None:
     come: list[Callable[[object], None]] = []
 
     def prepare(_: Command) -> Command:
         raise Postponed(lambda again, _: come.append(again))
 
-    with ActorSystem(journal) as system:
-        system.register(WatchedAccount, lambda context: WatchedAccount(context, diary, prepare=prepare))
-        waiting = system.actor(WatchedAccount, "a").ask_future(Deposit(1))
+    account = hooked(system, diary, prepare=prepare)
+    waiting = account.ask_future(Deposit(1))
+    system.close()
 
     come.pop()(Deposit(2))
 
@@ -457,14 +451,13 @@ def test_a_postponed_command_that_comes_after_the_system_is_closed_fails_its_ask
         waiting.get()
 
 
-def test_an_asker_is_told_when_nobody_can_see_to_its_postponed_command(journal: MemoryJournal, diary: Diary) -> None:
+def test_an_asker_is_told_when_nobody_can_see_to_its_postponed_command(system: ActorSystem, diary: Diary) -> None:
     def fails(*_: object) -> None:
         raise ValueError("no more threads")
 
     def prepare(_: Command) -> Command:
         raise Postponed(fails)
 
-    with ActorSystem(journal) as system:
-        system.register(WatchedAccount, lambda context: WatchedAccount(context, diary, prepare=prepare))
-        with pytest.raises(ValueError, match="no more threads"):
-            system.actor(WatchedAccount, "a").ask(Deposit(1))
+    account = hooked(system, diary, prepare=prepare)
+    with pytest.raises(ValueError, match="no more threads"):
+        account.ask(Deposit(1))

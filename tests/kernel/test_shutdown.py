@@ -95,7 +95,7 @@ def test_thousands_stop_at_once_by_themselves(journal: MemoryJournal) -> None:
 
 
 def test_thousands_that_fail_at_once_are_all_started_again(home: Nursery) -> None:
-    kind = home.person(supervision=Supervision(min_backoff=0.5, max_backoff=1.0))
+    kind = home.person_class(supervision=Supervision(min_backoff=0.5, max_backoff=1.0))
     people = [home.system.actor(kind, str(number)) for number in range(500)]
     home.journal.disk_full()
     lost = [person.ask_future(Add(1)) for person in people]
@@ -118,7 +118,7 @@ def test_thousands_that_fail_at_once_are_all_started_again(home: Nursery) -> Non
 
 
 def test_an_actor_may_stop_itself(home: Nursery) -> None:
-    person = home.system.actor(home.person(), "a")
+    person = home.person()
     person.ask(Add(1))
 
     person.tell(Do(lambda actor: actor.stop()))
@@ -129,7 +129,7 @@ def test_an_actor_may_stop_itself(home: Nursery) -> None:
 
 def test_what_an_actor_was_sent_before_it_stops_itself_is_handled(home: Nursery) -> None:
     held = threading.Event()
-    person = home.system.actor(home.person(), "a")
+    person = home.person()
 
     def stop(actor: Person) -> None:
         assert held.wait(60)
@@ -144,7 +144,7 @@ def test_what_an_actor_was_sent_before_it_stops_itself_is_handled(home: Nursery)
 
 
 def test_an_actor_may_stop_others(home: Nursery) -> None:
-    kind = home.person()
+    kind = home.person_class()
     others = [home.system.actor(kind, str(number)) for number in range(10)]
     for other in others:
         other.ask(Look())
@@ -173,7 +173,7 @@ def test_a_plain_actor_may_stop_itself_while_the_system_closes(home: Nursery) ->
 
 
 def test_closing_twice_and_from_many_threads_is_closing_once(home: Nursery) -> None:
-    person = home.system.actor(home.person(), "a")
+    person = home.person()
     replies = [person.ask_future(Add(1)) for _ in range(200)]
     returned: list[bool] = []
 
@@ -191,7 +191,7 @@ def test_closing_twice_and_from_many_threads_is_closing_once(home: Nursery) -> N
 
 @pytest.mark.parametrize("sourced", [True, False])
 def test_an_actor_cannot_close_the_system_and_the_system_goes_on(home: Nursery, sourced: bool) -> None:  # noqa: FBT001
-    person = home.system.actor(home.person(), "a")
+    person = home.person()
 
     def close(_: object) -> None:
         home.system.close()
@@ -207,12 +207,12 @@ def test_what_is_no_timeout_closes_nothing(timeout: Any, home: Nursery) -> None:
     with pytest.raises(InvalidInputError, match="a timeout must be a number of seconds"):
         home.system.close(timeout)
 
-    assert home.system.actor(home.person(), "a").ask(Add(1)) == 1
+    assert home.person().ask(Add(1)) == 1
 
 
 @pytest.mark.parametrize("timeout", [float("inf"), 1e30])
 def test_a_timeout_may_be_as_long_as_one_likes(timeout: float, home: Nursery) -> None:
-    home.system.actor(home.person(), "a").ask(Add(1))
+    home.person().ask(Add(1))
 
     home.system.close(timeout)
 
@@ -221,7 +221,7 @@ def test_a_timeout_may_be_as_long_as_one_likes(timeout: float, home: Nursery) ->
 
 def test_nothing_is_started_after_closing(home: Nursery) -> None:
     stopped: list[str] = []
-    person = home.system.actor(home.person(), "a")
+    person = home.person()
     home.system.close()
     before = threads_of_ours()
 
@@ -309,7 +309,7 @@ def test_actors_that_send_each_other_messages_are_heard_out(home: Nursery) -> No
                 neighbour = str((int(self.context.id) + 1) % 7)
                 self.context.system.actor(type(self), neighbour).tell(Add(1))
 
-    kind = home.person(base=Passing)
+    kind = home.person_class(base=Passing)
     home.system.actor(kind, "0").tell(Add(1))
 
     home.system.close()
@@ -319,7 +319,7 @@ def test_actors_that_send_each_other_messages_are_heard_out(home: Nursery) -> No
 
 def test_an_actor_may_ask_others_while_the_system_closes(home: Nursery) -> None:
     held = threading.Event()
-    kind = home.person()
+    kind = home.person_class()
     person, other = home.system.actor(kind, "a"), home.system.actor(kind, "b")
     other.ask(Add(41))
 
@@ -340,7 +340,7 @@ def test_an_actor_may_ask_others_while_the_system_closes(home: Nursery) -> None:
 
 def test_what_cannot_be_recorded_any_more_is_told_to_its_sender() -> None:
     with Nursery(stepwise=True) as home:
-        person = home.system.actor(home.person(), "a")
+        person = home.person()
         replies = [person.ask_future(Add(1)) for _ in range(5)]
         home.memory.wait_for_appends()
         home.memory.fail_next(StorageError("gone"))
@@ -356,7 +356,7 @@ def test_what_cannot_be_recorded_any_more_is_told_to_its_sender() -> None:
 
 
 def test_scheduled_commands_are_dropped_and_hold_nothing_up(home: Nursery) -> None:
-    person = home.system.actor(home.person(), "a")
+    person = home.person()
     person.ask(Do(lambda actor: actor.context.schedule(5.0, Add(1))))
 
     home.system.close()
@@ -367,9 +367,9 @@ def test_scheduled_commands_are_dropped_and_hold_nothing_up(home: Nursery) -> No
 
 def test_many_kinds_of_trouble_at_once_do_not_keep_the_system_from_closing(home: Nursery) -> None:
     """Actors that fail, wait to be started again, have children, wait for the journal or cannot start."""
-    failing, broken = home.person("failing", RESTART), home.person("broken", RESTART)
+    failing, broken = home.person_class("failing", RESTART), home.person_class("broken", RESTART)
     broken.trips["on_start"] = ZeroDivisionError
-    parent, child = home.person("parent", RESTART), home.person("child", RESTART)
+    parent, child = home.person_class("parent", RESTART), home.person_class("child", RESTART)
     replies: list[PooledFuture[Any]] = []
     for number in range(20):
         name = str(number)

@@ -82,7 +82,7 @@ def test_a_supervision_that_cannot_work_is_refused(wrong: dict[str, object]) -> 
 
 
 def test_a_refusal_is_no_failure(home: Nursery) -> None:
-    person = home.system.actor(home.person(supervision=STOP), "a")
+    person = home.person(supervision=STOP)
 
     person.tell(Add(-1))
 
@@ -94,7 +94,7 @@ def test_a_refusal_is_no_failure(home: Nursery) -> None:
 
 
 def test_it_starts_again_when_the_backoff_is_over_and_not_before(home: Nursery) -> None:
-    person = home.system.actor(home.person(supervision=RESTART), "a")
+    person = home.person(supervision=RESTART)
     person.tell(Trip("decide"))
     waiting = person.ask_future(Look())
     home.wait_for_backoff()
@@ -109,7 +109,7 @@ def test_it_starts_again_when_the_backoff_is_over_and_not_before(home: Nursery) 
 
 
 def test_during_the_backoff_it_is_not_live(home: Nursery) -> None:
-    person = home.system.actor(home.person(supervision=RESTART), "a")
+    person = home.person(supervision=RESTART)
     person.tell(Trip("decide"))
     home.wait_for_backoff()
 
@@ -117,7 +117,7 @@ def test_during_the_backoff_it_is_not_live(home: Nursery) -> None:
 
 
 def test_messages_that_waited_are_handled_in_their_order(home: Nursery) -> None:
-    person = home.system.actor(home.person(supervision=RESTART), "a")
+    person = home.person(supervision=RESTART)
     person.tell(Trip("decide"))
     home.wait_for_backoff()
     for amount in range(1, 100):
@@ -138,7 +138,7 @@ def fails_until_the_limit(home: Nursery, person: Reference[Command, object]) -> 
 
 
 def test_at_the_limit_who_waits_is_told_of_the_last_cause_and_what_was_told_is_a_dead_letter(home: Nursery) -> None:
-    kind = home.person(supervision=RESTART)
+    kind = home.person_class(supervision=RESTART)
     person = home.system.actor(kind, "a")
     kind.trips["on_start"] = Stumbled
     waiting = person.ask_future(Look())
@@ -156,7 +156,7 @@ def test_at_the_limit_who_waits_is_told_of_the_last_cause_and_what_was_told_is_a
 
 
 def test_without_restarts_the_first_failure_is_the_limit(home: Nursery) -> None:
-    person = home.system.actor(home.person(supervision=Supervision(max_restarts=0)), "a")
+    person = home.person(supervision=Supervision(max_restarts=0))
     held = threading.Event()
     home.journal.disk_full()
     person.tell(Do(lambda _: held.wait(60)))
@@ -170,7 +170,7 @@ def test_without_restarts_the_first_failure_is_the_limit(home: Nursery) -> None:
 
 
 def test_when_the_failures_are_long_past_it_is_started_again_as_often_as_at_first(home: Nursery) -> None:
-    kind = home.person(supervision=RESTART)
+    kind = home.person_class(supervision=RESTART)
     person = home.system.actor(kind, "a")
     kind.trips["on_start"] = Stumbled
     fails_until_the_limit(home, person)
@@ -182,7 +182,7 @@ def test_when_the_failures_are_long_past_it_is_started_again_as_often_as_at_firs
 
 
 def test_who_has_reached_the_limit_is_forgotten_when_the_failures_are_long_past(home: Nursery) -> None:
-    kind = home.person(supervision=Supervision(max_restarts=0, within=60.0))
+    kind = home.person_class(supervision=Supervision(max_restarts=0, within=60.0))
     kind.trips["on_start"] = Stumbled
     with pytest.raises(RestartLimitError):
         home.system.actor(kind, "a").ask(Look(), timeout=60)
@@ -194,7 +194,7 @@ def test_who_has_reached_the_limit_is_forgotten_when_the_failures_are_long_past(
 
 
 def test_stopping_who_has_reached_the_limit_lets_it_begin_anew(home: Nursery) -> None:
-    kind = home.person(supervision=RESTART)
+    kind = home.person_class(supervision=RESTART)
     person = home.system.actor(kind, "a")
     kind.trips["on_start"] = Stumbled
     fails_until_the_limit(home, person)
@@ -217,7 +217,7 @@ def test_it_ends_what_waits_is_refused_and_the_next_message_starts_it_anew(
     home: Nursery, supervision: Supervision
 ) -> None:
     held = threading.Event()
-    person = home.system.actor(home.person(supervision=supervision), "a")
+    person = home.person(supervision=supervision)
     person.ask(Add(1))
     person.tell(Do(lambda _: held.wait(60)))
     person.tell(Trip("decide"))
@@ -236,7 +236,7 @@ def test_it_ends_what_waits_is_refused_and_the_next_message_starts_it_anew(
 
 
 def test_a_stop_during_a_backoff_ends_it_at_once_and_nothing_comes_back(home: Nursery) -> None:
-    person = home.system.actor(home.person(supervision=RESTART), "a")
+    person = home.person(supervision=RESTART)
     person.tell(Trip("decide"))
     home.wait_for_backoff()
 
@@ -248,7 +248,7 @@ def test_a_stop_during_a_backoff_ends_it_at_once_and_nothing_comes_back(home: Nu
 
 
 def test_a_stop_during_a_backoff_comes_behind_what_was_sent_before(home: Nursery) -> None:
-    person = home.system.actor(home.person(supervision=RESTART), "a")
+    person = home.person(supervision=RESTART)
     person.tell(Trip("decide"))
     home.wait_for_backoff()
     waiting = person.ask_future(Add(1))
@@ -260,7 +260,7 @@ def test_a_stop_during_a_backoff_comes_behind_what_was_sent_before(home: Nursery
 
 
 def test_a_stop_is_not_kept_waiting_by_one_backoff_after_the_other(home: Nursery) -> None:
-    kind = home.person(supervision=RESTART)
+    kind = home.person_class(supervision=RESTART)
     person = home.system.actor(kind, "a")
     kind.trips["on_start"] = Stumbled
     waiting = person.ask_future(Look())
@@ -277,7 +277,7 @@ def test_a_stop_is_not_kept_waiting_by_one_backoff_after_the_other(home: Nursery
 
 
 def test_closing_during_a_backoff_returns_at_once_and_does_what_waits(home: Nursery) -> None:
-    person = home.system.actor(home.person(supervision=RESTART), "a")
+    person = home.person(supervision=RESTART)
     person.tell(Trip("decide"))
     home.wait_for_backoff()
     waiting = [person.ask_future(Add(amount)) for amount in (1, 2)]
@@ -289,7 +289,7 @@ def test_closing_during_a_backoff_returns_at_once_and_does_what_waits(home: Nurs
 
 
 def test_what_still_fails_while_closing_fails_who_waits_and_nothing_hangs(home: Nursery) -> None:
-    kind = home.person(supervision=RESTART)
+    kind = home.person_class(supervision=RESTART)
     person = home.system.actor(kind, "a")
     kind.trips["on_start"] = Stumbled
     waiting = [person.ask_future(Look()) for _ in range(10)]
@@ -303,7 +303,7 @@ def test_what_still_fails_while_closing_fails_who_waits_and_nothing_hangs(home: 
 
 
 def test_actors_that_all_fail_while_the_system_closes_do_not_keep_it_open(home: Nursery) -> None:
-    kind = home.person(supervision=RESTART)
+    kind = home.person_class(supervision=RESTART)
     replies: list[PooledFuture[int]] = []
     for number in range(200):
         person = home.system.actor(kind, str(number))
@@ -327,7 +327,8 @@ def test_actors_that_all_fail_while_the_system_closes_do_not_keep_it_open(home: 
 def test_whatever_happens_the_state_is_what_was_acknowledged(deeds: list[str]) -> None:
     with Nursery() as home:
         person = home.system.actor(
-            home.person(supervision=Supervision(max_restarts=2, within=50.0, min_backoff=1.0, max_backoff=4.0)), "a"
+            home.person_class(supervision=Supervision(max_restarts=2, within=50.0, min_backoff=1.0, max_backoff=4.0)),
+            "a",
         )
         model = Model()
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
 from typing import ClassVar
 
 from sqlalchemy import Column, Connection, Integer, MetaData, Table, Text, insert, select, update
@@ -93,6 +95,20 @@ class WatchedLog(FaultyLog):
 def say(log: ListLog, *words: str) -> int:
     """Append the words, and return the position of the last."""
     return log.append("talk", *map(Said, words))
+
+
+@contextmanager
+def caught_up(place: str | Path, log: ListLog, *projections: Projection) -> Generator[Projections]:
+    """Open projections, and have them catch up with the log."""
+    with Projections.open(place, log, projections) as opened:
+        opened.wait_for(timeout=60)
+        yield opened
+
+
+def project(place: str | Path, log: ListLog, *projections: Projection) -> None:
+    """Have projections catch up with the log, and close them."""
+    with caught_up(place, log, *projections):
+        pass
 
 
 def counted(rows: Sequence[Recorded], per_word: int = 1) -> dict[str, int]:

@@ -33,7 +33,19 @@ from reenact.testing import wait_until
 from tests.journal.server import Server
 from tests.projections.histories import ListLog
 from tests.started.disks import mount, mounted
-from tests.views.support import DoubleWords, Forgot, Said, Sneezed, WatchedLog, Words, counted, found, say
+from tests.views.support import (
+    DoubleWords,
+    Forgot,
+    Said,
+    Sneezed,
+    WatchedLog,
+    Words,
+    caught_up,
+    counted,
+    found,
+    project,
+    say,
+)
 
 
 class Squeamish(Words):
@@ -91,8 +103,7 @@ def test_a_log_that_may_have_told_somebody_else_is_looked_at(url: str, log: Watc
 
 def test_they_go_on_where_they_were(url: str, log: WatchedLog) -> None:
     say(log, "a", "b")
-    with Projections.open(url, log, [Words()]) as projections:
-        projections.wait_for(timeout=60)
+    project(url, log, Words())
     say(log, "a")
 
     with Projections.open(url, log, [Words()]) as projections:
@@ -148,8 +159,7 @@ def test_one_that_has_stopped_goes_on_with_mended_code_when_it_is_opened_again(
         projections.wait_for(timeout=60)
     monkeypatch.setattr(Squeamish, "shuns", None)
 
-    with Projections.open(url, log, [Squeamish()]) as projections:
-        projections.wait_for(timeout=60)
+    with caught_up(url, log, Squeamish()) as projections:
         assert found(projections, Squeamish) == (3, {"a": 1, "ugh": 1, "b": 1})
 
 
@@ -261,9 +271,7 @@ def test_a_function_may_take_back_what_it_has_written_itself(
 ) -> None:
     monkeypatch.setattr(Ending, "how", how)
     say(log, "a", "end", "b")
-    with Projections.open(url, log, [Ending()]) as projections:
-        projections.wait_for(timeout=60)
-
+    with caught_up(url, log, Ending()) as projections:
         assert found(projections, Ending) == (3, counted(log.rows))
 
 
@@ -296,9 +304,7 @@ def test_tables_of_the_same_name_are_no_matter(url: str, log: WatchedLog) -> Non
         per_word = 10
 
     say(log, "a")
-    with Projections.open(url, log, [Words(), Others()]) as projections:
-        projections.wait_for(timeout=60)
-
+    with caught_up(url, log, Words(), Others()) as projections:
         assert found(projections, Words) == (1, {"a": 1})
         assert found(projections, Others) == (1, {"a": 10})
 
@@ -313,8 +319,7 @@ def test_what_is_read_cannot_be_written(url: str, log: WatchedLog) -> None:
 
 def test_a_reader_sees_one_moment_however_long_it_looks(url: str, log: WatchedLog) -> None:
     say(log, "a")
-    with Projections.open(url, log, [Words()]) as projections:
-        projections.wait_for(timeout=60)
+    with caught_up(url, log, Words()) as projections:
         with projections.read(Words) as connection:
             before = connection.execute(select(Words.words)).all()
             say(log, "a", "b")
@@ -465,8 +470,7 @@ def test_a_server_that_is_not_there_is_a_typed_error(log: WatchedLog) -> None:
 @pytest.mark.parametrize("damage", ["no database", "cut off", "missing", "empty", "without position"])
 def test_a_damaged_file_is_made_anew(damage: str, tmp_path: Path, log: WatchedLog) -> None:
     say(log, *"abcabc" * 50)
-    with Projections.open(tmp_path, log, [Words()]) as projections:
-        projections.wait_for(timeout=60)
+    project(tmp_path, log, Words())
     path = tmp_path / "words.db"
     match damage:
         case "no database":
@@ -482,8 +486,7 @@ def test_a_damaged_file_is_made_anew(damage: str, tmp_path: Path, log: WatchedLo
                 connection.execute("DROP TABLE reenact_progress")
             connection.close()
 
-    with Projections.open(tmp_path, log, [Words()]) as projections:
-        projections.wait_for(timeout=60)
+    with caught_up(tmp_path, log, Words()) as projections:
         assert found(projections, Words) == (300, counted(log.rows))
 
 
@@ -496,8 +499,7 @@ def test_damage_in_a_large_file_is_mended_at_the_next_opening_once_it_was_met(
     monkeypatch.setattr("reenact.projections.generations.SMALL", 0)
     words = [f"word {number:04d}" for number in range(1500)]
     say(log, *words)
-    with Projections.open(tmp_path, log, [Words()]) as projections:
-        projections.wait_for(timeout=60)
+    project(tmp_path, log, Words())
     path = tmp_path / "words.db"
     whole = bytearray(path.read_bytes())
     middle = len(whole) // 2 // 4096 * 4096
@@ -513,22 +515,19 @@ def test_damage_in_a_large_file_is_mended_at_the_next_opening_once_it_was_met(
             with pytest.raises(DatabaseError, match="malformed"):
                 found(projections, Words)
 
-    with Projections.open(tmp_path, log, [Words()]) as projections:
-        projections.wait_for(timeout=60)
+    with caught_up(tmp_path, log, Words()) as projections:
         assert found(projections, Words) == (log.head(), counted(log.rows))
     assert not list(tmp_path.glob("*suspect"))
 
 
 def test_tables_of_another_log_or_of_one_that_was_longer_are_made_anew(url: str, log: WatchedLog) -> None:
     say(log, "a", "b", "c")
-    with Projections.open(url, log, [Words()]) as projections:
-        projections.wait_for(timeout=60)
+    project(url, log, Words())
     other = ListLog(1)
     say(other, "x", "y", "z", "z")
 
     for another in (log.until(2), other):
-        with Projections.open(url, another, [Words()]) as projections:
-            projections.wait_for(timeout=60)
+        with caught_up(url, another, Words()) as projections:
             assert found(projections, Words) == (another.head(), counted(another.rows))
 
 
@@ -617,8 +616,7 @@ def test_a_place_that_is_full_or_cannot_be_written_is_a_typed_error_and_goes_by(
 ) -> None:
     with mounted(tmp_path / "disk", "-t", "tmpfs", "-o", "size=1m", "tmpfs") as disk:
         say(log, "a")
-        with Projections.open(disk / "views", log, [Words()]) as projections:
-            projections.wait_for(timeout=60)
+        with caught_up(disk / "views", log, Words()) as projections:
             filler = disk / "filler"
             with pytest.raises(OSError, match="No space"):
                 filler.write_bytes(b"x" * 2_000_000)

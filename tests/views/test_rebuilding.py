@@ -36,10 +36,12 @@ from tests.views.support import (
     Said,
     WatchedLog,
     Words,
+    caught_up,
     counted,
     expected,
     found,
     last_said,
+    project,
     say,
 )
 
@@ -99,9 +101,7 @@ def on_a_thread(work: Callable[[], None]) -> threading.Thread:
 def test_rebuilt_tables_say_the_same_and_the_former_are_gone(url: str, log: GatedLog) -> None:
     say(log, *"abcab")
     told: list[Progress] = []
-    with Projections.open(url, log, [Words()]) as projections:
-        projections.wait_for(timeout=60)
-
+    with caught_up(url, log, Words()) as projections:
         projections.rebuild("words", progress=told.append)
         projections.rebuild(Words)
 
@@ -158,8 +158,7 @@ def test_readers_see_whole_tables_while_they_are_rebuilt_and_written_again_and_a
 
 def test_the_live_tables_go_on_while_others_are_made(url: str, log: GatedLog) -> None:
     say(log, *"abcdefgh")
-    with Projections.open(url, log, [Words()]) as projections:
-        projections.wait_for(timeout=60)
+    with caught_up(url, log, Words()) as projections:
         log.gate, log.behind = Gate(), 4
         rebuilding = on_a_thread(lambda: projections.rebuild("words"))
         assert log.gate.reached.wait(60)
@@ -177,8 +176,7 @@ def test_the_live_tables_go_on_while_others_are_made(url: str, log: GatedLog) ->
 
 def test_a_reader_of_the_former_tables_keeps_them_until_it_is_done(url: str, log: GatedLog) -> None:
     say(log, "a")
-    with Projections.open(url, log, [Words()]) as projections:
-        projections.wait_for(timeout=60)
+    with caught_up(url, log, Words()) as projections:
         with projections.read(Words) as connection:
             before = connection.execute(select(Words.words)).all()
             projections.rebuild("words")
@@ -194,8 +192,7 @@ def test_a_reader_of_the_former_tables_keeps_them_until_it_is_done(url: str, log
 
 def test_who_asks_while_it_is_rebuilt_waits_for_that(url: str, log: GatedLog) -> None:
     say(log, *"abcdefgh")
-    with Projections.open(url, log, [Words()]) as projections:
-        projections.wait_for(timeout=60)
+    with caught_up(url, log, Words()) as projections:
         log.gate = Gate()
         first = on_a_thread(lambda: projections.rebuild("words"))
         assert log.gate.reached.wait(60)
@@ -209,8 +206,7 @@ def test_who_asks_while_it_is_rebuilt_waits_for_that(url: str, log: GatedLog) ->
 
 def test_what_was_cut_short_by_closing_is_gone_on_with(url: str, log: GatedLog) -> None:
     say(log, *"abcdefghabcdefgh")
-    with Projections.open(url, log, [Words()]) as projections:
-        projections.wait_for(timeout=60)
+    with caught_up(url, log, Words()) as projections:
         log.gate, log.behind = Gate(), 4
         cut: list[BaseException] = []
 
@@ -246,8 +242,7 @@ def test_a_crash_at_the_swap_leaves_the_one_or_the_other(
     when: str, url: str, log: GatedLog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     say(log, *"abcdefgh")
-    with Projections.open(url, log, [Words()]) as projections:
-        projections.wait_for(timeout=60)
+    with caught_up(url, log, Words()) as projections:
         place = place_of(projections)
         move = place.point_to
 
@@ -268,8 +263,7 @@ def test_a_crash_at_the_swap_leaves_the_one_or_the_other(
 
 def test_a_raised_version_makes_new_tables_and_the_former_serve_meanwhile(url: str, log: GatedLog) -> None:
     say(log, *"abab")
-    with Projections.open(url, log, [Words()]) as projections:
-        projections.wait_for(timeout=60)
+    project(url, log, Words())
     log.gate = Gate()
 
     with Projections.open(url, log, [DoubleWords()]) as projections:
@@ -290,8 +284,7 @@ def test_a_raised_version_makes_new_tables_and_the_former_serve_meanwhile(url: s
 
 def test_tables_of_another_form_are_not_served_as_if_they_were_this_version_s(url: str, log: GatedLog) -> None:
     say(log, *"abab")
-    with Projections.open(url, log, [Words()]) as projections:
-        projections.wait_for(timeout=60)
+    project(url, log, Words())
     log.gate = Gate()
 
     with Projections.open(url, log, [LastWords()]) as projections:
@@ -309,8 +302,7 @@ def test_tables_of_another_form_are_not_served_as_if_they_were_this_version_s(ur
 
 def test_a_version_that_was_begun_and_is_not_wanted_any_more_is_let_go(url: str, log: GatedLog) -> None:
     say(log, *"abcdefghabcdefgh")
-    with Projections.open(url, log, [Words()]) as projections:
-        projections.wait_for(timeout=60)
+    project(url, log, Words())
     log.gate, log.behind = Gate(), 4
     with Projections.open(url, log, [DoubleWords()]) as projections:
         assert log.gate.reached.wait(60)
@@ -318,9 +310,7 @@ def test_a_version_that_was_begun_and_is_not_wanted_any_more_is_let_go(url: str,
         log.gate.opened.set()
     log.gate = None
 
-    with Projections.open(url, log, [LastWords()]) as projections:
-        projections.wait_for(timeout=60)
-
+    with caught_up(url, log, LastWords()) as projections:
         assert found(projections, LastWords) == (16, expected(LastWords, log.rows))
         wait_until(lambda: len(generations(projections)) == 1)
 
@@ -341,8 +331,7 @@ def test_a_rebuilding_that_fails_names_the_event_and_leaves_the_live_tables_alon
     url: str, log: GatedLog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     say(log, *"abc")
-    with Projections.open(url, log, [Picky()]) as projections:
-        projections.wait_for(timeout=60)
+    with caught_up(url, log, Picky()) as projections:
         monkeypatch.setattr(Picky, "shuns", frozenset("b"))
 
         with pytest.raises(ProjectionFailedError, match="Said at position 2"):
@@ -360,8 +349,7 @@ def test_a_new_version_that_fails_is_stopped_and_mended_by_another(
         version = 2
 
     say(log, *"abc")
-    with Projections.open(url, log, [Picky()]) as projections:
-        projections.wait_for(timeout=60)
+    project(url, log, Picky())
     monkeypatch.setattr(Picky, "shuns", frozenset("b"))
 
     with Projections.open(url, log, [PickyAgain()]) as projections:
@@ -401,8 +389,7 @@ def test_a_pointer_that_cannot_be_moved_changes_nothing_and_the_next_try_goes_on
 ) -> None:
     say(log, *"abcdefgh")
     told: list[Progress] = []
-    with Projections.open(tmp_path / "views", log, [Words()]) as projections:
-        projections.wait_for(timeout=60)
+    with caught_up(tmp_path / "views", log, Words()) as projections:
         with monkeypatch.context() as patch:
             patch.setattr("reenact.projections.generations.os.fsync", _no_space)
             with pytest.raises(ReadModelError, match="no space"):
@@ -427,8 +414,7 @@ def test_who_cannot_bear_the_progress_is_told_what_it_raised(
         raise progress
 
     say(log, "a")
-    with Projections.open(url, log, [Words()]) as projections:
-        projections.wait_for(timeout=60)
+    with caught_up(url, log, Words()) as projections:
         with pytest.raises(progress):
             projections.rebuild("words", progress=hear)
 
@@ -466,8 +452,7 @@ def test_tables_of_a_new_version_are_not_read_before_they_have_come_as_far_as_th
     tmp_path: Path, log: GatedLog
 ) -> None:
     say(log, *"abcdefgh")
-    with Projections.open(tmp_path, log, [Words()]) as projections:
-        projections.wait_for(timeout=60)
+    project(tmp_path, log, Words())
     place = Files(tmp_path)
     hosted = UserProjection(DoubleWords(), place.of("words"), log)
 
@@ -484,8 +469,7 @@ def test_new_tables_that_cannot_be_made_for_a_while_are_made_later(
 ) -> None:
     monkeypatch.setattr("reenact.projections.rebuilding.PAUSES", (0.01, 0.01))
     say(log, *"abab")
-    with Projections.open(url, log, [Words()]) as projections:
-        projections.wait_for(timeout=60)
+    project(url, log, Words())
     log.is_broken = True
 
     with Projections.open(url, log, [DoubleWords()]) as projections:
@@ -503,8 +487,7 @@ def test_new_tables_that_cannot_be_made_for_a_while_are_made_later(
 
 def test_who_waits_for_a_new_version_while_it_is_closed_is_told(tmp_path: Path, log: GatedLog) -> None:
     say(log, *"abab")
-    with Projections.open(tmp_path, log, [Words()]) as projections:
-        projections.wait_for(timeout=60)
+    project(tmp_path, log, Words())
     log.gate = Gate()
 
     with Projections.open(tmp_path, log, [DoubleWords()]) as projections, ThreadPoolExecutor(1) as threads:
@@ -557,6 +540,5 @@ def test_tables_that_cannot_be_put_in_place_at_first_leave_nothing_open(
             Projections.open(tmp_path, log, [Words()])
 
     say(log, "a")
-    with Projections.open(tmp_path, log, [Words()]) as projections:
-        projections.wait_for(timeout=60)
+    with caught_up(tmp_path, log, Words()) as projections:
         assert found(projections, Words) == (1, {"a": 1})

@@ -19,7 +19,7 @@ from reenact.projections.events import ImageRegistered
 from reenact.testing import MockEnvironmentFactory, wait_until
 from tests.logs import log_at
 from tests.projections.histories import Recorded
-from tests.views.support import DoubleWords, Said, WatchedLog, Words, counted, found, say
+from tests.views.support import DoubleWords, Said, WatchedLog, Words, caught_up, counted, found, say
 from tests.views.test_following import status_of
 
 LONG = 60.0
@@ -112,8 +112,7 @@ def test_a_program_that_is_ended_in_a_rebuilding_is_a_fault_of_the_function_too(
     tmp_path: Path, log: WatchedLog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     say(log, "a")
-    with Projections.open(tmp_path, log, [Stumbling()]) as projections:
-        projections.wait_for(timeout=60)
+    with caught_up(tmp_path, log, Stumbling()) as projections:
         say(log, "stone")
         monkeypatch.setattr(Stumbling, "over", SystemExit(3))
 
@@ -142,8 +141,7 @@ def test_a_log_that_fails_in_its_own_way_is_trouble_and_not_the_end(
     monkeypatch.setattr("reenact.projections.rebuilding.PAUSES", (0.01, 0.01))
     log = OddLog()
     say(log, "a")
-    with Projections.open(tmp_path, log, [Words()]) as projections:
-        projections.wait_for(timeout=60)
+    with caught_up(tmp_path, log, Words()) as projections:
         following = projections._hosted["words"]
         log.error = error
         say(log, "b")
@@ -218,8 +216,7 @@ def test_closing_leaves_a_function_that_does_not_return_to_itself(
     Stuck.door.set()
     wait_until(lambda: not [one for one in threading.enumerate() if one.name == "reenact-projection-stuck"])
 
-    with Projections.open(url, log, [Stuck()]) as projections:
-        projections.wait_for(timeout=60)
+    with caught_up(url, log, Stuck()) as projections:
         assert found(projections, Stuck) == (3, counted(log.rows))
 
 
@@ -230,8 +227,7 @@ def test_closing_leaves_a_rebuilding_that_does_not_return_to_itself(
     Stuck.door.set()
     say(log, "a", "stop", "b")
     with ThreadPoolExecutor(1) as threads:
-        with Projections.open(url, log, [Stuck()]) as projections:
-            projections.wait_for(timeout=60)
+        with caught_up(url, log, Stuck()) as projections:
             Stuck.door.clear()
             Stuck.reached.clear()
             rebuilding = threads.submit(projections.rebuild, "stuck")
