@@ -169,7 +169,7 @@ class Mutable(msgspec.Struct, array_like=True):
         ([StoredForm("added", Added), StoredForm("added", Cleared)], "'added' is that of Added"),
         ([StoredForm("added", Added), StoredForm("plus", Added)], "Added is stored already, as 'added:1'"),
         ([StoredForm("", Added)], "Added needs a name"),
-        ([StoredForm("int", int)], "int must be a frozen struct with array_like=True"),
+        ([StoredForm("int", int)], "int must be a frozen struct with array_like=True"),  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]  # the mistake
         ([StoredForm("map", AsMap)], "AsMap must be a frozen struct with array_like=True"),
         ([StoredForm("mutable", Mutable)], "Mutable must be a frozen struct with array_like=True"),
         ([StoredForm("added", Added, 2)], "'added:2' needs an upcast for each version below its own"),

@@ -172,7 +172,10 @@ def test_a_refusal_of_what_was_told_is_a_dead_letter(
 
 
 def test_prepare_adds_what_only_the_actor_knows(system: ActorSystem, diary: Diary) -> None:
-    account = hooked(system, diary, prepare=lambda _: Deposit(42))
+    def prepare(_: Command) -> Command:
+        return Deposit(42)
+
+    account = hooked(system, diary, prepare=prepare)
 
     assert account.ask(Deposit(1)) == 42
 

@@ -30,15 +30,6 @@ def world() -> World:
 
 
 @pytest.fixture
-def kept(place: str, world: World) -> Generator[ReadModelProjection]:
-    """The tables as a runtime keeps them, up to date."""
-    kept = open_read_model(place, world.log)
-    yield kept
-    kept.close()
-    kept.model.close()
-
-
-@pytest.fixture
 def opened(place: str, world: World) -> Generator[Callable[..., ReaderTables]]:
     """Open the tables to read them, and close them in the end."""
     with ExitStack() as undo:
@@ -59,6 +50,13 @@ def left(place: str, log: ListLog) -> Generator[ReadModelProjection]:
     finally:
         kept.close()
         kept.model.close()
+
+
+@pytest.fixture
+def kept(place: str, world: World) -> Generator[ReadModelProjection]:
+    """The tables as a runtime keeps them, up to date."""
+    with left(place, world.log) as kept:
+        yield kept
 
 
 def questions(tables: ReaderTables) -> int:
