@@ -26,7 +26,7 @@ from reenact.actors.environment.guards import GuardRegistry
 from reenact.actors.environment.tools.toolbox import Toolbox, ToolRegistry
 from reenact.actors.feed.hub import Feed
 from reenact.actors.feed.retention import Retention, Sweeper
-from reenact.actors.journal.api import Journal
+from reenact.actors.journal.api import Journal, Link
 from reenact.actors.journal.lock import StreamLocks
 from reenact.actors.kernel import ActorSystem
 from reenact.actors.kernel.event_loop import EventLoopThread
@@ -53,7 +53,7 @@ from reenact.domain.policy.judge import Policies
 from reenact.domain.policy.reading import policies_of
 from reenact.domain.session.child_calls import depth_of
 from reenact.domain.session.child_turns import WAKE
-from reenact.domain.session.commands import BeginChild, ReportChild, SessionCommand, Stop
+from reenact.domain.session.commands import BeginChild, BranchSession, ReportChild, SessionCommand, Stop
 from reenact.domain.session.guarding import Question
 from reenact.domain.session.state import Session
 from reenact.domain.stream.events import Envelope
@@ -256,7 +256,7 @@ class _Ports:
                     self.tell_kin(back_to, reply)
 
         end_admission = None
-        if self.nodes is not None and isinstance(command, BeginChild):  # its parent cannot leave without it
+        if self.nodes is not None and isinstance(command, BeginChild | BranchSession):  # its parent cannot leave first
             end_admission = self.nodes.admit(SessionActor.stream(session_id))
         with contextlib.suppress(RuntimeClosedError):
             future = self.system.actor(SessionActor, session_id).ask_future(command)
@@ -278,6 +278,13 @@ class _Ports:
         await asyncio.sleep(delay)
         self._begins_again.remove(parent_id)
         self.tell_kin(parent_id, WAKE)
+
+    def session_at(self, session_id: str, position: int) -> tuple[Session, Link] | None:
+        stream = SessionActor.stream(session_id)
+        link = self._log.link_at(stream, position)
+        if link is None:
+            return None
+        return SessionActor.replay(self._log.read_until(stream, link.version), self._log), link
 
     def mark_of(self, session_id: str, version: int) -> tuple[int, int, str]:
         stream = SessionActor.stream(session_id)

@@ -145,8 +145,30 @@ class Parent(FrozenByName):
     depth: int
 
 
+class ChildOrigin(FrozenByName, omit_defaults=True):
+    """The child session from which a child branches off, because the session that called it does.
+
+    The branch begins after this version, which was recorded `at` this time, and was the last at this `position` of the
+    log; `digest` is that of its row. `waits` if the branch waits for a person. `steps`, `usage` and `cost` are what the
+    calling session had settled of the child's use.
+    """
+
+    session_id: str
+    version: int
+    digest: str
+    position: int
+    at: int
+    waits: bool
+    steps: int = 0
+    usage: dict[str, int] = {}
+    cost: float | None = None
+
+
 class ChildStarted(Fact):
-    """The call has started a child session of this revision of an image; the `budget` is reserved for it."""
+    """The call has started a child session of this revision of an image; the `budget` is reserved for it.
+
+    In a branch, the child has an `origin` if it is a branch itself.
+    """
 
     call_id: str
     child_id: str
@@ -156,6 +178,7 @@ class ChildStarted(Fact):
     budget: Budget
     detached: bool
     at: int
+    origin: ChildOrigin | None = None
 
 
 class ChildEnded(Fact):
@@ -189,7 +212,7 @@ class ChildrenInterrupted(Fact):
 class Child(Frozen):
     """The state of a child as its parent knows it: what it was started with, how it ended, and what it has used.
 
-    `prompt` is the question it was given; it is kept until the child has ended.
+    `prompt` is the question it was given; it is kept until the child has ended. A branch of a child has an `origin`.
     """
 
     call_id: str
@@ -204,6 +227,7 @@ class Child(Frozen):
     steps: int = 0
     usage: dict[str, int] = {}
     cost: float | None = None
+    origin: ChildOrigin | None = None
 
     @property
     def is_open(self) -> bool:

@@ -78,3 +78,25 @@ Feature: Child sessions
       Then the call should be answered with an error that says "it is not known whether it took effect"
       And no agent should be at work
       And 2 answers should be counted for my session, 1 of them of others
+
+  Rule: A branch of my session has branches of the sessions that its calls wait for
+
+    Scenario: Deciding otherwise below a branch
+      When I ask the agent, which calls "researcher", which wants to send a mail
+      And I branch off from my session
+      Then I should be asked about the mail below my session, and below the branch
+      When I approve it below my session, and reject it below the branch
+      Then the call should be answered in both sessions
+      And the mail should have been sent below my session, and rejected below the branch
+
+    Scenario: The agent that is called is at work when I branch off
+      When I ask the agent, which calls "researcher", which takes long
+      And I branch off from my session
+      Then the researcher's turn should be under way below my session, and interrupted below the branch
+      And the call should be answered in the branch with an error that says "interrupted (branched)"
+
+    Scenario: The process ends right after I branched off
+      When I ask the agent, which calls "researcher", which wants to send a mail
+      And I branch off from my session
+      And the process crashes
+      Then I should be asked about the mail below my session, and below the branch

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import sys
+from collections.abc import Sequence
 from typing import Protocol
 
 import msgspec
 
-from reenact.actors.journal.api import ChainedJournal, Journal, Link
+from reenact.actors.journal.api import ChainedJournal, Journal, Link, Recorded
 from reenact.actors.session.actor import SessionActor
+from reenact.domain.children import ChildStarted
 from reenact.domain.errors import InvalidInputError, LogUnusableError, SessionForgottenError, SessionNotFoundError
 from reenact.domain.session.agent import ImageChanged
 from reenact.domain.session.branching import before_last_message
@@ -19,6 +21,14 @@ _NOW = sys.maxsize
 _ON_IMAGE = (SessionCreated, SessionBranched, ImageChanged)
 _TAIL = 64
 """How many events are first searched for the last message; if it is not among them, more and more."""
+
+
+class ReadJournal(Protocol):
+    """A journal whose streams can be read."""
+
+    def read(self, stream: str) -> Sequence[Recorded]:
+        """Return the events of the stream."""
+        ...
 
 
 class ChainedLog(Journal, ChainedJournal, Protocol):
@@ -49,8 +59,14 @@ def begun(log: ChainedJournal, session_id: str) -> SessionCreated | SessionBranc
     return event
 
 
-def point_at(log: ChainedLog, session_id: str, at: int | None) -> Point:
-    """Return the branch point of the session at this log position, or at present if it is None.
+def children_of(journal: ReadJournal, session_id: str) -> set[str]:
+    """Return the child sessions that the session has called itself, without those that it shares with another one."""
+    rows = journal.read(SessionActor.stream(session_id))
+    return {row.event.child_id for row in rows if isinstance(row.event, ChildStarted)}
+
+
+def point_at(log: ChainedLog, session_id: str, at: int) -> Point:
+    """Return the branch point of the session at this log position.
 
     Before the beginning of a branch, the point is in the history that it shares.
 
@@ -58,13 +74,13 @@ def point_at(log: ChainedLog, session_id: str, at: int | None) -> Point:
         SessionNotFoundError: there is no such session in the log.
         InvalidInputError: the session begins after the position, or the log ends before it.
     """
-    if at is not None and (head := log.head()) < at:
+    if (head := log.head()) < at:
         raise InvalidInputError(f"there is no position {at}: the log ends at {head}")
     named, until = session_id, _NOW
     while True:
         event = begun(log, session_id)
         stream = SessionActor.stream(session_id)
-        link = log.link_at(stream, _NOW if at is None else at)
+        link = log.link_at(stream, at)
         if link is not None:
             shared = link if link.version <= until else log.link(stream, until)
             return Point(session_id, _require_link(shared, stream, until))

@@ -8,12 +8,12 @@ from contextlib import contextmanager
 from datetime import timedelta
 from typing import Protocol
 
+from reenact.actors.api.branching import children_of
 from reenact.actors.api.reading import ReadModel
 from reenact.actors.envelopes import segments_of
 from reenact.actors.idempotency import Askable, Attempt
 from reenact.actors.journal.api import Append, Derived, Recorded, Remembered
 from reenact.actors.session.actor import SessionActor
-from reenact.domain.children import ChildStarted
 from reenact.domain.errors import SessionInUseError, SessionNotEncryptedError, SessionNotFoundError
 from reenact.domain.messages import EPOCH, instant
 from reenact.domain.operations.table import SessionForgetRequest
@@ -100,7 +100,7 @@ def forget(
         if known.deleted_at is None:
             # Without the request's id: the request as a whole is carried out once, and a repeated deletion is harmless.
             sessions.actor_of(id_).ask(Delete(session_id=id_, at=sessions.now()), attempt.timeout)
-        for child_id in _children_of(journal, id_) - found.keys():
+        for child_id in children_of(journal, id_) - found.keys():
             # The child may be about to begin; once it has replied, it has begun.
             sessions.actor_of(child_id).ask(WAKE, attempt.timeout)
     with sessions.branching.paused():
@@ -129,12 +129,6 @@ def _sessions_to_forget(model: ReadModel, session_id: str, *, family: bool) -> I
             raise SessionInUseError(id_, dependent_sessions)
         ids += (one for one in dependent_sessions if one not in ids)
         yield id_, known
-
-
-def _children_of(journal: ForgettingJournal, session_id: str) -> set[str]:
-    """Return the child sessions that the session has called."""
-    rows = journal.read(SessionActor.stream(session_id))
-    return {row.event.child_id for row in rows if isinstance(row.event, ChildStarted)}
 
 
 def _forgotten_info(session_id: str, known: KnownSession, request: SessionForgetRequest, at: int) -> SessionInfo:

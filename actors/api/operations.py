@@ -12,7 +12,7 @@ from typing import Any, Protocol, TypeAlias, TypeVar
 
 import msgspec
 
-from reenact.actors.api.branching import begun, derived_id, image_at, point_at, point_before_last_message
+from reenact.actors.api.branching import begun, children_of, derived_id, image_at, point_at, point_before_last_message
 from reenact.actors.api.forgetting import Branching, ForgettingJournal, forget
 from reenact.actors.api.reading import Follower, ReadModel
 from reenact.actors.container import ContainerActor, ImageActor
@@ -257,7 +257,8 @@ class RuntimeOperations:
     def _branch(self, request: commands.SessionBranchRequest, attempt: Attempt) -> SessionInfo:
         id_ = request.new_session_id or self._new_session_id()
         session = begun(self._journal, request.session_id)
-        point = point_at(self._journal, request.session_id, request.at)
+        at = self._journal.head() if request.at is None else request.at
+        point = point_at(self._journal, request.session_id, at)
         content = None if request.edit is None else check_content(request.edit)
         if content is not None:
             point = point_before_last_message(self._journal, point)
@@ -283,9 +284,19 @@ class RuntimeOperations:
             at=self.now(),
             left_at=point.link.recorded_at,
             edit=content,
+            until=at,
         )
         branched: SessionInfo = attempt.ask(self.actor_of(id_), command)
+        self._wait_for_children(branched.id, attempt.timeout)
         return branched
+
+    def _wait_for_children(self, session_id: str, timeout: float | None) -> None:
+        """Wait until the children that a branch began with have begun, and theirs."""
+        children = children_of(self._journal, session_id)
+        for id_ in (session_id, *children) if children else ():
+            self.actor_of(id_).ask(WAKE, timeout)
+        for child_id in children:
+            self._wait_for_children(child_id, timeout)
 
     def session_switch(self, request: commands.SessionSwitchRequest, attempt: Attempt) -> bool:
         """See `Sessions.switch`."""

@@ -18,7 +18,7 @@ from reenact.actors.session.live_agent import LiveAgent
 from reenact.actors.session.ports import Ports
 from reenact.actors.session.timers import timers
 from reenact.actors.session.turn_stream import published_of
-from reenact.domain.children import ChildStarted
+from reenact.domain.children import ChildOrigin, ChildStarted, Parent
 from reenact.domain.errors import MessageRefusedError, SessionLockedError, ShardMovedError
 from reenact.domain.guards import GuardChecked, Guards, of_point, refusal_in
 from reenact.domain.history.causes import cause_of
@@ -30,7 +30,8 @@ from reenact.domain.session import child_turns as family
 from reenact.domain.session import decide as deciding
 from reenact.domain.session import state as states
 from reenact.domain.session.agent import Failure, SoFar, TurnContinued
-from reenact.domain.session.branching import waiting
+from reenact.domain.session.branching import waiting, waits
+from reenact.domain.session.child_calls import awaited
 from reenact.domain.session.commands import (
     Approve,
     BeginChild,
@@ -213,8 +214,14 @@ class SessionActor(EventSourcedActor[Session, SessionCommand, SessionEvent]):
                 image, revision = command.image_id, command.image_revision
                 if not image:
                     image, revision = self.state.image_id, self.state.image_revision
+                children = self._children_at(self.state, command.until)
                 command = msgspec.structs.replace(
-                    command, ids=ids, results_id=new_id("msg"), image_id=image, image_revision=revision
+                    command,
+                    ids=ids,
+                    results_id=new_id("msg"),
+                    image_id=image,
+                    image_revision=revision,
+                    children=children,
                 )
                 return command if command.edit is None else self._check_edit_guards(command)
             case Interrupt() | Stop() | Delete() if self._ends_turn(command):
@@ -354,6 +361,28 @@ class SessionActor(EventSourcedActor[Session, SessionCommand, SessionEvent]):
             of_image = command.container_id, command.image_id, command.image_revision
             created = SessionCreated(command.session_id, *of_image, command.parent, command.budget)
             self._agent.prepare_child(evolve(Session(), created), command.agent_id)
+
+    def _children_at(self, session: Session, position: int) -> tuple[ChildOrigin, ...]:
+        """Return the origins of branches of the children that the session waits for, as they were at the position."""
+        found: list[ChildOrigin] = []
+        for child in awaited(session):
+            begun = self._ports.session_at(child.id, position)
+            if begun is None:
+                continue
+            state, link = begun
+            origin = ChildOrigin(
+                session_id=child.id,
+                version=link.version,
+                digest=link.digest.hex(),
+                position=position,
+                at=link.recorded_at,
+                waits=waits(state, self._children_at(state, position)),
+                steps=child.steps,
+                usage=child.usage,
+                cost=child.cost,
+            )
+            found.append(origin)
+        return tuple(found)
 
     def _tell_family(self, command: SessionCommand, events: tuple[SessionEvent, ...]) -> None:
         """Send children and parent the commands that follow from the events."""
@@ -547,7 +576,7 @@ class SessionActor(EventSourcedActor[Session, SessionCommand, SessionEvent]):
                     (event.turn_id for event in events if isinstance(event, TurnContinued)),
                     None if after.turn is None else after.turn.id,
                 )
-            case BeginChild():
+            case BeginChild() | BranchSession(parent=Parent()):
                 return None if events else family.reported(self.state, self._mark, self._ports.now())
             case CreateSession() | BranchSession():
                 origin = None

@@ -6,7 +6,7 @@ from collections.abc import Callable, Coroutine, Mapping, Sequence
 from typing import Literal, Protocol, TypeAlias
 
 from reenact.actors.environment.api import Environment
-from reenact.actors.journal.api import Journal
+from reenact.actors.journal.api import Journal, Link
 from reenact.actors.journal.lock import StreamLocks
 from reenact.domain.guards import GuardChecked
 from reenact.domain.loop.rules import Rules
@@ -80,6 +80,10 @@ class Ports(Protocol):
 
     def tell_kin(self, session_id: str, command: SessionCommand, back_to: str = "") -> None:
         """Send a command to a session of the same family, again while the log fails; its reply goes to `back_to`."""
+        ...
+
+    def session_at(self, session_id: str, position: int) -> tuple[Session, Link] | None:
+        """Return the session at this log position, and the link of its last event; None if it had not begun."""
         ...
 
     def mark_of(self, session_id: str, version: int) -> tuple[int, int, str]:

@@ -16,7 +16,7 @@ from typing import Final, NamedTuple, TypeAlias, Union
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from reenact.domain.children import ChildEnded, ChildrenInterrupted
+from reenact.domain.children import ChildEnded, ChildrenInterrupted, ChildStarted
 from reenact.domain.container import ContainerCreated, CreateContainer
 from reenact.domain.errors import LogTooNewError, LogUnusableError
 from reenact.domain.guards import GuardChecked
@@ -158,7 +158,7 @@ FORMS: Final[Mapping[str, tuple[type[AnyCommand], _Places]]] = {
     "branch-session:1": (
         BranchSession,
         {
-            **_same_fields(SessionBranched, *_NEW_SESSION_FIELDS, "origin", "version", "digest"),
+            **_same_fields(SessionBranched, *_NEW_SESSION_FIELDS, "origin", "version", "digest", "parent", "budget"),
             "at": (Reference(MessageAccepted, "at"),),
             "left_at": (Reference(AnswerRecorded, "at"), Reference(ResultsRecorded, "at")),
             "results_id": _RESULTS_ID,
@@ -307,6 +307,8 @@ class StoredCommand(Frozen):
             values["ids"] = tuple((event.turn_id, event.message_id) for event in accepted)
             if values["edit"] is not None and accepted:
                 values["edit"] = accepted[-1].content
+            started = [event.origin for event in events if isinstance(event, ChildStarted)]
+            values["children"] = tuple(origin for origin in started if origin is not None)
         make: Callable[..., AnyCommand] = form.kind
         return make(**values)  # pyright: ignore[reportArgumentType] - the fields of its kind
 
@@ -318,8 +320,9 @@ def cause_of(command: AnyCommand, events: Sequence[object]) -> bytes:
         TypeError: the command holds a value that cannot be encoded.
     """
     form, first = _form(_NAMES[type(command)]), _first_by_type(events)
-    if isinstance(command, BranchSession):  # not stored: the events of the messages have them
-        command = msgspec.structs.replace(command, ids=(), edit=None if command.edit is None else ())
+    if isinstance(command, BranchSession):  # not stored: the events of messages and children have them
+        edit = None if command.edit is None else ()
+        command = msgspec.structs.replace(command, ids=(), edit=edit, until=0, children=())
     values = form.values(command)
     told = form.defaults.copy()
     for place, event, said in _fields_from(form.name, frozenset(first)):

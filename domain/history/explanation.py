@@ -169,7 +169,8 @@ class _Tracing:
                 return self._trace_child(place, event)
             case SessionBranched():
                 self._agent, self._branched, self._accepted, self._handover = None, place, {}, None
-                return _cause(place - 1 if place else None, outside=Outside("caller"))
+                outside = Outside("caller") if event.parent is None else Outside("parent", event.parent.session_id)
+                return _cause(place - 1 if place else None, outside=outside)
             case AgentStarted():
                 self._agent, self._last_unblocked = place, place
                 return self._schedule_or_child_cause(place) or Cause((), Outside("caller"))
@@ -219,7 +220,7 @@ class _Tracing:
         match event:
             case ChildStarted():
                 self._children[event.child_id] = place
-                return self._round.child_started(event)
+                return self._round.child_started(event) if event.origin is None else _cause(self._branched)
             case ChildEnded():
                 self._last_child_end = place
                 self._round.child_ended(place, event)

@@ -381,7 +381,7 @@ class _Step:
             container_id=event.container_id,
             image_id=event.image_id,
             origin=origin,
-            parent=event.parent if isinstance(event, SessionCreated) else None,
+            parent=event.parent,
         )
         yield self._session_context, created
 

@@ -76,6 +76,11 @@ def depth_of(session: Session) -> int:
     return 0 if session.parent is None else session.parent.depth
 
 
+def root_of(session: Session) -> str:
+    """Return the id of the session at the top of the session's family."""
+    return session.id or "" if session.parent is None else session.parent.root
+
+
 def is_at_its_part(session: Session) -> bool:
     """Return whether the session is a child that has not yet ended, or waits for a person."""
     return session.parent is not None and (session.ended is None or session.ended.outcome == "waiting")
@@ -142,9 +147,7 @@ def _refusal(call: Call, depth: int, free: int) -> str | None:
 
 def _start_child(session: Session, call: Call, agent: OfferedAgent, budget: Budget, at: int) -> Iterator[SessionEvent]:
     start, depth = rounds.start_of(call), depth_of(session) + 1
-    parent = session.id or ""
-    root = parent if session.parent is None else session.parent.root
-    id_ = child_id(parent, call.id, start.attempt, root=root)
+    id_ = child_id(session.id or "", call.id, start.attempt, root=root_of(session))
     yield start
     yield ChildStarted(call.id, id_, agent.image_id, agent.image_revision, depth, budget, agent.detached, at)
     if agent.detached:

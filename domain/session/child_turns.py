@@ -25,9 +25,17 @@ from reenact.domain.session.agent import (
     TurnCompleted,
     TurnStarted,
 )
-from reenact.domain.session.child_calls import Used, awaited, child_result_text, depth_of, is_awaited, used
-from reenact.domain.session.commands import BeginChild, GiveUpChildren, Interrupt, ReportChild, SessionCommand, Stop
-from reenact.domain.session.state import Ended, Session, SessionCreated, SessionEvent
+from reenact.domain.session.child_calls import Used, awaited, child_result_text, depth_of, is_awaited, root_of, used
+from reenact.domain.session.commands import (
+    BeginChild,
+    BranchSession,
+    GiveUpChildren,
+    Interrupt,
+    ReportChild,
+    SessionCommand,
+    Stop,
+)
+from reenact.domain.session.state import Ended, Session, SessionBranched, SessionCreated, SessionEvent
 from reenact.domain.session.turns import DecisionDraft
 
 SECOND: Final = 1_000_000
@@ -39,6 +47,8 @@ PARENT: Final = "parent"
 """The reason for which a child is interrupted: its call has ended."""
 SILENT: Final = "silent"
 """The stop reason of a child that did not report how it ended."""
+_REPORTED: Final = ChildEnded, SessionBranched
+"""Events, besides the end of a turn, of which a child's parent is told."""
 WAKE: Final = Stop(agent_id="", reason="crash", at=0)
 """A command that stops no agent, since none has this id; but its receiver asks its family."""
 
@@ -127,7 +137,7 @@ def family_commands(
     """Yield the commands to other sessions of the family that follow from the events after version `before`.
 
     Started children begin, children whose calls have ended are interrupted, and the parent gets a report when a turn
-    ends.
+    ends, or has ended before a branch begins.
     """
     for version, event in enumerate(events, before + 1):
         child = child_of(session, event.child_id) if isinstance(event, ChildStarted) else None
@@ -136,7 +146,7 @@ def family_commands(
     for child in _children_to_interrupt(session, events):
         yield FamilyCommand(child.id, interrupting(PARENT, at))
     parent = session.parent
-    if parent is not None and any(ends_turn(event) or isinstance(event, ChildEnded) for event in events):
+    if parent is not None and any(ends_turn(event) or isinstance(event, _REPORTED) for event in events):
         told = reported(session, mark, at)
         if told is not None:
             yield FamilyCommand(parent.session_id, told)
@@ -225,16 +235,33 @@ def deadline(session: Session) -> int | None:
     return turn.at + int(max(0.0, budget.seconds - session.seconds) * SECOND)
 
 
-def _begin_command(session: Session, child: Child, version: int, new_id: Ids, at: int) -> BeginChild:
+def _begin_command(session: Session, child: Child, version: int, new_id: Ids, at: int) -> BeginChild | BranchSession:
     """Return the command that begins the child; the event of its start has this version in the session."""
-    parent_id = session.id or ""
-    root = parent_id if session.parent is None else session.parent.root
+    parent = Parent(
+        session_id=session.id or "", version=version, call_id=child.call_id, root=root_of(session), depth=child.depth
+    )
+    if child.origin is not None:
+        return BranchSession(
+            session_id=child.id,
+            container_id=session.container_id,
+            image_id="",
+            image_revision=0,
+            origin=child.origin.session_id,
+            version=child.origin.version,
+            digest=child.origin.digest,
+            position=child.origin.position,
+            at=at,
+            left_at=child.origin.at,
+            until=child.origin.position,
+            parent=parent,
+            budget=child.budget,
+        )
     return BeginChild(
         session_id=child.id,
         container_id=session.container_id,
         image_id=child.image_id,
         image_revision=child.image_revision,
-        parent=Parent(session_id=parent_id, version=version, call_id=child.call_id, root=root, depth=child.depth),
+        parent=parent,
         budget=child.budget,
         agent_id=new_id("agt"),
         turn_id=new_id("trn"),

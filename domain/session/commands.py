@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TypeAlias
 
-from reenact.domain.children import Budget, ChildOutcome, Parent
+from reenact.domain.children import Budget, ChildOrigin, ChildOutcome, Parent
 from reenact.domain.guards import GuardChecked
 from reenact.domain.idempotency import IdempotentCommand
 from reenact.domain.loop.rules import Rules
@@ -60,6 +60,10 @@ class BranchSession(_RuledRequest):
     that is queued there, and `ids` are a turn id and a message id for each queued message. `so_far` holds no more of an
     answer than the events. Without an image the branch uses the one that the other session used at that event, which
     only the actor knows. `checked` are the guards' verdicts on the edit.
+
+    `children` are those that calls wait for, as they were at the position `until` of the log: they are branched as
+    well. With a `parent`, and the `budget` that it reserves, the branch is such a child; the command does nothing if it
+    exists.
     """
 
     session_id: str
@@ -76,6 +80,10 @@ class BranchSession(_RuledRequest):
     ids: tuple[tuple[str, str], ...] = ()
     so_far: SoFar = SoFar()
     checked: tuple[GuardChecked, ...] = ()
+    until: int = 0
+    children: tuple[ChildOrigin, ...] = ()
+    parent: Parent | None = None
+    budget: Budget | None = None
 
 
 class Switch(IdempotentCommand):

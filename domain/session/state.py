@@ -133,7 +133,8 @@ class SessionCreated(Fact):
 class SessionBranched(Fact):
     """The session was created; its history begins with that of the session `origin`, up to its event of this version.
 
-    `digest` is that of this event's row, in hexadecimal digits, so that the log proves the shared history.
+    `digest` is that of this event's row, in hexadecimal digits, so that the log proves the shared history. A branch of
+    a child session is a child itself if the session that called it was branched: it then has a `parent` and a `budget`.
     """
 
     session_id: str
@@ -143,6 +144,8 @@ class SessionBranched(Fact):
     origin: str
     version: int
     digest: str
+    parent: Parent | None = None
+    budget: Budget | None = None
 
 
 class SessionDeleted(Fact):
@@ -399,10 +402,10 @@ def _branch_off(session: Session, event: SessionBranched) -> Session:
         origin=Origin(session_id=event.origin, version=event.version),
         children=(),
         interrupted=None,
-        parent=None,
-        budget=None,
-        ended=None,
-        seconds=0.0,
+        parent=event.parent,
+        budget=event.budget,
+        ended=None if event.parent is None else session.ended,
+        seconds=0.0 if event.parent is None else session.seconds,
         handover=None,
         schedules=(),
     )
@@ -589,6 +592,10 @@ def _start_child(session: Session, event: ChildStarted) -> Session:
     prompt = "" if call is None else call.arguments.get("prompt")
     of_image = event.image_id, event.image_revision, event.depth, event.budget, event.detached
     child = Child(event.call_id, event.child_id, *of_image, prompt if isinstance(prompt, str) else "")
+    origin = event.origin
+    if origin is not None:
+        settled = {"steps": origin.steps, "usage": origin.usage, "cost": origin.cost}
+        child = msgspec.structs.replace(child, prompt="", origin=origin, **settled)
     return msgspec.structs.replace(
         session,
         children=(*session.children, child),

@@ -101,9 +101,13 @@ class _CausalHistory:
         self.places = {(row.stream, row.version): place for place, row in enumerate(history)}
         self.ends: dict[tuple[str, int], list[int]] = {}
         """For each event of a child's stream, the indices of the events that record it as the child's end."""
+        self.parent: Parent | None = None
+        """The session that called this one, if it is a child session."""
         for place, row in enumerate(history):
             if isinstance(row.event, ChildEnded):
                 self.ends.setdefault((stream_of(row.event.child_id), row.event.version), []).append(place)
+            if isinstance(row.event, SessionCreated | SessionBranched):
+                self.parent = row.event.parent
 
     def place(self, row: Row) -> int:
         """Return the index of the row in the history."""
@@ -178,7 +182,7 @@ class _Histories:
         chain, place = node
         before = [(chain, one) for one in chain.causes[place].places]
         match chain.history[place].event:
-            case SessionCreated(parent=parent) if parent is not None:
+            case SessionCreated(parent=parent) | SessionBranched(parent=parent) if parent is not None:
                 other = self._node_at(parent.session_id, parent.version)
             case ChildEnded(child_id=child_id, version=version):
                 other = self._node_at(child_id, version)
@@ -193,8 +197,8 @@ class _Histories:
             if begun is not None:
                 yield begun
             return
-        parent = _parent_of(self.of(session_of(row.stream) or ""))
-        calling = None if parent is None else self.of(parent.session_id)
+        chain = self.of(session_of(row.stream) or "")
+        calling = None if chain is None or chain.parent is None else self.of(chain.parent.session_id)
         if calling is not None:
             yield from ((calling, place) for place in calling.ends.get((row.stream, row.version), ()))
 
@@ -202,11 +206,6 @@ class _Histories:
         chain = self.of(session_id)
         place = None if chain is None else chain.places.get((stream_of(session_id), version))
         return None if chain is None or place is None else (chain, place)
-
-
-def _parent_of(chain: _CausalHistory | None) -> Parent | None:
-    first = None if chain is None else chain.history[0].event
-    return first.parent if isinstance(first, SessionCreated) else None
 
 
 def _branches(log: AuditedLog, row: Row) -> Iterator[str]:

@@ -143,12 +143,7 @@ def _is_of_conversation(event: object) -> TypeGuard[OfConversation]:
 def _create(changes: Changes, conversations: dict[str, ConversationState], row: Row, event: SessionCreated) -> None:
     session = _new_conversing(row, event)
     conversations[row.stream] = session
-    line = _session_row(row, event)
-    parent = event.parent
-    if parent is not None:
-        line.parent, line.parent_version, line.parent_call = parent.session_id, parent.version, parent.call_id
-        line.root, line.depth = parent.root, parent.depth
-    changes.sessions.append(line)
+    changes.sessions.append(_session_row(row, event))
     changes.activity[session.position] = session
 
 
@@ -198,7 +193,10 @@ def _session_row(
     row: Row, event: SessionCreated | SessionBranched, shared: tuple[int, int, int, int] | None = None
 ) -> SessionRow:
     of = event.session_id, event.container_id, event.image_id, event.image_revision
-    line = SessionRow(row.position, row.stream, *of, row.recorded_at)
+    line, parent = SessionRow(row.position, row.stream, *of, row.recorded_at), event.parent
+    if parent is not None:
+        line.parent, line.parent_version, line.parent_call = parent.session_id, parent.version, parent.call_id
+        line.root, line.depth = parent.root, parent.depth
     if shared is not None:
         line.origin, line.shared_until, line.shared_version, line.shared_asked = shared
     return line

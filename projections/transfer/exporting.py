@@ -336,7 +336,7 @@ def _events_of(log: RawLog, forms: Forms, stream: str, types: Collection[str], c
 def _relatives_in(event: object) -> Sequence[str]:
     """Return the parent or child session that the event names."""
     match event:
-        case SessionCreated(parent=parent) if parent is not None:
+        case SessionCreated(parent=parent) | SessionBranched(parent=parent) if parent is not None:
             return [parent.session_id]
         case ChildStarted(child_id=child_id):
             return [child_id]

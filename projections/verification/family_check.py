@@ -6,13 +6,13 @@ A log may hold only one of the two, after an export without the family: such lin
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
-from typing import Protocol
+from collections.abc import Callable, Iterator
+from typing import Protocol, TypeAlias, assert_never
 
 from reenact.domain.children import ChildEnded, ChildStarted, Parent
 from reenact.domain.errors import LogUnusableError
 from reenact.domain.session.child_calls import used
-from reenact.domain.session.state import Session, SessionCreated
+from reenact.domain.session.state import Session, SessionBranched, SessionCreated
 from reenact.projections.explain.history import believe
 from reenact.projections.log import Row, stream_of
 
@@ -29,20 +29,24 @@ class Records(Protocol):
         ...
 
 
+_Begun: TypeAlias = SessionCreated | SessionBranched
+
+
 class Links:
     """The links from the events of one stream to other streams."""
 
-    def __init__(self, records: Records) -> None:
-        """Take the access to the rows on the other side of links."""
+    def __init__(self, records: Records, state_before: Callable[[Row], Session]) -> None:
+        """Take the access to the rows on the other side of links, and to the state before a stream's first row."""
         self.missing = 0
         """How many of them lead to a session that is not in the log."""
         self._records = records
+        self._state_before = state_before
         self._children: dict[str, _Replayed] = {}
 
     def problem_of(self, row: Row, before: Session, after: Session) -> str | None:
         """Return what is wrong with the event's links, None if nothing is, given the states before and after it."""
         match row.event:
-            case SessionCreated(parent=parent) if parent is not None:
+            case SessionCreated(parent=parent) | SessionBranched(parent=parent) if parent is not None:
                 return self._problem_with_parent(row, row.event, parent)
             case ChildStarted():
                 return self._problem_with_child(row, row.event, before)
@@ -51,7 +55,7 @@ class Links:
             case _:
                 return None
 
-    def _problem_with_parent(self, row: Row, created: SessionCreated, parent: Parent) -> str | None:
+    def _problem_with_parent(self, row: Row, begun: _Begun, parent: Parent) -> str | None:
         stream = stream_of(parent.session_id)
         if self._is_missing(stream):
             return None
@@ -59,22 +63,8 @@ class Links:
         if calling is None or not isinstance(calling.event, ChildStarted) or calling.version != parent.version:
             return f"version {parent.version} of {stream!r} does not start this child session"
         started = calling.event
-        says = (
-            created.session_id,
-            created.image_id,
-            created.image_revision,
-            created.budget,
-            parent.call_id,
-            parent.depth,
-        )
-        others = (
-            started.child_id,
-            started.image_id,
-            started.image_revision,
-            started.budget,
-            started.call_id,
-            started.depth,
-        )
+        says = (*_identity(begun), begun.budget, parent.call_id, parent.depth)
+        others = (*_expected_identity(started), started.budget, started.call_id, started.depth)
         return None if says == others and calling.position < row.position else f"{stream!r} has called another session"
 
     def _problem_with_child(self, row: Row, started: ChildStarted, calling: Session) -> str | None:
@@ -83,7 +73,7 @@ class Links:
             return None
         root = calling.id if calling.parent is None else calling.parent.root
         begun = first.event
-        parent = begun.parent if isinstance(begun, SessionCreated) else None
+        parent = begun.parent if isinstance(begun, SessionCreated | SessionBranched) else None
         names = parent and (parent.session_id, parent.version, parent.call_id, parent.root)
         if names != (calling.id, row.version, started.call_id, root):
             return f"the child session {started.child_id!r} does not begin with this call"
@@ -97,9 +87,8 @@ class Links:
         if digest is None or digest.hex() != ended.digest:
             there = "is another one" if digest else "is not there"
             return f"it tells of version {ended.version} of {stream!r}, which {there}"
-        child = self._children.setdefault(ended.child_id, _Replayed(self._records.records(stream)))
         try:
-            session = child.at(ended.version)
+            session = self._replayed(stream).at(ended.version)
         except LogUnusableError as error:
             return f"the child session cannot be read: {error}"
         told = next(one for one in calling.children if one.id == ended.child_id)
@@ -111,10 +100,37 @@ class Links:
             return f"the child session has used {all_of}, and {told.steps, told.usage, told.cost} is settled"
         return None
 
+    def _replayed(self, stream: str) -> _Replayed:
+        """Return the child session of the stream; a branch begins with what it shares."""
+        known = self._children.get(stream)
+        if known is None:
+            first = next(self._records.records(stream))
+            known = _Replayed(self._state_before(first), self._records.records(stream))
+            self._children[stream] = known
+        return known
+
     def _is_missing(self, stream: str) -> bool:
         is_missing = next(self._records.records(stream), None) is None
         self.missing += is_missing
         return is_missing
+
+
+def _identity(begun: _Begun) -> tuple[str | int, ...]:
+    """Return which session has begun: on which image, or as the branch of which child."""
+    match begun:
+        case SessionCreated():
+            return begun.session_id, begun.image_id, begun.image_revision
+        case SessionBranched():
+            return begun.session_id, begun.origin, begun.version, begun.digest
+        case _:
+            assert_never(begun)
+
+
+def _expected_identity(started: ChildStarted) -> tuple[str | int, ...]:
+    origin = started.origin
+    if origin is None:
+        return started.child_id, started.image_id, started.image_revision
+    return started.child_id, origin.session_id, origin.version, origin.digest
 
 
 _NEARLY = 1e-6
@@ -124,9 +140,9 @@ _NEARLY = 1e-6
 class _Replayed:
     """A child session, replayed from version to version."""
 
-    def __init__(self, rows: Iterator[Row]) -> None:
+    def __init__(self, session: Session, rows: Iterator[Row]) -> None:
         self._rows = rows
-        self._session = Session()
+        self._session = session
         self._version = 0
 
     def at(self, version: int) -> Session:

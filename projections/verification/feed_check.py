@@ -280,7 +280,7 @@ class Conversations:
     ) -> Session:
         """Compare the feed and the snapshots with the events of the stream; return the session's last state."""
         answers, state, begins_later = IncomingAnswers(), Session(), False
-        links = Links(self._records)
+        links = Links(self._records, lambda first: self._state_before(first, first.stream.partition("/")[2]))
         kinds = _KINDS.get(stream.partition("/")[0], frozenset())
         for passed in rows:
             for row in passed.events:

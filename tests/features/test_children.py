@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import Final
 
 from pytest_bdd import given, parsers, scenarios, step, then, when
@@ -21,6 +22,8 @@ from tests.runtime.gated import HOLD
 from tests.runtime.witness import fold, journal_of
 
 scenarios("children.feature")
+
+BRANCH: Final = "branch"
 
 PLANS: Final[dict[str, Plan]] = {
     "which says": ["42"],
@@ -236,3 +239,59 @@ def are_counted(story: Story, count: int, others: int) -> None:
     ledger = fold(journal_of(story.runtime), story.session_id).ledger
     own = sum(spent.calls for spent in ledger.models.values())
     assert (own + of_others(), of_others()) == (count, others)
+
+
+@when("I branch off from my session")
+def i_branch(story: Story) -> None:
+    story.runtime.sessions.branch(story.session_id, new_session_id=BRANCH)
+
+
+@when("I approve it below my session, and reject it below the branch")
+def i_decide_twice(story: Story) -> None:
+    story.runtime.agents.approve("c00", session_id=child_of(story, story.session_id))
+    story.runtime.agents.reject("c00", "not today", session_id=child_of(story, BRANCH))
+    for session_id in (story.session_id, BRANCH):
+        story.ears.wait("turn_completed", where=partial(_has_ended, session_id))
+
+
+@then("I should be asked about the mail below my session, and below the branch")
+def asked_twice(story: Story) -> None:
+    asked = [(call.name, call.session_id) for call in story.runtime.agents.pending()]
+    assert asked == [("send", child_of(story, story.session_id)), ("send", child_of(story, BRANCH))]
+
+
+@then("the call should be answered in both sessions")
+def both_are_answered(story: Story) -> None:
+    for session_id in (story.session_id, BRANCH):
+        assert [(call.result, call.is_error) for call in calls(story, session_id)] == [("sent", False)]
+
+
+@then("the mail should have been sent below my session, and rejected below the branch")
+def sent_once(story: Story) -> None:
+    sent, rejected = (calls(story, child_of(story, of))[0] for of in (story.session_id, BRANCH))
+    assert (sent.result, sent.is_error) == ("sent to ann", False)
+    assert rejected.is_error
+    assert "not today" in str(rejected.result)
+
+
+@then("the researcher's turn should be under way below my session, and interrupted below the branch")
+def interrupted_in_the_branch(story: Story) -> None:
+    outcomes = [story.runtime.sessions.turns(child_of(story, of))[-1].outcome for of in (story.session_id, BRANCH)]
+    assert outcomes == [None, "interrupted"]
+
+
+@then(parsers.parse('the call should be answered in the branch with an error that says "{text}"'))
+def is_answered_with_error_in_the_branch(story: Story, text: str) -> None:
+    (call,) = calls(story, BRANCH)
+    assert call.is_error
+    assert text in str(call.result)
+
+
+def child_of(story: Story, session_id: str) -> str:
+    """Return the one child session of the session."""
+    (child,) = story.runtime.sessions.list(parent=session_id)
+    return child.id
+
+
+def _has_ended(session_id: str, event: Envelope) -> bool:
+    return event.context.session_id == session_id and event.data["outcome"] == "completed"

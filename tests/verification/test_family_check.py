@@ -75,7 +75,7 @@ class Held:
         missing = 0
         every = dict.fromkeys(row.stream for row in self.rows if row.stream.startswith("session/"))
         for stream in streams or every:
-            links, session = Links(self), Session()
+            links, session = Links(self, lambda _: Session()), Session()
             for row in self.records(stream):
                 event: Any = row.event
                 after = evolve(session, event)
