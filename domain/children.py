@@ -212,7 +212,7 @@ class ChildrenInterrupted(Fact):
 class Child(Frozen):
     """The state of a child as its parent knows it: what it was started with, how it ended, and what it has used.
 
-    `prompt` is the question it was given; it is kept until the child has ended. A branch of a child has an `origin`.
+    `prompt` is the question it was given; it is kept until the child has ended.
     """
 
     call_id: str
@@ -227,7 +227,6 @@ class Child(Frozen):
     steps: int = 0
     usage: dict[str, int] = {}
     cost: float | None = None
-    origin: ChildOrigin | None = None
 
     @property
     def is_open(self) -> bool:

@@ -395,12 +395,16 @@ class SessionActor(EventSourcedActor[Session, SessionCommand, SessionEvent]):
     def _ask_family(self) -> None:
         """Ask children that have not reported their end for their state, and wake the parent, which asks in turn."""
         new_id, at = self._ports.new_id, self._ports.now()
-        for letter in family.questions(self.state, self._child_start_versions, new_id=new_id, mark=self._mark, at=at):
+        for letter in family.questions(self.state, self._child_starts, new_id=new_id, mark=self._mark, at=at):
             self._ports.tell_kin(*letter)
 
-    def _child_start_versions(self) -> dict[str, int]:
+    def _child_starts(self) -> dict[str, family.Start]:
         rows = self._ports.journal.read(self.context.stream)
-        return {row.event.child_id: row.version for row in rows if isinstance(row.event, ChildStarted)}
+        return {
+            row.event.child_id: family.Start(row.version, row.event.origin)
+            for row in rows
+            if isinstance(row.event, ChildStarted)
+        }
 
     def _mark(self) -> tuple[int, int, str]:
         return self._ports.mark_of(self.context.id, self.version)

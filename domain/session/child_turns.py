@@ -11,7 +11,7 @@ from typing import Final, NamedTuple, TypeAlias
 
 from msgspec.structs import replace
 
-from reenact.domain.children import Child, ChildEnded, ChildrenInterrupted, ChildStarted, Parent
+from reenact.domain.children import Child, ChildEnded, ChildOrigin, ChildrenInterrupted, ChildStarted, Parent
 from reenact.domain.loop.events import ToolResult
 from reenact.domain.loop.ledger import SMALLEST, sum_of
 from reenact.domain.messages import TextBlock, text_of
@@ -126,6 +126,13 @@ class FamilyCommand(NamedTuple):
     back_to: str = ""
 
 
+class Start(NamedTuple):
+    """How a child has started: the version of the event in its parent, and its origin if it is a branch."""
+
+    version: int
+    origin: ChildOrigin | None
+
+
 Ids: TypeAlias = Callable[[str], str]
 Mark: TypeAlias = Callable[[], tuple[int, int, str]]
 """Returns the version and the cursor of a session's last event, and the digest of its row."""
@@ -141,8 +148,9 @@ def family_commands(
     """
     for version, event in enumerate(events, before + 1):
         child = child_of(session, event.child_id) if isinstance(event, ChildStarted) else None
-        if child is not None:
-            yield FamilyCommand(child.id, _begin_command(session, child, version, new_id, at), session.id or "")
+        if isinstance(event, ChildStarted) and child is not None:
+            start = Start(version, event.origin)
+            yield FamilyCommand(child.id, _begin_command(session, child, start, new_id, at), session.id or "")
     for child in _children_to_interrupt(session, events):
         yield FamilyCommand(child.id, interrupting(PARENT, at))
     parent = session.parent
@@ -153,19 +161,19 @@ def family_commands(
 
 
 def questions(
-    session: Session, starts: Callable[[], Mapping[str, int]], *, new_id: Ids, mark: Mark, at: int
+    session: Session, starts: Callable[[], Mapping[str, Start]], *, new_id: Ids, mark: Mark, at: int
 ) -> Iterator[FamilyCommand]:
     """Yield the commands to other sessions of the family that a session repeats after it was loaded from its log.
 
     Earlier ones may have been lost, in a crash or on a full disk. A child of a deleted session does not begin. `starts`
-    returns the versions at which the children have started.
+    returns how the children have started, by their ids.
     """
     if session.parent is not None:  # a parent that was not in memory is loaded, and then asks its own family
         yield FamilyCommand(session.parent.session_id, reported(session, mark, at) or WAKE)
     asked = [child for child in session.children if child.is_open]
-    versions: Mapping[str, int] = starts() if asked and not session.deleted else {}
-    for child in asked if versions else ():
-        yield FamilyCommand(child.id, _begin_command(session, child, versions[child.id], new_id, at), session.id or "")
+    started: Mapping[str, Start] = starts() if asked and not session.deleted else {}
+    for child in asked if started else ():
+        yield FamilyCommand(child.id, _begin_command(session, child, started[child.id], new_id, at), session.id or "")
     for child in asked:
         if not child.detached and (session.interrupted is not None or not is_awaited(session, child)):
             yield FamilyCommand(child.id, interrupting(PARENT, at))
@@ -235,24 +243,28 @@ def deadline(session: Session) -> int | None:
     return turn.at + int(max(0.0, budget.seconds - session.seconds) * SECOND)
 
 
-def _begin_command(session: Session, child: Child, version: int, new_id: Ids, at: int) -> BeginChild | BranchSession:
-    """Return the command that begins the child; the event of its start has this version in the session."""
+def _begin_command(session: Session, child: Child, start: Start, new_id: Ids, at: int) -> BeginChild | BranchSession:
+    """Return the command that begins the child."""
     parent = Parent(
-        session_id=session.id or "", version=version, call_id=child.call_id, root=root_of(session), depth=child.depth
+        session_id=session.id or "",
+        version=start.version,
+        call_id=child.call_id,
+        root=root_of(session),
+        depth=child.depth,
     )
-    if child.origin is not None:
+    if (origin := start.origin) is not None:
         return BranchSession(
             session_id=child.id,
             container_id=session.container_id,
             image_id="",
             image_revision=0,
-            origin=child.origin.session_id,
-            version=child.origin.version,
-            digest=child.origin.digest,
-            position=child.origin.position,
+            origin=origin.session_id,
+            version=origin.version,
+            digest=origin.digest,
+            position=origin.position,
             at=at,
-            left_at=child.origin.at,
-            until=child.origin.position,
+            left_at=origin.at,
+            until=origin.position,
             parent=parent,
             budget=child.budget,
         )

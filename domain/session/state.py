@@ -594,8 +594,7 @@ def _start_child(session: Session, event: ChildStarted) -> Session:
     child = Child(event.call_id, event.child_id, *of_image, prompt if isinstance(prompt, str) else "")
     origin = event.origin
     if origin is not None:
-        settled = {"steps": origin.steps, "usage": origin.usage, "cost": origin.cost}
-        child = msgspec.structs.replace(child, prompt="", origin=origin, **settled)
+        child = msgspec.structs.replace(child, steps=origin.steps, usage=origin.usage, cost=origin.cost)
     return msgspec.structs.replace(
         session,
         children=(*session.children, child),

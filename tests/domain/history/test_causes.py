@@ -244,7 +244,7 @@ FIELDS = {
     "create-session:1": "session_id container_id image_id image_revision once",
     "branch-session:1": (
         "session_id container_id image_id image_revision origin version digest position at left_at edit ids "
-        "results_id once"
+        "results_id once until children parent budget"
     ),
     "switch:1": "session_id image_id image_revision history once",
     "schedule-message:1": "session_id schedule_id content due every until once",

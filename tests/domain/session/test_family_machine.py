@@ -1,4 +1,4 @@
-"""Random families of sessions: agents that call agents, crashes between any two commits, interrupts, people, budgets.
+"""Random families of sessions: agents that call agents, crashes, interrupts, people, budgets, branches.
 
 What sessions tell each other lies in letter boxes, and is lost in a crash. Each step of a session is one commit.
 """
@@ -13,11 +13,11 @@ from typing import Final
 
 from hypothesis import settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, rule
+from hypothesis.stateful import RuleBasedStateMachine, precondition, rule
 from msgspec.structs import replace
 
 from reenact.actors.session.timers import timers
-from reenact.domain.children import MAX_DEPTH, Budget, ChildEnded, ChildStarted, OfferedAgent
+from reenact.domain.children import MAX_DEPTH, Budget, ChildEnded, ChildOrigin, ChildStarted, OfferedAgent
 from reenact.domain.errors import ReenactError
 from reenact.domain.loop.events import ToolResult
 from reenact.domain.loop.ledger import Price
@@ -27,11 +27,13 @@ from reenact.domain.policy.judge import Policies
 from reenact.domain.policy.rules import Policy
 from reenact.domain.session import child_turns as family
 from reenact.domain.session.agent import Failure, SoFar
-from reenact.domain.session.child_calls import used
-from reenact.domain.session.child_turns import SECOND, FamilyCommand
+from reenact.domain.session.branching import waiting, waits
+from reenact.domain.session.child_calls import awaited, used
+from reenact.domain.session.child_turns import SECOND, FamilyCommand, Start
 from reenact.domain.session.commands import (
     Approve,
     BeginChild,
+    BranchSession,
     CreateSession,
     Finish,
     Interrupt,
@@ -45,7 +47,7 @@ from reenact.domain.session.commands import (
     Stop,
 )
 from reenact.domain.session.decide import decide
-from reenact.domain.session.state import Session, SessionCreated, SessionEvent, evolve
+from reenact.domain.session.state import Session, SessionBranched, SessionCreated, SessionEvent, evolve
 from tests.domain.history.retraced import Step, check_retraced
 from tests.domain.session.announced import announced
 from tests.examples import examples
@@ -71,6 +73,9 @@ class FamilyMachine(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.logs: dict[str, list[Step]] = {}
+        self.places: dict[str, list[int]] = {}
+        """The positions of the steps in the log of them all."""
+        self.position = 0
         self.durable: dict[str, Session] = {}
         self.awake: dict[str, Session] = {}
         self.family_commands: deque[FamilyCommand] = deque()
@@ -85,8 +90,22 @@ class FamilyMachine(RuleBasedStateMachine):
         """Return what the log of the session says."""
         return self.durable.get(id_, Session())
 
-    def history(self, id_: str) -> list[SessionEvent]:
+    def own(self, id_: str) -> list[SessionEvent]:
         return [event for step in self.logs.get(id_, ()) for event in step.events]
+
+    def shared(self, id_: str) -> list[SessionEvent]:
+        """Return the events that a branch shares with the session that it branches off from."""
+        first = next(iter(self.own(id_)), None)
+        return self.history(first.origin, first.version) if isinstance(first, SessionBranched) else []
+
+    def history(self, id_: str, until: int | None = None) -> list[SessionEvent]:
+        """Return all events of the session, up to a version of its own."""
+        return [*self.shared(id_), *self.own(id_)[:until]]
+
+    def version_at(self, id_: str, position: int) -> int:
+        """Return how many events of its own the session had at the position."""
+        steps = zip(self.logs.get(id_, ()), self.places.get(id_, ()), strict=True)
+        return sum(len(step.events) for step, place in steps if place <= position)
 
     def new_id(self, prefix: str) -> str:
         return f"{prefix}_{next(self.ids)}"
@@ -106,18 +125,22 @@ class FamilyMachine(RuleBasedStateMachine):
 
     def ask_family(self, id_: str) -> None:
         def mark() -> tuple[int, int, str]:
-            return len(self.history(id_)), 0, ""
+            return len(self.own(id_)), 0, ""
 
         asked = family.questions(self.awake[id_], lambda: self.starts(id_), new_id=self.new_id, mark=mark, at=self.now)
         self.family_commands.extend(asked)
 
-    def starts(self, id_: str) -> dict[str, int]:
-        return {e.child_id: v for v, e in enumerate(self.history(id_), 1) if isinstance(e, ChildStarted)}
+    def starts(self, id_: str) -> dict[str, Start]:
+        events = enumerate(self.own(id_), 1)
+        return {event.child_id: Start(at, event.origin) for at, event in events if isinstance(event, ChildStarted)}
 
     def tell(self, command: SessionCommand, id_: str, back_to: str = "", *, dies: bool = False) -> None:
         """Have the session handle the command; it may die when that is durable, before it has told anybody."""
         self.wake(id_)
         session = self.awake[id_]
+        if isinstance(command, BranchSession) and id_ not in self.logs:
+            session = reduce(evolve, self.history(command.origin, command.version), Session())
+            command = self.prepared(session, command)
         if isinstance(command, ReportChild):
             command = family.received(session, command, self.new_id)
         if not isinstance(command, CreateSession | BeginChild):
@@ -130,23 +153,57 @@ class FamilyMachine(RuleBasedStateMachine):
             return
         if events:
             announced(session, events)
+            self.position += len(events)
             self.logs.setdefault(id_, []).append(Step(command, events))
+            self.places.setdefault(id_, []).append(self.position)
         after = self.durable[id_] = self.awake[id_] = reduce(evolve, events, session)
         if dies:
             self.crash()
             return
-        before = len(self.history(id_)) - len(events)
-        at, mark = self.now, lambda: (len(self.history(id_)), 0, "")
+        before = len(self.own(id_)) - len(events)
+        at, mark = self.now, lambda: (len(self.own(id_)), 0, "")
         if events:
             self.family_commands.extend(
                 family.family_commands(after, events, before, new_id=self.new_id, mark=mark, at=at)
             )
             if isinstance(command, Run):
                 self.ask_family(id_)
-        elif back_to and isinstance(command, BeginChild):
+        elif back_to and isinstance(command, BeginChild | BranchSession):
             told = family.reported(after, mark, at)
             if told is not None:
                 self.family_commands.append(FamilyCommand(back_to, told))
+
+    def calling(self) -> list[str]:
+        """Return the sessions whose calls wait for a child, those alone whose child waits for a person if there are."""
+        found = {id_: awaited(self.state(id_)) for id_ in self.logs}
+        waiting = [id_ for id_, children in found.items() if any(child.outcome for child in children)]
+        return waiting or [id_ for id_, children in found.items() if children]
+
+    def prepared(self, session: Session, command: BranchSession) -> BranchSession:
+        """Complete the command with what the actor of the branch knows."""
+        ids = tuple((self.new_id("trn"), self.new_id("msg")) for _ in waiting(session, None))
+        children = self.children_at(session, command.until)
+        return replace(command, ids=ids, image_id="i", image_revision=1, children=children)
+
+    def children_at(self, session: Session, position: int) -> tuple[ChildOrigin, ...]:
+        found: list[ChildOrigin] = []
+        for child in awaited(session):
+            version = self.version_at(child.id, position)
+            if version:
+                state = reduce(evolve, self.history(child.id, version), Session())
+                origin = ChildOrigin(
+                    session_id=child.id,
+                    version=version,
+                    digest="",
+                    position=position,
+                    at=self.now,
+                    waits=waits(state, self.children_at(state, position)),
+                    steps=child.steps,
+                    usage=child.usage,
+                    cost=child.cost,
+                )
+                found.append(origin)
+        return tuple(found)
 
     def crash(self) -> None:
         """Lose what is in memory; then whoever had a live agent is awake again."""
@@ -223,6 +280,33 @@ class FamilyMachine(RuleBasedStateMachine):
         else:
             self.crash()
 
+    @precondition(lambda self: bool(self.calling()))
+    @rule(number=numbers, since=st.sampled_from([0, 0, 0, 1, 2]), dies=st.booleans())
+    def branches(self, number: int, since: int, dies: bool) -> None:  # noqa: FBT001 - a parameter
+        """Branch off from a session, as it was some steps ago; perhaps the process ends before its children begin."""
+        origins = self.calling()
+        origin = origins[number % len(origins)]
+        places = self.places[origin]
+        at = places[-1 - since % len(places)] if since else self.position
+        name = self.new_id("branch")
+        command = BranchSession(
+            session_id=name,
+            container_id="c",
+            image_id="",
+            image_revision=0,
+            origin=origin,
+            version=self.version_at(origin, at),
+            digest="",
+            position=at,
+            at=self.now,
+            left_at=self.now,
+            until=at,
+        )
+        self.tell(command, name, dies=dies)
+        branch = self.state(name)
+        assert (branch.turn, branch.agent, branch.parent) == (None, None, None)
+        assert branch.round is None or branch.round.at("waiting")
+
     @rule(number=numbers, what=st.sampled_from(["interrupt", "interrupt all", "stop", "time"]))
     def disturb(self, number: int, what: str) -> None:
         """Have somebody end something, or let everybody wait for long."""
@@ -297,31 +381,37 @@ class FamilyMachine(RuleBasedStateMachine):
     def each_log_replays_alone(self) -> None:
         for id_, session in self.awake.items():
             assert session == self.state(id_) == reduce(evolve, self.history(id_), Session())
-            check_retraced(self.logs[id_], session)
+            check_retraced(self.logs[id_], session, begins=reduce(evolve, self.shared(id_), Session()))
 
     def links_hold_in_both_directions(self) -> None:
         starts: dict[str, tuple[str, int, ChildStarted]] = {}
         for id_ in self.logs:
-            for version, event in enumerate(self.history(id_), 1):
+            for version, event in enumerate(self.own(id_), 1):
                 if isinstance(event, ChildStarted):
                     assert event.child_id not in starts
                     starts[event.child_id] = id_, version, event
         for id_ in self.logs:
-            first = self.history(id_)[0]
-            assert isinstance(first, SessionCreated)
+            first = self.own(id_)[0]
+            assert isinstance(first, SessionCreated | SessionBranched)
             if first.parent is None:
-                assert id_ == ROOT
+                assert id_ == ROOT or id_.startswith("branch")
                 continue
             parent, version, start = starts[id_]
-            link = first.parent
-            assert (link.session_id, link.version, link.call_id, link.root) == (parent, version, start.call_id, ROOT)
+            link, above = first.parent, self.state(parent).parent
+            root = parent if above is None else above.root
+            assert (link.session_id, link.version, link.call_id, link.root) == (parent, version, start.call_id, root)
             assert (first.budget, link.depth) == (start.budget, start.depth)
+            if isinstance(first, SessionBranched):
+                assert start.origin is not None
+                assert (first.origin, first.version) == (start.origin.session_id, start.origin.version)
             assert 1 <= link.depth <= MAX_DEPTH
 
     def nothing_is_settled_that_was_not_used(self) -> None:
         for id_ in self.logs:
             settled = Counter[str]()
-            for event in self.history(id_):
+            for event in self.own(id_):
+                if isinstance(event, ChildStarted) and event.origin is not None:
+                    settled[event.child_id] = event.origin.steps
                 if isinstance(event, ChildEnded):
                     settled[event.child_id] += event.steps
                     assert event.steps >= 0
@@ -332,9 +422,9 @@ class FamilyMachine(RuleBasedStateMachine):
         """What a detached one goes on to use when its parent has ended is settled all the same."""
         for id_ in self.logs:
             left: dict[str, int] = {}
-            for event in self.history(id_):
+            for event in self.own(id_):
                 if isinstance(event, ChildStarted) and event.budget.steps is not None:
-                    left[event.child_id] = event.budget.steps
+                    left[event.child_id] = event.budget.steps - (0 if event.origin is None else event.origin.steps)
                 elif isinstance(event, ChildEnded) and event.child_id in left:
                     left[event.child_id] -= event.steps
                     assert left[event.child_id] >= 0
@@ -343,6 +433,8 @@ class FamilyMachine(RuleBasedStateMachine):
 
     def steps_below(self, id_: str) -> int:
         """Return how many answers there are in the session and all below it, by their own logs alone."""
+        if self.shared(id_):
+            return used(self.state(id_)).steps
         own = sum(spent.calls for spent in self.state(id_).ledger.models.values())
         return own + sum(self.steps_below(child) for child in self.starts(id_) if child in self.logs)
 
