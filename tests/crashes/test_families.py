@@ -11,14 +11,14 @@ import pytest
 from reenact import Audit, Runtime
 from reenact.actors.journal.verify import verify
 from reenact.actors.session.ports import Recovery
-from reenact.testing import Crash, CrashPoint, CrashTest, Reporter
+from reenact.testing import Crash, CrashPoint, CrashTest, Reporter, wait_until
 from tests.crashes.fates import RECOVERIES
 from tests.crashes.test_matrix import AROUND_A_COMMIT, THOROUGH
 from tests.crashes.workloads import sessions_in
 from tests.examples import some
 from tests.logs import log_at, read_log
 from tests.runtime.families import PRICES, Plan, come_to_rest, factory, furnish, send
-from tests.runtime.witness import check, fold, journal_of
+from tests.runtime.witness import check, check_decisions, fold, journal_of
 
 PLAN: Plan = [[("agent", [[("agent", [[("send", {"to": "ann"})], "sent"])], "middle"]), ("agent", ["two"])], "top"]
 """The root calls two agents at once; below the first is one whose call a person approves."""
@@ -45,6 +45,15 @@ def talk(reporter: Reporter, log: str) -> None:
         furnish(runtime)
         reporter.say("accepted", runtime.agents.receive(runtime.sessions.run("root"), json.dumps(PLAN)))
         come_to_rest(runtime)
+
+
+def branch_off(reporter: Reporter, log: str) -> None:
+    """Ask the root, and branch off from it while a person is waited for below it."""
+    with opened(log) as runtime:
+        furnish(runtime)
+        runtime.ask(json.dumps(PLAN), session="root", timeout=60)
+        runtime.sessions.branch("root", new_session_id="b")
+        reporter.say("branched")
 
 
 def go_on(reporter: Reporter, log: str) -> None:
@@ -126,4 +135,36 @@ def test_a_child_that_is_killed_in_the_middle_twice_is_resumed_once(
         all_answered_once(runtime)
         check(runtime, resumed=left)
         assert answers_in(runtime) == {"top": 1, "middle": 1, "sent": 1, "two": 1}
+    assert is_whole(log)
+
+
+@pytest.mark.parametrize(
+    "crash",
+    some(
+        [
+            *(Crash(point, nth, "session-branched") for point in AROUND_A_COMMIT for nth in (1, 2, 3)),
+            *(Crash(point, nth, "child-ended") for point in AROUND_A_COMMIT for nth in (4, 5)),
+        ]
+    ),
+    ids=str,
+)
+def test_a_branch_whose_process_is_killed_has_a_branch_of_each_child_once(
+    crash: Crash, crashes: CrashTest, tmp_path: Path
+) -> None:
+    log = log_at(tmp_path / "family.db")
+    crashes.run_until_killed(branch_off, log, at=crash)
+    assert verify(log) == []
+
+    with opened(log) as runtime:
+        if runtime.sessions.get("b") is None:
+            runtime.sessions.branch("root", new_session_id="b")
+        runtime.sessions.run("b")
+        wait_until(lambda: len(runtime.agents.pending()) == 2, 60, "both families wait")
+        for call in runtime.agents.pending():
+            runtime.agents.approve(call)
+        wait_until(lambda: answers_in(runtime)["top"] == 2, 60, "both have gone on")
+
+        all_answered_once(runtime)
+        assert answers_in(runtime) == {"top": 2, "middle": 2, "sent": 2, "two": 1}
+        check_decisions(journal_of(runtime))
     assert is_whole(log)

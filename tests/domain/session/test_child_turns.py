@@ -8,7 +8,17 @@ from typing import Final
 import msgspec
 import pytest
 
-from reenact.domain.children import Budget, ChildEnded, ChildOutcome, ChildrenInterrupted, ChildStarted, OfferedAgent
+from reenact.domain.children import (
+    Budget,
+    ChildEnded,
+    ChildOrigin,
+    ChildOutcome,
+    ChildrenInterrupted,
+    ChildStarted,
+    OfferedAgent,
+    Parent,
+    child_id,
+)
 from reenact.domain.history.explanation import Outside, causes_of
 from reenact.domain.loop.events import ToolResult, ToolStarted
 from reenact.domain.loop.ledger import CostLimit, Price
@@ -22,7 +32,8 @@ from reenact.domain.session.agent import (
     TurnCompleted,
     TurnStarted,
 )
-from reenact.domain.session.child_turns import FINISHED, PARENT, family_commands, received
+from reenact.domain.session.branching import waits
+from reenact.domain.session.child_turns import FINISHED, PARENT, Start, family_commands, questions, received
 from reenact.domain.session.commands import BranchSession, GiveUpChildren, Interrupt, ReportChild, SessionCommand
 from reenact.domain.session.state import Session, SessionCreated, SessionEvent, evolve
 from reenact.domain.session.turns import BUDGET, REJECTED
@@ -230,7 +241,7 @@ def test_what_a_child_has_used_is_settled_when_its_call_has_long_been_answered()
     assert (ended.steps, ended.usage, ended.cost) == (3, {"input_tokens": 3}, 3.0)
 
 
-def test_a_branch_does_not_wait_for_the_children_of_the_session_that_it_branches_off_from() -> None:
+def test_a_branch_does_not_wait_for_the_children_of_the_other_session() -> None:
     running = calling(CALL)
     waiting = reduce(evolve, decide(running, told(running, "waiting")), running)
 
@@ -252,6 +263,131 @@ def test_a_branch_does_not_wait_for_the_children_of_the_session_that_it_branches
             ),
         )
         assert (branched.round, branched.turn, branched.children) == (None, None, ())
+
+
+def branching(state: Session, *, waits: bool) -> BranchSession:
+    """Return the command that branches off from the session and its first child, which waits for a person or works."""
+    child = state.children[0]
+    origin = ChildOrigin(
+        session_id=child.id,
+        version=4,
+        digest="ab",
+        position=9,
+        at=AT,
+        waits=waits,
+        steps=child.steps,
+        usage=child.usage,
+    )
+    return BranchSession(
+        session_id="b",
+        container_id="c",
+        image_id="i",
+        image_revision=1,
+        origin="s",
+        version=9,
+        digest="",
+        position=9,
+        at=AT,
+        left_at=AT,
+        results_id="r5",
+        children=(origin,),
+    )
+
+
+def test_a_branch_waits_for_a_branch_of_the_child_that_waits_for_a_person() -> None:
+    running = calling(CALL)
+    waiting = reduce(evolve, decide(running, told(running, "waiting")), running)
+
+    events = decide(waiting, branching(waiting, waits=True))
+
+    assert kinds(events) == ["SessionBranched", "ChildStarted"]
+    branch = reduce(evolve, events, waiting)
+    assert branch.round == waiting.round
+    (child,) = branch.children
+    assert child.id == child_id("b", "c1", 1, root="b") != waiting.children[0].id
+    assert (child.outcome, child.steps, child.usage) == (None, 1, {"input_tokens": 1})
+    reported = reduce(evolve, decide(branch, told(branch, "waiting")), branch)
+    assert [child.outcome for child in reported.children] == ["waiting"]
+    answered = reduce(evolve, decide(reported, told(reported, "completed", steps=3)), reported)
+    assert (answered.round, answered.ledger.children.calls) == (None, 3)
+
+
+@pytest.mark.parametrize("is_told", [False, True])
+def test_a_call_is_given_up_in_a_branch_if_its_child_works_there(is_told: bool) -> None:  # noqa: FBT001 - a parameter
+    state = calling(CALL)
+    if is_told:  # somebody has decided since
+        state = reduce(evolve, decide(state, told(state, "waiting")), state)
+
+    events = decide(state, branching(state, waits=False))
+
+    branch = reduce(evolve, events, state)
+    assert (branch.round, branch.turn) == (None, None)
+    (result,) = [event for event in events if isinstance(event, ToolResult)]
+    assert result.is_error
+    (child,) = branch.children
+    sent = list(family_commands(branch, events, 0, new_id=lambda _: "", mark=lambda: (0, 0, ""), at=AT))
+    assert [(letter.to, type(letter.command)) for letter in sent] == [(child.id, BranchSession), (child.id, Interrupt)]
+
+
+def test_a_child_begins_as_the_branch_that_its_parent_says() -> None:
+    running = calling(CALL)
+    waiting = reduce(evolve, decide(running, told(running, "waiting")), running)
+    events = decide(waiting, branching(waiting, waits=True))
+    branch = reduce(evolve, events, waiting)
+    mark = (2, 1, "cd")
+
+    (sent,) = family_commands(branch, events, 0, new_id=lambda _: "", mark=lambda: mark, at=AT)
+    (start,) = [Start(2, event.origin) for event in events if isinstance(event, ChildStarted)]
+    (again,) = questions(branch, lambda: {branch.children[0].id: start}, new_id=str, mark=lambda: mark, at=AT)
+
+    assert sent == again
+    assert isinstance(sent.command, BranchSession)
+    of = sent.command
+    assert (of.session_id, of.origin, of.version, of.digest) == (branch.children[0].id, running.children[0].id, 4, "ab")
+    assert (of.until, of.left_at, of.budget) == (9, AT, branch.children[0].budget)
+    assert of.parent == Parent(session_id="b", version=2, call_id="c1", root="b", depth=1)
+
+
+def test_a_branch_of_a_child_goes_on_as_a_child_once() -> None:
+    child = session(BORN, AgentStarted("a"), accepted("t1"), TurnStarted("t1", 1))
+    child = after(child, finish(asks(PAY), RULES))
+    assert waits(child, ())
+    parent = msgspec.structs.replace(OF_PARENT, session_id="b")
+    command = msgspec.structs.replace(branching(calling(CALL), waits=True), session_id="child", origin="s", children=())
+    command = msgspec.structs.replace(command, parent=parent, budget=Budget(steps=3))
+
+    events = decide(child, command)
+    branch = reduce(evolve, events, child)
+
+    assert kinds(events) == ["SessionBranched"]
+    assert (branch.parent, branch.budget, branch.ended, branch.seconds) == (
+        parent,
+        Budget(steps=3),
+        child.ended,
+        child.seconds,
+    )
+    assert decide(branch, command) == ()
+    (report,) = family_commands(branch, events, 0, new_id=lambda _: "", mark=lambda: (1, 1, "cd"), at=AT)
+    assert isinstance(report.command, ReportChild)
+    assert (report.to, report.command.outcome) == ("b", "waiting")
+
+
+@pytest.mark.parametrize("waits_below", [False, True])
+def test_a_child_waits_if_its_own_child_does(waits_below: bool) -> None:  # noqa: FBT001 - a parameter
+    child = session(BORN, AgentStarted("a"), accepted("t1"), TurnStarted("t1", 1))
+    child = after(child, finish(asks(CALL), RULES))
+    child = reduce(evolve, decide(child, told(child, "waiting")), child)
+    (below,) = branching(child, waits=waits_below).children
+
+    assert waits(child, (below,)) == waits_below
+    assert not waits(child, ())
+
+
+def test_a_child_at_work_does_not_wait() -> None:
+    child = session(BORN, AgentStarted("a"), accepted("t1"), TurnStarted("t1", 1))
+
+    assert not waits(child, ())
+    assert not waits(after(child, finish(asks(PAY, LOOK), RULES)), ())
 
 
 def test_children_end_with_the_agent_that_called_them() -> None:
