@@ -38,10 +38,11 @@ from reenact.actors.environment.model import ModelEnvironment
 from reenact.audit import Filter, Redaction, export_log, import_log, open_export, verify_log
 from reenact.testing import ManualClock, MockEnvironmentFactory, wait_until
 from tests.journal.test_encryption import Service
-from tests.logs import execute, log_at, stands_in
-from tests.runtime.families import Plan, factory
+from tests.logs import execute, log_at, log_of, stands_in
+from tests.runtime.families import Plan, factory, send
 from tests.runtime.families import furnish as furnish_family
 from tests.runtime.gated import GatedFactory
+from tests.runtime.witness import journal_of
 
 SECRET = "pineapple"  # noqa: S105 - of a story
 Open = Callable[..., Runtime]
@@ -266,6 +267,27 @@ def test_a_family_is_forgotten_while_its_members_are_at_work_and_wait(keyed: Ope
     assert len(forgotten) == 2
     assert runtime.agents.pending() == []
     assert runtime.agents.list() == []
+
+
+def test_a_branched_family_is_forgotten_with_the_one_that_it_branches_off_from(keyed: Open) -> None:
+    runtime = keyed(environment=factory(), tools=[send])
+    furnish_family(runtime)
+    plan: Plan = [[("agent", [[("send", {"to": SECRET})], "sent"])], "done"]
+    runtime.ask(json.dumps(plan), session="root", timeout=60)
+    runtime.sessions.branch("root", new_session_id="b")
+    (child,), (own,) = (runtime.sessions.list(parent=one) for one in ("root", "b"))
+    runtime.agents.approve("c00", session_id=own.id)
+    wait_until(lambda: runtime.sessions.messages("b")[-1].text == "done", what="the branch has gone on")
+
+    assert verify_log(log_of(journal_of(runtime))).findings == ()
+    with pytest.raises(SessionInUseError) as refused:
+        runtime.sessions.forget(child.id, by="ada")
+    assert set(refused.value.dependents) == {"root", own.id}
+    forgotten = runtime.sessions.forget(child.id, by="ada", family=True)
+
+    assert {one.id for one in forgotten} == {"root", child.id, "b", own.id}
+    assert runtime.agents.pending() == []
+    assert verify_log(log_of(journal_of(runtime))).findings == ()
 
 
 @pytest.mark.parametrize("family", [True, False])

@@ -6,6 +6,7 @@ import asyncio
 import json
 import os
 from collections.abc import Callable, Iterator
+from itertools import count
 from pathlib import Path
 
 import psycopg
@@ -31,7 +32,7 @@ from reenact.testing.clock import wait_until
 from tests.journal.guarded import guarded_server, url_of
 from tests.journal.server import Server
 from tests.runtime.conftest import furnish
-from tests.runtime.families import factory
+from tests.runtime.families import factory, send
 from tests.runtime.families import furnish as furnish_families
 from tests.runtime.gated import GatedFactory
 from tests.runtime.test_projections import Spoken
@@ -219,6 +220,28 @@ def test_child_sessions_are_on_the_node_of_the_session_at_their_root(server: Ser
         for child in one.sessions.list():
             if child.parent is not None:
                 assert is_on(one, child.id) == is_on(one, child.parent.root) != is_on(other, child.id)
+
+
+def test_children_of_a_branch_are_on_the_node_of_the_branch(server: Server) -> None:
+    url = server.new_log()
+    with (
+        Runtime.open(url, environment=factory(), tools=[send]) as one,
+        Runtime.open(url, environment=factory(), tools=[send]) as other,
+    ):
+        furnish_families(one)
+        root, branch = (next(id_ for id_ in map(str, count()) if is_on(node, id_)) for node in (one, other))
+        one.sessions.create("c", "agent", session_id=root)
+        plan = json.dumps([[("agent", [[("send", {"to": "ann"})], "sent"])], "top"])
+        assert one.ask(plan, session=root, timeout=60).outcome == "waiting"
+
+        one.sessions.branch(root, new_session_id=branch)
+        (child,) = one.sessions.list(parent=branch)
+        assert is_on(other, child.id)
+        one.agents.approve("c00", session_id=child.id)
+
+        eventually(lambda: one.sessions.messages(branch)[-1].text == "top")
+        assert [call.session_id for call in other.agents.pending()] == [one.sessions.list(parent=root)[0].id]
+    assert verify_log(url).is_whole
 
 
 def is_on(node: Runtime, session_id: str) -> bool:
