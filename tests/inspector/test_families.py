@@ -16,6 +16,8 @@ from tests.runtime.families import Plan, factory, furnish
 
 PLAN: Plan = [[("agent", [[("agent", ["deep"])], "middle"])], "top"]
 
+WAITS: Plan = [[("agent", [[("send", {"to": "ann"})], "sent"])], "top"]
+
 
 @pytest.fixture
 def family(tmp_path: Path) -> Iterator[tuple[Browser, list[str]]]:
@@ -58,3 +60,16 @@ def test_the_page_of_a_child_leads_to_who_has_called_it(family: tuple[Browser, l
         page = browser.page(f"/session?id={session}")
         assert [link.get_text() for link in page.select(".crumb a")][-1] == parent
     assert "child session" not in " ".join(texts(browser.page(f"/session?id={leaf}"), "summary"))
+
+
+def test_the_pages_of_a_branch_show_the_branches_of_children_below_it(tmp_path: Path) -> None:
+    log = log_at(tmp_path / "log.db")
+    with Runtime.open(log, environment=factory(), synchronous="OFF") as runtime:
+        furnish(runtime)
+        runtime.ask(json.dumps(WAITS), session="root", timeout=60)
+        runtime.sessions.branch("root", new_session_id="b")
+        (child,) = runtime.sessions.list(parent="b")
+    with Source.open(log) as source, browsing(source) as browser:
+        assert texts(browser.page("/session?id=b"), "details.facts > ul > li > a") == [child.id]
+        assert [link.get_text() for link in browser.page(f"/session?id={child.id}").select(".crumb a")][-1] == "b"
+        assert browser.page("/branches")

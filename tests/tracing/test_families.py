@@ -10,9 +10,10 @@ import pytest
 from reenact import Runtime
 from reenact._location import location_of
 from reenact._runtime import codec
+from reenact.testing import wait_until
 from reenact.tracing.log_spans import LogSpans
 from reenact.tracing.spans import Span
-from tests.runtime.families import Plan, factory, furnish
+from tests.runtime.families import Plan, factory, furnish, send
 
 NESTED: Plan = [[("agent", [[("agent", ["deep"])], "middle"])], "top"]
 ASIDE: Plan = [[("aside", ["later"])], "top"]
@@ -32,6 +33,11 @@ def spans_of(log: Path, plan: Plan, *, at_once: int = 10_000) -> list[Span]:
                 event = events.next(60)
                 assert event is not None
                 turns -= event.type == "turn_completed"
+    return spans_in(log, at_once)
+
+
+def spans_in(log: Path, at_once: int) -> list[Span]:
+    """Return the spans of the log."""
     with location_of(log).open(codec(), read_only=True) as journal:
         making, found, after = LogSpans(journal, content=False), list[Span](), 0
         while rows := journal.read_all(after=after, limit=at_once):
@@ -74,3 +80,19 @@ def test_a_call_that_waits_in_a_child_is_not_lost(tmp_path: Path) -> None:
     assert [span.name for span in spans if span.kind == "execute_tool"] == [
         *("execute_tool agent", "execute_tool send", "execute_tool agent")
     ]
+
+
+@pytest.mark.parametrize("at_once", [1, 10_000])
+def test_a_branch_of_a_child_has_spans_of_its_own(tmp_path: Path, at_once: int) -> None:
+    with Runtime.open(tmp_path / "log.db", environment=factory(), synchronous="OFF", tools=[send]) as runtime:
+        furnish(runtime)
+        runtime.ask(json.dumps(SENDS), session="root", timeout=60)
+        runtime.sessions.branch("root", new_session_id="b")
+        runtime.agents.approve(runtime.agents.pending()[-1])
+        wait_until(lambda: runtime.sessions.messages("b")[-1].text == "done", 60, "it goes on")
+
+    spans = spans_in(tmp_path / "log.db", at_once)
+
+    assert len({span.context for span in spans}) == len(spans)
+    assert not [span for span in spans if span.error]
+    assert [span.name for span in spans if span.kind == "execute_tool"].count("execute_tool send") == 1

@@ -10,10 +10,12 @@ import pytest
 
 from reenact import Audit, Image, Runtime, agent_tool, handover_tool
 from reenact.audit import Redaction, import_log
-from reenact.testing import MockEnvironmentFactory
-from tests.runtime.families import Plan, factory, furnish
+from reenact.testing import MockEnvironmentFactory, wait_until
+from tests.runtime.families import Plan, factory, furnish, send
 
 PLAN: Plan = [[("agent", [[("agent", ["deep"])], "middle"]), ("agent", ["two"])], "top"]
+
+BEGINNINGS = "session-created", "session-branched"
 
 
 class Options(TypedDict, total=False):
@@ -36,7 +38,7 @@ def log(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def members(log: Path) -> list[str]:
     with Audit.open(log) as audit:
-        return [entry.session_id or "" for entry in audit.entries() if entry.type == "session-created"]
+        return [entry.session_id or "" for entry in audit.entries() if entry.type in BEGINNINGS]
 
 
 @pytest.mark.parametrize("named", [0, -1])
@@ -100,3 +102,26 @@ def test_a_session_takes_along_the_images_that_its_agent_may_call_and_hand_over_
     with Runtime.open(tmp_path / "talk.db", environment=MockEnvironmentFactory(), synchronous="OFF") as runtime:
         assert {image.id for image in runtime.images.list()} == {"editor", "researcher", "billing"}
         assert runtime.ask("Hello", session="talk", timeout=60).outcome == "completed"
+
+
+@pytest.mark.parametrize("named", ["root", "b"])
+def test_the_family_of_a_branch_is_whole_and_goes_on_where_it_was_imported(tmp_path: Path, named: str) -> None:
+    with Runtime.open(tmp_path / "log.db", environment=factory(), synchronous="OFF", tools=[send]) as runtime:
+        furnish(runtime)
+        plan: Plan = [[("agent", [[("send", {"to": "ann"})], "sent"])], "top"]
+        runtime.ask(json.dumps(plan), session="root", timeout=60)
+        runtime.sessions.branch("root", new_session_id="b")
+        all_of = [session.id for session in runtime.sessions.list()]
+    with Audit.open(tmp_path / "log.db") as audit:
+        audit.export(tmp_path / "family.jsonl", sessions=[named], family=True)
+
+    import_log(tmp_path / "family.jsonl", tmp_path / "family.db")
+
+    expected = all_of if named == "b" else [one for one in all_of if one in {"root", all_of[-2]}]
+    assert sorted(members(tmp_path / "family.db")) == sorted(expected)
+    with Runtime.open(tmp_path / "family.db", environment=factory(), synchronous="OFF", tools=[send]) as runtime:
+        runtime.agents.approve(runtime.agents.pending()[-1])
+        wait_until(lambda: runtime.sessions.messages(named)[-1].text == "top", 60, "it goes on")
+    with Audit.open(tmp_path / "family.db") as audit:
+        verdict = audit.verify()
+    assert (verdict.findings, verdict.kin_missing) == ((), 0)

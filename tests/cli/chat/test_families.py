@@ -74,3 +74,19 @@ def test_a_child_whose_call_ends_its_turn_has_ended_and_the_answer_goes_on(runti
     assert (answer.text, answer.waits) == ("done", False)
     (call,) = answer.tool_calls
     assert call.is_error
+
+
+def test_calls_that_wait_below_a_branch_are_decided_in_it(runtime: Runtime) -> None:
+    runtime.ask(json.dumps([[("agent", SEND)], "done"]), session="root", timeout=60)
+    runtime.sessions.branch("root", new_session_id="b")
+    (child,), decide = runtime.sessions.list(parent="b"), Deciding()
+    conversation = Conversation(runtime, Image(), session_id="b", is_new=False)
+
+    try:
+        decisions = decide(conversation.pending())
+        answer = TurnRunner(conversation, unheard, decide, timeout=60).apply_decisions(decisions)
+    finally:
+        conversation.close()
+
+    assert answer.text == "done"
+    assert decide.asked == [[child.id]]
