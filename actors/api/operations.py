@@ -291,12 +291,13 @@ class RuntimeOperations:
         return branched
 
     def _wait_for_children(self, session_id: str, timeout: float | None) -> None:
-        """Wait until the children that a branch began with have begun, and theirs."""
+        """Wait until the children of a new branch have begun, and theirs, and until it knows which wait."""
         children = children_of(self._journal, session_id)
-        for id_ in (session_id, *children) if children else ():
-            self.actor_of(id_).ask(WAKE, timeout)
         for child_id in children:
+            self.actor_of(child_id).ask(WAKE, timeout)
             self._wait_for_children(child_id, timeout)
+        if children:
+            self.actor_of(session_id).ask(WAKE, timeout)
 
     def session_switch(self, request: commands.SessionSwitchRequest, attempt: Attempt) -> bool:
         """See `Sessions.switch`."""

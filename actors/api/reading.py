@@ -132,5 +132,5 @@ class ReadModel(Protocol):
         ...
 
     def unfinished(self) -> list[str]:
-        """Return the ids of the sessions that have a live agent or a running turn."""
+        """Return the ids of the sessions with a live agent, a running turn, or a child that has yet to branch off."""
         ...

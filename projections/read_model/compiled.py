@@ -424,8 +424,9 @@ CALLER = """
 UNFINISHED = """
     SELECT sessions.id FROM sessions WHERE sessions.position IN (SELECT at_work.session FROM (SELECT
     agents.session AS session FROM agents WHERE agents.stopped_at IS NULL UNION SELECT turns.session AS
-    session FROM turns WHERE turns.started_at IS NOT NULL AND turns.ended_at IS NULL) AS at_work) ORDER
-    BY sessions.position
+    session FROM turns WHERE turns.started_at IS NOT NULL AND turns.ended_at IS NULL UNION SELECT
+    calls.session AS session FROM calls WHERE calls.results IS NULL AND calls.stage = 'running' AND
+    calls.kind = 'child') AS at_work) ORDER BY sessions.position
 """
 PROGRESS_OF = "SELECT progress.position FROM progress WHERE progress.name = ?"
 ADD_PROGRESS = "INSERT INTO progress (name, position, mark, version, closed) VALUES (?, ?, ?, ?, ?)"

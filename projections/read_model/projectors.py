@@ -7,7 +7,7 @@ from typing import Final, NamedTuple, TypeAlias, TypeGuard, assert_never, get_ar
 
 from msgspec.structs import replace
 
-from reenact.domain.children import ChildEnded, ChildrenInterrupted, ChildStarted
+from reenact.domain.children import ChildEnded, ChildOrigin, ChildrenInterrupted, ChildStarted
 from reenact.domain.container import ContainerCreated
 from reenact.domain.guards import GuardChecked
 from reenact.domain.image import ImageRegistered
@@ -403,8 +403,10 @@ def _move_calls(
             _record_results(changes, session, row, event)
         case ToolsRequested():
             _add_calls(changes, session, event)
-        case ChildStarted() | ChildrenInterrupted():
-            pass  # a child's activity and usage are in its own rows
+        case ChildStarted() | ChildEnded():
+            _project_child(changes, session, row, event)
+        case ChildrenInterrupted():
+            pass  # the next event of the step shows the effect
         case HumanApproveRequired():
             for asked in event.calls:
                 call = _changed_call(changes, session, asked.id)
@@ -415,14 +417,24 @@ def _move_calls(
             for id_ in event.ids:
                 call = _changed_call(changes, session, id_)
                 call.stage, call.asked_at = "waiting", row.recorded_at
-        case ChildEnded():
-            if event.outcome == "waiting" and event.call_id in session.calls:
-                call = _changed_call(changes, session, event.call_id)
-                call.stage, call.kind, call.asked_at = "waiting", "child", row.recorded_at
         case ToolApproved() | ToolEdited() | ToolRejected() | HumanResponded():
             _record_decision(changes, session, row, event)
         case _:
             assert_never(event)
+
+
+def _project_child(changes: Changes, session: ConversationState, row: Row, event: ChildStarted | ChildEnded) -> None:
+    """Change the stage of the child's call; a child's activity and usage are in its own rows."""
+    call = session.calls.get(event.call_id)
+    match event:
+        case ChildEnded(outcome="waiting") if call is not None:
+            call.stage, call.kind, call.asked_at = "waiting", "child", row.recorded_at
+            changes.put_call(call)
+        case ChildStarted(origin=ChildOrigin()) if call is not None and call.stage == "waiting":
+            call.stage = "running"  # until the branch of the child has begun; see `tables.UNFINISHED`
+            changes.put_call(call)
+        case _:
+            pass
 
 
 def _changed_call(changes: Changes, session: ConversationState, id_: str) -> CallRow:

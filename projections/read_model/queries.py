@@ -245,7 +245,7 @@ class ReadModel:
         ]
 
     def unfinished(self) -> list[str]:
-        """Return the ids of the sessions with a live agent or a turn under way."""
+        """Return the ids of the sessions with a live agent, a turn under way, or a child that has yet to branch off."""
         return self._list(_id, compiled.UNFINISHED)
 
     def _is_branch(self, session_id: str) -> bool:

@@ -410,7 +410,16 @@ CALLER = (
 """The session that called this one, its image, and the call."""
 
 _running = TURNS.c.started_at.is_not(None) & TURNS.c.ended_at.is_(None)
-_at_work = union(select(AGENTS.c.session).where(_live), select(TURNS.c.session).where(_running)).subquery("at_work")
+_child_begins = (
+    CALLS.c.results.is_(None)
+    & (CALLS.c.stage == literal_column("'running'"))
+    & (CALLS.c.kind == literal_column("'child'"))
+)
+_at_work = union(
+    select(AGENTS.c.session).where(_live),
+    select(TURNS.c.session).where(_running),
+    select(CALLS.c.session).where(_child_begins),
+).subquery("at_work")
 UNFINISHED = (
     select(SESSIONS.c.id).where(SESSIONS.c.position.in_(select(_at_work.c.session))).order_by(SESSIONS.c.position)
 )

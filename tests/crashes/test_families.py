@@ -158,7 +158,6 @@ def test_a_branch_whose_process_is_killed_has_a_branch_of_each_child_once(
     with opened(log) as runtime:
         if runtime.sessions.get("b") is None:
             runtime.sessions.branch("root", new_session_id="b")
-        runtime.sessions.run("b")
         wait_until(lambda: len(runtime.agents.pending()) == 2, 60, "both families wait")
         for call in runtime.agents.pending():
             runtime.agents.approve(call)

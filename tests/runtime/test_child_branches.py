@@ -92,6 +92,7 @@ def test_a_child_that_waits_for_a_person_waits_in_the_branch_too_and_is_decided_
         (own.id, ["b"]),
     ]
     assert [stage for stage, *_ in results(runtime, "b")] == ["waiting"]
+    assert [child.outcome for child in fold(journal_of(runtime), "b").children] == ["waiting"]
     assert runtime.sessions.messages(own.id) == runtime.sessions.messages(child.id)
     decided(runtime, approve=own.id, reject=child.id)
     ended(runtime, "b", "done")
@@ -406,8 +407,6 @@ def test_a_crash_at_any_commit_of_a_branch_is_made_good(opened: Open, runtime: R
             again = opened(copy_log(copy, recovery), prices=PRICES, tools=[send], recovery=recovery)
             if again.sessions.get("b") is None:
                 branch(again)
-            else:
-                again.sessions.run("b")
             wait_until(lambda: len(again.agents.pending()) == 2, 60, "both wait")  # noqa: B023 - used at once
             for call in again.agents.pending():
                 again.agents.approve(call)
