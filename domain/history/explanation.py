@@ -654,13 +654,20 @@ def _describe_turn(
 def _describe_child(event: ChildEvent) -> str:
     match event:
         case ChildStarted():
-            return f"Call {event.call_id} started child session {event.child_id} of image {event.image_id}."
+            return _describe_child_start(event)
         case ChildEnded():
             return f"Child session {event.child_id} ended: {event.outcome} ({event.stop_reason})."
         case ChildrenInterrupted():
             return f"The child sessions at work are interrupted: {event.reason}."
         case _:
             assert_never(event)
+
+
+def _describe_child_start(event: ChildStarted) -> str:
+    origin = event.origin
+    if origin is not None:
+        return f"Call {event.call_id} has a branch of child session {origin.session_id}: {event.child_id}."
+    return f"Call {event.call_id} started child session {event.child_id} of image {event.image_id}."
 
 
 def _describe_call(event: RoundEvent | ChildEvent) -> str:

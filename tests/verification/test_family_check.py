@@ -18,7 +18,7 @@ from reenact.actors.journal.evidence import EvidenceLog
 from reenact.actors.journal.verify import evidence_of
 from reenact.audit import Filter, verify_log
 from reenact.domain.children import ChildEnded, ChildStarted
-from reenact.domain.session.state import Session, SessionCreated, SessionEvent, evolve
+from reenact.domain.session.state import Session, SessionBranched, SessionCreated, SessionEvent, evolve
 from reenact.projections.log import InMemoryRow, Row
 from reenact.projections.verification.family_check import Links
 from tests.runtime.families import Plan, factory, furnish
@@ -86,7 +86,7 @@ class Held:
 
 
 def _is_linked(event: object) -> bool:
-    return not isinstance(event, SessionCreated) or event.parent is not None
+    return not isinstance(event, SessionCreated | SessionBranched) or event.parent is not None
 
 
 def test_a_family_that_was_not_touched_is_whole(log: Path) -> None:
@@ -205,3 +205,30 @@ def test_a_branch_shares_the_children_that_were_there_and_has_new_ones_of_its_ow
     assert (verdict.findings, verdict.kin_missing) == ((), 0)
     assert difference.common is not None
     assert difference.common.position < own_begins
+
+
+@pytest.mark.parametrize(
+    ("change", "problem"),
+    [
+        ({"digest": "ab"}, "has called another session"),
+        ({"version": 1}, "has called another session"),
+        ({"origin": "other"}, "has called another session"),
+        ({"budget": None}, "has called another session"),
+        ({"parent": None}, "does not begin with this call"),
+    ],
+)
+def test_a_branch_of_a_child_that_says_something_else_than_its_parent_is_found(
+    tmp_path: Path, change: dict[str, object], problem: str
+) -> None:
+    path = tmp_path / "log.db"
+    with Runtime.open(path, environment=factory(), synchronous="OFF") as runtime:
+        furnish(runtime)
+        runtime.ask(json.dumps([[("agent", [[("send", {"to": "ann"})], "sent"])], "top"]), session="root", timeout=60)
+        runtime.sessions.branch("root", new_session_id="b")
+        (child,) = runtime.sessions.list(parent="b")
+    held = Held(path)
+
+    held.change(SessionBranched, lambda event: replace(event, **change))
+
+    found, _ = held.problems("session/b", f"session/{child.id}")
+    assert any(problem in one for one in found), found

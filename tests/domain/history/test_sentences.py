@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from reenact.domain.children import Budget, ChildEnded, ChildrenInterrupted, ChildStarted
+from reenact.domain.children import Budget, ChildEnded, ChildOrigin, ChildrenInterrupted, ChildStarted
 from reenact.domain.container import ContainerCreated
 from reenact.domain.guards import GuardChecked
 from reenact.domain.history.explanation import AnyEvent, Outside, excerpt, outside_phrase, sentence
@@ -52,6 +52,7 @@ from reenact.domain.session.agent import (
 )
 from reenact.domain.session.state import SessionBranched, SessionCreated, SessionDeleted, SessionForgotten
 
+ORIGIN = ChildOrigin(session_id="ses_0", version=3, digest="ab", position=9, at=1, waits=True)
 CALL = ToolUseBlock("c1", "send", {})
 PARTLY = AGAIN = True
 
@@ -146,6 +147,10 @@ SENTENCES: list[tuple[AnyEvent, str]] = [
     (
         ChildStarted("c1", "ses_1", "i", 2, 1, Budget(), detached=False, at=1),
         "Call c1 started child session ses_1 of image i.",
+    ),
+    (
+        ChildStarted("c1", "ses_1", "i", 2, 1, Budget(), detached=False, at=1, origin=ORIGIN),
+        "Call c1 has a branch of child session ses_0: ses_1.",
     ),
     (
         ChildEnded("c1", "ses_1", "limit", "max_tokens", 1, {}, None, 9, 12, "", 1),
