@@ -37,6 +37,7 @@ from reenact.domain.session.child_turns import FINISHED, PARENT, Start, family_c
 from reenact.domain.session.commands import BranchSession, GiveUpChildren, Interrupt, ReportChild, SessionCommand
 from reenact.domain.session.state import Session, SessionCreated, SessionEvent, evolve
 from reenact.domain.session.turns import BUDGET, REJECTED
+from tests.domain.history.retraced import Step, check_retraced
 from tests.domain.session.examples import IDLE, accepted, session
 from tests.domain.session.loops import (
     AT,
@@ -298,10 +299,12 @@ def test_a_branch_waits_for_a_branch_of_the_child_that_waits_for_a_person() -> N
     running = calling(CALL)
     waiting = reduce(evolve, decide(running, told(running, "waiting")), running)
 
-    events = decide(waiting, branching(waiting, waits=True))
+    command = branching(waiting, waits=True)
+    events = decide(waiting, command)
 
     assert kinds(events) == ["SessionBranched", "ChildStarted"]
     branch = reduce(evolve, events, waiting)
+    check_retraced([Step(command, events)], branch, begins=waiting)
     assert branch.round == waiting.round
     (child,) = branch.children
     assert child.id == child_id("b", "c1", 1, root="b") != waiting.children[0].id
