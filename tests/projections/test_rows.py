@@ -435,6 +435,7 @@ def test_no_question_scans_or_sorts_a_table(name: str) -> None:
         "turns_open",
         "sessions_listed",
         "at_work",
+        "calls_open",
         "calls_waiting",
         "lineage",
         "below",
