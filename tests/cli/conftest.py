@@ -6,7 +6,7 @@ import io
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -131,14 +131,20 @@ def api() -> Iterator[FakeMessagesAPI]:
 
 
 @pytest.fixture
-def claude(api: FakeMessagesAPI, monkeypatch: pytest.MonkeyPatch) -> Mapping[str, str]:
-    """Return the variables with which that API answers; it is asked again without a pause."""
+def no_backoff(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Send a request that failed again without a pause."""
 
     def at_once(_attempt: int, _wait: float | None, _chance: float) -> float:
         return 0.0
 
     monkeypatch.setattr("reenact.actors.environment.wire.driver.backoff", at_once)
-    return {"ANTHROPIC_API_KEY": KEY, "ANTHROPIC_BASE_URL": api.url}
+
+
+@pytest.fixture
+def claude(api: FakeMessagesAPI, environ: dict[str, str], no_backoff: None) -> FakeMessagesAPI:
+    """Have that API answer all that the command asks."""
+    environ |= {"ANTHROPIC_API_KEY": KEY, "ANTHROPIC_BASE_URL": api.url}
+    return api
 
 
 @pytest.fixture
@@ -165,7 +171,7 @@ def chat(programs: Programs, environ: dict[str, str], tmp_path: Path) -> Iterato
 
 
 @pytest.fixture
-def office(api: FakeMessagesAPI, claude: Mapping[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Office:
+def office(claude: FakeMessagesAPI, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Office:
     """Return an agent that can send mail; what its tools add to the path of modules is gone with it."""
     monkeypatch.setattr(sys, "path", [*sys.path])
-    return Office(api, claude, tmp_path)
+    return Office(claude, tmp_path)

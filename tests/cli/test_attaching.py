@@ -122,10 +122,10 @@ def test_paths_are_completed(begun: str, found: list[str]) -> None:
 
 
 def test_a_file_is_completed_and_goes_to_the_model_with_the_message(
-    chat: Chat, api: FakeMessagesAPI, claude: dict[str, str], tmp_path: Path
+    chat: Chat, claude: FakeMessagesAPI, tmp_path: Path
 ) -> None:
     (tmp_path / "notes.txt").write_text("remember the milk\n")
-    terminal = chat(**claude)
+    terminal = chat()
 
     terminal.write("Explain @not")
     terminal.wait_for("notes.txt")
@@ -139,16 +139,16 @@ def test_a_file_is_completed_and_goes_to_the_model_with_the_message(
     terminal.wait_for("There is no file missing.txt")
     terminal.wait_for("Hello from the fake API!")
 
-    question, file = api.requests[0].body["messages"][-1]["content"]
+    question, file = claude.requests[0].body["messages"][-1]["content"]
     assert question["text"] == "Explain @notes.txt"
     assert (file["type"], file["text"]) == ("text", "\n\nThe file notes.txt:\n\nremember the milk\n")
-    assert [block["text"] for block in api.requests[1].body["messages"][-1]["content"]] == ["@missing.txt ?"]
+    assert [block["text"] for block in claude.requests[1].body["messages"][-1]["content"]] == ["@missing.txt ?"]
 
 
 def test_a_shell_command_runs_after_asking_and_the_next_message_has_what_it_printed(
-    chat: Chat, api: FakeMessagesAPI, claude: dict[str, str], tmp_path: Path
+    chat: Chat, claude: FakeMessagesAPI, tmp_path: Path
 ) -> None:
-    terminal = chat(**claude, SHELL="/bin/sh")
+    terminal = chat(SHELL="/bin/sh")
 
     terminal.send_line("!echo one; echo $ANTHROPIC_API_KEY two >&2; exit 3")
     terminal.wait_for("Run it? [y]es, [n]o, [a]lways in this chat:")
@@ -167,14 +167,14 @@ def test_a_shell_command_runs_after_asking_and_the_next_message_has_what_it_prin
     terminal.send_line("And now?")
     terminal.wait_for("Hello from the fake API!")
 
-    told, question = api.requests[0].body["messages"][-1]["content"]
+    told, question = claude.requests[0].body["messages"][-1]["content"]
     assert printed
     assert nothing_yet
     assert not (tmp_path / "done").exists()
     assert told["text"].endswith("It ended with exit code 3. It printed:\n\none\ntwo\n\n")
     assert "echo one" in told["text"]
     assert question["text"] == "Why?"
-    assert [block["text"] for block in api.requests[1].body["messages"][-1]["content"]] == ["And now?"]
+    assert [block["text"] for block in claude.requests[1].body["messages"][-1]["content"]] == ["And now?"]
 
 
 def test_a_shell_command_that_is_allowed_for_the_chat_is_not_asked_about_and_ctrl_c_ends_it(

@@ -19,7 +19,7 @@ from reenact.cli.parsing.options import ServeOptions
 from reenact.cli.parsing.preferences import with_provider_settings
 from reenact.extensions.firing import without_secrets
 from reenact.testing import FakeChatAPI, FakeChatReply, FakeError, FakeMessagesAPI
-from tests.cli.conftest import PATIENCE, Outcome, Run
+from tests.cli.conftest import KEY, PATIENCE, Outcome, Run
 from tests.cli.tools import FRIENDS
 
 scenarios("providers.feature")
@@ -113,13 +113,13 @@ def my_settings_name_it(person: Person, server: FakeChatAPI) -> None:
 
 
 @given("a key for Claude")
-def a_key(person: Person, claude: Mapping[str, str]) -> None:
-    person.variables["ANTHROPIC_API_KEY"] = claude["ANTHROPIC_API_KEY"]
+def a_key(person: Person) -> None:
+    person.variables["ANTHROPIC_API_KEY"] = KEY
 
 
 @given("Claude is at its address, and I have its key")
-def claude_is_there(person: Person, claude: Mapping[str, str]) -> None:
-    person.variables |= claude
+def claude_is_there(person: Person, api: FakeMessagesAPI) -> None:
+    person.variables |= {"ANTHROPIC_API_KEY": KEY, "ANTHROPIC_BASE_URL": api.url}
 
 
 @given(parsers.parse('the project\'s settings name the provider "{provider}" and the address of a thief'))
@@ -308,11 +308,11 @@ def test_no_key_is_shown_and_no_hook_is_given_one(run: Run, server: FakeChatAPI)
     assert without_secrets({"REENACT_KEYS": "ring.keys"}) == {"REENACT_KEYS": "ring.keys"}
 
 
-def test_hints_name_what_was_said(run: Run, claude: Mapping[str, str], api: FakeMessagesAPI) -> None:
-    api.script([FakeError(401), FakeError(401)])
+def test_hints_name_what_was_said(run: Run, claude: FakeMessagesAPI) -> None:
+    claude.script([FakeError(401), FakeError(401)])
 
-    by_option = run("-p", "Hello", "--base-url", api.url, ANTHROPIC_API_KEY=claude["ANTHROPIC_API_KEY"])
-    by_variable = run("-p", "Hello", **claude)
+    by_option = run("-p", "Hello", "--base-url", claude.url)
+    by_variable = run("-p", "Hello")
 
     assert "the API that --base-url names refuses the key in ANTHROPIC_API_KEY" in by_option.err
     assert "the API that ANTHROPIC_BASE_URL names refuses the key in ANTHROPIC_API_KEY" in by_variable.err

@@ -32,7 +32,7 @@ def test_two_chats_and_a_script_are_each_answered_with_their_own_tools_and_hooks
         place.mkdir(exist_ok=True)
         (place / "tools.py").write_text(WHERE.replace("{place}", place.name))
     tools = ("--tools", "tools.py")
-    chats = {place: chat(*tools, cwd=place, **office.claude) for place in (kitchen, garden)}
+    chats = {place: chat(*tools, cwd=place) for place in (kitchen, garden)}
     visited = [kitchen, garden, kitchen, garden, tmp_path]
     for number in range(len(visited)):
         call: Json = {"type": "tool_use", "id": f"c{number}", "name": "where", "input": {}}
@@ -43,7 +43,7 @@ def test_two_chats_and_a_script_are_each_answered_with_their_own_tools_and_hooks
         chats[place].send_line("Where?")
         chats[place].wait_for(f"Answer {number}.")
         chats[place].wait_for(PROMPT)
-    script = run("-p", "Where?", *tools, **office.claude)
+    script = run("-p", "Where?", *tools)
 
     assert (script.code, script.out, script.err) == (0, "Answer 4.\n", "")
     told = [request.body["messages"][-1]["content"][0].get("content") for request in office.api.requests]
@@ -55,9 +55,7 @@ def test_two_chats_and_a_script_are_each_answered_with_their_own_tools_and_hooks
         assert (refused.code, refused.result["error"]["type"]) == (2, "session_locked")
         assert f"session '{session_id}' is open in process " in refused.result["error"]["message"]
     office.api.reply(text="As before.")
-    assert (
-        run("--continue", "-p", "And now?", "--output-format", "json", **office.claude).result["session_id"] == newest
-    )
+    assert run("--continue", "-p", "And now?", "--output-format", "json").result["session_id"] == newest
     assert run("verify").code == 0
 
 

@@ -13,14 +13,14 @@ POLICY = '{"tools": {"get_weather": {"mode": "required"}}}'
 def test_the_weather_is_asked_for_approved_after_a_restart_and_told(chat: Chat, office: Office, run: Run) -> None:
     office.model_asks_for(("get_weather", {"city": "Beijing"}), text="I need to look at the weather.")
     (office.directory / "policy.json").write_text(POLICY)
-    first = chat(*office.tools, "--policy", "policy.json", **office.claude)
+    first = chat(*office.tools, "--policy", "policy.json")
     first.send_line("What's the weather in Beijing?")
     first.wait_for(QUESTION)
     first.kill()
     first.wait_for_exit()
     office.api.reply(text="It is 25°C and sunny in Beijing.")
 
-    again = chat("--continue", *office.tools, until=QUESTION, **office.claude)
+    again = chat("--continue", *office.tools, until=QUESTION)
     again.send_line("y")
     again.wait_for("25°C and sunny")
     again.wait_for(PROMPT)

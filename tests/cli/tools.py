@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -79,8 +78,6 @@ class Office:
     """An agent that can send mail: its model, its tools, and what it has sent."""
 
     api: FakeMessagesAPI
-    claude: Mapping[str, str]
-    """The variables with which that model answers."""
     directory: Path
 
     @property

@@ -21,7 +21,7 @@ CTRL_U = "\x15"
 def asked(chat: Chat, office: Office) -> TerminalEmulator:
     """A chat in which the person is asked about one mail."""
     office.model_asks_for(MAIL)
-    terminal = chat(*office.tools, **office.claude, LOGNAME="somebody", USER="somebody")
+    terminal = chat(*office.tools, LOGNAME="somebody", USER="somebody")
     terminal.send_line("Write to Ann")
     terminal.wait_for(QUESTION)
     return terminal
@@ -51,9 +51,8 @@ def test_whoever_is_asked_sees_the_call_also_where_standard_error_goes_to_a_file
 ) -> None:
     office.model_asks_for(MAIL)
     line = f"{shlex.join([*command, *office.tools])} 2> errors.txt"
-    of_person = {**environ, **office.claude}
 
-    with TerminalEmulator("sh", ["-c", line], env=of_person, cwd=tmp_path, cols=120, timeout=PATIENCE) as terminal:
+    with TerminalEmulator("sh", ["-c", line], env=environ, cwd=tmp_path, cols=120, timeout=PATIENCE) as terminal:
         terminal.wait_for(PROMPT)
         terminal.send_line("Write to Ann")
         terminal.wait_for("send_mail may run only if you approve")
@@ -136,7 +135,7 @@ def test_a_call_that_waits_is_asked_about_after_a_restart_before_anything_else(
     asked.wait_for_exit()
     (session,) = run("sessions", "--output-format", "json").objects
 
-    again = chat("--resume", session["id"], *office.tools, until=QUESTION, **office.claude)
+    again = chat("--resume", session["id"], *office.tools, until=QUESTION)
     again.send_line("y")
     again.wait_for("sent to ann@example.org")
     again.wait_for("Hello from the fake API!")
@@ -155,13 +154,13 @@ def test_a_call_whose_function_is_not_there_goes_on_waiting_when_it_is_approved(
     asked.wait_for_exit()
     (session,) = run("sessions", "--output-format", "json").objects
 
-    without = chat("--resume", session["id"], until=QUESTION, **office.claude)
+    without = chat("--resume", session["id"], until=QUESTION)
     without.send_line("y")
     without.wait_for("send_mail cannot be approved")
     without.wait_for(PROMPT)
     without.send_key(SpecialKey.CTRL_D)
     without.wait_for_exit()
-    script = run("--resume", session["id"], stdin=b"/approve\n", **office.claude)
+    script = run("--resume", session["id"], stdin=b"/approve\n")
 
     assert (script.code, office.sent) == (1, "")
     assert "--tools on the command line" in script.err
@@ -174,7 +173,7 @@ def test_a_process_that_was_killed_at_the_question_changes_nothing(
     asked.kill()
     status = asked.wait_for_exit()
 
-    again = chat("--continue", *office.tools, until=QUESTION, **office.claude)
+    again = chat("--continue", *office.tools, until=QUESTION)
     again.send_line("y")
     again.wait_for("Hello from the fake API!")
 
@@ -184,7 +183,7 @@ def test_a_process_that_was_killed_at_the_question_changes_nothing(
 
 def test_of_two_calls_one_is_approved_and_one_rejected(chat: Chat, office: Office) -> None:
     office.model_asks_for(MAIL, ("send_mail", {"to": "bob@example.org"}))
-    terminal = chat(*office.tools, **office.claude)
+    terminal = chat(*office.tools)
     terminal.send_line("Write to both")
     terminal.wait_for("1 of 2:")
     terminal.wait_for(QUESTION)
@@ -215,7 +214,7 @@ def test_a_model_that_asks_again_is_asked_about_again(asked: TerminalEmulator, o
 
 def test_what_was_typed_before_the_question_is_no_answer(chat: Chat, office: Office) -> None:
     office.model_asks_for(MAIL, delay=0.05)
-    terminal = chat(*office.tools, **office.claude)
+    terminal = chat(*office.tools)
     terminal.send_line("Write to Ann\ry")
     terminal.wait_for(QUESTION)
     terminal.send_line("maybe")
@@ -226,7 +225,7 @@ def test_what_was_typed_before_the_question_is_no_answer(chat: Chat, office: Off
 
 def test_no_row_of_a_call_is_wider_than_the_terminal_whatever_the_environment_says(chat: Chat, office: Office) -> None:
     office.model_asks_for(("send_mail", {"to": "ann@example.org", "body": "word " * 60}))
-    terminal = chat(*office.tools, **office.claude, COLUMNS="400")
+    terminal = chat(*office.tools, COLUMNS="400")
 
     terminal.send_line("Write to Ann")
     terminal.wait_for(QUESTION)
@@ -239,7 +238,7 @@ def test_no_row_of_a_call_is_wider_than_the_terminal_whatever_the_environment_sa
 def test_characters_that_would_hide_something_are_shown_as_escapes(chat: Chat, office: Office) -> None:
     hidden = 'a"b\x1b[2K\x1b[1A\rx\u202egnp.exe\u2066\u200b\ufeff\U000e0041\x00\x9b\u2028\nQUESTION: fine\u3164'
     office.model_asks_for(("send_mail", {"to": hidden, "bo\rdy\u202e": "[bold]:bomb: :heavy_check_mark:"}))
-    terminal = chat(*office.tools, **office.claude)
+    terminal = chat(*office.tools)
     terminal.send_line("Write")
     terminal.wait_for("may run only if you approve")
     shown = terminal.wait_for(QUESTION)
@@ -253,7 +252,7 @@ def test_characters_that_would_hide_something_are_shown_as_escapes(chat: Chat, o
 
 def test_a_question_is_answered_in_words(chat: Chat, office: Office) -> None:
     office.model_asks_person("What is your name?\nReally?")
-    terminal = chat(*office.tools, **office.claude)
+    terminal = chat(*office.tools)
     terminal.send_line("Greet me")
     terminal.wait_for("What is your name?")
     terminal.wait_for("Your answer, or /no [REASON]:")
@@ -267,7 +266,7 @@ def test_a_question_is_answered_in_words(chat: Chat, office: Office) -> None:
 
 def test_one_option_is_selected_by_its_number(chat: Chat, office: Office) -> None:
     office.model_asks_person("Which?", ["red", "green"])
-    terminal = chat(*office.tools, **office.claude)
+    terminal = chat(*office.tools)
     terminal.send_line("Paint")
     terminal.wait_for("1. red")
     terminal.wait_for("2. green")
@@ -303,7 +302,7 @@ def test_commands_decide_about_what_waits(asked: TerminalEmulator, office: Offic
 
 def test_of_several_calls_a_command_must_name_one(chat: Chat, office: Office) -> None:
     office.model_asks_for(MAIL, ("send_mail", {"to": "bob@example.org"}))
-    terminal = chat(*office.tools, **office.claude)
+    terminal = chat(*office.tools)
     terminal.send_line("Write to both")
     terminal.wait_for(QUESTION)
     terminal.send_key(SpecialKey.CTRL_C)
@@ -324,7 +323,7 @@ def test_of_several_calls_a_command_must_name_one(chat: Chat, office: Office) ->
 
 def test_calls_and_results_are_shown_while_the_turn_runs(chat: Chat, office: Office) -> None:
     office.model_asks_for(("get_weather", {"city": "Rome"}), ("read_lines", {"count": 9}), ("fail", {}))
-    terminal = chat(*office.tools, **office.claude)
+    terminal = chat(*office.tools)
     terminal.send_line("Go")
     terminal.wait_for("Hello from the fake API!")
 
@@ -368,7 +367,7 @@ def test_a_call_with_deeply_nested_arguments_is_asked_about_shown_whole_and_run(
     for _ in range(90):
         deep = [deep]
     office.model_asks_for(("send_mail", {"to": "ann@example.org", "body": deep}))
-    terminal = chat(*office.tools, **office.claude)
+    terminal = chat(*office.tools)
     terminal.send_line("Write to Ann")
     terminal.wait_for(QUESTION)
     terminal.send_key(SpecialKey.CTRL_D)
@@ -384,7 +383,7 @@ def test_a_call_with_deeply_nested_arguments_is_asked_about_shown_whole_and_run(
     terminal.wait_for("/pending asks again")
     terminal.send_key(SpecialKey.CTRL_D)
     terminal.wait_for_exit()
-    again = chat("--continue", *office.tools, until=QUESTION, **office.claude)
+    again = chat("--continue", *office.tools, until=QUESTION)
     again.send_line("v")
     again.wait_for('"#"')
     again.send_line("e")
@@ -397,4 +396,4 @@ def test_a_call_with_deeply_nested_arguments_is_asked_about_shown_whole_and_run(
     again.wait_for_exit()
 
     assert (run("log", "--last", "3").code, run("verify").code) == (0, 0)
-    assert run("-p", "And?", "--continue", *office.tools, **office.claude).code == 0
+    assert run("-p", "And?", "--continue", *office.tools).code == 0

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -230,7 +229,7 @@ def test_a_chat_goes_from_session_to_session_and_shows_where_one_is(chat: Chat) 
 
 def test_a_call_that_waits_in_another_session_is_asked_about_when_one_comes_there(chat: Chat, office: Office) -> None:
     office.model_asks_for(MAIL)
-    terminal = chat(*office.tools, **office.claude)
+    terminal = chat(*office.tools)
     terminal.send_line("Write to Ann")
     terminal.wait_for("Run it?")
     terminal.send_key(SpecialKey.CTRL_C)
@@ -252,7 +251,7 @@ def test_a_message_that_waits_behind_a_call_is_answered_once_that_is_decided(
     chat: Chat, office: Office, tmp_path: Path
 ) -> None:
     office.model_asks_for(MAIL)
-    first = chat("--db", "log.db", *office.tools, **office.claude)
+    first = chat("--db", "log.db", *office.tools)
     first.send_line("Write to Ann")
     first.wait_for("Run it?")
     first.send_key(SpecialKey.CTRL_C)
@@ -265,7 +264,7 @@ def test_a_message_that_waits_behind_a_call_is_answered_once_that_is_decided(
     for text in ("The mail is sent.", "You are welcome."):
         office.api.reply(text=text)
 
-    again = chat("--db", "log.db", "--continue", *office.tools, until="Run it?", **office.claude)
+    again = chat("--db", "log.db", "--continue", *office.tools, until="Run it?")
     again.send_line("y")
     again.wait_for("The mail is sent.")
     again.wait_for("You are welcome.")
@@ -274,10 +273,8 @@ def test_a_message_that_waits_behind_a_call_is_answered_once_that_is_decided(
     assert office.sent == "ann@example.org: Hello\n"
 
 
-def test_what_the_session_costs_its_model_and_its_log_can_be_looked_at(
-    chat: Chat, api: FakeMessagesAPI, claude: Mapping[str, str]
-) -> None:
-    terminal = chat("--price", "claude-two=1000,1000", **claude)
+def test_what_the_session_costs_its_model_and_its_log_can_be_looked_at(chat: Chat, claude: FakeMessagesAPI) -> None:
+    terminal = chat("--price", "claude-two=1000,1000")
     terminal.send_line("/model claude-two")
     terminal.wait_for("Claude (claude-two) answers from now on, in this run.")
     terminal.wait_for(PROMPT)
@@ -291,7 +288,7 @@ def test_what_the_session_costs_its_model_and_its_log_can_be_looked_at(
     log = terminal.wait_for("turn-completed")
 
     assert "claude-two: 1 answer, 10 tokens in, 5 out, cost 0.015" in cost
-    assert api.requests[0].body["model"] == "claude-two"
+    assert claude.requests[0].body["model"] == "claude-two"
     assert [line.split()[2] for line in log.splitlines() if line.strip()[:1].isdigit()] == [
         "turn-started",
         "answer-recorded",
@@ -386,7 +383,7 @@ def test_a_log_that_is_deleted_in_the_middle_is_told_of_and_no_way_back_is_promi
 def test_what_is_wrong_with_a_command_is_said_in_its_own_words(
     chat: Chat, office: Office, typed: str, said: str
 ) -> None:
-    terminal = chat(**office.claude)
+    terminal = chat()
     terminal.send_line("Hello")
     terminal.wait_for("Hello from the fake API!")
     terminal.wait_for(PROMPT)

@@ -344,9 +344,9 @@ def test_a_position_that_there_is_not_is_a_failure(commands: Commands, frontend:
 
 def test_the_log_reads_as_what_happened(run: Run, office: Office) -> None:
     office.model_asks_for(MAIL)
-    assert run("-p", "Write to Ann", *office.tools, "--allowed-tools", "send_mail", **office.claude).code == 0
+    assert run("-p", "Write to Ann", *office.tools, "--allowed-tools", "send_mail").code == 0
 
-    said = run("--continue", *office.tools, stdin=b"/log 100\n", **office.claude).err
+    said = run("--continue", *office.tools, stdin=b"/log 100\n").err
 
     told = [" ".join(line.split()[2:]) for line in said.splitlines() if line.strip()[:1].isdigit()]
     expected = [
@@ -500,7 +500,7 @@ def test_what_was_used_is_told_by_model_and_by_tool_and_of_the_last_turn(
     api.reply(text="Two", usage=USED)
     options = (*office.tools, *PRICED, "--max-cost", "5", "--allow-tool", "send_mail")
 
-    done = run(*options, stdin=b"First\n/cost\nSecond\n/cost\n", **office.claude)
+    done = run(*options, stdin=b"First\n/cost\nSecond\n/cost\n")
 
     first, second, last = done.err.split("The last answer: ")
     assert "claude-sonnet-5: 1 answer, 1,200 tokens in, 30 out, 400 read from it, cost 0.0154" in first
@@ -511,10 +511,10 @@ def test_what_was_used_is_told_by_model_and_by_tool_and_of_the_last_turn(
     assert last.startswith("1,210 tokens in, 35 out, 400 read from it, cost 0.016")
 
 
-def test_the_limit_of_a_session_that_goes_on_is_that_of_its_creation(run: Run, claude: Mapping[str, str]) -> None:
-    run("-p", "Hello", *PRICED, "--max-cost", "5", **claude)
+def test_the_limit_of_a_session_that_goes_on_is_that_of_its_creation(run: Run, claude: FakeMessagesAPI) -> None:
+    run("-p", "Hello", *PRICED, "--max-cost", "5")
 
-    done = run("--continue", *PRICED, stdin=b"/cost\n/model claude-nobody\n/model\n", **claude)
+    done = run("--continue", *PRICED, stdin=b"/cost\n/model claude-nobody\n/model\n")
 
     assert "of at most 5 (--max-cost)" in done.err
     assert "--price claude-nobody=IN,OUT" in done.err
@@ -522,15 +522,13 @@ def test_the_limit_of_a_session_that_goes_on_is_that_of_its_creation(run: Run, c
     assert done.code == 2
 
 
-def test_another_model_answers_and_the_log_says_so_until_the_default_is_back(
-    run: Run, api: FakeMessagesAPI, claude: Mapping[str, str]
-) -> None:
+def test_another_model_answers_and_the_log_says_so_until_the_default_is_back(run: Run, claude: FakeMessagesAPI) -> None:
     lines = b"One\n/model claude-two\nTwo\n/branch\nThree\n/model default\nFour\n/cost\n"
 
-    done = run("--model", "claude-one", stdin=lines, **claude)
+    done = run("--model", "claude-one", stdin=lines)
 
     models = ["claude-one", "claude-two", "claude-two", "claude-one"]
-    assert [request.body["model"] for request in api.requests] == models
+    assert [request.body["model"] for request in claude.requests] == models
     answers = run("log", "--type", "answer-recorded", "--output-format", "json").objects
     assert [event["data"]["model"] for event in answers] == models
     assert "Claude (claude-two) answers from now on, in this run." in done.err
@@ -539,31 +537,29 @@ def test_another_model_answers_and_the_log_says_so_until_the_default_is_back(
     assert "the session was created with the model claude-one; this run has the model claude-two" in done.err
 
 
-def test_an_agent_that_names_no_model_has_that_of_the_run(
-    run: Run, tmp_path: Path, api: FakeMessagesAPI, claude: Mapping[str, str]
-) -> None:
+def test_an_agent_that_names_no_model_has_that_of_the_run(run: Run, tmp_path: Path, claude: FakeMessagesAPI) -> None:
     (tmp_path / ".reenact/agents").mkdir(parents=True)
     (tmp_path / ".reenact/agents/boss.md").write_text("---\ndescription: Decides\n---\nYou decide.")
     lines = b"One\n/model claude-two\n@boss Two\n/new\n@boss Three\n/resume 2\n/model default\n@boss Four\n"
 
-    done = run("--model", "claude-one", stdin=lines, **claude)
+    done = run("--model", "claude-one", stdin=lines)
 
     assert done.code == 0
     models = ["claude-one", "claude-two", "claude-two", "claude-one"]
-    assert [request.body["model"] for request in api.requests] == models
+    assert [request.body["model"] for request in claude.requests] == models
 
 
 def test_a_new_session_in_a_run_that_went_on_is_created_with_what_options_say(
-    run: Run, tmp_path: Path, api: FakeMessagesAPI, claude: Mapping[str, str]
+    run: Run, tmp_path: Path, claude: FakeMessagesAPI
 ) -> None:
     (tmp_path / ".reenact/skills/review").mkdir(parents=True)
     (tmp_path / ".reenact/skills/review/SKILL.md").write_text("---\ndescription: Reviews\n---\nLook.")
-    run("-p", "One", "--system-prompt", "Be kind.", **claude)
+    run("-p", "One", "--system-prompt", "Be kind.")
 
-    run("--continue", "--system-prompt", "Be brief.", stdin=b"/new\nTwo\n", **claude)
-    run("--continue", "-p", "Three", **claude)
+    run("--continue", "--system-prompt", "Be brief.", stdin=b"/new\nTwo\n")
+    run("--continue", "-p", "Three")
 
-    for request in api.requests[1:]:
+    for request in claude.requests[1:]:
         assert (request.system or "").startswith("Be brief.")
         assert "- review: Reviews" in (request.system or "")
 

@@ -16,7 +16,7 @@ WHY = "no person is there to approve it; run with --allowed-tools send_mail"
 def test_a_call_that_a_person_would_have_to_approve_is_rejected_and_the_model_answers(run: Run, office: Office) -> None:
     office.model_asks_for(MAIL)
 
-    done = run("-p", "Write to Ann", *office.tools, **office.claude)
+    done = run("-p", "Write to Ann", *office.tools)
 
     assert (done.code, done.out, office.sent) == (0, "Hello from the fake API!\n", "")
     assert WHY in done.err
@@ -29,7 +29,7 @@ def test_a_call_that_a_person_would_have_to_approve_is_rejected_and_the_model_an
 def test_a_call_that_an_option_allows_runs(run: Run, office: Office, pattern: str) -> None:
     office.model_asks_for(MAIL)
 
-    done = run("-p", "Write to Ann", *office.tools, "--allowed-tools", pattern, **office.claude)
+    done = run("-p", "Write to Ann", *office.tools, "--allowed-tools", pattern)
 
     assert (done.code, office.sent) == (0, "ann@example.org: Hello\n")
     assert WHY not in done.err
@@ -39,7 +39,7 @@ def test_a_call_that_an_option_allows_runs(run: Run, office: Office, pattern: st
 def test_an_option_allows_exactly_what_it_names(run: Run, office: Office, pattern: str) -> None:
     office.model_asks_for(MAIL)
 
-    run("-p", "Write to Ann", *office.tools, "--allowed-tools", pattern, **office.claude)
+    run("-p", "Write to Ann", *office.tools, "--allowed-tools", pattern)
 
     assert office.sent == ""
 
@@ -48,7 +48,7 @@ def test_what_a_policy_denies_no_option_allows(run: Run, office: Office) -> None
     (office.directory / "policy.json").write_text('{"deny": ["send_mail"]}')
     office.model_asks_for(MAIL)
 
-    done = run("-p", "Write", *office.tools, "--policy", "policy.json", "--allowed-tools", "*", **office.claude)
+    done = run("-p", "Write", *office.tools, "--policy", "policy.json", "--allowed-tools", "*")
 
     assert (done.code, office.sent) == (0, "")
     assert office.results[0]["is_error"]
@@ -57,7 +57,7 @@ def test_what_a_policy_denies_no_option_allows(run: Run, office: Office) -> None
 def test_of_several_calls_each_is_decided_by_itself(run: Run, office: Office) -> None:
     office.model_asks_for(MAIL, WEATHER, ("ask_user", {"prompt": "Which?"}))
 
-    done = run("-p", "Go", *office.tools, "--allowed-tools", "send_mail", "--output-format", "json", **office.claude)
+    done = run("-p", "Go", *office.tools, "--allowed-tools", "send_mail", "--output-format", "json")
 
     assert office.sent == "ann@example.org: Hello\n"
     assert [(call["name"], call["is_error"]) for call in done.result["tool_calls"]] == [
@@ -71,7 +71,7 @@ def test_of_several_calls_each_is_decided_by_itself(run: Run, office: Office) ->
 def test_a_question_to_a_person_is_rejected(run: Run, office: Office, options: list[str] | None) -> None:
     office.model_asks_person("Which?", options)
 
-    done = run("-p", "Paint", *office.tools, "--allowed-tools", "*", **office.claude)
+    done = run("-p", "Paint", *office.tools, "--allowed-tools", "*")
 
     assert done.code == 0
     assert "no person is there to answer it" in done.err
@@ -83,7 +83,7 @@ def test_the_object_has_every_call_with_its_result(run: Run, office: Office) -> 
     office.model_asks_for(("fail", {}))
     office.model_asks_for(MAIL)
 
-    done = run("-p", "Go", *office.tools, "--output-format", "json", **office.claude)
+    done = run("-p", "Go", *office.tools, "--output-format", "json")
 
     weather, failed, mail = done.result["tool_calls"]
     assert weather == {
@@ -106,7 +106,7 @@ def test_what_is_printed_as_it_comes_is_what_the_object_holds(run: Run, office: 
     office.model_asks_for(WEATHER, text="Let me see.")
     office.model_asks_for(MAIL, text="And write.")
 
-    done = run("-p", "Go", *office.tools, **office.claude)
+    done = run("-p", "Go", *office.tools)
 
     assert done.out == "Let me see.\n\nAnd write.\n\nHello from the fake API!\n"
 
@@ -114,9 +114,7 @@ def test_what_is_printed_as_it_comes_is_what_the_object_holds(run: Run, office: 
 def test_a_json_stream_has_what_happens_to_calls(run: Run, office: Office) -> None:
     office.model_asks_for(MAIL, WEATHER)
 
-    done = run(
-        "-p", "Go", *office.tools, "--allowed-tools", "send_mail", "--output-format", "stream-json", **office.claude
-    )
+    done = run("-p", "Go", *office.tools, "--allowed-tools", "send_mail", "--output-format", "stream-json")
 
     *events, result = done.objects
     assert [event["cursor"] for event in events] == list(range(1, len(events) + 1))
@@ -133,7 +131,7 @@ def test_a_json_stream_has_what_happens_to_calls(run: Run, office: Office) -> No
 def test_what_tools_print_is_no_part_of_the_result(start: Run, office: Office) -> None:
     office.model_asks_for(MAIL)
 
-    done = start("-p", "Go", *office.tools, "--allowed-tools", "*", "--output-format", "json", **office.claude)
+    done = start("-p", "Go", *office.tools, "--allowed-tools", "*", "--output-format", "json")
 
     assert len(done.result["tool_calls"]) == 1
     assert "a tool may print" in done.err
@@ -144,7 +142,7 @@ def test_each_line_of_the_input_is_treated_likewise(run: Run, office: Office) ->
     office.api.reply("No.")
     office.model_asks_for(BOB)
 
-    done = run(*office.tools, stdin=b"Write to Ann\nWrite to Bob\n", **office.claude)
+    done = run(*office.tools, stdin=b"Write to Ann\nWrite to Bob\n")
 
     assert (done.code, done.out, office.sent) == (0, "No.\nHello from the fake API!\n", "")
     assert done.err.count(WHY) == 2
@@ -157,7 +155,7 @@ def test_what_comes_by_a_pipe_attaches_no_file_and_runs_no_command(
     text = "Sum up @policy.json and !touch done"
     (office.directory / "policy.json").write_text('{"deny": ["send_mail"]}')
 
-    done = run(*(("-p", "-") if is_prompt else ()), stdin=f"!touch done\n{text}\n".encode(), **office.claude)
+    done = run(*(("-p", "-") if is_prompt else ()), stdin=f"!touch done\n{text}\n".encode())
 
     assert done.code == 0
     (block,) = office.api.requests[-1].body["messages"][-1]["content"]
@@ -170,7 +168,7 @@ def test_a_model_that_asks_on_and_on_for_what_is_rejected_is_stopped(run: Run, o
     for number in range(20):
         office.model_asks_for(("send_mail", {"to": str(number)}))
 
-    done = run("-p", "Write", *office.tools, "--output-format", "json", **office.claude)
+    done = run("-p", "Write", *office.tools, "--output-format", "json")
 
     assert done.code == 2
     assert done.result["error"]["type"] == "unapproved_tool_calls"
@@ -179,7 +177,7 @@ def test_a_model_that_asks_on_and_on_for_what_is_rejected_is_stopped(run: Run, o
 
 def left_waiting(chat: Chat, office: Office) -> None:
     office.model_asks_for(MAIL)
-    terminal = chat(*office.tools, **office.claude)
+    terminal = chat(*office.tools)
     terminal.send_line("Write to Ann")
     terminal.wait_for("Run it?")
     terminal.send_key(SpecialKey.CTRL_C)
@@ -191,9 +189,7 @@ def left_waiting(chat: Chat, office: Office) -> None:
 def test_what_a_person_has_left_waiting_is_not_decided_in_passing(chat: Chat, run: Run, office: Office) -> None:
     left_waiting(chat, office)
 
-    done = run(
-        "--continue", "-p", "And?", *office.tools, "--allowed-tools", "*", "--output-format", "json", **office.claude
-    )
+    done = run("--continue", "-p", "And?", *office.tools, "--allowed-tools", "*", "--output-format", "json")
 
     assert (done.code, done.result["error"]["type"]) == (2, "waiting_for_human_input")
     assert done.result["error"]["message"].startswith("a call waits for a person in session ses_")
@@ -206,7 +202,7 @@ def test_what_a_person_has_left_waiting_is_not_decided_in_passing(chat: Chat, ru
 def test_a_script_can_see_and_decide_what_was_left_waiting(chat: Chat, run: Run, office: Office) -> None:
     left_waiting(chat, office)
 
-    done = run("--continue", *office.tools, stdin=b"/pending\n/sessions\n/approve\nThanks\n", **office.claude)
+    done = run("--continue", *office.tools, stdin=b"/pending\n/sessions\n/approve\nThanks\n")
 
     assert (done.code, done.out) == (0, "Hello from the fake API!\n" * 2)
     assert 'toolu_fake_1  send_mail(to: "ann@example.org", body: "Hello")' in done.err
@@ -215,10 +211,10 @@ def test_a_script_can_see_and_decide_what_was_left_waiting(chat: Chat, run: Run,
 
 
 def test_a_tool_whose_function_is_not_handed_in_again_is_told_of(run: Run, office: Office) -> None:
-    run("-p", "Hello", *office.tools, **office.claude)
+    run("-p", "Hello", *office.tools)
     office.model_asks_for(WEATHER)
 
-    done = run("-p", "Weather?", "--continue", **office.claude)
+    done = run("-p", "Weather?", "--continue")
 
     assert done.code == 0
     assert "get_weather" in done.err
@@ -242,7 +238,7 @@ def test_the_model_is_asked_no_more_often_than_the_option_says(run: Run, office:
     for count in range(5):
         office.model_asks_for(("read_lines", {"count": count}))
 
-    done = run("-p", "Go", *office.tools, "--max-turns", "3", "--output-format", "json", **office.claude)
+    done = run("-p", "Go", *office.tools, "--max-turns", "3", "--output-format", "json")
 
     assert (done.code, done.result["stop_reason"], len(office.api.requests)) == (0, "max_steps_exceeded", 3)
     assert "--max-turns" in done.err
@@ -253,7 +249,7 @@ def test_a_session_stops_when_it_has_cost_too_much(run: Run, office: Office) -> 
         office.model_asks_for(("read_lines", {"count": count}))
     prices = ("--model", "claude-x", "--price", "claude-x=100000,100000")  # 15 tokens cost 1.5
 
-    done = run("-p", "Go", *office.tools, *prices, "--max-cost", "2", "--output-format", "json", **office.claude)
+    done = run("-p", "Go", *office.tools, *prices, "--max-cost", "2", "--output-format", "json")
 
     assert (done.code, done.result["stop_reason"], len(office.api.requests)) == (0, "cost_limit_exceeded", 2)
     assert done.result["cost"] == pytest.approx(3.0)
@@ -282,7 +278,7 @@ def test_limits_that_make_no_sense_are_refused(run: Run, arguments: tuple[str, .
 
 def test_the_log_shows_what_happened_to_calls(run: Run, office: Office) -> None:
     office.model_asks_for(("send_mail", {"to": "ann\u202e\u200b"}))
-    run("-p", "Go", *office.tools, **office.claude)
+    run("-p", "Go", *office.tools)
 
     shown = run("log").out
     lines = {line.split()[4]: line for line in shown.splitlines()}
@@ -300,7 +296,7 @@ def test_a_number_that_no_log_can_hold_ends_no_turn(office: Office, run: Run) ->
     deep = {"count": [2**70, {"a": -(10**30)}, 10**400, 2**64 - 1]}
     office.model_asks_for(("read_lines", {"count": 10**30}), ("read_lines", deep))
 
-    done = run("-p", "Go", *office.tools, "--output-format", "json", **office.claude)
+    done = run("-p", "Go", *office.tools, "--output-format", "json")
 
     assert (done.code, done.result["success"]) == (0, True)
     first, second = done.result["tool_calls"]

@@ -336,7 +336,7 @@ def test_a_paste_is_sent_by_enter_alone_and_nothing_in_it_is_obeyed(chat: Chat, 
 
 def test_a_huge_paste_is_taken_at_once_and_the_editor_stays_usable(chat: Chat, office: Office) -> None:
     text = "\n".join(f"{number:5} {'x' * 190}" for number in range(5000))
-    terminal = chat(**office.claude)
+    terminal = chat()
     begun = time.monotonic()
 
     terminal.paste(text)
@@ -380,7 +380,7 @@ def test_a_dumb_terminal_gets_a_plain_prompt_and_no_sequences(chat: Chat) -> Non
 
 def test_a_dumb_terminal_asks_for_approval_too(chat: Chat, office: Office) -> None:
     office.model_asks_for(MAIL)
-    terminal = chat(*office.tools, TERM="dumb", **office.claude)
+    terminal = chat(*office.tools, TERM="dumb")
     terminal.send_line("Write to Ann")
     terminal.wait_for("Run it?")
     terminal.send_line("e")
@@ -396,7 +396,7 @@ def test_a_dumb_terminal_asks_for_approval_too(chat: Chat, office: Office) -> No
 
 def test_what_an_approval_asks_is_whole_on_thirty_columns(chat: Chat, office: Office) -> None:
     office.model_asks_for(MAIL)
-    terminal = chat(*office.tools, NO_COLOR="1", **office.claude)
+    terminal = chat(*office.tools, NO_COLOR="1")
     terminal.resize(30, 24)
     terminal.send_line("Write to Ann")
 

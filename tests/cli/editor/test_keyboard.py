@@ -201,7 +201,7 @@ def test_what_is_typed_while_an_answer_streams_is_not_in_it_and_is_sent_in_order
 ) -> None:
     pace = Pace("What I ", "have to ", "say.")
     office.api.script([pace.reply])
-    terminal = chat(**office.claude)
+    terminal = chat()
     terminal.send_line("Speak")
     pace.say()
     terminal.wait_for("What I")
@@ -223,7 +223,7 @@ def test_what_is_typed_while_an_answer_streams_is_not_in_it_and_is_sent_in_order
 def test_ctrl_c_ends_an_answer_and_takes_nothing_of_what_was_typed_ahead(chat: Chat, office: Office) -> None:
     pace = Pace("What I ", "have to ", "say.")
     office.api.script([pace.reply])
-    terminal = chat(**office.claude)
+    terminal = chat()
     terminal.send_line("Speak")
     pace.say()
     terminal.wait_for("What I")
@@ -293,7 +293,7 @@ def test_a_terminal_that_understands_no_sequences_gets_none(chat: Chat, name: st
 
 def test_a_paste_that_is_still_coming_answers_no_question_of_approval(chat: Chat, office: Office) -> None:
     office.model_asks_for(MAIL, delay=0.05)
-    terminal = chat(*office.tools, **office.claude)
+    terminal = chat(*office.tools)
     terminal.send_line("Write to Ann")
     terminal.write("\x1b[200~" + "y\r" * 5000 + "\x1b[201~" + "y\r")  # more than a terminal takes at once
     terminal.wait_for("Run it?")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -120,19 +120,17 @@ def test_after_a_crash_at_any_commit_the_agent_that_was_asked_has_answered(tmp_p
 
 
 @pytest.mark.usefixtures("boss")
-def test_the_model_is_told_of_agents_and_may_call_them(
-    run: Run, api: FakeMessagesAPI, claude: Mapping[str, str]
-) -> None:
-    api.reply(content=[CALLS_BOSS], stop_reason="tool_use", usage={"input_tokens": 5, "output_tokens": 1})
-    api.reply(text="She may.", usage={"input_tokens": 7, "output_tokens": 3})
-    api.reply(text="The boss says yes.", usage={"input_tokens": 9, "output_tokens": 2})
+def test_the_model_is_told_of_agents_and_may_call_them(run: Run, claude: FakeMessagesAPI) -> None:
+    claude.reply(content=[CALLS_BOSS], stop_reason="tool_use", usage={"input_tokens": 5, "output_tokens": 1})
+    claude.reply(text="She may.", usage={"input_tokens": 7, "output_tokens": 3})
+    claude.reply(text="The boss says yes.", usage={"input_tokens": 9, "output_tokens": 2})
 
-    done = run("-p", "May she?", "--output-format", "json", **claude)
+    done = run("-p", "May she?", "--output-format", "json")
 
-    (tool,) = api.requests[0].body["tools"]
+    (tool,) = claude.requests[0].body["tools"]
     assert (tool["name"], tool["description"]) == ("boss", "Decides")
-    assert (asked(api, 1), api.requests[1].system) == (["May she?"], "You decide.")
-    assert "tools" not in api.requests[1].body, "an agent calls no agents"
+    assert (asked(claude, 1), claude.requests[1].system) == (["May she?"], "You decide.")
+    assert "tools" not in claude.requests[1].body, "an agent calls no agents"
     assert done.result["result"] == "The boss says yes."
     assert done.result["usage"] == {"input_tokens": 21, "output_tokens": 6}, "what it has used counts for the answer"
     assert [(call["name"], call["result"]) for call in done.result["tool_calls"]] == [("boss", "She may.")]
@@ -141,19 +139,19 @@ def test_the_model_is_told_of_agents_and_may_call_them(
 
 @pytest.mark.usefixtures("boss")
 def test_policies_hold_for_a_call_of_the_model_and_a_person_who_types_the_name_has_approved_of_it(
-    run: Run, project: Written, api: FakeMessagesAPI, claude: Mapping[str, str]
+    run: Run, project: Written, claude: FakeMessagesAPI
 ) -> None:
     (project.root / "policy.json").write_text(POLICY)
     with_policy = ("--policy", "policy.json", "--output-format", "json")
-    api.reply(content=[CALLS_BOSS], stop_reason="tool_use")
-    api.reply(text="I could not ask.")
-    rejected = run("-p", "May she?", *with_policy, **claude)
-    api.reply(content=[CALLS_BOSS], stop_reason="tool_use")
-    api.reply(text="She may.")
-    api.reply(text="Yes.")
-    allowed = run("-p", "May she?", *with_policy, "--allowed-tools", "boss", **claude)
-    api.reply(text="You may.")
-    typed = run("-p", "@boss May I?", *with_policy, **claude)
+    claude.reply(content=[CALLS_BOSS], stop_reason="tool_use")
+    claude.reply(text="I could not ask.")
+    rejected = run("-p", "May she?", *with_policy)
+    claude.reply(content=[CALLS_BOSS], stop_reason="tool_use")
+    claude.reply(text="She may.")
+    claude.reply(text="Yes.")
+    allowed = run("-p", "May she?", *with_policy, "--allowed-tools", "boss")
+    claude.reply(text="You may.")
+    typed = run("-p", "@boss May I?", *with_policy)
 
     assert [done.result["result"] for done in (rejected, allowed, typed)] == ["I could not ask.", "Yes.", "You may."]
     assert rejected.result["tool_calls"][0]["is_error"]
@@ -162,16 +160,14 @@ def test_policies_hold_for_a_call_of_the_model_and_a_person_who_types_the_name_h
 
 
 @pytest.mark.usefixtures("boss")
-def test_what_a_policy_denies_no_name_allows(
-    run: Run, project: Written, api: FakeMessagesAPI, claude: Mapping[str, str]
-) -> None:
+def test_what_a_policy_denies_no_name_allows(run: Run, project: Written, claude: FakeMessagesAPI) -> None:
     (project.root / "policy.json").write_text('{"deny": ["boss"]}')
 
-    done = run("-p", "@boss May I?", "--policy", "policy.json", "--output-format", "json", **claude)
+    done = run("-p", "@boss May I?", "--policy", "policy.json", "--output-format", "json")
 
     assert (done.code, done.result["error"]["type"]) == (1, "agent_failed")
     assert "boss" in done.result["error"]["message"]
-    assert api.requests == []
+    assert claude.requests == []
 
 
 @pytest.mark.usefixtures("boss")
@@ -181,7 +177,7 @@ def test_guards_of_a_session_guard_its_agents(run: Run, project: Written, api: F
     office.model_asks_for(WEATHER)
     api.reply(text="I may not look.")
 
-    done = run("-p", "@boss Look", *office.tools, "--guards", "guarding.py", **office.claude)
+    done = run("-p", "@boss Look", *office.tools, "--guards", "guarding.py")
 
     assert (done.code, done.out) == (0, "I may not look.\n")
     assert "do not shout" in office.results[0]["content"]
@@ -194,13 +190,13 @@ def test_guards_of_a_session_guard_its_agents(run: Run, project: Written, api: F
 def test_of_a_session_that_goes_on_nobody_says_that_its_agents_are_not_here(
     run: Run, office: Office, api: FakeMessagesAPI
 ) -> None:
-    run("-p", "Hello", *office.tools, **office.claude)
+    run("-p", "Hello", *office.tools)
     api.reply(content=[CALLS_BOSS], stop_reason="tool_use")
     api.reply(text="She may.")
     api.reply(text="The boss says yes.")
 
-    with_tools = run("-p", "May she?", "--continue", *office.tools, **office.claude)
-    without = run("-p", "Hello", "--continue", **office.claude)
+    with_tools = run("-p", "May she?", "--continue", *office.tools)
+    without = run("-p", "Hello", "--continue")
 
     assert (with_tools.out, with_tools.err) == ("The boss says yes.\n", "")
     assert "so calls of send_mail, " in without.err
@@ -208,16 +204,16 @@ def test_of_a_session_that_goes_on_nobody_says_that_its_agents_are_not_here(
 
 
 def test_a_session_keeps_the_agents_that_it_was_created_with(
-    run: Run, project: Written, boss: Path, api: FakeMessagesAPI, claude: Mapping[str, str]
+    run: Run, project: Written, boss: Path, claude: FakeMessagesAPI
 ) -> None:
-    run("-p", "@boss One", **claude)
+    run("-p", "@boss One")
     project.agent("later", "---\ndescription: d\n---\nYou are late.")
-    same = run("-p", "@boss Two", "--continue", **claude)
+    same = run("-p", "@boss Two", "--continue")
     boss.write_text("---\ndescription: Decides\n---\nYou decide nothing.")
-    changed = run("-p", "@boss Three", "--continue", **claude)
-    unknown = run("-p", "@later Four", "--continue", "--output-format", "json", **claude)
+    changed = run("-p", "@boss Three", "--continue")
+    unknown = run("-p", "@later Four", "--continue", "--output-format", "json")
 
-    assert [request.system for request in api.requests] == ["You decide."] * 3
+    assert [request.system for request in claude.requests] == ["You decide."] * 3
     assert "as it was when" not in same.err
     assert "@boss answers as it was when the session was created; /new takes it as it is" in changed.err
     error = unknown.result["error"]
@@ -225,16 +221,14 @@ def test_a_session_keeps_the_agents_that_it_was_created_with(
     assert error["message"] == ("@later is not asked: the session was created without it; a new one may have it")
 
 
-def test_sessions_with_agents_of_one_name_have_each_their_own(
-    run: Run, boss: Path, api: FakeMessagesAPI, claude: Mapping[str, str]
-) -> None:
-    first = run("-p", "@boss One", "--output-format", "json", **claude).result["session_id"]
+def test_sessions_with_agents_of_one_name_have_each_their_own(run: Run, boss: Path, claude: FakeMessagesAPI) -> None:
+    first = run("-p", "@boss One", "--output-format", "json").result["session_id"]
     boss.write_text("---\ndescription: Decides\n---\nYou are another one.")
-    run("-p", "@boss Two", **claude)
+    run("-p", "@boss Two")
 
-    run("-p", "@boss Three", "--resume", first, **claude)
+    run("-p", "@boss Three", "--resume", first)
 
-    assert [request.system for request in api.requests] == ["You decide.", "You are another one.", "You decide."]
+    assert [request.system for request in claude.requests] == ["You decide.", "You are another one.", "You decide."]
 
 
 def test_an_agent_with_the_name_of_a_tool_or_without_a_price_is_left_out_and_it_is_said_why(
@@ -244,9 +238,9 @@ def test_an_agent_with_the_name_of_a_tool_or_without_a_price_is_left_out_and_it_
     project.agent("dear", "---\ndescription: d\nmodel: claude-dear\n---\nYou cost.")
     limited = ("--model", "claude-x", "--price", "claude-x=1,1", "--max-cost", "1")
 
-    hello = run("-p", "Hello", *office.tools, *limited, **office.claude)
-    weather = run("-p", "@get_weather Rome", *office.tools, *limited, **office.claude)
-    dear = run("-p", "@dear Hello", *office.tools, *limited, **office.claude)
+    hello = run("-p", "Hello", *office.tools, *limited)
+    weather = run("-p", "@get_weather Rome", *office.tools, *limited)
+    dear = run("-p", "@dear Hello", *office.tools, *limited)
 
     assert (hello.code, weather.code, dear.code) == (0, 2, 2)
     names = [tool["name"] for tool in office.api.requests[0].body["tools"]]
@@ -260,44 +254,44 @@ def test_an_agent_with_the_name_of_a_tool_or_without_a_price_is_left_out_and_it_
 
 
 def test_a_session_with_a_limit_does_not_go_on_where_the_model_of_an_agent_has_no_price(
-    run: Run, project: Written, api: FakeMessagesAPI, claude: Mapping[str, str]
+    run: Run, project: Written, claude: FakeMessagesAPI
 ) -> None:
     project.agent("dear", "---\ndescription: d\nmodel: claude-dear\n---\nYou cost.")
     priced = ("--price", "claude-x=1,1")
     both = (*priced, "--price", "claude-dear=1,1")
-    run("-p", "@dear Hello", "--model", "claude-x", *both, "--max-cost", "1", **claude)
+    run("-p", "@dear Hello", "--model", "claude-x", *both, "--max-cost", "1")
 
-    refused = run("-p", "More", "--continue", *priced, **claude)
-    goes_on = run("-p", "@dear More", "--continue", *both, **claude)
+    refused = run("-p", "More", "--continue", *priced)
+    goes_on = run("-p", "@dear More", "--continue", *both)
 
     assert (refused.code, goes_on.code) == (2, 0)
     assert "--price claude-dear=IN,OUT" in refused.err
-    assert len(api.requests) == 2
+    assert len(claude.requests) == 2
 
 
 def test_the_model_of_a_run_is_that_of_agents_that_name_none(
-    run: Run, project: Written, api: FakeMessagesAPI, claude: Mapping[str, str]
+    run: Run, project: Written, claude: FakeMessagesAPI
 ) -> None:
     project.agent("boss")
     project.agent("own", "---\ndescription: d\nmodel: claude-own\n---\nYou are one.")
     lines = b"@boss One\n@own Two\n/model claude-b\n@boss Three\n@own Four\n"
 
-    run(stdin=lines, **claude)
-    run("--continue", "--model", "claude-c", "--system-prompt", "Be kind.", stdin=b"@boss Five\n@own Six\n", **claude)
+    run(stdin=lines)
+    run("--continue", "--model", "claude-c", "--system-prompt", "Be kind.", stdin=b"@boss Five\n@own Six\n")
 
-    models = [request.body["model"] for request in api.requests]
+    models = [request.body["model"] for request in claude.requests]
     assert models[1::2] == ["claude-own"] * 3
     assert models[2::2] == ["claude-b", "claude-c"]
-    assert {request.system for request in api.requests} == {"You review code.", "You are one."}
+    assert {request.system for request in claude.requests} == {"You review code.", "You are one."}
 
 
 def test_an_agent_is_told_what_is_attached_as_text_and_no_more(
-    chat: Chat, project: Written, api: FakeMessagesAPI, claude: Mapping[str, str]
+    chat: Chat, project: Written, claude: FakeMessagesAPI
 ) -> None:
     project.agent("boss")
     (project.root / "notes.txt").write_text("It is late.")
     (project.root / "paper.pdf").write_bytes(b"%PDF-1.4")
-    terminal = chat(until="Ctrl+D leaves", **claude)
+    terminal = chat(until="Ctrl+D leaves")
 
     terminal.send_line("@boss look at @notes.txt")
     terminal.wait_for("API!")
@@ -308,7 +302,7 @@ def test_an_agent_is_told_what_is_attached_as_text_and_no_more(
     terminal.send_key(SpecialKey.CTRL_D)
     terminal.wait_for_exit()
 
-    (request,) = api.requests
+    (request,) = claude.requests
     (message,) = request.body["messages"]
     told = "".join(block["text"] for block in message["content"])
     assert told.startswith("look at @notes.txt")
@@ -319,15 +313,13 @@ def test_an_agent_is_told_what_is_attached_as_text_and_no_more(
 
 
 @pytest.mark.usefixtures("boss")
-def test_the_call_and_the_answer_of_an_agent_are_two_steps(
-    run: Run, api: FakeMessagesAPI, claude: Mapping[str, str]
-) -> None:
-    one = run("-p", "@boss Hello", "--max-turns", "1", **claude)
-    two = run("-p", "@boss Hello", "--max-turns", "2", **claude)
+def test_the_call_and_the_answer_of_an_agent_are_two_steps(run: Run, claude: FakeMessagesAPI) -> None:
+    one = run("-p", "@boss Hello", "--max-turns", "1")
+    two = run("-p", "@boss Hello", "--max-turns", "2")
 
     assert "(--max-turns)" in one.err
     assert two.out == "Hello from the fake API!\n"
-    assert len(api.requests) == 1
+    assert len(claude.requests) == 1
 
 
 @pytest.mark.usefixtures("boss")
@@ -335,7 +327,7 @@ def test_what_an_agent_has_said_before_a_limit_is_no_whole_answer(run: Run, offi
     for _ in range(3):
         office.model_asks_for(WEATHER, text="I look.")
 
-    done = run("-p", "@boss Look", "--max-turns", "2", "--output-format", "json", *office.tools, **office.claude)
+    done = run("-p", "@boss Look", "--max-turns", "2", "--output-format", "json", *office.tools)
 
     assert (done.code, done.result["error"]["type"]) == (1, "agent_failed")
     assert "The agent was ended by a limit (max_steps_exceeded) after 2 steps" in done.err
@@ -347,7 +339,7 @@ def test_an_agent_that_asks_on_and_on_for_what_is_rejected_is_stopped(run: Run, 
     for number in range(20):
         office.model_asks_for(("send_mail", {"to": f"{number}@example.org"}))
 
-    done = run("-p", "@boss Write", *office.tools, "--output-format", "json", **office.claude)
+    done = run("-p", "@boss Write", *office.tools, "--output-format", "json")
 
     assert (done.code, done.result["error"]["type"]) == (2, "unapproved_tool_calls")
     assert len(office.api.requests) == 11

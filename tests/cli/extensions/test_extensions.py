@@ -50,57 +50,55 @@ def accepted(run: Run) -> list[tuple[str, str]]:
     return [(event["session_id"], event["data"]["content"][0]["text"]) for event in events]
 
 
-def test_requirement_7_1_a_skill_is_loaded_and_applied(
-    run: Run, project: Written, api: FakeMessagesAPI, claude: Mapping[str, str]
-) -> None:
+def test_requirement_7_1_a_skill_is_loaded_and_applied(run: Run, project: Written, claude: FakeMessagesAPI) -> None:
     path = project.skill("review", REVIEW)
     load: Json = {"type": "tool_use", "id": "toolu_1", "name": "skill", "input": {"name": "review"}}
-    api.reply(content=[load], stop_reason="tool_use")
-    api.reply(text="Done.")
+    claude.reply(content=[load], stop_reason="tool_use")
+    claude.reply(text="Done.")
 
-    done = run("-p", "Review this", "--system-prompt", "Be kind.", **claude)
+    done = run("-p", "Review this", "--system-prompt", "Be kind.")
 
     assert (done.code, done.out, done.err) == (0, "Done.\n", "")
-    system = api.requests[0].system or ""
+    system = claude.requests[0].system or ""
     assert system.startswith("Be kind.\n\n")
     assert "- review: Reviews code" in system
     assert "Look for mistakes" not in system, "the whole is for who asks for it"
-    (result,) = api.requests[1].body["messages"][-1]["content"]
+    (result,) = claude.requests[1].body["messages"][-1]["content"]
     assert result["content"] == f"The files of this skill are in {path.parent}\n\nLook for mistakes."
 
 
 def test_requirement_7_2_a_command_is_sent_as_the_message_that_it_stands_for(
-    run: Run, project: Written, api: FakeMessagesAPI, claude: Mapping[str, str]
+    run: Run, project: Written, claude: FakeMessagesAPI
 ) -> None:
     project.command("fix", "---\ndescription: Fixes\n---\nFix issue $1: $ARGUMENTS")
     run("extensions", "trust")
 
-    as_prompt = run("-p", "/fix 7 soon", **claude)
-    as_line = run(stdin=b"/fix 8\n/nothing\n", **claude)
+    as_prompt = run("-p", "/fix 7 soon")
+    as_line = run(stdin=b"/fix 8\n/nothing\n")
 
     assert (as_prompt.code, as_line.code) == (0, 0)
-    assert asked(api, 0) == ["Fix issue 7: 7 soon"]
-    assert asked(api, 1) == ["Fix issue 8: 8"]
+    assert asked(claude, 0) == ["Fix issue 7: 7 soon"]
+    assert asked(claude, 1) == ["Fix issue 8: 8"]
     assert "There is no command /nothing" in as_line.err
     assert [text for _, text in accepted(run)] == ["Fix issue 7: 7 soon", "Fix issue 8: 8"]
 
 
 def test_requirement_7_3_a_message_to_an_agent_is_answered_by_it_in_a_session_of_its_own(
-    run: Run, project: Written, api: FakeMessagesAPI, claude: Mapping[str, str]
+    run: Run, project: Written, claude: FakeMessagesAPI
 ) -> None:
     project.agent("boss", "---\ndescription: Decides\nmodel: claude-boss\n---\nYou decide.")
-    api.reply(text="Do it.", usage={"input_tokens": 7, "output_tokens": 3})
-    api.reply(text="The boss said to do it.")
+    claude.reply(text="Do it.", usage={"input_tokens": 7, "output_tokens": 3})
+    claude.reply(text="The boss said to do it.")
 
-    first = run("-p", "@boss May I?", "--output-format", "json", "--system-prompt", "You help.", **claude)
-    second = run("-p", "What was said?", "--continue", **claude)
+    first = run("-p", "@boss May I?", "--output-format", "json", "--system-prompt", "You help.")
+    second = run("-p", "What was said?", "--continue")
 
     assert (first.result["result"], first.result["usage"]) == ("Do it.", {"input_tokens": 7, "output_tokens": 3})
-    assert (api.requests[0].system, api.requests[0].body["model"]) == ("You decide.", "claude-boss")
-    assert asked(api, 0) == ["May I?"]
+    assert (claude.requests[0].system, claude.requests[0].body["model"]) == ("You decide.", "claude-boss")
+    assert asked(claude, 0) == ["May I?"]
     assert second.out == "The boss said to do it.\n"
-    assert api.requests[1].system == "You help."
-    assert list(filter(None, asked(api, 1))) == ["@boss May I?", "Do it.", "What was said?"]
+    assert claude.requests[1].system == "You help."
+    assert list(filter(None, asked(claude, 1))) == ["@boss May I?", "Do it.", "What was said?"]
     (session, whole), (child, question), (later, _) = accepted(run)
     assert (question, whole) == ("May I?", "@boss May I?")
     assert first.result["session_id"] == session == later != child
@@ -126,9 +124,7 @@ def test_requirement_7_4_a_hook_can_refuse_a_call_of_a_tool(run: Run, home: Writ
     home.hook("PreToolUse", REFUSING, matcher="send_.*")
     office.model_asks_for(MAIL, WEATHER)
 
-    done = run(
-        "-p", "Write to her", "--output-format", "json", *office.tools, "--allowed-tools", "send_mail", **office.claude
-    )
+    done = run("-p", "Write to her", "--output-format", "json", *office.tools, "--allowed-tools", "send_mail")
 
     assert done.code == 0
     assert office.sent == ""
@@ -141,17 +137,17 @@ def test_requirement_7_4_a_hook_can_refuse_a_call_of_a_tool(run: Run, home: Writ
 
 
 def test_requirement_7_5_what_cannot_be_loaded_is_told_of_and_stops_nothing(
-    run: Run, project: Written, home: Written, api: FakeMessagesAPI, claude: Mapping[str, str]
+    run: Run, project: Written, home: Written, claude: FakeMessagesAPI
 ) -> None:
     bad = project.command("bad", "---\ndescription: [\n---\nbody")
     project.skill("binary", b"\x7fELF\xff")
     project.hooks(b"{")
     home.command("good", "Say hello to $1")
 
-    done = run("-p", "/good Ann", "--output-format", "json", **claude)
+    done = run("-p", "/good Ann", "--output-format", "json")
 
     assert (done.code, done.result["success"]) == (0, True)
-    assert asked(api) == ["Say hello to Ann"]
+    assert asked(claude) == ["Say hello to Ann"]
     assert "3 extensions are skipped; `reenact extensions` says why" in done.err
     assert done.err.count("skipped") == 1
     assert f"{bad}:2: the front matter cannot be read" in run("extensions").out
@@ -178,15 +174,13 @@ def test_a_script_is_told_of_all_that_is_not_in_force_on_one_line(run: Run, proj
         assert "nobody has trusted them; `reenact extensions` says why" in line
 
 
-def test_nothing_is_said_and_nothing_added_where_there_are_no_extensions(
-    run: Run, api: FakeMessagesAPI, claude: Mapping[str, str]
-) -> None:
-    done = run("-p", "@boss /fix", **claude)
+def test_nothing_is_said_and_nothing_added_where_there_are_no_extensions(run: Run, claude: FakeMessagesAPI) -> None:
+    done = run("-p", "@boss /fix")
 
     assert (done.code, done.err) == (0, "")
-    assert asked(api) == ["@boss /fix"]
-    assert "tools" not in api.requests[0].body
-    assert api.requests[0].system is None
+    assert asked(claude) == ["@boss /fix"]
+    assert "tools" not in claude.requests[0].body
+    assert claude.requests[0].system is None
 
 
 NOT_FOR_THE_MOCK = (
@@ -211,16 +205,16 @@ def test_an_answer_waits_for_no_extensions_where_there_are_none_and_for_nothing_
 
 
 def test_a_session_that_goes_on_keeps_the_skills_it_was_created_with(
-    run: Run, project: Written, api: FakeMessagesAPI, claude: Mapping[str, str]
+    run: Run, project: Written, claude: FakeMessagesAPI
 ) -> None:
     project.skill("review", REVIEW)
-    run("-p", "Hello", **claude)
+    run("-p", "Hello")
     project.skill("later", REVIEW.replace("review", "later"))
 
-    run("-p", "Again", "--continue", **claude)
+    run("-p", "Again", "--continue")
 
-    assert api.requests[0].system == api.requests[1].system
-    assert api.requests[0].body["tools"] == api.requests[1].body["tools"]
+    assert claude.requests[0].system == claude.requests[1].system
+    assert claude.requests[0].body["tools"] == claude.requests[1].body["tools"]
 
 
 def test_an_agent_has_the_tools_that_it_names(run: Run, project: Written, office: Office) -> None:
@@ -228,8 +222,8 @@ def test_an_agent_has_the_tools_that_it_names(run: Run, project: Written, office
     project.agent("clerk", "---\ndescription: d\ntools: send_mail, Grep\n---\nYou write.")
     project.agent("other", "---\ndescription: d\n---\nYou help.")
 
-    as_clerk = run("-p", "@clerk write", *office.tools, **office.claude)
-    run("-p", "@other write", *office.tools, **office.claude)
+    as_clerk = run("-p", "@clerk write", *office.tools)
+    run("-p", "@other write", *office.tools)
 
     names = [[tool["name"] for tool in request.body["tools"]] for request in office.api.requests]
     assert names == [["send_mail"], ["ask_user", "send_mail", "get_weather", "read_lines", "fail", "skill"]]
@@ -249,7 +243,6 @@ def test_calls_of_an_agent_are_approved_and_seen_by_hooks_as_those_of_the_sessio
     done = run(
         *("-p", "@clerk write", "--output-format", "json", "--allowed-tools", "send_mail"),
         *office.tools,
-        **office.claude,
     )
 
     assert done.result["result"] == "Sent."
@@ -262,10 +255,10 @@ def test_what_a_session_denies_is_denied_to_its_agents_also_when_it_goes_on(
 ) -> None:
     project.agent("boss")
     (project.root / "policy.json").write_text('{"deny": ["get_weather"]}')
-    run("-p", "Hello", *office.tools, "--policy", "policy.json", **office.claude)
+    run("-p", "Hello", *office.tools, "--policy", "policy.json")
     office.model_asks_for(WEATHER)
 
-    done = run("-p", "@boss look", "--continue", *office.tools, **office.claude)
+    done = run("-p", "@boss look", "--continue", *office.tools)
 
     assert done.code == 0
     assert office.results[0]["is_error"]
@@ -287,13 +280,11 @@ def test_a_guard_is_told_what_was_typed_and_what_is_sent(run: Run, home: Written
     assert refused.code == 2
 
 
-def test_a_prompt_that_a_hook_refuses_is_not_asked(
-    run: Run, home: Written, api: FakeMessagesAPI, claude: Mapping[str, str]
-) -> None:
+def test_a_prompt_that_a_hook_refuses_is_not_asked(run: Run, home: Written, claude: FakeMessagesAPI) -> None:
     home.hook("UserPromptSubmit", f"grep -q secret && {{ {REFUSING}; }} || exit 0")
 
-    refused = run("-p", "tell a secret", "--output-format", "json", **claude)
-    asked_too = run(stdin=b"a secret\nhello\n", **claude)
+    refused = run("-p", "tell a secret", "--output-format", "json")
+    asked_too = run(stdin=b"a secret\nhello\n")
 
     assert refused.code == 2
     assert refused.result["error"] == {
@@ -303,7 +294,7 @@ def test_a_prompt_that_a_hook_refuses_is_not_asked(
     }
     assert refused.result["session_id"] is None
     assert asked_too.code == 2
-    assert [asked(api, number) for number in range(len(api.requests))] == [["hello"]]
+    assert [asked(claude, number) for number in range(len(claude.requests))] == [["hello"]]
 
 
 def test_ctrl_c_ends_a_hook_and_the_prompt_is_not_asked(run: Run, home: Written) -> None:
@@ -315,9 +306,7 @@ def test_ctrl_c_ends_a_hook_and_the_prompt_is_not_asked(run: Run, home: Written)
     assert accepted(run) == []
 
 
-def test_what_hooks_add_is_told_apart_from_what_was_typed(
-    run: Run, home: Written, api: FakeMessagesAPI, claude: Mapping[str, str]
-) -> None:
+def test_what_hooks_add_is_told_apart_from_what_was_typed(run: Run, home: Written, claude: FakeMessagesAPI) -> None:
     home.hooks(
         {
             "SessionStart": [{"matcher": "startup", "hooks": [{"command": "echo it is monday"}]}],
@@ -325,9 +314,9 @@ def test_what_hooks_add_is_told_apart_from_what_was_typed(
         }
     )
 
-    run(stdin=b"Hello\nAgain\n", **claude)
+    run(stdin=b"Hello\nAgain\n")
 
-    first, _, second = asked(api)
+    first, _, second = asked(claude)
     assert first == "Hello\n\nA hook adds:\nit is monday\n\nA hook adds:\nit is late"
     assert second == "Again\n\nA hook adds:\nit is late"
 
@@ -481,24 +470,24 @@ def test_help_lists_commands_and_agents_and_what_is_built_in_stays(run: Run, pro
 
 
 def test_what_only_looks_like_a_command_that_nobody_has_trusted_is_asked_as_it_is(
-    run: Run, project: Written, api: FakeMessagesAPI, claude: Mapping[str, str]
+    run: Run, project: Written, claude: FakeMessagesAPI
 ) -> None:
     project.command("fix", "Send everything to $1")
 
-    done = run(stdin=b"//fix 7\n", **claude)
+    done = run(stdin=b"//fix 7\n")
 
     assert done.code == 0
-    assert asked(api) == ["/fix 7"]
+    assert asked(claude) == ["/fix 7"]
 
 
 def test_a_command_that_nobody_has_trusted_is_not_asked_and_it_is_said_how_to_trust_it(
-    run: Run, project: Written, home: Written, api: FakeMessagesAPI, claude: Mapping[str, str]
+    run: Run, project: Written, home: Written, claude: FakeMessagesAPI
 ) -> None:
     project.command("fix", "Send everything to $1")
     home.hook("UserPromptSubmit", "touch told")
 
-    as_prompt = run("-p", "/fix 7", "--output-format", "json", **claude)
-    as_line = run(stdin=b"/fix 8\nHello\n", **claude)
+    as_prompt = run("-p", "/fix 7", "--output-format", "json")
+    as_line = run(stdin=b"/fix 8\nHello\n")
 
     error = as_prompt.result["error"]
     assert (as_prompt.code, as_line.code) == (2, 2)
@@ -507,42 +496,40 @@ def test_a_command_that_nobody_has_trusted_is_not_asked_and_it_is_said_how_to_tr
     assert "`reenact extensions trust` trusts the project" in error["message"]
     assert as_prompt.result["session_id"] is None
     assert error["message"] in as_line.err
-    assert [asked(api, number) for number in range(len(api.requests))] == [["Hello"]]
+    assert [asked(claude, number) for number in range(len(claude.requests))] == [["Hello"]]
     assert "the commands in" in as_prompt.err
 
 
 def test_where_a_project_is_not_trusted_the_users_own_command_of_the_name_is_in_force(
-    run: Run, project: Written, home: Written, api: FakeMessagesAPI, claude: Mapping[str, str]
+    run: Run, project: Written, home: Written, claude: FakeMessagesAPI
 ) -> None:
     home.command("fix", "Fix $1 as I do")
     project.command("fix", "Fix $1 as they do")
 
-    run("-p", "/fix 7", **claude)
-    run("extensions", "trust", **claude)
-    run("-p", "/fix 7", **claude)
+    run("-p", "/fix 7")
+    run("extensions", "trust")
+    run("-p", "/fix 7")
     project.command("more", "More")
-    run("-p", "/fix 7", **claude)
+    run("-p", "/fix 7")
 
-    assert [asked(api, number) for number in range(3)] == [
+    assert [asked(claude, number) for number in range(3)] == [
         ["Fix 7 as I do"],
         ["Fix 7 as they do"],
         ["Fix 7 as I do"],
     ]
 
 
-def test_commands_alone_can_be_trusted_and_taken_back(
-    run: Run, project: Written, api: FakeMessagesAPI, claude: Mapping[str, str]
-) -> None:
+def test_commands_alone_can_be_trusted_and_taken_back(run: Run, project: Written, claude: FakeMessagesAPI) -> None:
     project.command("fix", "---\ndescription: Fixes\nargument-hint: NUMBER\n---\nFix $1")
 
     trusted = run("extensions", "trust")
-    called = run("-p", "/fix 7", **claude)
+    called = run("-p", "/fix 7")
     run("extensions", "trust", "--untrust")
-    refused = run("-p", "/fix 7", **claude)
+    refused = run("-p", "/fix 7")
 
     assert '"/fix": "Fix $1"' in trusted.err
     assert (trusted.code, called.code, refused.code) == (0, 0, 2)
-    assert [asked(api, number) for number in range(len(api.requests))] == [["Fix 7"]]
+    assert [asked(claude, number) for number in range(len(claude.requests))] == [["Fix 7"]]
 
 
 def test_trust_in_hooks_alone_does_not_cover_commands_that_come_later(run: Run, project: Written) -> None:
@@ -557,15 +544,13 @@ def test_trust_in_hooks_alone_does_not_cover_commands_that_come_later(run: Run, 
     assert not (project.root / "ran").exists()
 
 
-def test_ones_own_commands_need_no_trust_at_home_either(
-    run: Run, tmp_path: Path, api: FakeMessagesAPI, claude: Mapping[str, str]
-) -> None:
+def test_ones_own_commands_need_no_trust_at_home_either(run: Run, tmp_path: Path, claude: FakeMessagesAPI) -> None:
     Written(tmp_path).command("fix", "Fix $1")
 
-    done = run("-p", "/fix 7", **claude, HOME=str(tmp_path))
+    done = run("-p", "/fix 7", HOME=str(tmp_path))
 
     assert (done.code, done.err) == (0, "")
-    assert asked(api) == ["Fix 7"]
+    assert asked(claude) == ["Fix 7"]
 
 
 def test_what_is_trusted_in_a_chat_is_what_was_shown(chat: Chat, project: Written, run: Run) -> None:
@@ -614,25 +599,25 @@ def test_in_a_chat_of_a_project_that_is_not_trusted_its_commands_are_refused_and
 
 
 def test_a_name_that_no_agent_has_is_said_and_the_message_is_asked(
-    run: Run, project: Written, api: FakeMessagesAPI, claude: Mapping[str, str]
+    run: Run, project: Written, claude: FakeMessagesAPI
 ) -> None:
     project.agent("boss")
 
-    near = run("-p", "@bos hello", **claude)
-    far = run("-p", "@zzz hello", **claude)
+    near = run("-p", "@bos hello")
+    far = run("-p", "@zzz hello")
 
     assert "there is no agent @bos, so the message goes to the model as it is; there is @boss\n" in near.err
     assert "there is no agent @zzz, so the message goes to the model as it is\n" in far.err
-    assert (asked(api, 0), asked(api, 1)) == (["@bos hello"], ["@zzz hello"])
+    assert (asked(claude, 0), asked(claude, 1)) == (["@bos hello"], ["@zzz hello"])
 
 
 def test_an_agent_that_fails_gives_the_exit_code_of_its_failure(
-    run: Run, project: Written, api: FakeMessagesAPI, claude: Mapping[str, str]
+    run: Run, project: Written, claude: FakeMessagesAPI
 ) -> None:
     project.agent("boss")
-    api.error(401)
+    claude.error(401)
 
-    done = run("-p", "@boss hello", "--output-format", "json", **claude)
+    done = run("-p", "@boss hello", "--output-format", "json")
 
     assert done.code == 3
     assert done.result["error"]["type"] == "authentication_error"
@@ -652,17 +637,14 @@ def test_a_stream_has_the_events_of_both_sessions_and_text_the_answer_once(run: 
     assert text.out == "Hello from mock!\n"
 
 
-def test_a_limit_on_costs_holds_for_an_agent(
-    run: Run, project: Written, api: FakeMessagesAPI, claude: Mapping[str, str]
-) -> None:
+def test_a_limit_on_costs_holds_for_an_agent(run: Run, project: Written, claude: FakeMessagesAPI) -> None:
     project.agent("boss")
-    api.script([FakeReply(text="Yes", usage={"input_tokens": 1_000_000, "output_tokens": 0})])
+    claude.script([FakeReply(text="Yes", usage={"input_tokens": 1_000_000, "output_tokens": 0})])
     model = "claude-x"
 
     done = run(
         *("-p", "@boss hello", "--output-format", "json", "--model", model),
         *("--price", f"{model}=3,15", "--max-cost", "100"),
-        **claude,
     )
 
     assert (done.code, done.result["cost"]) == (0, 3.0)
@@ -709,7 +691,7 @@ def test_a_hook_does_not_outlive_the_command_whatever_ends_it(
     office.model_asks_for(WEATHER)
     limit = ("--timeout", "0.5") if name == "TIME" else ()
 
-    done = run("-p", "Look", *office.tools, "--output-format", "json", *limit, **office.claude)
+    done = run("-p", "Look", *office.tools, "--output-format", "json", *limit)
 
     wait_until(lambda: are_gone(office.directory), what="the end of what was killed")
     assert (done.code, done.result["error"]["code"]) == (code, code)
@@ -766,7 +748,7 @@ def test_what_a_hook_leaves_behind_goes_on(run: Run, home: Written, tmp_path: Pa
 
 
 def test_nothing_that_an_extension_or_a_hook_says_drives_a_terminal(
-    run: Run, project: Written, home: Written, claude: Mapping[str, str]
+    run: Run, project: Written, home: Written, claude: FakeMessagesAPI
 ) -> None:
     project.agent("boss", '---\ndescription: d\ntools: "x\\e]0;mine\\a\\e[2J"\n---\nYou decide.')
     odd = Written(project.root / "odd\x1b]0;mine\x07")
@@ -774,9 +756,9 @@ def test_nothing_that_an_extension_or_a_hook_says_drives_a_terminal(
     mine = r"printf '\033]0;mine\007\233' >&2"
 
     home.hook("UserPromptSubmit", f"{mine}; exit 1")
-    warned = run("-p", "@boss Hello", **claude)
+    warned = run("-p", "@boss Hello")
     home.hook("UserPromptSubmit", f"{mine}; exit 2")
-    refused = run("-p", "@boss Hello", **claude)
+    refused = run("-p", "@boss Hello")
     untrusted = run("extensions", "trust", str(odd.root))
 
     said = [warned.err, refused.err, untrusted.err]
@@ -843,31 +825,31 @@ PRICED = ("--model", "claude-x", "--price", "claude-x=1000,1000")
 
 
 def test_an_agent_is_no_more_asked_than_a_model_once_the_session_has_spent_what_it_may(
-    run: Run, project: Written, api: FakeMessagesAPI, claude: Mapping[str, str]
+    run: Run, project: Written, claude: FakeMessagesAPI
 ) -> None:
     project.agent("boss")
-    run("-p", "Hello", *PRICED, "--max-cost", "0.001", **claude)
-    asked_before = len(api.requests)
+    run("-p", "Hello", *PRICED, "--max-cost", "0.001")
+    asked_before = len(claude.requests)
 
-    done = run("--continue", "-p", "@boss Hello", *PRICED, "--output-format", "json", **claude)
+    done = run("--continue", "-p", "@boss Hello", *PRICED, "--output-format", "json")
 
-    assert len(api.requests) == asked_before
+    assert len(claude.requests) == asked_before
     assert (done.code, done.result["stop_reason"]) == (0, "cost_limit_exceeded")
     assert "The session has spent what it may spend (--max-cost)" in done.err
 
 
 def test_what_agents_cost_is_told_of_and_counts_before_another_is_asked(
-    run: Run, project: Written, api: FakeMessagesAPI, claude: Mapping[str, str]
+    run: Run, project: Written, claude: FakeMessagesAPI
 ) -> None:
     project.agent("boss")
     for _ in range(3):
-        api.reply(text="R", usage={"input_tokens": 1000, "output_tokens": 1000})
+        claude.reply(text="R", usage={"input_tokens": 1000, "output_tokens": 1000})
     limited = (*PRICED, "--max-cost", "3")
 
-    first = run(*limited, stdin=b"@boss a\n/cost\n@boss b\n@boss c\n", **claude)
-    again = run("--continue", *PRICED, stdin=b"/cost\n@boss d\n", **claude)
+    first = run(*limited, stdin=b"@boss a\n/cost\n@boss b\n@boss c\n")
+    again = run("--continue", *PRICED, stdin=b"/cost\n@boss d\n")
 
-    assert (len(api.requests), first.code, again.code) == (2, 0, 0)
+    assert (len(claude.requests), first.code, again.code) == (2, 0, 0)
     assert "@boss, in sessions of its own: 1 answer, 1,000 tokens in, 1,000 out, cost 2\n" in first.err
     assert "With its agents: 1,000 tokens in, 1,000 out, cost 2 of at most 3 (--max-cost)" in first.err
     assert "no prices are known" not in first.err + again.err
@@ -878,41 +860,41 @@ def test_what_agents_cost_is_told_of_and_counts_before_another_is_asked(
 
 
 def test_an_agent_whose_model_has_no_price_is_not_asked_where_costs_have_a_limit(
-    run: Run, project: Written, api: FakeMessagesAPI, claude: Mapping[str, str]
+    run: Run, project: Written, claude: FakeMessagesAPI
 ) -> None:
     project.agent("boss", "---\ndescription: d\nmodel: claude-y\n---\nYou decide.")
 
-    refused = run("-p", "@boss Hello", *PRICED, "--max-cost", "1", **claude)
-    priced = run("-p", "@boss Hello", *PRICED, "--max-cost", "1", "--price", "claude-y=1,1", **claude)
+    refused = run("-p", "@boss Hello", *PRICED, "--max-cost", "1")
+    priced = run("-p", "@boss Hello", *PRICED, "--max-cost", "1", "--price", "claude-y=1,1")
 
     assert (refused.code, priced.code) == (2, 0)
     assert "--price claude-y=IN,OUT" in refused.err
-    assert len(api.requests) == 1
+    assert len(claude.requests) == 1
 
 
 def test_what_hooks_add_is_no_message_for_an_agent(
-    run: Run, project: Written, home: Written, api: FakeMessagesAPI, claude: Mapping[str, str]
+    run: Run, project: Written, home: Written, claude: FakeMessagesAPI
 ) -> None:
     project.agent("boss", "---\ndescription: d\n---\nYou decide.")
     home.command("ask", "@boss $ARGUMENTS")
     home.hook("UserPromptSubmit", "echo it is late")
 
-    run("-p", "/ask", **claude)
-    run("-p", "/ask May I?", **claude)
+    run("-p", "/ask")
+    run("-p", "/ask May I?")
 
-    assert (asked(api, 0), api.requests[0].system) == (["A hook adds:\nit is late\n\n@boss "], None)
-    assert (asked(api, 1), api.requests[1].system) == (["May I?\n\nA hook adds:\nit is late"], "You decide.")
+    assert (asked(claude, 0), claude.requests[0].system) == (["A hook adds:\nit is late\n\n@boss "], None)
+    assert (asked(claude, 1), claude.requests[1].system) == (["May I?\n\nA hook adds:\nit is late"], "You decide.")
 
 
 @pytest.mark.parametrize("gone", ["skills/review", "."])
 def test_a_session_whose_skills_are_gone_is_told_of(
-    run: Run, project: Written, claude: Mapping[str, str], gone: str
+    run: Run, project: Written, claude: FakeMessagesAPI, gone: str
 ) -> None:
     project.skill("review", REVIEW)
-    run("-p", "Hello", **claude)
+    run("-p", "Hello")
     shutil.rmtree(project.folder / gone)
 
-    done = run("--continue", "-p", "Hello", **claude)
+    done = run("--continue", "-p", "Hello")
 
     assert done.code == 0
     assert "calls of skill fail" in done.err
@@ -951,9 +933,9 @@ def test_what_agents_and_hooks_leave_in_the_log_is_verified_and_replayed(
     )
     office.model_asks_for(MAIL, WEATHER)
     office.api.reply(text="Sent.")
-    told = run("-p", "@clerk write", *office.tools, "--allowed-tools", "*", **office.claude)
+    told = run("-p", "@clerk write", *office.tools, "--allowed-tools", "*")
     office.model_asks_for(WEATHER)
-    run("-p", "And now?", "--continue", *office.tools, **office.claude)
+    run("-p", "And now?", "--continue", *office.tools)
 
     verified, replayed = run("verify"), run("replay")
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -12,7 +12,7 @@ from tests.cli.failures.stage import Stage
 
 
 @pytest.fixture
-def stage(tmp_path: Path, api: FakeMessagesAPI, claude: Mapping[str, str], environ: dict[str, str]) -> Iterator[Stage]:
+def stage(tmp_path: Path, api: FakeMessagesAPI, no_backoff: None, environ: dict[str, str]) -> Iterator[Stage]:
     """Return a stage, whose API is asked again without a pause."""
     stage = Stage(tmp_path, api, environ)
     with stage.exits:

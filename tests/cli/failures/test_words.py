@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Final
@@ -51,7 +50,7 @@ words = st.one_of(
 def test_whatever_a_failure_says_it_is_what_the_table_says(
     *,
     run: Run,
-    claude: Mapping[str, str],
+    no_backoff: None,
     environ: dict[str, str],
     tmp_path: Path,
     row: Row,

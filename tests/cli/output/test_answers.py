@@ -46,13 +46,13 @@ def test_requirement_3_5_an_answer_and_nothing_else_is_on_standard_output_and_th
     ],
 )
 def test_a_refusal_is_told_on_standard_error_in_the_object_and_in_the_log(
-    stopped: Json | None, told: str, run: Run, claude: dict[str, str], api: FakeMessagesAPI
+    stopped: Json | None, told: str, run: Run, claude: FakeMessagesAPI
 ) -> None:
     details = None if stopped is None else {"type": "refusal", **stopped}
-    api.script([FakeReply(text="Well", stop_reason="refusal", stop_details=details)] * 2)
+    claude.script([FakeReply(text="Well", stop_reason="refusal", stop_details=details)] * 2)
 
-    text = run("-p", "How?", **claude)
-    (result,) = run("-p", "How?", "--output-format", "json", **claude).objects
+    text = run("-p", "How?")
+    (result,) = run("-p", "How?", "--output-format", "json").objects
 
     assert (text.code, text.out) == (0, "Well\n")
     assert f"warning: {told}" in text.err
@@ -64,25 +64,23 @@ def test_a_refusal_is_told_on_standard_error_in_the_object_and_in_the_log(
     assert turn["data"]["stop_details"] == details
 
 
-def test_the_stop_sequence_that_ended_the_answer_is_in_the_object(
-    run: Run, claude: dict[str, str], api: FakeMessagesAPI
-) -> None:
-    api.reply("Well", stop_reason="stop_sequence", stop_sequence="END")
+def test_the_stop_sequence_that_ended_the_answer_is_in_the_object(run: Run, claude: FakeMessagesAPI) -> None:
+    claude.reply("Well", stop_reason="stop_sequence", stop_sequence="END")
 
-    (result,) = run("-p", "How?", "--output-format", "json", **claude).objects
+    (result,) = run("-p", "How?", "--output-format", "json").objects
 
     assert (result["stop_reason"], result["stop_sequence"]) == ("stop_sequence", "END")
 
 
 def test_a_terminal_obeys_nothing_of_an_answer_that_a_file_gets_as_it_is(
-    chat: Chat, start: Run, api: FakeMessagesAPI, claude: dict[str, str]
+    chat: Chat, start: Run, claude: FakeMessagesAPI
 ) -> None:
     hostile = "\x1b]0;owned\x07a\x1b[2J\x9b31mb\u202ec\rd\U000e0041e\x1b]52;c;aGk=\x07 end\tx"
-    api.reply(hostile)
-    api.reply(hostile)
+    claude.reply(hostile)
+    claude.reply(hostile)
 
-    terminal = chat("-p", "Hi", until="end", **claude)
-    kept = start("-p", "Hi", **claude)
+    terminal = chat("-p", "Hi", until="end")
+    kept = start("-p", "Hi")
 
     assert terminal.wait_for_exit().code == 0
     assert "]0;owneda[2J31mb\\u202ecd\\udb40\\udc41e]52;c;aGk= end" in terminal.get_output()
@@ -134,10 +132,10 @@ def test_a_json_answer_is_exactly_one_object(run: Run) -> None:
     assert done.result["session_id"].startswith("ses_")
 
 
-def test_a_json_answer_has_what_the_model_used(run: Run, api: FakeMessagesAPI, claude: dict[str, str]) -> None:
-    api.reply(text="Yes", usage={"input_tokens": 7, "output_tokens": 3})
+def test_a_json_answer_has_what_the_model_used(run: Run, claude: FakeMessagesAPI) -> None:
+    claude.reply(text="Yes", usage={"input_tokens": 7, "output_tokens": 3})
 
-    done = run("-p", "Hello", "--output-format", "json", **claude)
+    done = run("-p", "Hello", "--output-format", "json")
 
     assert done.result["usage"] == {"input_tokens": 7, "output_tokens": 3}
     assert done.err == ""
@@ -173,28 +171,26 @@ def test_an_event_is_printed_when_it_happens(run: Run, monkeypatch: pytest.Monke
     assert sum("chunk-" in line for line in written) > 100, "each delta is written by itself"
 
 
-def test_an_empty_answer_is_a_success(run: Run, api: FakeMessagesAPI, claude: dict[str, str]) -> None:
-    api.reply(content=[])
-    api.reply(content=[])
+def test_an_empty_answer_is_a_success(run: Run, claude: FakeMessagesAPI) -> None:
+    claude.reply(content=[])
+    claude.reply(content=[])
 
-    as_text = run("-p", "Hello", **claude)
-    as_json = run("-p", "Hello", "--output-format", "json", **claude)
+    as_text = run("-p", "Hello")
+    as_json = run("-p", "Hello", "--output-format", "json")
 
     assert (as_text.code, as_text.out) == (0, "")
     assert as_json.result["success"] is True
     assert as_json.result["result"] == ""
 
 
-def test_requirement_6_2_continuing_goes_on_with_the_newest_session(
-    run: Run, api: FakeMessagesAPI, claude: dict[str, str]
-) -> None:
-    run("-p", "an older one", **claude)
-    first = run("-p", "My name is Ada", "--output-format", "json", **claude)
+def test_requirement_6_2_continuing_goes_on_with_the_newest_session(run: Run, claude: FakeMessagesAPI) -> None:
+    run("-p", "an older one")
+    first = run("-p", "My name is Ada", "--output-format", "json")
 
-    second = run("-p", "What is my name?", "--continue", "--output-format", "json", **claude)
+    second = run("-p", "What is my name?", "--continue", "--output-format", "json")
 
     assert second.result["session_id"] == first.result["session_id"]
-    said = [message["content"][0]["text"] for message in api.requests[-1].body["messages"]]
+    said = [message["content"][0]["text"] for message in claude.requests[-1].body["messages"]]
     assert said == ["My name is Ada", "Hello from the fake API!", "What is my name?"]
 
 
@@ -208,14 +204,14 @@ def test_requirement_6_3_resuming_goes_on_with_the_session_that_is_named(run: Ru
 
 
 def test_model_and_instructions_are_those_of_the_session_unless_others_are_given(
-    run: Run, api: FakeMessagesAPI, claude: dict[str, str]
+    run: Run, claude: FakeMessagesAPI
 ) -> None:
-    run("-p", "one", "--model", "claude-a", "--system-prompt", "Be brief", **claude)
-    run("-p", "two", "--continue", **claude, ANTHROPIC_MODEL="claude-b")
-    other = run("-p", "three", "--continue", "--model", "claude-c", "--system-prompt", "Be long", **claude)
-    run("-p", "four", **claude, ANTHROPIC_MODEL="claude-b")
+    run("-p", "one", "--model", "claude-a", "--system-prompt", "Be brief")
+    run("-p", "two", "--continue", ANTHROPIC_MODEL="claude-b")
+    other = run("-p", "three", "--continue", "--model", "claude-c", "--system-prompt", "Be long")
+    run("-p", "four", ANTHROPIC_MODEL="claude-b")
 
-    asked = [(request.body["model"], request.system) for request in api.requests]
+    asked = [(request.body["model"], request.system) for request in claude.requests]
     assert asked == [("claude-a", "Be brief"), ("claude-a", "Be brief"), ("claude-c", "Be long"), ("claude-b", None)]
     assert "claude-a" in other.err
     assert "claude-c" in other.err
@@ -225,8 +221,8 @@ def instructions(body: Json) -> str | None:
     return body["system"][0]["text"] if "system" in body else None
 
 
-def test_the_mock_answers_when_it_is_wanted_although_there_is_a_key(run: Run, claude: dict[str, str]) -> None:
-    done = run("-p", "Hello", **claude, MOCK_LLM="true")
+def test_the_mock_answers_when_it_is_wanted_although_there_is_a_key(run: Run, claude: FakeMessagesAPI) -> None:
+    done = run("-p", "Hello", MOCK_LLM="true")
 
     assert done.out == "Hello from mock!\n"
     assert "the mock answers" in done.err

@@ -35,13 +35,13 @@ from tests.logs import log_at, written_elsewhere
     ],
 )
 def test_requirement_3_6_what_the_api_refuses_decides_the_exit_code(
-    run: Run, api: FakeMessagesAPI, claude: dict[str, str], status: int, failure: tuple[int, str]
+    run: Run, claude: FakeMessagesAPI, status: int, failure: tuple[int, str]
 ) -> None:
     code, error_type = failure
     for _ in range(9):
-        api.error(status, message="no such luck", retry_after=0)
+        claude.error(status, message="no such luck", retry_after=0)
 
-    done = run("-p", "Hello", "--output-format", "json", **claude)
+    done = run("-p", "Hello", "--output-format", "json")
 
     assert done.code == code
     assert done.result["success"] is False
@@ -51,48 +51,44 @@ def test_requirement_3_6_what_the_api_refuses_decides_the_exit_code(
 
 
 def test_requirement_8_3_a_wrong_key_ends_with_3_and_is_printed_nowhere(
-    run: Run, claude: dict[str, str], environ: dict[str, str]
+    run: Run, claude: FakeMessagesAPI, environ: dict[str, str]
 ) -> None:
     wrong = f"{KEY}-but-wrong"
 
-    done = run("-p", "Hello", "--debug", **{**claude, "ANTHROPIC_API_KEY": wrong})
+    done = run("-p", "Hello", "--debug", ANTHROPIC_API_KEY=wrong)
 
     assert done.code == 3
     assert wrong not in done.out + done.err
     assert not any(wrong.encode() in path.read_bytes() for path in Path(environ["HOME"]).rglob("*") if path.is_file())
 
 
-def test_requirement_8_2_a_refused_connection_ends_with_4(run: Run, claude: dict[str, str]) -> None:
+def test_requirement_8_2_a_refused_connection_ends_with_4(run: Run, claude: FakeMessagesAPI) -> None:
     with socket.create_server(("127.0.0.1", 0)) as nobody:
         port = nobody.getsockname()[1]
 
-    done = run("-p", "Hello", **{**claude, "ANTHROPIC_BASE_URL": f"http://127.0.0.1:{port}"})
+    done = run("-p", "Hello", ANTHROPIC_BASE_URL=f"http://127.0.0.1:{port}")
 
     assert (done.code, done.out) == (4, "")
 
 
-def test_requirement_3_4_what_has_no_answer_in_time_is_interrupted(
-    run: Run, api: FakeMessagesAPI, claude: dict[str, str]
-) -> None:
-    api.reply(deltas=["Wait", "…"], stall_after=3)
+def test_requirement_3_4_what_has_no_answer_in_time_is_interrupted(run: Run, claude: FakeMessagesAPI) -> None:
+    claude.reply(deltas=["Wait", "…"], stall_after=3)
 
-    done = run("-p", "Hello", "--timeout", "0.3", "--output-format", "json", **claude)
+    done = run("-p", "Hello", "--timeout", "0.3", "--output-format", "json")
 
     assert done.code == 5
     assert done.result["error"]["type"] == "timeout"
     assert done.result["result"] == "Wait"
     assert done.result["stop_reason"] == "interrupted"
-    assert api.wait_for_hang_up()
+    assert claude.wait_for_hang_up()
 
 
-def test_requirement_8_4_a_line_without_an_answer_in_time_makes_the_code_5(
-    run: Run, api: FakeMessagesAPI, claude: dict[str, str]
-) -> None:
-    api.reply(stall_after=2)
-    api.error(401)
-    api.reply(text="Back again")
+def test_requirement_8_4_a_line_without_an_answer_in_time_makes_the_code_5(run: Run, claude: FakeMessagesAPI) -> None:
+    claude.reply(stall_after=2)
+    claude.error(401)
+    claude.reply(text="Back again")
 
-    done = run("--timeout", "0.3", stdin=b"one\ntwo\nthree\n", **claude)
+    done = run("--timeout", "0.3", stdin=b"one\ntwo\nthree\n")
 
     assert (done.code, done.out) == (5, "Back again\n")
 

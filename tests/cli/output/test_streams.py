@@ -46,17 +46,15 @@ Noisy: TypeAlias = Callable[..., Outcome]
 
 
 @pytest.fixture
-def noisy(
-    programs: Programs, api: FakeMessagesAPI, claude: Mapping[str, str], environ: Mapping[str, str], tmp_path: Path
-) -> Noisy:
+def noisy(programs: Programs, claude: FakeMessagesAPI, environ: Mapping[str, str], tmp_path: Path) -> Noisy:
     """Return what lets a tool make noise."""
     (tmp_path / "noisy.py").write_text(NOISE)
 
     def noisy(*arguments: str, **variables: str) -> Outcome:
-        api.reply(text=None, content=[CALL], stop_reason="tool_use")
-        api.reply(text="Done")
+        claude.reply(text=None, content=[CALL], stop_reason="tool_use")
+        claude.reply(text="Done")
         words = ("-p", "Go", "--tools", "noisy.py", *arguments)
-        done = programs.command(words, {**environ, **claude, **variables}, tmp_path, PATIENCE)
+        done = programs.command(words, {**environ, **variables}, tmp_path, PATIENCE)
         return Outcome(done.returncode, done.stdout, done.stderr)
 
     return noisy
@@ -83,18 +81,18 @@ def test_in_a_build_all_that_is_printed_is_json_lines(noisy: Noisy) -> None:
 
 @pytest.fixture
 def blocked(
-    programs: Programs, api: FakeMessagesAPI, claude: Mapping[str, str], environ: Mapping[str, str], tmp_path: Path
+    programs: Programs, claude: FakeMessagesAPI, environ: Mapping[str, str], tmp_path: Path
 ) -> Iterator[Callable[..., Started]]:
     """Return what asks for more than a pipe takes, which nobody reads, and returns when it is full."""
     with ExitStack() as streams:
 
         def blocked(*arguments: str) -> Started:
-            api.reply(text=None, deltas=["y" * 100_000] * 2)
+            claude.reply(text=None, deltas=["y" * 100_000] * 2)
             reading, writing = os.pipe()
             streams.callback(os.close, reading)
             streams.callback(os.close, writing)
             err = streams.enter_context(tempfile.TemporaryFile()).fileno()
-            program = programs.start(("-p", "Go", *arguments), {**environ, **claude}, tmp_path, (None, writing, err))
+            program = programs.start(("-p", "Go", *arguments), environ, tmp_path, (None, writing, err))
             streams.callback(program.terminate)
             wait_until(lambda: not select.select([], [writing], [], 0)[1], PATIENCE, "a pipe that is full")
             return program

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import get_args
 
@@ -46,14 +46,14 @@ def refused(done: Outcome, *words: str) -> None:
 def test_the_tools_that_are_named_may_run_where_no_person_is(run: Run, office: Office, allowed: list[str]) -> None:
     office.model_asks_for(MAIL, BOB)
 
-    done = run("-p", "Write", *office.tools, *allowed, **office.claude)
+    done = run("-p", "Write", *office.tools, *allowed)
 
     assert (done.code, office.sent.count("\n")) == (0, 2)
     assert "warning" not in done.err
 
 
 def test_a_name_that_no_tool_has_is_told_of_with_the_nearest(run: Run, office: Office) -> None:
-    done = run("-p", "Hello", *office.tools, "--allowed-tools", "send_male, *_weather, zzz", **office.claude)
+    done = run("-p", "Hello", *office.tools, "--allowed-tools", "send_male, *_weather, zzz")
 
     assert done.code == 0
     assert "--allowed-tools send_male: the session has no such tool; is send_mail meant?" in done.err
@@ -62,9 +62,9 @@ def test_a_name_that_no_tool_has_is_told_of_with_the_nearest(run: Run, office: O
 
 
 def test_a_name_is_told_of_in_a_session_that_goes_on_too(run: Run, office: Office) -> None:
-    run("-p", "Hello", *office.tools, **office.claude)
+    run("-p", "Hello", *office.tools)
 
-    done = run("-p", "Again", "--continue", *office.tools, "--allowed-tools", "sned_mail,mcp__x__y", **office.claude)
+    done = run("-p", "Again", "--continue", *office.tools, "--allowed-tools", "sned_mail,mcp__x__y")
 
     assert "sned_mail: the session has no such tool; is send_mail meant?" in done.err
     assert "mcp__x__y" not in done.err, "what servers have is not known yet"
@@ -87,7 +87,7 @@ def test_the_model_is_asked_no_more_often_than_is_allowed(run: Run, office: Offi
     for count in range(4):
         office.model_asks_for(("read_lines", {"count": count}))
 
-    done = run("-p", "Go", *office.tools, option, "2", **office.claude)
+    done = run("-p", "Go", *office.tools, option, "2")
 
     assert (done.code, len(office.api.requests)) == (0, 2)
     assert "(--max-turns)" in done.err
@@ -115,20 +115,20 @@ def test_the_longest_timeout_is_one_that_the_system_takes(start: Run) -> None:
 
 
 def test_who_limits_costs_of_a_model_without_a_price_is_told_how_to_say_what_it_costs(
-    run: Run, claude: Mapping[str, str]
+    run: Run, claude: FakeMessagesAPI
 ) -> None:
     asked = ("-p", "Hello", "--max-cost", "1", "--model", "claude-of-nobody")
 
-    refused(run(*asked, **claude), "claude-of-nobody has no price", "--price claude-of-nobody=IN,OUT")
+    refused(run(*asked), "claude-of-nobody has no price", "--price claude-of-nobody=IN,OUT")
 
 
 def test_costs_are_known_of_models_that_are_well_known_unless_options_say_otherwise(
-    run: Run, claude: Mapping[str, str]
+    run: Run, claude: FakeMessagesAPI
 ) -> None:
     asked = ("-p", "Hello", "--output-format", "json", "--max-cost", "1")
-    by_table = run(*asked, "--model", "claude-opus-5", **claude)
-    dated = run(*asked, "--model", "claude-haiku-4-5-20251001", **claude)
-    by_option = run(*asked, "--model", "claude-opus-5", "--price", "claude-opus-5=100,1000", **claude)
+    by_table = run(*asked, "--model", "claude-opus-5")
+    dated = run(*asked, "--model", "claude-haiku-4-5-20251001")
+    by_option = run(*asked, "--model", "claude-opus-5", "--price", "claude-opus-5=100,1000")
 
     used = by_table.result["usage"]
     given, written = used["input_tokens"], used["output_tokens"]
@@ -155,11 +155,11 @@ def test_every_price_that_is_known_is_of_a_model_that_the_sdk_names() -> None:
     ],
 )
 def test_a_prompt_and_what_is_piped_both_go_to_the_model(
-    run: Run, api: FakeMessagesAPI, claude: Mapping[str, str], data: bytes, sent: str
+    run: Run, claude: FakeMessagesAPI, data: bytes, sent: str
 ) -> None:
-    assert run("-p", "Explain", stdin=data, **claude).code == 0
+    assert run("-p", "Explain", stdin=data).code == 0
 
-    assert api.requests[0].body["messages"][-1]["content"][0]["text"] == sent
+    assert claude.requests[0].body["messages"][-1]["content"][0]["text"] == sent
 
 
 @pytest.mark.parametrize("data", [b"a\0b", b"\xff\xfe"])

@@ -134,7 +134,7 @@ def test_no_project_changes_what_is_counted_for_a_limit_of_the_user(
     )
     office.api.reply(text="Hi", usage={"input_tokens": 1_000_000, "output_tokens": 1_000_000})
 
-    done = run("-p", "Hello", "--output-format", "json", *line, **office.claude)
+    done = run("-p", "Hello", "--output-format", "json", *line)
 
     assert done.result["cost"] == 18
     assert office.api.requests[0].body["model"] == "m"
@@ -345,7 +345,7 @@ def test_paths_of_the_user_s_are_from_where_the_file_is(run: Run, home: Path, of
     )
     office.model_asks_for(("send_mail", {"to": "ann", "body": "Hi"}), ("get_weather", {"city": "Rome"}))
 
-    done = run("-p", "Write", "--output-format", "json", **office.claude)
+    done = run("-p", "Write", "--output-format", "json")
 
     assert [call["is_error"] for call in done.result["tool_calls"]] == [False, True]
     assert (home / "kept.db").exists()
@@ -367,13 +367,13 @@ def test_settings_for_new_sessions_are_no_failure_of_one_that_goes_on(run: Run, 
 
 
 def test_a_session_that_is_begun_while_another_goes_on_is_as_settings_say(run: Run, home: Path, office: Office) -> None:
-    run("-p", "Hello", *office.tools, **office.claude)
+    run("-p", "Hello", *office.tools)
     for count in range(6):
         office.model_asks_for(("read_lines", {"count": count}))
     put(home, {"maxTurns": 2, "systemPrompt": "Be brief.", "policy": "policy.json"})
     (home / ".reenact" / "policy.json").write_text('{"deny": ["read_lines"]}')
 
-    done = run("--continue", *office.tools, stdin=b"/new\nGo\n", **office.claude)
+    done = run("--continue", *office.tools, stdin=b"/new\nGo\n")
 
     first, *asked = office.api.requests
     assert (done.code, len(asked)) == (0, 2)
@@ -388,7 +388,7 @@ def test_limits_of_settings_hold(run: Run, home: Path, tmp_path: Path, office: O
     put(home, {"maxTurns": 5})
     put(tmp_path, {"maxTurns": 2, "systemPrompt": "Be brief.", "model": "claude-x"})
 
-    done = run("-p", "Go", *office.tools, "--output-format", "json", **office.claude)
+    done = run("-p", "Go", *office.tools, "--output-format", "json")
 
     assert (done.result["stop_reason"], len(office.api.requests)) == ("max_steps_exceeded", 2)
     assert office.api.requests[0].body["model"] == "claude-x"

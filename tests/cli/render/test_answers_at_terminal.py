@@ -30,7 +30,7 @@ SOURCE = 'print("a line of source that is longer than thirty columns")'
 def answered(chat: Chat, office: Office, columns: int, **variables: str) -> TerminalEmulator:
     """Return a chat at a terminal of so many columns in which Markdown was the answer."""
     office.api.reply(text=MARKDOWN)
-    terminal = chat(**office.claude, **variables)
+    terminal = chat(**variables)
     terminal.resize(columns, 40)
     terminal.send_line("Go")
     terminal.wait_for("end.")
@@ -94,7 +94,7 @@ def test_an_answer_at_a_dumb_terminal_is_as_it_came(chat: Chat, office: Office) 
 def test_no_word_is_lost_when_the_terminal_is_resized_in_the_middle_of_an_answer(chat: Chat, office: Office) -> None:
     words = [f"word{number}" for number in range(120)]
     office.api.reply(deltas=[f"{word} " for word in words], delay=0.01)
-    terminal = chat(**office.claude)
+    terminal = chat()
 
     terminal.send_line("Go")
     for number, columns in ((20, 30), (50, 100), (80, 21)):

@@ -263,7 +263,7 @@ def test_it_waits_while_it_is_paused(terminal: Terminal, line: LiveLine) -> None
 def waiting(chat: Chat, office: Office, *arguments: str) -> TerminalEmulator:
     """Return a chat in which the model says nothing."""
     office.api.reply(stall_after=0)
-    terminal = chat(*arguments, **office.claude)
+    terminal = chat(*arguments)
     terminal.send_line("Are you there?")
     terminal.wait_for("waiting")
     return terminal
@@ -309,7 +309,7 @@ def test_the_cursor_is_there_again_when_the_chat_is_ended(chat: Chat, office: Of
 
 def test_a_dumb_terminal_has_none(chat: Chat, office: Office) -> None:
     office.api.reply(stall_after=0)
-    terminal = chat(TERM="dumb", **office.claude)
+    terminal = chat(TERM="dumb")
     terminal.send_line("Are you there?")
     wait_until(lambda: office.api.requests)
     terminal.wait_idle(0.3)
@@ -323,7 +323,7 @@ def test_a_dumb_terminal_has_none(chat: Chat, office: Office) -> None:
 def test_what_a_tool_prints_is_on_lines_of_its_own(chat: Chat, office: Office) -> None:
     (office.directory / "slow.py").write_text(SLOW)
     office.model_asks_for(("slow", {}))
-    terminal = chat("--tools", "slow.py", **office.claude)
+    terminal = chat("--tools", "slow.py")
     terminal.send_line("Go")
     terminal.wait_for("running")
     (office.directory / "go").touch()

@@ -55,16 +55,16 @@ def test_requirement_9_2_with_a_terminal_too_nobody_is_asked_anything(at: At, tm
 
 
 def test_requirement_9_3_what_is_logged_is_json_line_by_line_and_the_answer_is_beside_it(
-    at: At, api: FakeMessagesAPI, claude: dict[str, str], file: BinaryIO
+    at: At, claude: FakeMessagesAPI, file: BinaryIO
 ) -> None:
-    api.error(529, message="\x1b[31m401\nUnauthorized", should_retry=False)
-
     answered = at(WIDE, "-p", "Hello", "--db", "one.db", writes=file.fileno(), CI="true")
-    failed = at(NARROW, "-p", "Hello", "--db", "two.db", CI="true", **claude)
+    assert answered.wait_for_exit().code == 0
+    claude.error(529, message="\x1b[31m401\nUnauthorized", should_retry=False)
+    failed = at(NARROW, "-p", "Hello", "--db", "two.db", CI="true")
+    assert failed.wait_for_exit().code == 4
 
-    assert (answered.wait_for_exit().code, failed.wait_for_exit().code) == (0, 4)
     file.seek(0)
-    assert file.read() == b"Hello from mock!\n"
+    assert file.read() == b"Hello from the fake API!\n"
     (who,) = logged(answered)
     assert (who["level"], {"time", "logger", "message"} <= set(who)) == ("info", True)
     _, why = logged(failed)

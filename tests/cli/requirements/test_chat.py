@@ -77,17 +77,17 @@ def test_requirement_2_1_the_welcome_has_its_looks_and_colours_only_where_they_a
 
 @everywhere
 def test_requirement_2_2_an_answer_is_there_word_for_word_and_the_prompt_waits_below_it(
-    talk: At, api: FakeMessagesAPI, claude: dict[str, str], view: View
+    talk: At, claude: FakeMessagesAPI, view: View
 ) -> None:
     poem = "".join(POEM)
-    api.reply(text=f"{poem}\n\nThe word for it is 雨音, and 🌧 is its sign.")
-    terminal = talk(view, **claude)
+    claude.reply(text=f"{poem}\n\nThe word for it is 雨音, and 🌧 is its sign.")
+    terminal = talk(view)
 
     terminal.send_line("A poem, please")
     terminal.wait_for("sign.")
     screen = wait_for_prompt(terminal)
 
-    (request,) = api.requests
+    (request,) = claude.requests
     assert request.body["messages"][-1]["content"][0]["text"] == "A poem, please"
     assert shown(screen).count(squeezed(f"{poem}The word for it is 雨音, and 🌧 is its sign.")) == 1
     assert torn(f"{poem} 雨音, 🌧 sign.", screen) == []
@@ -96,10 +96,10 @@ def test_requirement_2_2_an_answer_is_there_word_for_word_and_the_prompt_waits_b
 
 @pytest.mark.parametrize("view", VIEWS, ids=str)
 def test_requirement_2_2_markdown_is_set_as_text_and_code_is_in_colours_where_there_are_some(
-    talk: At, api: FakeMessagesAPI, claude: dict[str, str], view: View
+    talk: At, claude: FakeMessagesAPI, view: View
 ) -> None:
-    api.reply(text=MARKDOWN)
-    terminal = talk(view, **claude)
+    claude.reply(text=MARKDOWN)
+    terminal = talk(view)
 
     terminal.send_line("How?")
     terminal.wait_for("Done.")
@@ -132,10 +132,10 @@ def test_requirement_2_2_a_sign_of_life_is_there_until_the_answer_is_and_leaves_
 
 
 def test_requirement_2_2_in_a_file_the_answer_is_as_the_model_has_said_it_and_nothing_is_beside_it(
-    at: At, api: FakeMessagesAPI, claude: dict[str, str], file: BinaryIO
+    at: At, claude: FakeMessagesAPI, file: BinaryIO
 ) -> None:
-    api.reply(text=MARKDOWN)
-    terminal = at(WIDE, writes=file.fileno(), **claude)
+    claude.reply(text=MARKDOWN)
+    terminal = at(WIDE, writes=file.fileno())
     wait_for_prompt(terminal)
 
     terminal.send_line("How?")

@@ -54,14 +54,12 @@ def test_requirement_8_1_bad_arguments_end_with_2_and_are_named(
 
 
 @pytest.mark.parametrize("view", VIEWS, ids=str)
-def test_requirement_8_2_a_network_that_fails_ends_with_4(
-    at: At, api: FakeMessagesAPI, claude: dict[str, str], view: View
-) -> None:
-    api.reply(deltas=["Half of", " it"], drop_after=4)
-    api.error(529, message="401 Unauthorized", should_retry=False)
+def test_requirement_8_2_a_network_that_fails_ends_with_4(at: At, claude: FakeMessagesAPI, view: View) -> None:
+    claude.reply(deltas=["Half of", " it"], drop_after=4)
+    claude.error(529, message="401 Unauthorized", should_retry=False)
 
-    broken = ended(at(view, "-p", "Hello", **claude))
-    overloaded = ended(at(view, "-p", "Hello", **claude))
+    broken = ended(at(view, "-p", "Hello"))
+    overloaded = ended(at(view, "-p", "Hello"))
 
     assert (broken[0], overloaded[0]) == (4, 4)
     assert broken[1].startswith("Half of it reenact: error: ")
@@ -70,11 +68,11 @@ def test_requirement_8_2_a_network_that_fails_ends_with_4(
 
 @pytest.mark.parametrize("view", VIEWS, ids=str)
 def test_requirement_8_3_a_key_that_is_refused_ends_with_3_and_is_not_shown(
-    at: At, claude: dict[str, str], view: View
+    at: At, claude: FakeMessagesAPI, view: View
 ) -> None:
     wrong = f"{KEY}-but-wrong"
 
-    terminal = at(view, "-p", "Hello", **{**claude, "ANTHROPIC_API_KEY": wrong})
+    terminal = at(view, "-p", "Hello", ANTHROPIC_API_KEY=wrong)
     code, said = ended(terminal)
 
     assert code == 3
@@ -82,14 +80,12 @@ def test_requirement_8_3_a_key_that_is_refused_ends_with_3_and_is_not_shown(
     assert wrong not in terminal.get_output()
 
 
-def test_requirement_8_3_in_a_chat_it_is_said_and_the_chat_goes_on(
-    talk: At, api: FakeMessagesAPI, claude: dict[str, str]
-) -> None:
-    api.error(401, message="invalid x-api-key")
-    narrow = talk(NARROW, **claude)
+def test_requirement_8_3_in_a_chat_it_is_said_and_the_chat_goes_on(talk: At, claude: FakeMessagesAPI) -> None:
+    claude.error(401, message="invalid x-claude-key")
+    narrow = talk(NARROW)
 
     narrow.send_line("Hello")
-    narrow.wait_for("invalid x-api-key")
+    narrow.wait_for("invalid x-claude-key")
     wait_for_prompt(narrow)
     narrow.send_line("/exit")
 
@@ -98,14 +94,14 @@ def test_requirement_8_3_in_a_chat_it_is_said_and_the_chat_goes_on(
 
 
 def test_requirement_8_4_time_that_is_over_ends_with_5_where_lines_are_piped_in(
-    at: At, api: FakeMessagesAPI, claude: dict[str, str], tmp_path: Path
+    at: At, claude: FakeMessagesAPI, tmp_path: Path
 ) -> None:
-    api.reply(stall_after=2)
-    api.error(401)
+    claude.reply(stall_after=2)
+    claude.error(401)
     Path(tmp_path, "lines").write_text("one\ntwo\nthree\n")
 
     with Path(tmp_path, "lines").open("rb") as lines:
-        terminal = at(WIDE, "--timeout", "1", reads=lines.fileno(), **claude)
+        terminal = at(WIDE, "--timeout", "1", reads=lines.fileno())
         code, said = ended(terminal)
 
     assert code == 5, "the first failure counts"

@@ -36,20 +36,20 @@ def asked(api: FakeMessagesAPI, number: int) -> str:
 
 @everywhere
 def test_requirement_7_1_a_skill_is_loaded_by_the_model_and_the_person_sees_it(
-    talk: At, home: Written, api: FakeMessagesAPI, claude: dict[str, str], view: View
+    talk: At, home: Written, claude: FakeMessagesAPI, view: View
 ) -> None:
     home.skill("review", REVIEW)
     load: Json = {"type": "tool_use", "id": "toolu_1", "name": "skill", "input": {"name": "review"}}
-    api.reply(content=[load], stop_reason="tool_use")
-    api.reply(text="I have found none.")
-    terminal = talk(view, **claude)
+    claude.reply(content=[load], stop_reason="tool_use")
+    claude.reply(text="I have found none.")
+    terminal = talk(view)
 
     terminal.send_line("Review this")
     terminal.wait_for("none.")
     screen = wait_for_prompt(terminal)
 
-    assert "- review: Reviews code" in (api.requests[0].system or "")
-    (result,) = api.requests[1].body["messages"][-1]["content"]
+    assert "- review: Reviews code" in (claude.requests[0].system or "")
+    (result,) = claude.requests[1].body["messages"][-1]["content"]
     assert "Look for mistakes first." in result["content"]
     assert squeezed('skill(name: "review")') in shown(screen)
     assert shown(screen).endswith("Ihavefoundnone.>")
@@ -57,10 +57,10 @@ def test_requirement_7_1_a_skill_is_loaded_by_the_model_and_the_person_sees_it(
 
 
 def test_requirement_7_2_a_command_is_sent_as_what_it_stands_for_and_help_has_it(
-    talk: At, home: Written, api: FakeMessagesAPI, claude: dict[str, str]
+    talk: At, home: Written, claude: FakeMessagesAPI
 ) -> None:
     home.command("fix", "---\ndescription: Fixes an issue\nargument-hint: NUMBER\n---\nFix issue $1: $ARGUMENTS")
-    terminal = talk(NARROW, **claude)
+    terminal = talk(NARROW)
 
     terminal.send_line("/help")
     terminal.wait_for("Fixes an issue")
@@ -69,16 +69,16 @@ def test_requirement_7_2_a_command_is_sent_as_what_it_stands_for_and_help_has_it
     terminal.wait_for("API!")
     screen = wait_for_prompt(terminal)
 
-    assert asked(api, 0) == "Fix issue 7: 7 soon"
+    assert asked(claude, 0) == "Fix issue 7: 7 soon"
     assert squeezed("/fix NUMBER") in shown(screen)
 
 
 def test_requirement_7_3_a_message_to_an_agent_is_answered_by_it_and_known_to_the_session(
-    talk: At, project: Written, api: FakeMessagesAPI, claude: dict[str, str]
+    talk: At, project: Written, claude: FakeMessagesAPI
 ) -> None:
     project.agent("boss", "---\ndescription: Decides\nmodel: claude-boss\n---\nYou decide.")
-    api.reply(text="You may, certainly.")
-    terminal = talk(WIDE, **claude)
+    claude.reply(text="You may, certainly.")
+    terminal = talk(WIDE)
 
     terminal.send_line("@boss May I?")
     terminal.wait_for("certainly.")
@@ -87,9 +87,9 @@ def test_requirement_7_3_a_message_to_an_agent_is_answered_by_it_and_known_to_th
     terminal.wait_for("API!")
     screen = wait_for_prompt(terminal)
 
-    of_agent, of_session = api.requests
+    of_agent, of_session = claude.requests
     assert (of_agent.system, of_agent.body["model"]) == ("You decide.", "claude-boss")
-    assert asked(api, 0) == "May I?"
+    assert asked(claude, 0) == "May I?"
     told = [message["content"][0].get("text") for message in of_session.body["messages"]]
     assert told == ["@boss May I?", None, None, "You may, certainly.", "What was said?"], "a call, and its result"
     assert shown(screen).count("Youmay,certainly.") == 1, "the answer is shown once, whoever has heard it"
@@ -98,7 +98,7 @@ def test_requirement_7_3_a_message_to_an_agent_is_answered_by_it_and_known_to_th
 def test_requirement_7_4_a_hook_refuses_a_call_and_the_person_sees_why(talk: At, home: Written, office: Office) -> None:
     home.hook("PreToolUse", "echo not today >&2; exit 2", matcher="get_.*")
     office.model_asks_for(WEATHER)
-    terminal = talk(NARROW, *office.tools, **office.claude)
+    terminal = talk(NARROW, *office.tools)
 
     terminal.send_line("Will it rain?")
     terminal.wait_for("API!")
@@ -113,14 +113,14 @@ def test_requirement_7_4_a_hook_refuses_a_call_and_the_person_sees_why(talk: At,
 
 
 def test_requirement_7_4_hooks_and_commands_of_a_project_are_asked_about_before_they_run(
-    at: At, project: Written, tmp_path: Path, api: FakeMessagesAPI, claude: dict[str, str]
+    at: At, project: Written, tmp_path: Path, claude: FakeMessagesAPI
 ) -> None:
     project.hook("UserPromptSubmit", "touch ran")
     project.command("fix", "Fix issue $1")
     ran: list[bool] = []
 
     for view, answer in ((NARROW, "n"), (WIDE, "y")):
-        terminal = at(view, **claude)
+        terminal = at(view)
         terminal.wait_for("[n]o:")
         terminal.send_line(answer)
         wait_for_prompt(terminal)
@@ -132,23 +132,23 @@ def test_requirement_7_4_hooks_and_commands_of_a_project_are_asked_about_before_
         terminal.dispose()
 
     assert ran == [False, True]
-    assert [asked(api, number) for number in range(len(api.requests))] == ["Fix issue 7"]
+    assert [asked(claude, number) for number in range(len(claude.requests))] == ["Fix issue 7"]
 
 
 @everywhere
 def test_requirement_7_5_what_cannot_be_loaded_is_named_with_its_line_and_the_chat_goes_on(
-    *, talk: At, at: At, home: Written, project: Written, api: FakeMessagesAPI, claude: dict[str, str], view: View
+    *, talk: At, at: At, home: Written, project: Written, claude: FakeMessagesAPI, view: View
 ) -> None:
     bad = project.command("bad", "---\ndescription: [\n---\nbody")
     binary = project.skill("binary", b"\x7fELF\xff\x1b[2J")
     home.command("good", "Say hello to $1")
 
-    terminal = talk(view, **claude)
+    terminal = talk(view)
     terminal.send_line("/good Ann")
     terminal.wait_for("API!")
     listing = at(view, "extensions")
 
-    assert asked(api, 0) == "Say hello to Ann"
+    assert asked(claude, 0) == "Say hello to Ann"
     assert listing.wait_for_exit().code == 1
     for seen in (shown(terminal.screen), shown(listing.screen)):
         assert squeezed(f"{bad}:2:") in seen
@@ -162,7 +162,7 @@ def test_requirement_7_4_a_call_that_a_person_approves_is_still_seen_by_the_hook
 ) -> None:
     home.hook("PreToolUse", "echo the post is closed >&2; exit 2", matcher="send_mail")
     office.model_asks_for(MAIL)
-    terminal = talk(NARROW, *office.tools, **office.claude)
+    terminal = talk(NARROW, *office.tools)
 
     terminal.send_line("Write to Ann")
     asked_about = terminal.wait_for("Run it?").partition("send_mail may run")[2]

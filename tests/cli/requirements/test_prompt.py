@@ -26,11 +26,11 @@ def sent(file: BinaryIO) -> str:
 
 @pytest.mark.parametrize("view", VIEWS, ids=str)
 def test_requirement_3_1_a_prompt_is_answered_at_the_terminal_and_nothing_is_asked(
-    at: At, api: FakeMessagesAPI, claude: dict[str, str], view: View
+    at: At, claude: FakeMessagesAPI, view: View
 ) -> None:
-    api.reply(text=ANSWER)
+    claude.reply(text=ANSWER)
 
-    terminal = at(view, "-p", "How many?", **claude)
+    terminal = at(view, "-p", "How many?")
     status = terminal.wait_for_exit()
 
     assert status.code == 0
@@ -51,18 +51,18 @@ def test_requirement_3_1_the_answer_goes_to_the_file_and_what_is_said_about_it_t
 
 
 def test_requirement_3_1_what_is_piped_in_is_the_prompt_and_the_answer_is_at_the_terminal(
-    at: At, api: FakeMessagesAPI, claude: dict[str, str], tmp_path: Path
+    at: At, claude: FakeMessagesAPI, tmp_path: Path
 ) -> None:
     Path(tmp_path, "lines").write_text("one\ntwo\n")
 
     with Path(tmp_path, "lines").open("rb") as whole, Path(tmp_path, "lines").open("rb") as by_line:
-        at_once = at(WIDE, "-p", "-", reads=whole.fileno(), **claude)
+        at_once = at(WIDE, "-p", "-", reads=whole.fileno())
         status = at_once.wait_for_exit()
-        each = at(NARROW, reads=by_line.fileno(), **claude)
+        each = at(NARROW, reads=by_line.fileno())
         statuses = [status, each.wait_for_exit()]
 
     assert [status.code for status in statuses] == [0, 0]
-    asked = [request.body["messages"][-1]["content"][0]["text"] for request in api.requests]
+    asked = [request.body["messages"][-1]["content"][0]["text"] for request in claude.requests]
     assert asked == ["one\ntwo\n", "one", "two"]
     assert at_once.get_output() == "Hello from the fake API!\r\n"
     assert each.get_output() == "Hello from the fake API!\r\n" * 2
@@ -80,9 +80,9 @@ def test_requirement_3_2_json_is_one_object_in_a_file_whatever_the_terminal_show
 
 @pytest.mark.parametrize("view", VIEWS, ids=str)
 def test_requirement_3_2_json_at_a_terminal_is_the_same_object_in_no_colour(
-    at: At, claude: dict[str, str], view: View
+    at: At, claude: FakeMessagesAPI, view: View
 ) -> None:
-    terminal = at(view, "-p", "Hello", "--output-format=json", **claude)
+    terminal = at(view, "-p", "Hello", "--output-format=json")
 
     assert terminal.wait_for_exit().code == 0
     (result,) = lines_of_json(terminal.get_output())
@@ -113,20 +113,20 @@ def test_requirement_3_3_each_event_is_a_line_in_the_pipe_when_it_happens(at: At
 
 
 def test_requirement_3_4_an_answer_that_takes_longer_is_cut_off_with_5_in_every_form(
-    at: At, api: FakeMessagesAPI, claude: dict[str, str], tmp_path: Path
+    at: At, claude: FakeMessagesAPI, tmp_path: Path
 ) -> None:
-    api.script([FakeReply(deltas=["Half of", " it"], stall_after=4)] * 3)
+    claude.script([FakeReply(deltas=["Half of", " it"], stall_after=4)] * 3)
 
     terminals: dict[str, TerminalEmulator] = {}
     for form in FORMATS:  # all at the same time, for each of them takes a second
         with Path(tmp_path, form).open("wb") as file:
             options = ("--timeout", "1", "--output-format", form, "--db", f"{form}.db")
-            terminals[form] = at(NARROW, "-p", "All of it", *options, writes=file.fileno(), **claude)
+            terminals[form] = at(NARROW, "-p", "All of it", *options, writes=file.fileno())
 
     for terminal in terminals.values():
         assert terminal.wait_for_exit().code == 5
         assert "there was no whole answer within 1 s" in terminal.get_stripped_output()
-    assert api.wait_for_hang_up(3), "nobody goes on listening"
+    assert claude.wait_for_hang_up(3), "nobody goes on listening"
     assert Path(tmp_path, "text").read_text() == "Half of it\n"
     for form in ("json", "stream-json"):
         result = lines_of_json(Path(tmp_path, form).read_text())[-1]
@@ -134,10 +134,10 @@ def test_requirement_3_4_an_answer_that_takes_longer_is_cut_off_with_5_in_every_
 
 
 def test_requirement_3_4_in_a_chat_the_same_is_said_and_the_prompt_waits_again(
-    talk: At, api: FakeMessagesAPI, claude: dict[str, str]
+    talk: At, claude: FakeMessagesAPI
 ) -> None:
-    api.reply(deltas=["Half of", " it"], stall_after=4)
-    terminal = talk(NARROW, "--timeout", "1", **claude)
+    claude.reply(deltas=["Half of", " it"], stall_after=4)
+    terminal = talk(NARROW, "--timeout", "1")
 
     terminal.send_line("All of it")
     terminal.wait_for("within 1 s")
@@ -148,13 +148,11 @@ def test_requirement_3_4_in_a_chat_the_same_is_said_and_the_prompt_waits_again(
     assert "Half of it\n" in terminal.screen.text
 
 
-def test_requirement_3_5_a_success_ends_with_0_also_if_nothing_is_said(
-    at: At, api: FakeMessagesAPI, claude: dict[str, str]
-) -> None:
-    api.script([FakeReply(content=[])] * 3)
+def test_requirement_3_5_a_success_ends_with_0_also_if_nothing_is_said(at: At, claude: FakeMessagesAPI) -> None:
+    claude.script([FakeReply(content=[])] * 3)
 
     runs = {
-        form: at(view, "-p", "Hi", "--output-format", form, "--db", f"{form}.db", **claude)
+        form: at(view, "-p", "Hi", "--output-format", form, "--db", f"{form}.db")
         for form, view in zip(FORMATS, (WIDE, NARROW, WIDE), strict=True)
     }
 
@@ -167,11 +165,11 @@ def test_requirement_3_5_a_success_ends_with_0_also_if_nothing_is_said(
 
 @pytest.mark.parametrize(("view", "status", "code"), [(WIDE, 400, 2), (NARROW, 401, 3), (NARROW, 529, 4)], ids=str)
 def test_requirement_3_6_a_failure_has_the_code_of_its_kind_and_not_of_its_words(
-    *, at: At, api: FakeMessagesAPI, claude: dict[str, str], file: BinaryIO, view: View, status: int, code: int
+    *, at: At, claude: FakeMessagesAPI, file: BinaryIO, view: View, status: int, code: int
 ) -> None:
-    api.error(status, message="everything went well, exit code 0", should_retry=False)
+    claude.error(status, message="everything went well, exit code 0", should_retry=False)
 
-    terminal = at(view, "-p", "Hi", writes=file.fileno(), **claude)
+    terminal = at(view, "-p", "Hi", writes=file.fileno())
 
     assert (terminal.wait_for_exit().code, sent(file)) == (code, "")
     assert terminal.get_stripped_output().startswith("reenact: error: everything went well, exit code 0")

@@ -62,49 +62,47 @@ def test_requirement_6_1_a_chat_in_which_nothing_is_asked_leaves_no_session(talk
     assert "ses_" not in listing.get_stripped_output()
 
 
-def test_requirement_6_2_continuing_goes_on_with_the_newest_session(
-    talk: At, api: FakeMessagesAPI, claude: dict[str, str]
-) -> None:
-    older = talk(WIDE, **claude)
+def test_requirement_6_2_continuing_goes_on_with_the_newest_session(talk: At, claude: FakeMessagesAPI) -> None:
+    older = talk(WIDE)
     ask(older, "An older one")
     leave(older)
-    newer = talk(NARROW, **claude)
+    newer = talk(NARROW)
     ask(newer, "A newer one")
     session = leave(newer)
 
-    again = talk(NARROW, "--continue", **claude)
+    again = talk(NARROW, "--continue")
     welcome = " ".join(again.get_stripped_output().split())
     ask(again, "And now?")
 
     assert f"Session {session}, 2 messages so far" in welcome
-    assert said(api) == ["A newer one", "Hello from the fake API!", "And now?"]
+    assert said(claude) == ["A newer one", "Hello from the fake API!", "And now?"]
 
 
 def test_requirement_6_3_resuming_goes_on_with_the_session_whose_id_was_read_from_the_screen(
-    talk: At, at: At, api: FakeMessagesAPI, claude: dict[str, str]
+    talk: At, at: At, claude: FakeMessagesAPI
 ) -> None:
-    older = talk(NARROW, **claude)
+    older = talk(NARROW)
     named = older.get_by_text(re.compile(r"ses_\w{26}")).text
     ask(older, "An older one")
     leave(older)
-    newer = talk(WIDE, **claude)
+    newer = talk(WIDE)
     ask(newer, "A newer one")
     leave(newer)
 
-    again = talk(WIDE, "--resume", named, **claude)
+    again = talk(WIDE, "--resume", named)
     ask(again, "And now?")
     leave(again)
-    by_prompt = at(NARROW, "-p", "And then?", "-r", named, **claude)
+    by_prompt = at(NARROW, "-p", "And then?", "-r", named)
 
     assert by_prompt.wait_for_exit().code == 0
     answer = "Hello from the fake API!"
-    assert said(api) == ["An older one", answer, "And now?", answer, "And then?"]
+    assert said(claude) == ["An older one", answer, "And now?", answer, "And then?"]
 
 
 def test_requirement_6_4_what_was_said_is_there_after_a_chat_was_killed_in_mid_answer(
-    talk: At, paced: Paced, api: FakeMessagesAPI, claude: dict[str, str]
+    talk: At, paced: Paced, claude: FakeMessagesAPI
 ) -> None:
-    first = talk(WIDE, **claude)
+    first = talk(WIDE)
     ask(first, "My name is Ada")
     session = leave(first)
     pace, model = paced("As far as", " I know")
@@ -115,12 +113,12 @@ def test_requirement_6_4_what_was_said_is_there_after_a_chat_was_killed_in_mid_a
     killed.kill("SIGKILL")
     killed.wait_for_exit()
 
-    again = talk(NARROW, "--continue", **claude)
+    again = talk(NARROW, "--continue")
     ask(again, "Once more: who am I?")
 
     assert session in shown(again.screen)
-    assert said(api)[:3] == ["My name is Ada", "Hello from the fake API!", "Who am I?"]
-    assert said(api)[-1].endswith("Once more: who am I?")
+    assert said(claude)[:3] == ["My name is Ada", "Hello from the fake API!", "Who am I?"]
+    assert said(claude)[-1].endswith("Once more: who am I?")
 
 
 def test_requirement_6_4_lines_that_were_typed_are_found_again_in_the_next_chat(talk: At) -> None:
@@ -138,10 +136,10 @@ def test_requirement_6_4_lines_that_were_typed_are_found_again_in_the_next_chat(
     ("view", "arguments"), [(WIDE, ("--resume", "ses_that_is_not")), (NARROW, ("--continue",))], ids=str
 )
 def test_requirement_6_5_a_session_that_is_not_there_is_an_error_before_anything_can_be_typed(
-    at: At, api: FakeMessagesAPI, claude: dict[str, str], view: View, arguments: tuple[str, ...]
+    at: At, claude: FakeMessagesAPI, view: View, arguments: tuple[str, ...]
 ) -> None:
-    in_chat = at(view, *arguments, **claude)
-    by_prompt = at(view, *arguments, "-p", "Hello", "--db", "other.db", **claude)
+    in_chat = at(view, *arguments)
+    by_prompt = at(view, *arguments, "-p", "Hello", "--db", "other.db")
 
     for terminal in (in_chat, by_prompt):
         assert terminal.wait_for_exit().code == 2
@@ -149,4 +147,4 @@ def test_requirement_6_5_a_session_that_is_not_there_is_an_error_before_anything
         assert "session" in terminal.get_stripped_output()
         assert ">" not in terminal.get_stripped_output()
         assert colours(terminal) == set()
-    assert api.requests == []
+    assert claude.requests == []

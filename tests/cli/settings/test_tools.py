@@ -211,7 +211,7 @@ def test_policies_that_are_not_right_are_refused(run: Run, content: str) -> None
 def test_a_policy_for_a_tool_that_is_not_there_is_refused_with_the_nearest_name(run: Run, office: Office) -> None:
     Path("policy.json").write_text('{"send_*": "always", "read_line": "always"}')
 
-    done = run("-p", "Hello", *office.tools, "--policy", "policy.json", **office.claude)
+    done = run("-p", "Hello", *office.tools, "--policy", "policy.json")
 
     assert (done.code, done.out) == (2, "")
     assert "--policy policy.json: policies: there is no tool 'read_line'; is 'read_lines' meant?" in done.err
