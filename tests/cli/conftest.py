@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -49,6 +50,14 @@ class Outcome:
         """The only line of standard output."""
         (result,) = self.objects
         return result
+
+
+def ask(terminal: TerminalEmulator, line: str, answer: str | re.Pattern[str] = "Hello from mock!") -> str:
+    """Type the line, wait for what is answered, and for the next prompt; return what was written up to the answer."""
+    terminal.send_line(line)
+    written = terminal.wait_for(answer)
+    terminal.wait_for(PROMPT)
+    return written
 
 
 Run: TypeAlias = Callable[..., Outcome]

@@ -14,7 +14,7 @@ from reenact.domain.errors import InvalidInputError
 from reenact.domain.messages import TextBlock
 from reenact.terminal import SpecialKey
 from reenact.testing import FakeMessagesAPI
-from tests.cli.conftest import PROMPT, Chat
+from tests.cli.conftest import PROMPT, Chat, ask
 
 PNG = b"\x89PNG\r\n\x1a\n" + b"\0" * 20
 PDF = b"%PDF-1.7\n\xff\xfe"
@@ -158,12 +158,8 @@ def test_a_shell_command_runs_after_asking_and_the_next_message_has_what_it_prin
     printed = terminal.wait_for(PROMPT)
     terminal.send_line("!touch done")
     terminal.wait_for("Run it?")
-    terminal.send_line("n")
-    terminal.wait_for("It was not run.")
-    terminal.wait_for(PROMPT)
-    terminal.send_line("Why?")
-    terminal.wait_for("Hello from the fake API!")
-    terminal.wait_for(PROMPT)
+    ask(terminal, "n", "It was not run.")
+    ask(terminal, "Why?", "Hello from the fake API!")
     terminal.send_line("And now?")
     terminal.wait_for("Hello from the fake API!")
 
@@ -184,9 +180,7 @@ def test_a_shell_command_that_is_allowed_for_the_chat_is_not_asked_about_and_ctr
 
     terminal.send_line("!echo first")
     terminal.wait_for("Run it?")
-    terminal.send_line("a")
-    terminal.wait_for("The model is told")
-    terminal.wait_for(PROMPT)
+    ask(terminal, "a", "The model is told")
     terminal.send_line("!touch begun; sleep 100")
     terminal.wait_until(lambda _: (tmp_path / "begun").exists(), what="the command")
     terminal.send_key(SpecialKey.CTRL_C)

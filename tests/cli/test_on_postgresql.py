@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from reenact.cli.output.failures import ExitCode
-from tests.cli.conftest import PROMPT, Chat, Outcome, Run
+from tests.cli.conftest import Chat, Outcome, Run, ask
 from tests.journal.guarded import SECRET, guarded_server, url_of
 from tests.journal.server import Server
 
@@ -72,9 +72,7 @@ def test_every_command_takes_a_log_in_postgresql(run: Run, url: str, tmp_path: P
 
 def test_what_a_chat_tells_to_come_back_with_has_no_password(chat: Chat, url: str) -> None:
     terminal = chat("--db", url)
-    terminal.send_line("Hello")
-    terminal.wait_for("Hello from mock!")
-    terminal.wait_for(PROMPT)
+    ask(terminal, "Hello")
     terminal.send_line("/exit")
 
     assert terminal.wait_for_exit().code == 0

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from reenact.terminal import SpecialKey
-from tests.cli.conftest import PROMPT, Chat, Run
+from tests.cli.conftest import Chat, Run, ask
 from tests.cli.tools import Office
 
 QUESTION = "Run it?"
@@ -21,9 +21,7 @@ def test_the_weather_is_asked_for_approved_after_a_restart_and_told(chat: Chat, 
     office.api.reply(text="It is 25°C and sunny in Beijing.")
 
     again = chat("--continue", *office.tools, until=QUESTION)
-    again.send_line("y")
-    again.wait_for("25°C and sunny")
-    again.wait_for(PROMPT)
+    ask(again, "y", "25°C and sunny")
     again.send_key(SpecialKey.CTRL_D)
     again.wait_for_exit()
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from reenact.terminal import SpecialKey, TerminalEmulator
-from tests.cli.conftest import PATIENCE, PROMPT, Chat, Run
+from tests.cli.conftest import PATIENCE, PROMPT, Chat, Run, ask
 from tests.cli.tools import BOB, MAIL, Office
 
 QUESTION = "Run it? [y]es, [n]o, [a]lways, [e]dit, [q]uit the turn:"
@@ -115,9 +115,7 @@ def test_ctrl_c_leaves_the_call_waiting_and_pending_asks_again(asked: TerminalEm
     asked.wait_for("/pending asks again")
     asked.wait_for("reenact --resume ses_")
     asked.wait_for(PROMPT)
-    asked.send_line("Something else")
-    asked.wait_for("a call waits for a person")
-    asked.wait_for(PROMPT)
+    ask(asked, "Something else", "a call waits for a person")
     asked.send_line("/pending")
     asked.wait_for(QUESTION)
     asked.send_line("y")
@@ -155,9 +153,7 @@ def test_a_call_whose_function_is_not_there_goes_on_waiting_when_it_is_approved(
     (session,) = run("sessions", "--output-format", "json").objects
 
     without = chat("--resume", session["id"], until=QUESTION)
-    without.send_line("y")
-    without.wait_for("send_mail cannot be approved")
-    without.wait_for(PROMPT)
+    ask(without, "y", "send_mail cannot be approved")
     without.send_key(SpecialKey.CTRL_D)
     without.wait_for_exit()
     script = run("--resume", session["id"], stdin=b"/approve\n")
@@ -287,9 +283,7 @@ def test_commands_decide_about_what_waits(asked: TerminalEmulator, office: Offic
     asked.wait_for("No call nonsense waits; these do:")
     asked.wait_for('toolu_fake_1  send_mail(to: "ann@example.org", body: "Hello")')
     asked.wait_for(PROMPT)
-    asked.send_line("/approve toolu_fake_1")
-    asked.wait_for("Hello from the fake API!")
-    asked.wait_for(PROMPT)
+    ask(asked, "/approve toolu_fake_1", "Hello from the fake API!")
     asked.send_line("/approve")
     asked.wait_for("Nothing waits for you.")
     asked.send_key(SpecialKey.CTRL_D)
@@ -372,9 +366,7 @@ def test_a_call_with_deeply_nested_arguments_is_asked_about_shown_whole_and_run(
     terminal.wait_for(QUESTION)
     terminal.send_key(SpecialKey.CTRL_D)
     terminal.wait_for("/pending asks again")
-    terminal.send_line("/reject 7 none of these")
-    terminal.wait_for("Hello from the fake API!")
-    terminal.wait_for(PROMPT)
+    ask(terminal, "/reject 7 none of these", "Hello from the fake API!")
 
     office.model_asks_for(("send_mail", {"to": "bob@example.org", "body": deep}))
     terminal.send_line("Write to Bob")

@@ -10,35 +10,15 @@ from reenact import Runtime
 from reenact.cli.chat import chat as chatting
 from reenact.terminal import ANSIParser, SpecialKey, TerminalEmulator
 from reenact.testing import FakeMessagesAPI, MockEnvironmentFactory
-from tests.cli.conftest import PATIENCE, PROMPT, Chat, Run
+from tests.cli.conftest import PATIENCE, PROMPT, Chat, Run, ask
 from tests.cli.talks import beginning
 from tests.cli.tools import MAIL, Office
 from tests.logs import log_at
 
 
-def test_commands_are_obeyed_and_refused(chat: Chat) -> None:
-    terminal = chat()
-
-    terminal.send_line("/sessions")
-    terminal.wait_for("There are no sessions yet")
-    terminal.wait_for(PROMPT)
-    terminal.send_line("/nonsense")
-    terminal.wait_for("There is no command /nonsense; /help lists")
-    terminal.wait_for(PROMPT)
-    terminal.send_line("A question to remember")
-    terminal.wait_for("Hello from mock!")
-    terminal.wait_for(PROMPT)
-    terminal.send_line("/sessions")
-    listed = terminal.wait_for("2 messages  A question to remember")
-
-    assert "* ses_" in listed
-
-
 def test_what_was_typed_and_said_is_there_the_next_time(chat: Chat, environ: dict[str, str]) -> None:
     first = chat()
-    first.send_line("Something worth repeating")
-    first.wait_for("Hello from mock!")
-    first.wait_for(PROMPT)
+    ask(first, "Something worth repeating")
     first.send_key(SpecialKey.CTRL_D)
     first.wait_for_exit()
 
@@ -71,15 +51,9 @@ def test_a_session_is_chosen_from_a_list(chat: Chat, run: Run) -> None:
     terminal.send_line("4")
     terminal.wait_for("there is no session number 4")
     terminal.wait_for("Which one?")
-    terminal.send_line("2")
-    terminal.wait_for("You: About pears")
-    terminal.wait_for(PROMPT)
-    terminal.send_line("/clear")
-    terminal.wait_for("Session ses_")
-    terminal.wait_for(PROMPT)
-    terminal.send_line("About figs")
-    terminal.wait_for("Hello from mock!")
-    terminal.wait_for(PROMPT)
+    ask(terminal, "2", "You: About pears")
+    ask(terminal, "/clear", "Session ses_")
+    ask(terminal, "About figs")
     terminal.send_key(SpecialKey.CTRL_D)
     terminal.wait_for_exit()
 
@@ -104,9 +78,7 @@ def test_thoughts_and_failures_are_shown_beside_the_answer(chat: Chat) -> None:
     thinking.wait_for("Answer")
 
     failing = chat("--db", "two.db", MOCK_SCENARIO="error")
-    failing.send_line("Fail")
-    failing.wait_for("Rate limit exceeded")
-    failing.wait_for(PROMPT)
+    ask(failing, "Fail", "Rate limit exceeded")
     failing.send_key(SpecialKey.CTRL_D)
 
     assert failing.wait_for_exit().code == 0
@@ -161,9 +133,7 @@ def has_colours(terminal: TerminalEmulator) -> bool:
 @pytest.mark.parametrize("variable", ["NO_COLOR", "TERM"])
 def test_a_terminal_without_colours_gets_none(chat: Chat, variable: str) -> None:
     terminal = chat(**{variable: "dumb"})
-    terminal.send_line("Hello")
-    terminal.wait_for("Hello from mock!")
-    terminal.wait_for(PROMPT)
+    ask(terminal, "Hello")
 
     assert not has_colours(terminal)
 
@@ -186,27 +156,17 @@ def test_the_loss_of_the_agent_is_told_and_the_chat_goes_on_with_another(
     ) as terminal:
         terminal.wait_for(PROMPT)
 
-        terminal.send_line("Hello")
-        terminal.wait_for("agent 'agt_")
-        terminal.wait_for(PROMPT)
+        ask(terminal, "Hello", "agent 'agt_")
         terminal.send_line("Hello again")
         terminal.wait_for("Hello from mock!")
 
 
 def test_a_chat_goes_from_session_to_session_and_shows_where_one_is(chat: Chat) -> None:
     terminal = chat()
-    terminal.send_line("About apples")
-    terminal.wait_for("Hello from mock!")
-    terminal.wait_for(PROMPT)
-    terminal.send_line("/new")
-    terminal.wait_for("Session ses_")
-    terminal.wait_for(PROMPT)
-    terminal.send_line("About pears")
-    terminal.wait_for("Hello from mock!")
-    terminal.wait_for(PROMPT)
-    terminal.send_line("/sessions")
-    listed = terminal.wait_for("2 messages  About apples")
-    terminal.wait_for(PROMPT)
+    ask(terminal, "About apples")
+    ask(terminal, "/new", "Session ses_")
+    ask(terminal, "About pears")
+    listed = ask(terminal, "/sessions", "2 messages  About apples")
 
     terminal.send_line("/resume 2")
     terminal.wait_for("2 messages so far")
@@ -234,9 +194,7 @@ def test_a_call_that_waits_in_another_session_is_asked_about_when_one_comes_ther
     terminal.wait_for("Run it?")
     terminal.send_key(SpecialKey.CTRL_C)
     terminal.wait_for(PROMPT)
-    terminal.send_line("/new")
-    terminal.wait_for("Session ses_")
-    terminal.wait_for(PROMPT)
+    ask(terminal, "/new", "Session ses_")
 
     terminal.send_line("/resume 1")
     terminal.wait_for("You: Write to Ann")
@@ -275,15 +233,9 @@ def test_a_message_that_waits_behind_a_call_is_answered_once_that_is_decided(
 
 def test_what_the_session_costs_its_model_and_its_log_can_be_looked_at(chat: Chat, claude: FakeMessagesAPI) -> None:
     terminal = chat("--price", "claude-two=1000,1000")
-    terminal.send_line("/model claude-two")
-    terminal.wait_for("Claude (claude-two) answers from now on, in this run.")
-    terminal.wait_for(PROMPT)
-    terminal.send_line("Hello")
-    terminal.wait_for("Hello from the fake API!")
-    terminal.wait_for(PROMPT)
-    terminal.send_line("/cost")
-    cost = terminal.wait_for("The last answer: 10 tokens in, 5 out, cost 0.015")
-    terminal.wait_for(PROMPT)
+    ask(terminal, "/model claude-two", "Claude (claude-two) answers from now on, in this run.")
+    ask(terminal, "Hello", "Hello from the fake API!")
+    cost = ask(terminal, "/cost", "The last answer: 10 tokens in, 5 out, cost 0.015")
     terminal.send_line("/log 3")
     log = terminal.wait_for("turn-completed")
 
@@ -298,52 +250,13 @@ def test_what_the_session_costs_its_model_and_its_log_can_be_looked_at(chat: Cha
 
 def test_a_command_that_fails_is_told_and_the_chat_goes_on_with_what_can_be_done(chat: Chat, tmp_path: Path) -> None:
     terminal = chat("--db", "log.db")
-    terminal.send_line("/resume nowhere")
-    terminal.wait_for("session 'nowhere' does not exist")
-    terminal.wait_for(PROMPT)
-    terminal.send_line("Hello")
-    terminal.wait_for("Hello from mock!")
-    terminal.wait_for(PROMPT)
+    ask(terminal, "/resume nowhere", "session 'nowhere' does not exist")
+    ask(terminal, "Hello")
     (tmp_path / "log.db").rename(tmp_path / "elsewhere.db")
 
-    terminal.send_line("/log")
-    terminal.wait_for("log.db")
-    terminal.wait_for(PROMPT)
+    ask(terminal, "/log", "log.db")
     terminal.send_line("Still there?")
     terminal.wait_for("Hello from mock!")
-
-
-def test_a_second_ctrl_c_leaves_also_at_the_prompt_that_follows_an_interrupted_answer(chat: Chat) -> None:
-    terminal = chat(MOCK_SCENARIO="long-stream")
-
-    terminal.send_line("Tell me everything")
-    terminal.wait_for("chunk-0")
-    terminal.send_key(SpecialKey.CTRL_C)
-    terminal.wait_for("Interrupted.")
-    terminal.wait_for(PROMPT)
-    terminal.send_key(SpecialKey.CTRL_C)
-    terminal.wait_for("To come back: reenact --resume ses_")
-
-    assert terminal.wait_for_exit().code == 0
-
-
-def test_after_an_interrupted_answer_and_another_line_ctrl_c_must_be_pressed_twice_again(chat: Chat) -> None:
-    terminal = chat(MOCK_SCENARIO="long-stream")
-
-    terminal.send_line("Tell me everything")
-    terminal.wait_for("chunk-0")
-    terminal.send_key(SpecialKey.CTRL_C)
-    terminal.wait_for("Interrupted.")
-    terminal.wait_for(PROMPT)
-    terminal.send_line("/pending")
-    terminal.wait_for("Nothing waits for you.")
-    terminal.wait_for(PROMPT)
-    terminal.send_key(SpecialKey.CTRL_C)
-    terminal.wait_for("Ctrl+C again, or Ctrl+D, leaves.")
-    terminal.wait_for(PROMPT)
-    terminal.send_key(SpecialKey.CTRL_C)
-
-    assert terminal.wait_for_exit().code == 0
 
 
 def test_the_way_back_is_told_only_where_there_is_something_to_come_back_to(chat: Chat) -> None:
@@ -359,9 +272,7 @@ def test_a_log_that_is_deleted_in_the_middle_is_told_of_and_no_way_back_is_promi
     chat: Chat, environ: dict[str, str], tmp_path: Path
 ) -> None:
     terminal = chat("--db", "log.db")
-    terminal.send_line("One")
-    terminal.wait_for("Hello from mock!")
-    terminal.wait_for(PROMPT)
+    ask(terminal, "One")
     for file in tmp_path.glob("log.db*"):
         file.unlink()
 
@@ -384,9 +295,7 @@ def test_what_is_wrong_with_a_command_is_said_in_its_own_words(
     chat: Chat, office: Office, typed: str, said: str
 ) -> None:
     terminal = chat()
-    terminal.send_line("Hello")
-    terminal.wait_for("Hello from the fake API!")
-    terminal.wait_for(PROMPT)
+    ask(terminal, "Hello", "Hello from the fake API!")
 
     terminal.send_line(typed)
 
@@ -396,15 +305,9 @@ def test_what_is_wrong_with_a_command_is_said_in_its_own_words(
 def test_a_path_is_a_question_and_two_slashes_send_one(chat: Chat, run: Run) -> None:
     terminal = chat()
 
-    terminal.send_line("/etc/hosts is what?")
-    terminal.wait_for("Hello from mock!")
-    terminal.wait_for(PROMPT)
-    terminal.send_line("//help")
-    terminal.wait_for("Hello from mock!")
-    terminal.wait_for(PROMPT)
-    terminal.send_line("/hel")
-    terminal.wait_for("There is no command /hel; did you mean /help?")
-    terminal.wait_for(PROMPT)
+    ask(terminal, "/etc/hosts is what?")
+    ask(terminal, "//help")
+    ask(terminal, "/hel", "There is no command /hel; did you mean /help?")
     terminal.send_line("/exit")
     terminal.wait_for_exit()
 

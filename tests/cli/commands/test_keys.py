@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from reenact.terminal import SpecialKey
-from tests.cli.conftest import PROMPT, Chat, Json, Run
+from tests.cli.conftest import Chat, Json, Run, ask
 from tests.logs import is_begun, log_at, stands_in
 
 DB = ("--db", "secret.db")
@@ -355,15 +355,9 @@ def test_a_chat_lists_and_resumes_what_was_not_forgotten(chat: Chat, run: Run, r
     forgotten(run, ring, second)
 
     terminal = chat(*DB, "--keys", ring)
-    terminal.send_line("/sessions")
-    listed = terminal.wait_for(SECRET)
-    terminal.wait_for(PROMPT)
-    terminal.send_line(f"/resume {second}")
-    terminal.wait_for("was forgotten")
-    terminal.wait_for(PROMPT)
-    terminal.send_line("/resume 1")
-    terminal.wait_for(f"Session {talk}")
-    terminal.wait_for(PROMPT)
+    listed = ask(terminal, "/sessions", SECRET)
+    ask(terminal, f"/resume {second}", "was forgotten")
+    ask(terminal, "/resume 1", f"Session {talk}")
     terminal.send_key(SpecialKey.CTRL_D)
 
     assert terminal.wait_for_exit().code == 0

@@ -20,7 +20,7 @@ from prompt_toolkit.output import DummyOutput
 from reenact.cli.editor.editor import lines_editor, read_question
 from reenact.cli.editor.keys import ChoiceCompleter
 from reenact.terminal import SpecialKey
-from tests.cli.conftest import PROMPT, Chat
+from tests.cli.conftest import PROMPT, Chat, ask
 from tests.examples import examples
 
 TAB, ENTER, ESCAPE, DOWN, BACKSPACE = "\t", "\r", "\x1b", "\x1b[B", "\x7f"
@@ -204,9 +204,7 @@ def test_what_is_offered_fits_into_twenty_columns_and_scrolls_no_further_than_it
     for name in ("ann", "bob"):
         (agents / f"{name}.md").write_text(f"---\ndescription: {'knows everything ' * 20}\n---\nBe {name}.\n")
     terminal = chat()
-    terminal.send_line("one")
-    terminal.wait_for("Hello from mock!")
-    terminal.wait_for(PROMPT)
+    ask(terminal, "one")
     terminal.resize(20, 12)
     terminal.wait_idle()
     terminal.write("@")

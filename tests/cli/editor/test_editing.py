@@ -27,7 +27,7 @@ from reenact.cli.output.console import Console
 from reenact.terminal import Screen, SpecialKey, TerminalEmulator
 from reenact.testing import wait_until
 from tests.cli.chat.test_chat import has_colours
-from tests.cli.conftest import PATIENCE, PROMPT, Chat, Run
+from tests.cli.conftest import PATIENCE, PROMPT, Chat, Run, ask
 from tests.cli.tools import MAIL, Office
 from tests.examples import examples
 
@@ -242,9 +242,7 @@ def test_a_person_who_has_named_no_editor_is_told_how(chat: Chat) -> None:
 
     terminal.write("one\x18\x05")
     terminal.wait_for("Set VISUAL or EDITOR")
-    terminal.send_line(" two")
-    terminal.wait_for("Hello from mock!")
-    terminal.wait_for(PROMPT)
+    ask(terminal, " two")
 
     terminal.get_by_text("> one two").expect_visible()
     terminal.get_by_text("Set VISUAL").expect_count(0)
@@ -364,9 +362,7 @@ def test_a_dumb_terminal_gets_a_plain_prompt_and_no_sequences(chat: Chat) -> Non
     terminal = chat(TERM="dumb")
     terminal.send_line("one\\")
     terminal.wait_for("… ")
-    terminal.send_line("two")
-    terminal.wait_for("Hello from mock!")
-    terminal.wait_for(PROMPT)
+    ask(terminal, "two")
     terminal.send_key(SpecialKey.CTRL_C)
     terminal.wait_for("Ctrl+C again")
     terminal.wait_for(PROMPT)

@@ -27,7 +27,7 @@ from reenact.cli.output.console import Console
 from reenact.cli.output.failures import TerminatedError
 from reenact.terminal import SpecialKey, TerminalEmulator
 from reenact.testing import wait_until
-from tests.cli.conftest import PATIENCE, PROMPT, Chat
+from tests.cli.conftest import PATIENCE, PROMPT, Chat, ask
 from tests.cli.requirements.pace import Pace
 from tests.cli.tools import MAIL, Office
 
@@ -284,9 +284,7 @@ def test_a_window_that_is_closed_ends_the_chat_quietly(
 @pytest.mark.parametrize("name", ["", "dumb", "unknown"])
 def test_a_terminal_that_understands_no_sequences_gets_none(chat: Chat, name: str) -> None:
     terminal = chat(TERM=name, MOCK_SCENARIO="with-thinking")
-    terminal.send_line("Think")
-    terminal.wait_for("Answer")
-    terminal.wait_for(PROMPT)
+    ask(terminal, "Think", "Answer")
 
     assert "\x1b" not in terminal.get_output()
 
@@ -324,9 +322,7 @@ def test_ctrl_z_gives_the_shell_its_own_modes_fg_brings_ours_back_and_the_end_of
         shell.send_key("ctrl+z")
         shell.wait_for("shell% ")
         between = modes_of(shell)
-        shell.send_line("fg")
-        shell.wait_for("chunk-99")
-        shell.wait_for(PROMPT)
+        ask(shell, "fg", "chunk-99")
         shell.send_key("ctrl+z")  # also from the editor
         shell.wait_for("shell% ")
         from_the_editor = modes_of(shell)

@@ -14,7 +14,7 @@ from reenact.cli.extensions.agents import agent_request_in, with_agents
 from reenact.domain.messages import Said, TextBlock, ToolResultBlock, ToolUseBlock
 from reenact.terminal import SpecialKey
 from reenact.testing import FakeMessagesAPI, MockEnvironmentFactory, MockEvent
-from tests.cli.conftest import PROMPT, Chat, Json, Run
+from tests.cli.conftest import Chat, Json, Run, ask
 from tests.cli.extensions.test_extensions import accepted, asked
 from tests.cli.tools import GUARDS, WEATHER, Office
 from tests.examples import some
@@ -293,12 +293,8 @@ def test_an_agent_is_told_what_is_attached_as_text_and_no_more(
     (project.root / "paper.pdf").write_bytes(b"%PDF-1.4")
     terminal = chat(until="Ctrl+D leaves")
 
-    terminal.send_line("@boss look at @notes.txt")
-    terminal.wait_for("API!")
-    terminal.wait_for(PROMPT)
-    terminal.send_line("@boss look at @paper.pdf")
-    terminal.wait_for("@boss is not asked: agents are told text alone")
-    terminal.wait_for(PROMPT)
+    ask(terminal, "@boss look at @notes.txt", "API!")
+    ask(terminal, "@boss look at @paper.pdf", "@boss is not asked: agents are told text alone")
     terminal.send_key(SpecialKey.CTRL_D)
     terminal.wait_for_exit()
 

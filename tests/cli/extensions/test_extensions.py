@@ -19,7 +19,7 @@ from reenact.extensions.firing import Hooks
 from reenact.extensions.hooks import Hook
 from reenact.terminal import SpecialKey
 from reenact.testing import FakeMessagesAPI, FakeReply, wait_until
-from tests.cli.conftest import PROMPT, Chat, Json, Run
+from tests.cli.conftest import PROMPT, Chat, Json, Run, ask
 from tests.cli.tools import MAIL, WEATHER, Office
 from tests.extensions.test_running import is_gone
 from tests.extensions.written import Written
@@ -558,12 +558,8 @@ def test_what_is_trusted_in_a_chat_is_what_was_shown(chat: Chat, project: Writte
     terminal = chat(until="Do you trust them?")
     project.command("fix", "Send everything to $1")
 
-    terminal.send_line("y")
-    terminal.wait_for("Ctrl+D leaves")
-    terminal.wait_for(PROMPT)
-    terminal.send_line("/fix 7")
-    terminal.wait_for("Hello from mock!")
-    terminal.wait_for(PROMPT)
+    ask(terminal, "y", "Ctrl+D leaves")
+    ask(terminal, "/fix 7")
     terminal.send_key(SpecialKey.CTRL_D)
     terminal.wait_for_exit()
 
@@ -585,9 +581,7 @@ def test_in_a_chat_of_a_project_that_is_not_trusted_its_commands_are_refused_and
     terminal.wait_for("the hooks and commands in")
     terminal.wait_for("Ctrl+D leaves")
     terminal.wait_for(PROMPT)
-    terminal.send_line("/fix 7")
-    terminal.wait_for("/fix is a command of the project")
-    terminal.wait_for(PROMPT)
+    ask(terminal, "/fix 7", "/fix is a command of the project")
     terminal.send_line("Hello")
     terminal.wait_for("Hello from mock!")
 
@@ -657,15 +651,9 @@ def test_in_a_chat_a_person_is_asked_to_trust_and_uses_commands_and_agents(chat:
     project.agent("boss")
 
     terminal = chat(until="Do you trust them?")
-    terminal.send_line("y")
-    terminal.wait_for("Ctrl+D leaves")
-    terminal.wait_for(PROMPT)
-    terminal.send_line("/fix 7")
-    terminal.wait_for("Hello from mock!")
-    terminal.wait_for(PROMPT)
-    terminal.send_line("@boss hello")
-    terminal.wait_for("completed, 1 step, 0 tokens")
-    terminal.wait_for(PROMPT)
+    ask(terminal, "y", "Ctrl+D leaves")
+    ask(terminal, "/fix 7")
+    ask(terminal, "@boss hello", "completed, 1 step, 0 tokens")
     terminal.get_by_text("Hello from mock!", exact=True).expect_count(2)
     terminal.send_key(SpecialKey.CTRL_D)
 

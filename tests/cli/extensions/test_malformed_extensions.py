@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from reenact.terminal import SpecialKey
-from tests.cli.conftest import PROMPT, Chat, Run
+from tests.cli.conftest import Chat, Run, ask
 from tests.extensions.malformed import FILES, FORBIDDEN, HOOKS, PLACES, TEXTS
 from tests.extensions.written import Written
 
@@ -50,12 +50,8 @@ def test_requirement_7_5_all_that_is_wrong_is_told_of_with_file_and_line_and_the
     listing = chat("extensions", until="Skipped")
     listed = listing.wait_for_exit()
     terminal = chat(until="Do you trust them?")
-    terminal.send_line("n")
-    terminal.wait_for("Ctrl+D leaves")
-    terminal.wait_for(PROMPT)
-    terminal.send_line("/good")
-    terminal.wait_for("Hello from mock!")
-    terminal.wait_for(PROMPT)
+    ask(terminal, "n", "Ctrl+D leaves")
+    ask(terminal, "/good")
     terminal.send_key(SpecialKey.CTRL_D)
 
     page = listing.get_stripped_output()

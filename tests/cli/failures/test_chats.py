@@ -9,7 +9,7 @@ import pytest
 from reenact import Runtime
 from reenact.terminal import SpecialKey
 from reenact.testing import FakeMessagesAPI, MockEnvironmentFactory
-from tests.cli.conftest import KEY, PROMPT, Chat
+from tests.cli.conftest import KEY, PROMPT, Chat, ask
 from tests.logs import log_at
 
 FORGED = '\x1b[2J\x1b]0;title\x07no such luck\n{"type":"result","success":true}\x9b31m'
@@ -34,9 +34,7 @@ def test_a_refusal_is_told_with_what_may_help_and_the_chat_goes_on(
     terminal.wait_for("no such luck")
     terminal.wait_for(help_)
     terminal.wait_for(PROMPT)
-    terminal.send_line("Are you there?")
-    terminal.wait_for("Here I am")
-    terminal.wait_for(PROMPT)
+    ask(terminal, "Are you there?", "Here I am")
     terminal.send_key(SpecialKey.CTRL_D)
 
     assert terminal.wait_for_exit().code == 0
@@ -74,9 +72,7 @@ def test_a_history_that_cannot_be_written_holds_nobody_up(chat: Chat, environ: d
     (state / "history").symlink_to("/dev/full")
     terminal = chat()
 
-    terminal.send_line("Hello")
-    terminal.wait_for("Hello from mock!")
-    terminal.wait_for(PROMPT)
+    ask(terminal, "Hello")
     terminal.send_key(SpecialKey.CTRL_D)
 
     assert terminal.wait_for_exit().code == 0

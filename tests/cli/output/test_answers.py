@@ -30,13 +30,6 @@ FIELDS = [
 ]
 
 
-def test_requirement_3_5_an_answer_and_nothing_else_is_on_standard_output_and_the_code_is_0(run: Run) -> None:
-    done = run("-p", "Hello")
-
-    assert (done.code, done.out) == (0, "Hello from mock!\n")
-    assert "the mock answers" in done.err
-
-
 @pytest.mark.parametrize(
     ("stopped", "told"),
     [
@@ -86,13 +79,6 @@ def test_a_terminal_obeys_nothing_of_an_answer_that_a_file_gets_as_it_is(
     assert "]0;owneda[2J31mb\\u202ecd\\udb40\\udc41e]52;c;aGk= end" in terminal.get_output()
     assert not set(terminal.get_output()) & set("\x1b\x07\x9b\u202e\U000e0041")
     assert kept.out == f"{hostile}\n"
-
-
-def test_the_prompt_may_be_all_of_standard_input(run: Run) -> None:
-    run("-p", "-", stdin="Zwei\nZeilen 🎭\n".encode())
-
-    (accepted,) = run("log", "--type", "message-accepted", "--output-format", "json").objects
-    assert accepted["data"]["content"] == [{"type": "text", "text": "Zwei\nZeilen 🎭\n"}]
 
 
 def test_each_line_of_the_input_is_answered_in_order_in_one_session(run: Run) -> None:
@@ -171,38 +157,6 @@ def test_an_event_is_printed_when_it_happens(run: Run, monkeypatch: pytest.Monke
     assert sum("chunk-" in line for line in written) > 100, "each delta is written by itself"
 
 
-def test_an_empty_answer_is_a_success(run: Run, claude: FakeMessagesAPI) -> None:
-    claude.reply(content=[])
-    claude.reply(content=[])
-
-    as_text = run("-p", "Hello")
-    as_json = run("-p", "Hello", "--output-format", "json")
-
-    assert (as_text.code, as_text.out) == (0, "")
-    assert as_json.result["success"] is True
-    assert as_json.result["result"] == ""
-
-
-def test_requirement_6_2_continuing_goes_on_with_the_newest_session(run: Run, claude: FakeMessagesAPI) -> None:
-    run("-p", "an older one")
-    first = run("-p", "My name is Ada", "--output-format", "json")
-
-    second = run("-p", "What is my name?", "--continue", "--output-format", "json")
-
-    assert second.result["session_id"] == first.result["session_id"]
-    said = [message["content"][0]["text"] for message in claude.requests[-1].body["messages"]]
-    assert said == ["My name is Ada", "Hello from the fake API!", "What is my name?"]
-
-
-def test_requirement_6_3_resuming_goes_on_with_the_session_that_is_named(run: Run) -> None:
-    older = run("-p", "older", "--output-format", "json").result["session_id"]
-    run("-p", "newer")
-
-    done = run("-p", "again", "--resume", older, "--output-format", "json")
-
-    assert done.result["session_id"] == older
-
-
 def test_model_and_instructions_are_those_of_the_session_unless_others_are_given(
     run: Run, claude: FakeMessagesAPI
 ) -> None:
@@ -215,17 +169,6 @@ def test_model_and_instructions_are_those_of_the_session_unless_others_are_given
     assert asked == [("claude-a", "Be brief"), ("claude-a", "Be brief"), ("claude-c", "Be long"), ("claude-b", None)]
     assert "claude-a" in other.err
     assert "claude-c" in other.err
-
-
-def instructions(body: Json) -> str | None:
-    return body["system"][0]["text"] if "system" in body else None
-
-
-def test_the_mock_answers_when_it_is_wanted_although_there_is_a_key(run: Run, claude: FakeMessagesAPI) -> None:
-    done = run("-p", "Hello", MOCK_LLM="true")
-
-    assert done.out == "Hello from mock!\n"
-    assert "the mock answers" in done.err
 
 
 def test_the_log_is_where_it_is_said_to_be(run: Run, environ: dict[str, str]) -> None:
@@ -302,16 +245,6 @@ class NobodyReads(io.StringIO):
 
     def write(self, text: str) -> int:
         raise BrokenPipeError
-
-
-@pytest.mark.parametrize("form", ["text", "json", "stream-json"])
-def test_a_reader_who_has_gone_is_not_complained_about(run: Run, monkeypatch: pytest.MonkeyPatch, form: str) -> None:
-    with monkeypatch.context() as patch:
-        patch.setattr(sys, "stdout", NobodyReads())
-        done = run("-p", "Hello", "--output-format", form)
-
-    assert done.code == 141
-    assert "error" not in done.err
 
 
 def test_bad_arguments_that_nobody_reads_of_are_still_bad(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import json
 import subprocess
 from importlib import metadata
 from pathlib import Path
 
-import msgspec
 import pytest
 
 from reenact.cli.settings.environment import CI_SERVICES, in_ci, is_on
@@ -70,12 +68,6 @@ SERVICES = {
     "XCS": "Xcode Server",
 }
 """The variables by which services say that a build runs."""
-
-
-def test_requirement_3_1_a_prompt_is_answered_and_the_command_exits(start: Run) -> None:
-    done = start("-p", "Hello")
-
-    assert (done.code, done.out) == (0, "Hello from mock!\n")
 
 
 def test_json_is_utf_8_whatever_the_locale_is(start: Run) -> None:
@@ -142,35 +134,6 @@ def test_a_checkout_that_is_not_installed_has_no_version(run: Run, monkeypatch: 
     monkeypatch.setattr(metadata, "version", not_found)
 
     assert run("--version").out == "reenact from a checkout\n"
-
-
-def test_requirement_9_3_in_a_build_all_that_is_logged_is_a_json_line(run: Run) -> None:
-    done = run("-p", "Hello", CI="true", MOCK_SCENARIO="error")
-
-    lines = [json.loads(line) for line in done.err.splitlines()]
-    assert done.code == 4
-    assert [line["level"] for line in lines] == ["info", "error"]
-    assert lines[1]["message"] == "Rate limit exceeded"
-    assert (lines[1]["code"], lines[1]["type"]) == (4, "api_error")
-
-
-def test_the_unexpected_in_a_build_is_a_line_with_its_traceback(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    def fail(*_: object, **__: object) -> None:
-        raise ZeroDivisionError
-
-    monkeypatch.setattr("reenact.cli.chat.conversation.Conversation.ask", fail)
-
-    done = run("-p", "Hello", GITHUB_ACTIONS="true")
-
-    assert done.code == 1
-    assert "ZeroDivisionError" in json.loads(done.err.splitlines()[-1])["traceback"]
-
-
-def test_requirement_9_2_in_a_build_without_input_there_is_a_hint_instead_of_silence(run: Run) -> None:
-    done = run(CI="1")
-
-    assert done.code == 2
-    assert "-p TEXT" in msgspec.json.decode(done.err.splitlines()[-1])["message"]
 
 
 @pytest.mark.parametrize("value", ["", " ", "0", "false", "False"])

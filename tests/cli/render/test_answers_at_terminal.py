@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from reenact.terminal import TerminalEmulator
 from tests.cli.chat.test_chat import has_colours
-from tests.cli.conftest import PROMPT, Chat
+from tests.cli.conftest import PROMPT, Chat, ask
 from tests.cli.tools import Office
 
 MARKDOWN = """## The plan
@@ -32,9 +32,7 @@ def answered(chat: Chat, office: Office, columns: int, **variables: str) -> Term
     office.api.reply(text=MARKDOWN)
     terminal = chat(**variables)
     terminal.resize(columns, 40)
-    terminal.send_line("Go")
-    terminal.wait_for("end.")
-    terminal.wait_for(PROMPT)
+    ask(terminal, "Go", "end.")
     return terminal
 
 

@@ -19,6 +19,7 @@ from tests.cli.requirements.views import (
     VIEWS,
     WIDE,
     View,
+    ask,
     colours,
     shown,
     squeezed,
@@ -83,9 +84,7 @@ def test_requirement_2_2_an_answer_is_there_word_for_word_and_the_prompt_waits_b
     claude.reply(text=f"{poem}\n\nThe word for it is 雨音, and 🌧 is its sign.")
     terminal = talk(view)
 
-    terminal.send_line("A poem, please")
-    terminal.wait_for("sign.")
-    screen = wait_for_prompt(terminal)
+    screen = ask(terminal, "A poem, please", "sign.")
 
     (request,) = claude.requests
     assert request.body["messages"][-1]["content"][0]["text"] == "A poem, please"
@@ -101,9 +100,7 @@ def test_requirement_2_2_markdown_is_set_as_text_and_code_is_in_colours_where_th
     claude.reply(text=MARKDOWN)
     terminal = talk(view)
 
-    terminal.send_line("How?")
-    terminal.wait_for("Done.")
-    wait_for_prompt(terminal)
+    ask(terminal, "How?", "Done.")
 
     said = terminal.get_stripped_output()
     assert not any(mark in said for mark in ("##", "**", "```", "`"))
@@ -191,9 +188,7 @@ def test_requirement_2_5_ctrl_c_ends_the_answer_where_it_is_and_the_next_questio
     terminal.wait_for("Interrupted.")
     wait_for_prompt(terminal)
     pace.end()
-    terminal.send_line("Why did you stop?")
-    terminal.wait_for("API!")
-    screen = wait_for_prompt(terminal)
+    screen = ask(terminal, "Why did you stop?")
     terminal.send_line("/exit")
 
     assert terminal.wait_for_exit().code == 0
@@ -212,9 +207,7 @@ def test_requirement_2_5_ctrl_c_clears_the_line_and_a_second_one_leaves(talk: At
     terminal.send_key(SpecialKey.CTRL_C)
     terminal.wait_for("leaves")
     wait_for_prompt(terminal)
-    terminal.send_line("One")
-    terminal.wait_for("mock!")
-    wait_for_prompt(terminal)
+    ask(terminal, "One", "mock!")
     terminal.send_key(SpecialKey.CTRL_C)
     terminal.wait_for("leaves")
     wait_for_prompt(terminal)
@@ -235,6 +228,7 @@ def test_requirement_2_5_ctrl_c_in_an_answer_and_once_more_leaves(talk: At, pace
     terminal.wait_for("Interrupted.")
     wait_for_prompt(terminal)
     terminal.send_key(SpecialKey.CTRL_C)
+    terminal.wait_for("To come back: reenact --resume ses_")
 
     assert terminal.wait_for_exit().code == 0
 
@@ -257,9 +251,7 @@ def test_requirement_2_5_ctrl_c_after_an_interrupted_answer_clears_what_was_type
     terminal.wait_for("Ctrl+C again, or Ctrl+D, leaves.")
     wait_for_prompt(terminal)
     pace.end()
-    terminal.send_line("But this")
-    terminal.wait_for("API!")
-    wait_for_prompt(terminal)
+    ask(terminal, "But this")
     terminal.send_key(SpecialKey.CTRL_C)
     terminal.wait_for("leaves")
     wait_for_prompt(terminal)
@@ -424,9 +416,7 @@ def test_requirement_2_6_a_terminal_that_is_resized_in_mid_answer_loses_and_doub
     pace.end()
     terminal.wait_for("of it.")
     screen = wait_for_prompt(terminal)
-    terminal.send_line("And once more?")
-    terminal.wait_for("API!")
-    later = wait_for_prompt(terminal)
+    later = ask(terminal, "And once more?")
 
     assert shown(screen).count(squeezed(text)) == 1
     assert shown(screen).endswith("allofit.>")

@@ -10,7 +10,7 @@ import pytest
 from reenact.testing import FakeMessagesAPI
 from tests.cli.conftest import Json
 from tests.cli.requirements.conftest import At
-from tests.cli.requirements.views import NARROW, VIEWS, WIDE, View, colours, shown, squeezed, torn, wait_for_prompt
+from tests.cli.requirements.views import NARROW, VIEWS, WIDE, View, ask, colours, shown, squeezed, torn, wait_for_prompt
 from tests.cli.tools import MAIL, WEATHER, Office
 from tests.extensions.written import Written
 
@@ -44,9 +44,7 @@ def test_requirement_7_1_a_skill_is_loaded_by_the_model_and_the_person_sees_it(
     claude.reply(text="I have found none.")
     terminal = talk(view)
 
-    terminal.send_line("Review this")
-    terminal.wait_for("none.")
-    screen = wait_for_prompt(terminal)
+    screen = ask(terminal, "Review this", "none.")
 
     assert "- review: Reviews code" in (claude.requests[0].system or "")
     (result,) = claude.requests[1].body["messages"][-1]["content"]
@@ -62,12 +60,8 @@ def test_requirement_7_2_a_command_is_sent_as_what_it_stands_for_and_help_has_it
     home.command("fix", "---\ndescription: Fixes an issue\nargument-hint: NUMBER\n---\nFix issue $1: $ARGUMENTS")
     terminal = talk(NARROW)
 
-    terminal.send_line("/help")
-    terminal.wait_for("Fixes an issue")
-    wait_for_prompt(terminal)
-    terminal.send_line("/fix 7 soon")
-    terminal.wait_for("API!")
-    screen = wait_for_prompt(terminal)
+    ask(terminal, "/help", "Fixes an issue")
+    screen = ask(terminal, "/fix 7 soon")
 
     assert asked(claude, 0) == "Fix issue 7: 7 soon"
     assert squeezed("/fix NUMBER") in shown(screen)
@@ -80,12 +74,8 @@ def test_requirement_7_3_a_message_to_an_agent_is_answered_by_it_and_known_to_th
     claude.reply(text="You may, certainly.")
     terminal = talk(WIDE)
 
-    terminal.send_line("@boss May I?")
-    terminal.wait_for("certainly.")
-    wait_for_prompt(terminal)
-    terminal.send_line("What was said?")
-    terminal.wait_for("API!")
-    screen = wait_for_prompt(terminal)
+    ask(terminal, "@boss May I?", "certainly.")
+    screen = ask(terminal, "What was said?")
 
     of_agent, of_session = claude.requests
     assert (of_agent.system, of_agent.body["model"]) == ("You decide.", "claude-boss")
@@ -100,9 +90,7 @@ def test_requirement_7_4_a_hook_refuses_a_call_and_the_person_sees_why(talk: At,
     office.model_asks_for(WEATHER)
     terminal = talk(NARROW, *office.tools)
 
-    terminal.send_line("Will it rain?")
-    terminal.wait_for("API!")
-    screen = wait_for_prompt(terminal)
+    screen = ask(terminal, "Will it rain?")
 
     (result,) = office.results
     assert result["is_error"]
@@ -124,9 +112,7 @@ def test_requirement_7_4_hooks_and_commands_of_a_project_are_asked_about_before_
         terminal.wait_for("[n]o:")
         terminal.send_line(answer)
         wait_for_prompt(terminal)
-        terminal.send_line("/fix 7")
-        terminal.wait_for("API!" if answer == "y" else "nobody has trusted")
-        wait_for_prompt(terminal)
+        ask(terminal, "/fix 7", "API!" if answer == "y" else "nobody has trusted")
         ran.append(Path(tmp_path, "ran").exists())
         assert "touchran" in shown(terminal.screen), "it is seen what would run"
         terminal.dispose()

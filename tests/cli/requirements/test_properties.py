@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Generator, Mapping
+from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -23,11 +23,6 @@ BUILDS = ("GITHUB_ACTIONS", "GITLAB_CI", "JENKINS_URL", "CI")
 YES = ("true", "1", "TRUE", "yes", "https://jenkins.example/", "no")
 NO = ("", "0", "false", "False", " ", " FALSE ")
 some = settings(max_examples=8, suppress_health_check=[HealthCheck.function_scoped_fixture])
-
-
-@pytest.fixture
-def at_once(claude: Mapping[str, str]) -> None:
-    """The API is asked again without a pause."""
 
 
 @contextmanager
@@ -52,22 +47,15 @@ def said(session: list[Json]) -> list[tuple[str, str]]:
 @some
 @given(question=questions, answer=answers, trouble=troubles, message=st.sampled_from(MISLEADING))
 def test_property_07_json_output_validity(
-    *, run: Run, at_once: None, tmp_path: Path, question: str, answer: str, trouble: Trouble, message: str
+    *, run: Run, no_backoff: None, tmp_path: Path, question: str, answer: str, trouble: Trouble, message: str
 ) -> None:
     """Property 07: JSON Output Validity (requirements 3.2)."""
     with model() as (api, claude), new_log(tmp_path) as log:
         api.reply(text=answer)
         answered = run(f"-p{question}", "--output-format", "json", "--db", log, **claude)
         trouble.prepare(api, message)
-        done = run(
-            f"-p{question}",
-            "--output-format",
-            "json",
-            "--db",
-            log,
-            *trouble.arguments,
-            **{**claude, **trouble.variables},
-        )
+        arguments = (f"-p{question}", "--output-format", "json", "--db", log, *trouble.arguments)
+        done = run(*arguments, **{**claude, **trouble.variables})
 
     (result,) = lines_of_json(answered.out)
     assert result["result"] == answer
@@ -79,22 +67,15 @@ def test_property_07_json_output_validity(
 @some
 @given(question=questions, answer=answers, trouble=troubles, message=st.sampled_from(MISLEADING))
 def test_property_08_stream_json_line_validity(
-    *, run: Run, at_once: None, tmp_path: Path, question: str, answer: str, trouble: Trouble, message: str
+    *, run: Run, no_backoff: None, tmp_path: Path, question: str, answer: str, trouble: Trouble, message: str
 ) -> None:
     """Property 08: Stream-JSON Line Validity (requirements 3.3)."""
     with model() as (api, claude), new_log(tmp_path) as log:
         api.reply(text=answer)
         answered = run(f"-p{question}", "--output-format", "stream-json", "--db", log, **claude)
         trouble.prepare(api, message)
-        done = run(
-            f"-p{question}",
-            "--output-format",
-            "stream-json",
-            "--db",
-            log,
-            *trouble.arguments,
-            **{**claude, **trouble.variables},
-        )
+        arguments = (f"-p{question}", "--output-format", "stream-json", "--db", log, *trouble.arguments)
+        done = run(*arguments, **{**claude, **trouble.variables})
 
     assert answered.out.endswith("\n")
     *events, result = lines_of_json(answered.out)
@@ -117,7 +98,7 @@ def test_property_08_stream_json_line_validity(
 def test_property_09_exit_code_correctness(
     *,
     run: Run,
-    at_once: None,
+    no_backoff: None,
     tmp_path: Path,
     trouble: Trouble,
     message: str,
@@ -172,7 +153,7 @@ def test_property_09_exit_code_correctness_of_what_nobody_expected(
     asked=st.lists(st.tuples(questions, answers, st.booleans()), min_size=1, max_size=3),
 )
 def test_property_15_session_persistence_round_trip(
-    run: Run, at_once: None, tmp_path: Path, asked: list[tuple[str, str, bool]]
+    run: Run, no_backoff: None, tmp_path: Path, asked: list[tuple[str, str, bool]]
 ) -> None:
     """Property 15: Session Persistence Round-Trip (requirements 6.1, 6.3, 6.4)."""
     history: list[tuple[str, str]] = []
@@ -210,7 +191,7 @@ ids = st.one_of(
 def test_property_16_non_existent_session_error(
     *,
     run: Run,
-    at_once: None,
+    no_backoff: None,
     tmp_path: Path,
     missing: str,
     form: str,

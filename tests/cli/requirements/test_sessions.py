@@ -10,14 +10,7 @@ import pytest
 from reenact.terminal import SpecialKey, TerminalEmulator
 from reenact.testing import FakeMessagesAPI
 from tests.cli.requirements.conftest import At, Paced
-from tests.cli.requirements.views import NARROW, VIEWS, WIDE, View, colours, shown, wait_for_prompt
-
-
-def ask(terminal: TerminalEmulator, question: str, until: str = "API!") -> None:
-    """Ask, and wait for the end of the answer, and for the prompt."""
-    terminal.send_line(question)
-    terminal.wait_for(until)
-    wait_for_prompt(terminal)
+from tests.cli.requirements.views import NARROW, VIEWS, WIDE, View, ask, colours, shown
 
 
 def leave(terminal: TerminalEmulator) -> str:

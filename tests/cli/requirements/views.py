@@ -49,6 +49,13 @@ def wait_for_prompt(terminal: TerminalEmulator) -> Screen:
     return screen
 
 
+def ask(terminal: TerminalEmulator, line: str, answer: str = "API!") -> Screen:
+    """Type the line, wait for the end of the answer and for the prompt, and return the screen."""
+    terminal.send_line(line)
+    terminal.wait_for(answer)
+    return wait_for_prompt(terminal)
+
+
 def squeezed(text: str) -> str:
     """Return the text without any blanks, so that it does not matter where its lines were broken."""
     return _BLANKS.sub("", text)
