@@ -64,6 +64,16 @@ Run: TypeAlias = Callable[..., Outcome]
 Chat: TypeAlias = Callable[..., TerminalEmulator]
 
 
+def logged(run: Run, event_type: str) -> list[Json]:
+    """Return the events of this type that are in the log."""
+    return run("log", "--type", event_type, "--output-format", "json").objects
+
+
+def accepted(run: Run) -> list[tuple[str, str]]:
+    """Return what was said in the log, and in which session."""
+    return [(event["session_id"], event["data"]["content"][0]["text"]) for event in logged(run, "message-accepted")]
+
+
 @pytest.fixture
 def environ(tmp_path: Path) -> dict[str, str]:
     """Return the environment of a user who has just come."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tests.cli.conftest import PROMPT, Chat, Json, Run
+from tests.cli.conftest import PROMPT, Chat, Json, Run, logged
 from tests.cli.tools import Office
 from tests.extensions.written import Written
 
@@ -66,9 +66,7 @@ def test_a_chat_that_is_killed_in_an_answer_takes_nothing_of_another_one_with_it
     other.send_line("Hello")
     other.wait_for("Hello from mock!")
     (session_id,) = (
-        one["session_id"]
-        for one in run("log", "--type", "turn_started", "--output-format", "json").objects
-        if one["session_id"] not in other.get_stripped_output()
+        one["session_id"] for one in logged(run, "turn_started") if one["session_id"] not in other.get_stripped_output()
     )
 
     killed.kill("SIGKILL")

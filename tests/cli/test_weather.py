@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from reenact.terminal import SpecialKey
-from tests.cli.conftest import Chat, Run, ask
+from tests.cli.conftest import Chat, Run, ask, logged
 from tests.cli.tools import Office
 
 QUESTION = "Run it?"
@@ -28,8 +28,6 @@ def test_the_weather_is_asked_for_approved_after_a_restart_and_told(chat: Chat, 
     assert 'city: "Beijing"' in again.get_stripped_output()
     (result,) = office.results
     assert (result["content"], result["is_error"]) == ('{"city":"Beijing","sky":"clear"}', False)
-    turns = [
-        event["data"]["outcome"] for event in run("log", "--type", "turn_completed", "--output-format", "json").objects
-    ]
+    turns = [event["data"]["outcome"] for event in logged(run, "turn_completed")]
     assert turns == ["waiting", "completed"]
     assert len(office.api.requests) == 2

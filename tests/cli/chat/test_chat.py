@@ -10,7 +10,7 @@ from reenact import Runtime
 from reenact.cli.chat import chat as chatting
 from reenact.terminal import ANSIParser, SpecialKey, TerminalEmulator
 from reenact.testing import FakeMessagesAPI, MockEnvironmentFactory
-from tests.cli.conftest import PATIENCE, PROMPT, Chat, Run, ask
+from tests.cli.conftest import PATIENCE, PROMPT, Chat, Run, accepted, ask, logged
 from tests.cli.talks import beginning
 from tests.cli.tools import MAIL, Office
 from tests.logs import log_at
@@ -92,7 +92,7 @@ def test_the_end_of_the_process_ends_the_turn_as_well(chat: Chat, run: Run) -> N
     terminal.kill()
 
     assert terminal.wait_for_exit().code == 143
-    (completed,) = run("log", "--type", "turn_completed", "--output-format", "json").objects
+    (completed,) = logged(run, "turn_completed")
     assert completed["data"]["outcome"] == "interrupted"
 
 
@@ -283,25 +283,6 @@ def test_a_log_that_is_deleted_in_the_middle_is_told_of_and_no_way_back_is_promi
     assert "To come back" not in terminal.get_stripped_output()
 
 
-@pytest.mark.parametrize(
-    ("typed", "said"),
-    [
-        ("/branch 0", "POSITION must be a whole number of 1 or more"),
-        ('/model "a b"', "has no blanks"),
-        ("/help", "Ctrl+X Ctrl+E"),
-    ],
-)
-def test_what_is_wrong_with_a_command_is_said_in_its_own_words(
-    chat: Chat, office: Office, typed: str, said: str
-) -> None:
-    terminal = chat()
-    ask(terminal, "Hello", "Hello from the fake API!")
-
-    terminal.send_line(typed)
-
-    terminal.wait_for(said)
-
-
 def test_a_path_is_a_question_and_two_slashes_send_one(chat: Chat, run: Run) -> None:
     terminal = chat()
 
@@ -311,8 +292,7 @@ def test_a_path_is_a_question_and_two_slashes_send_one(chat: Chat, run: Run) -> 
     terminal.send_line("/exit")
     terminal.wait_for_exit()
 
-    accepted = run("log", "--type", "message-accepted", "--output-format", "json").objects
-    assert [event["data"]["content"][0]["text"] for event in accepted] == ["/etc/hosts is what?", "/help"]
+    assert [text for _, text in accepted(run)] == ["/etc/hosts is what?", "/help"]
 
 
 AN_AGENT_THAT_IS_GONE_ONCE = """

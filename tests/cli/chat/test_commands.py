@@ -20,7 +20,7 @@ from reenact.domain.errors import ReenactError
 from reenact.domain.history.stored import STORED
 from reenact.domain.session.people import PendingCall
 from reenact.testing import FakeMessagesAPI
-from tests.cli.conftest import Json, Run
+from tests.cli.conftest import Json, Run, accepted, logged
 from tests.cli.talks import FIRST, beginning, say, unheard
 from tests.cli.tools import BOB, MAIL, Office
 
@@ -445,10 +445,9 @@ def test_lines_go_from_session_to_session(run: Run) -> None:
     done = run(stdin=b"One\n/new\nTwo\n/sessions\n/resume 2\nThree\n/branch 5 Four\n/sessions\n")
 
     assert (done.code, done.out) == (0, "Hello from mock!\n" * 4)
-    asked = run("log", "--type", "message-accepted", "--output-format", "json").objects
     by_session: dict[str, list[str]] = {}
-    for event in asked:
-        by_session.setdefault(event["session_id"], []).append(event["data"]["content"][0]["text"])
+    for session_id, text in accepted(run):
+        by_session.setdefault(session_id, []).append(text)
     assert [*by_session.values()] == [["One", "Three"], ["Two"], ["Four"]]
     listed = run("sessions", "--output-format", "json").objects
     assert [one["first_words"] for one in listed] == ["Four", "Two", "One"]
@@ -488,8 +487,7 @@ def test_two_slashes_call_no_command_of_an_extension_and_one_does(run: Run, envi
 
     run(stdin=b"//fix 7\n/fix 7\n")
 
-    events = run("log", "--type", "message-accepted", "--output-format", "json").objects
-    assert [event["data"]["content"][0]["text"] for event in events] == ["/fix 7", "Fix issue 7"]
+    assert [text for _, text in accepted(run)] == ["/fix 7", "Fix issue 7"]
 
 
 def test_what_was_used_is_told_by_model_and_by_tool_and_of_the_last_turn(
@@ -529,24 +527,12 @@ def test_another_model_answers_and_the_log_says_so_until_the_default_is_back(run
 
     models = ["claude-one", "claude-two", "claude-two", "claude-one"]
     assert [request.body["model"] for request in claude.requests] == models
-    answers = run("log", "--type", "answer-recorded", "--output-format", "json").objects
+    answers = logged(run, "answer-recorded")
     assert [event["data"]["model"] for event in answers] == models
     assert "Claude (claude-two) answers from now on, in this run." in done.err
     assert "Claude (claude-one) answers from now on." in done.err
     assert "claude-two: 2 answers" in done.err
     assert "the session was created with the model claude-one; this run has the model claude-two" in done.err
-
-
-def test_an_agent_that_names_no_model_has_that_of_the_run(run: Run, tmp_path: Path, claude: FakeMessagesAPI) -> None:
-    (tmp_path / ".reenact/agents").mkdir(parents=True)
-    (tmp_path / ".reenact/agents/boss.md").write_text("---\ndescription: Decides\n---\nYou decide.")
-    lines = b"One\n/model claude-two\n@boss Two\n/new\n@boss Three\n/resume 2\n/model default\n@boss Four\n"
-
-    done = run("--model", "claude-one", stdin=lines)
-
-    assert done.code == 0
-    models = ["claude-one", "claude-two", "claude-two", "claude-one"]
-    assert [request.body["model"] for request in claude.requests] == models
 
 
 def test_a_new_session_in_a_run_that_went_on_is_created_with_what_options_say(

@@ -207,7 +207,7 @@ def test_another_model_ends_the_agent_and_the_next_question_has_one_that_asks_it
     assert (after.session_id, after.id != before.id) == (FIRST, True)
 
 
-@pytest.mark.parametrize("name", ["", " ", "\ud800", "x" * 10_000])
+@pytest.mark.parametrize("name", ["", " ", "a b", "\ud800", "x" * 10_000])
 def test_what_is_no_name_of_a_model_is_refused_and_nothing_changes(begin: Begin, name: str) -> None:
     current = begin()
 

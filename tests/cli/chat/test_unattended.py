@@ -7,7 +7,7 @@ import json
 import pytest
 
 from reenact.terminal import SpecialKey
-from tests.cli.conftest import PROMPT, Chat, Run
+from tests.cli.conftest import PROMPT, Chat, Run, logged
 from tests.cli.tools import BOB, MAIL, WEATHER, Office
 
 WHY = "no person is there to approve it; run with --allowed-tools send_mail"
@@ -23,16 +23,6 @@ def test_a_call_that_a_person_would_have_to_approve_is_rejected_and_the_model_an
     (result,) = office.results
     assert result["is_error"]
     assert WHY in result["content"]
-
-
-@pytest.mark.parametrize("pattern", ["send_mail", "send_*", "*"])
-def test_a_call_that_an_option_allows_runs(run: Run, office: Office, pattern: str) -> None:
-    office.model_asks_for(MAIL)
-
-    done = run("-p", "Write to Ann", *office.tools, "--allowed-tools", pattern)
-
-    assert (done.code, office.sent) == (0, "ann@example.org: Hello\n")
-    assert WHY not in done.err
 
 
 @pytest.mark.parametrize("pattern", ["send", "mail", "get_*", "SEND_MAIL"])
@@ -128,15 +118,6 @@ def test_a_json_stream_has_what_happens_to_calls(run: Run, office: Office) -> No
     assert [call["is_error"] for call in result["tool_calls"]] == [False, False]
 
 
-def test_what_tools_print_is_no_part_of_the_result(start: Run, office: Office) -> None:
-    office.model_asks_for(MAIL)
-
-    done = start("-p", "Go", *office.tools, "--allowed-tools", "*", "--output-format", "json")
-
-    assert len(done.result["tool_calls"]) == 1
-    assert "a tool may print" in done.err
-
-
 def test_each_line_of_the_input_is_treated_likewise(run: Run, office: Office) -> None:
     office.model_asks_for(MAIL)
     office.api.reply("No.")
@@ -162,17 +143,6 @@ def test_what_comes_by_a_pipe_attaches_no_file_and_runs_no_command(
     assert block["text"].strip().endswith(text)
     assert "send_mail" not in str([request.body for request in office.api.requests])
     assert not (office.directory / "done").exists()
-
-
-def test_a_model_that_asks_on_and_on_for_what_is_rejected_is_stopped(run: Run, office: Office) -> None:
-    for number in range(20):
-        office.model_asks_for(("send_mail", {"to": str(number)}))
-
-    done = run("-p", "Write", *office.tools, "--output-format", "json")
-
-    assert done.code == 2
-    assert done.result["error"]["type"] == "unapproved_tool_calls"
-    assert len(office.api.requests) == 11
 
 
 def left_waiting(chat: Chat, office: Office) -> None:
@@ -234,16 +204,6 @@ def test_what_a_session_was_created_with_is_not_changed_later(run: Run, option: 
     assert f"{option} is for a new session" in done.err
 
 
-def test_the_model_is_asked_no_more_often_than_the_option_says(run: Run, office: Office) -> None:
-    for count in range(5):
-        office.model_asks_for(("read_lines", {"count": count}))
-
-    done = run("-p", "Go", *office.tools, "--max-turns", "3", "--output-format", "json")
-
-    assert (done.code, done.result["stop_reason"], len(office.api.requests)) == (0, "max_steps_exceeded", 3)
-    assert "--max-turns" in done.err
-
-
 def test_a_session_stops_when_it_has_cost_too_much(run: Run, office: Office) -> None:
     for count in range(5):
         office.model_asks_for(("read_lines", {"count": count}))
@@ -256,24 +216,12 @@ def test_a_session_stops_when_it_has_cost_too_much(run: Run, office: Office) -> 
     assert "--max-cost" in done.err
 
 
-@pytest.mark.parametrize(
-    ("arguments", "why"),
-    [
-        (("--max-cost", "-1", "--price", "m=1,2"), "--max-cost must be an amount"),
-        (("--max-cost", "nan", "--price", "m=1,2"), "--max-cost must be an amount"),
-        (("--max-turns", "0"), "--max-turns must be a number of 1 or more"),
-        (("--price", "m"), "--price m: say MODEL=IN,OUT"),
-        (("--price", "m=1"), "say MODEL=IN,OUT"),
-        (("--price", "=1,2"), "say MODEL=IN,OUT"),
-        (("--price", "m=1,-2"), "say MODEL=IN,OUT"),
-        (("--price", "m=1,inf"), "say MODEL=IN,OUT"),
-    ],
-)
-def test_limits_that_make_no_sense_are_refused(run: Run, arguments: tuple[str, ...], why: str) -> None:
-    done = run("-p", "Hello", *arguments)
+@pytest.mark.parametrize("price", ["m", "m=1", "=1,2", "m=1,-2", "m=1,inf"])
+def test_a_price_that_makes_no_sense_is_refused(run: Run, price: str) -> None:
+    done = run("-p", "Hello", "--price", price)
 
     assert done.code == 2
-    assert why in done.err
+    assert f"--price {price}: say MODEL=IN,OUT" in done.err
 
 
 def test_the_log_shows_what_happened_to_calls(run: Run, office: Office) -> None:
@@ -288,7 +236,7 @@ def test_the_log_shows_what_happened_to_calls(run: Run, office: Office) -> None:
     assert '"is_error":true' in lines["tool-result"]
     assert "timestamp" not in lines["tool-result"]
     assert not set(shown) & set("\u202e\u200b")
-    (result,) = run("log", "--type", "tool-result", "--output-format", "json").objects
+    (result,) = logged(run, "tool-result")
     assert json.dumps(result["data"]["result"])
 
 

@@ -11,16 +11,10 @@ from reenact import Image, Runtime
 from reenact.cli.commands.audit import sides_of
 from reenact.cli.interrupts import uninterrupted_calls
 from reenact.testing import MockEnvironmentFactory
-from tests.cli.conftest import Json, Run
+from tests.cli.conftest import Json, Run, logged
 from tests.logs import log_at
 
 HOSTILE = "a\x1b[2Jb\u202e\u2028\x85\x9b\nc"
-
-
-@pytest.fixture
-def talk(run: Run) -> Json:
-    """Talk once, about apples, and return what came of it."""
-    return run("-p", "About apples", "--output-format", "json").result
 
 
 def positions(run: Run, *arguments: str) -> list[int]:
@@ -163,7 +157,7 @@ def test_nothing_in_a_message_ends_a_line_or_reaches_the_terminal(run: Run) -> N
             printed = run(*command, "--output-format", form).out
             assert not set(printed) & set("\x1b\u202e\u2028\x85\x9b"), command
 
-    listed = run("log", "--type", "message-accepted", "--output-format", "json").result
+    (listed,) = logged(run, "message-accepted")
     assert listed["data"]["content"][0]["text"] == HOSTILE
 
 

@@ -9,12 +9,6 @@ import pytest
 from tests.cli.conftest import Json, Run
 
 
-@pytest.fixture
-def talk(run: Run) -> Json:
-    """Talk once, and return what came of it."""
-    return run("-p", "About apples", "--output-format", "json").result
-
-
 def test_its_id_is_printed_and_can_be_resumed(run: Run, talk: Json) -> None:
     branched = run("branch", talk["session_id"], "--id", "twig")
 

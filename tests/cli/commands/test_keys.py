@@ -11,6 +11,7 @@ from tests.cli.conftest import Chat, Json, Run, ask
 from tests.logs import is_begun, log_at, stands_in
 
 DB = ("--db", "secret.db")
+KEYED = (*DB, "--keys", "ring.keys")
 SECRET = "pineapple"  # noqa: S105 - of a story
 OTHER = f"{'A' * 43}="
 """A key that has nothing to do with the log."""
@@ -26,7 +27,7 @@ def ring(run: Run) -> str:
 @pytest.fixture
 def talk(run: Run, ring: str) -> str:
     """A session of an encrypted log."""
-    said = run("-p", f"The {SECRET}", *DB, "--keys", ring, "--output-format", "json")
+    said = run("-p", f"The {SECRET}", *KEYED, "--output-format", "json")
     assert said.code == 0
     return str(said.result["session_id"])
 
@@ -48,13 +49,13 @@ def test_a_key_ring_is_made_once_and_only_its_owner_can_read_it(run: Run, ring: 
 
 def test_a_key_is_added_and_what_there_was_is_still_read(run: Run, ring: str, talk: str, tmp_path: Path) -> None:
     rotated = run("keys", ring, "--rotate")
-    second = run("-p", "Hello", *DB, "--keys", ring, "--output-format", "json").result["session_id"]
+    second = run("-p", "Hello", *KEYED, "--output-format", "json").result["session_id"]
 
     assert (rotated.code, rotated.out) == (0, "")
     assert "has a new key" in rotated.err
     assert len((tmp_path / ring).read_text().splitlines()) == 2
     assert (tmp_path / ring).stat().st_mode & 0o777 == 0o600
-    listed = run("sessions", *DB, "--keys", ring, "--output-format", "json").objects
+    listed = run("sessions", *KEYED, "--output-format", "json").objects
     assert [one["id"] for one in listed] == [second, talk]
 
 
@@ -106,7 +107,7 @@ def test_what_is_read_needs_the_ring_of_the_log(run: Run, ring: str, talk: str, 
 
     without = run(*asked, *DB)
     wrong = run(*asked, *DB, "--keys", "other.keys")
-    right = run(*asked, *DB, "--keys", ring)
+    right = run(*asked, *KEYED)
 
     assert (without.code, without.out) == (2, "")
     assert "is encrypted; name its key ring" in without.err
@@ -122,7 +123,7 @@ def test_what_needs_no_content_needs_no_keys(
     run: Run, ring: str, talk: str, words: tuple[str, ...], tmp_path: Path
 ) -> None:
     without = run(*words, *DB)
-    right = run(*words, *DB, "--keys", ring)
+    right = run(*words, *KEYED)
 
     assert (without.code, right.code) == (0, 0)
     assert SECRET not in without.out + right.out
@@ -147,7 +148,7 @@ def test_failures_are_objects_in_json(run: Run, ring: str, talk: str) -> None:
 def test_a_ring_that_others_can_read_is_refused(run: Run, ring: str, talk: str, tmp_path: Path) -> None:
     (tmp_path / ring).chmod(0o644)
 
-    refused = run("sessions", *DB, "--keys", ring)
+    refused = run("sessions", *KEYED)
 
     assert (refused.code, refused.out) == (2, "")
     assert "chmod 600" in refused.err
@@ -187,16 +188,16 @@ def test_keys_of_the_environment_are_kept_from_what_the_log_of_errors_and_people
 def test_a_log_that_began_without_keys_is_encrypted_from_then_on(run: Run, ring: str, tmp_path: Path) -> None:
     plain = run("-p", "Good day", *DB, "--output-format", "json").result["session_id"]
 
-    secret = run("-p", f"The {SECRET}", *DB, "--keys", ring, "--output-format", "json").result["session_id"]
-    again = run("-p", f"The {SECRET}", "--resume", plain, *DB, "--keys", ring)
+    secret = run("-p", f"The {SECRET}", *KEYED, "--output-format", "json").result["session_id"]
+    again = run("-p", f"The {SECRET}", "--resume", plain, *KEYED)
 
     assert again.code == 0
     assert not stands_in(SECRET.encode(), log_at(tmp_path / "secret.db"))
     assert run("-p", "Without", *DB).code == 2
-    refused = run("forget", plain, *DB, "--keys", ring)
+    refused = run("forget", plain, *KEYED)
     assert (refused.code, refused.out) == (2, "")
     assert "recorded without keys, at least in part" in refused.err
-    assert run("forget", secret, *DB, "--keys", ring).code == 0
+    assert run("forget", secret, *KEYED).code == 0
 
 
 def test_an_encrypted_export_is_taken_in_with_its_keys(run: Run, ring: str, talk: str, tmp_path: Path) -> None:
@@ -239,7 +240,7 @@ def test_nothing_takes_the_place_of_the_key_ring(
     (tmp_path / "link").symlink_to(tmp_path / ring)
 
     for name in (ring, "link"):
-        refused = run(*(talk if word == "SESSION" else word for word in words), name, *DB, "--keys", ring)
+        refused = run(*(talk if word == "SESSION" else word for word in words), name, *KEYED)
         assert (refused.code, refused.out) == (2, "")
         assert "is the log, or a file that belongs to it" in refused.err
 
@@ -250,31 +251,31 @@ def test_nothing_takes_the_place_of_the_key_ring(
 
 
 def forgotten(run: Run, ring: str, talk: str) -> Json:
-    done = run("forget", talk, "--by", "ada", "--why", "asked for", *DB, "--keys", ring, "--output-format", "json")
+    done = run("forget", talk, "--by", "ada", "--why", "asked for", *KEYED, "--output-format", "json")
     assert done.code == 0
     return done.result
 
 
 def test_a_session_is_forgotten_and_its_id_printed(run: Run, ring: str, talk: str) -> None:
-    done = run("forget", talk, "--by", "ada", *DB, "--keys", ring)
-    again = run("forget", talk, "--by", "bob", *DB, "--keys", ring)
+    done = run("forget", talk, "--by", "ada", *KEYED)
+    again = run("forget", talk, "--by", "bob", *KEYED)
 
     assert (done.code, done.out) == (0, f"{talk}\n")
     assert (again.code, again.out) == (0, "")
     assert "had been forgotten" in again.err
-    assert run("sessions", *DB, "--keys", ring).out.rstrip().endswith("(forgotten by ada)")
+    assert run("sessions", *KEYED).out.rstrip().endswith("(forgotten by ada)")
 
 
 def test_what_was_forgotten_is_neither_shown_as_silence_nor_counted_as_replayed(run: Run, ring: str, talk: str) -> None:
     forgotten(run, ring, talk)
 
-    assert "what was said was forgotten" in run("show", talk, *DB, "--keys", ring).out
-    assert run("replay", *DB, "--keys", ring).out.rstrip().endswith("1 forgotten, and replayed up to there")
+    assert "what was said was forgotten" in run("show", talk, *KEYED).out
+    assert run("replay", *KEYED).out.rstrip().endswith("1 forgotten, and replayed up to there")
 
 
 def test_as_json_it_is_the_session_with_who_has_forgotten_it_and_why(run: Run, ring: str, talk: str) -> None:
     session = forgotten(run, ring, talk)
-    (listed,) = run("sessions", *DB, "--keys", ring, "--output-format", "json").objects
+    (listed,) = run("sessions", *KEYED, "--output-format", "json").objects
 
     assert session["id"] == talk
     assert (session["forgotten"]["by"], session["forgotten"]["why"]) == ("ada", "asked for")
@@ -282,17 +283,17 @@ def test_as_json_it_is_the_session_with_who_has_forgotten_it_and_why(run: Run, r
 
 
 def test_whoever_forgets_without_a_name_is_named_as_the_machine_knows_them(run: Run, ring: str, talk: str) -> None:
-    done = run("forget", talk, *DB, "--keys", ring, "--output-format", "json", LOGNAME="eve", USER="eve")
+    done = run("forget", talk, *KEYED, "--output-format", "json", LOGNAME="eve", USER="eve")
 
     assert done.result["forgotten"]["by"] != ""
     assert done.result["forgotten"]["why"] == ""
 
 
 def test_what_others_would_miss_is_refused_and_named_unless_they_go_with_it(run: Run, ring: str, talk: str) -> None:
-    branch = run("branch", talk, *DB, "--keys", ring).out.strip()
+    branch = run("branch", talk, *KEYED).out.strip()
 
-    refused = run("forget", talk, *DB, "--keys", ring, "--output-format", "json")
-    done = run("forget", talk, "--family", *DB, "--keys", ring)
+    refused = run("forget", talk, *KEYED, "--output-format", "json")
+    done = run("forget", talk, "--family", *KEYED)
 
     assert refused.code == 2
     assert f"{branch} would miss it; family=True, or --family on the command line, forgets them all" in refused.err
@@ -300,7 +301,7 @@ def test_what_others_would_miss_is_refused_and_named_unless_they_go_with_it(run:
 
 
 def test_nobody_can_be_forgotten_twice_over_who_never_was(run: Run, ring: str, talk: str, tmp_path: Path) -> None:
-    nobody = run("forget", "nobody", *DB, "--keys", ring)
+    nobody = run("forget", "nobody", *KEYED)
     no_log = run("forget", "nobody", "--db", "none.db", "--keys", ring)
 
     assert (nobody.code, nobody.out) == (2, "")
@@ -334,7 +335,7 @@ def test_every_command_says_of_a_session_that_it_was_forgotten(
 ) -> None:
     forgotten(run, "ring.keys", talk)
 
-    outcome = run(*words_of(words, talk), *DB, "--keys", "ring.keys")
+    outcome = run(*words_of(words, talk), *KEYED)
 
     assert outcome.code == code, outcome.err
     assert says in (outcome.err if code else outcome.out)
@@ -342,19 +343,19 @@ def test_every_command_says_of_a_session_that_it_was_forgotten(
 
 
 def test_the_newest_session_that_was_not_forgotten_is_continued(run: Run, ring: str, talk: str) -> None:
-    second = run("-p", "Hello", *DB, "--keys", ring, "--output-format", "json").result["session_id"]
+    second = run("-p", "Hello", *KEYED, "--output-format", "json").result["session_id"]
     forgotten(run, ring, second)
 
-    gone_on = run("-p", "Again", "--continue", *DB, "--keys", ring, "--output-format", "json")
+    gone_on = run("-p", "Again", "--continue", *KEYED, "--output-format", "json")
 
     assert (gone_on.code, gone_on.result["session_id"]) == (0, talk)
 
 
 def test_a_chat_lists_and_resumes_what_was_not_forgotten(chat: Chat, run: Run, ring: str, talk: str) -> None:
-    second = run("-p", "Hello", *DB, "--keys", ring, "--output-format", "json").result["session_id"]
+    second = run("-p", "Hello", *KEYED, "--output-format", "json").result["session_id"]
     forgotten(run, ring, second)
 
-    terminal = chat(*DB, "--keys", ring)
+    terminal = chat(*KEYED)
     listed = ask(terminal, "/sessions", SECRET)
     ask(terminal, f"/resume {second}", "was forgotten")
     ask(terminal, "/resume 1", f"Session {talk}")

@@ -13,12 +13,6 @@ from tests.logs import log_at
 
 
 @pytest.fixture
-def talk(run: Run) -> Json:
-    """Talk once, and return what came of it."""
-    return run("-p", "About apples", "--output-format", "json").result
-
-
-@pytest.fixture
 def scheduled(talk: Json, environ: dict[str, str]) -> str:
     """Return the id of a schedule of the session."""
     log = Path(environ["HOME"]) / ".local/share/reenact/reenact.db"

@@ -12,12 +12,6 @@ import pytest
 from tests.cli.conftest import Json, Run
 
 
-@pytest.fixture
-def talk(run: Run) -> Json:
-    """What one conversation has come to."""
-    return run("-p", "Hello", "--output-format", "json").result
-
-
 def test_what_was_said_is_counted(run: Run, talk: Json) -> None:
     outcome = run("stats")
 

@@ -4,13 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.cli.conftest import Json, Run
-
-
-@pytest.fixture
-def talk(run: Run) -> Json:
-    """Talk once, and return what came of it."""
-    return run("-p", "About apples", "--output-format", "json").result
+from tests.cli.conftest import Json, Run, logged
 
 
 def test_it_is_recorded_and_the_session_is_the_same(run: Run, talk: Json) -> None:
@@ -19,7 +13,7 @@ def test_it_is_recorded_and_the_session_is_the_same(run: Run, talk: Json) -> Non
     switched = run("switch", talk["session_id"], listed["image_id"], "--history", "none")
 
     assert (switched.code, switched.out) == (0, f"{talk['session_id']}\n")
-    changed = run("log", "--type", "image-changed", "--output-format", "json").result
+    (changed,) = logged(run, "image-changed")
     assert changed["data"]["history"] == "none"
     resumed = run("--resume", talk["session_id"], "-p", "Go on", "--output-format", "json").result
     assert (resumed["success"], resumed["session_id"]) == (True, talk["session_id"])

@@ -27,12 +27,6 @@ def receiver() -> Iterator[Receiver]:
         yield receiver
 
 
-@pytest.fixture
-def talk(run: Run) -> Json:
-    """Talk once, about apples, and return what came of it."""
-    return run("-p", "About apples", "--output-format", "json").result
-
-
 def trace(run: Run, receiver: Receiver, *options: str, **variables: str) -> str:
     done = run("trace", "--otlp", receiver.url, *options, **variables)
     assert done.code == 0, done.err

@@ -14,8 +14,8 @@ from reenact.cli.extensions.agents import agent_request_in, with_agents
 from reenact.domain.messages import Said, TextBlock, ToolResultBlock, ToolUseBlock
 from reenact.terminal import SpecialKey
 from reenact.testing import FakeMessagesAPI, MockEnvironmentFactory, MockEvent
-from tests.cli.conftest import Chat, Json, Run, ask
-from tests.cli.extensions.test_extensions import accepted, asked
+from tests.cli.conftest import Chat, Json, Run, accepted, ask, logged
+from tests.cli.extensions.test_extensions import asked
 from tests.cli.tools import GUARDS, WEATHER, Office
 from tests.examples import some
 from tests.extensions.written import Written
@@ -362,6 +362,6 @@ def test_an_agent_at_work_is_interrupted_with_the_session(
     done = run("-p", "@boss Tell", *options, "--output-format", "json", MOCK_SCENARIO="long-stream")
 
     assert (done.code, done.result["error"]["type"]) == (code, type_)
-    log = run("log", "--type", "turn-completed", "--output-format", "json").objects
+    log = logged(run, "turn-completed")
     assert [event["data"]["outcome"] for event in log] == ["interrupted", "interrupted"]
     assert [text for _, text in accepted(run)] == ["@boss Tell", "Tell"]

@@ -19,7 +19,7 @@ from reenact.extensions.firing import Hooks
 from reenact.extensions.hooks import Hook
 from reenact.terminal import SpecialKey
 from reenact.testing import FakeMessagesAPI, FakeReply, wait_until
-from tests.cli.conftest import PROMPT, Chat, Json, Run, ask
+from tests.cli.conftest import Chat, Json, Run, accepted, ask
 from tests.cli.tools import MAIL, WEATHER, Office
 from tests.extensions.test_running import is_gone
 from tests.extensions.written import Written
@@ -42,12 +42,6 @@ def asked(api: FakeMessagesAPI, number: int = -1) -> list[str]:
     """Return the texts of the messages that the model was sent."""
     messages = api.requests[number].body["messages"]
     return ["".join(block.get("text", "") for block in message["content"]) for message in messages]
-
-
-def accepted(run: Run) -> list[tuple[str, str]]:
-    """Return what was said in the log, and in which session."""
-    events = run("log", "--type", "message-accepted", "--output-format", "json").objects
-    return [(event["session_id"], event["data"]["content"][0]["text"]) for event in events]
 
 
 def test_requirement_7_1_a_skill_is_loaded_and_applied(run: Run, project: Written, claude: FakeMessagesAPI) -> None:
@@ -134,23 +128,6 @@ def test_requirement_7_4_a_hook_can_refuse_a_call_of_a_tool(run: Run, home: Writ
     (call, _) = done.result["tool_calls"]
     assert (call["is_error"], call["result"]) == (True, refused["content"])
     assert "a hook refuses it: not today" in run("log", "--output-format", "json").out
-
-
-def test_requirement_7_5_what_cannot_be_loaded_is_told_of_and_stops_nothing(
-    run: Run, project: Written, home: Written, claude: FakeMessagesAPI
-) -> None:
-    bad = project.command("bad", "---\ndescription: [\n---\nbody")
-    project.skill("binary", b"\x7fELF\xff")
-    project.hooks(b"{")
-    home.command("good", "Say hello to $1")
-
-    done = run("-p", "/good Ann", "--output-format", "json")
-
-    assert (done.code, done.result["success"]) == (0, True)
-    assert asked(claude) == ["Say hello to Ann"]
-    assert "3 extensions are skipped; `reenact extensions` says why" in done.err
-    assert done.err.count("skipped") == 1
-    assert f"{bad}:2: the front matter cannot be read" in run("extensions").out
 
 
 def test_of_many_problems_only_the_first_are_told_one_by_one(chat: Chat, project: Written) -> None:
@@ -568,30 +545,6 @@ def test_what_is_trusted_in_a_chat_is_what_was_shown(chat: Chat, project: Writte
     assert run("-p", "/fix 7").code == 2, "it is another command now, and nobody was asked about it"
 
 
-def test_in_a_chat_of_a_project_that_is_not_trusted_its_commands_are_refused_and_it_goes_on(
-    chat: Chat, project: Written, run: Run
-) -> None:
-    project.command("fix", "Fix $1")
-    project.command("go", "Go")
-    project.hook("Stop", "touch ran")
-
-    terminal = chat(until="Do you trust them?")
-    shown = terminal.get_stripped_output()
-    terminal.send_line("n")
-    terminal.wait_for("the hooks and commands in")
-    terminal.wait_for("Ctrl+D leaves")
-    terminal.wait_for(PROMPT)
-    ask(terminal, "/fix 7", "/fix is a command of the project")
-    terminal.send_line("Hello")
-    terminal.wait_for("Hello from mock!")
-
-    assert 'command: "touch ran"' in shown
-    assert '"/fix": "Fix $1"' in shown
-    assert '"/go": "Go"' in shown
-    assert [text for _, text in accepted(run)] == ["Hello"]
-    assert not (project.root / "ran").exists()
-
-
 def test_a_name_that_no_agent_has_is_said_and_the_message_is_asked(
     run: Run, project: Written, claude: FakeMessagesAPI
 ) -> None:
@@ -643,22 +596,6 @@ def test_a_limit_on_costs_holds_for_an_agent(run: Run, project: Written, claude:
 
     assert (done.code, done.result["cost"]) == (0, 3.0)
     assert "cost" not in done.err
-
-
-def test_in_a_chat_a_person_is_asked_to_trust_and_uses_commands_and_agents(chat: Chat, project: Written) -> None:
-    project.hook("Stop", "touch ran")
-    project.command("fix", "Fix $1")
-    project.agent("boss")
-
-    terminal = chat(until="Do you trust them?")
-    ask(terminal, "y", "Ctrl+D leaves")
-    ask(terminal, "/fix 7")
-    ask(terminal, "@boss hello", "completed, 1 step, 0 tokens")
-    terminal.get_by_text("Hello from mock!", exact=True).expect_count(2)
-    terminal.send_key(SpecialKey.CTRL_D)
-
-    assert terminal.wait_for_exit().code == 0
-    assert (project.root / "ran").exists()
 
 
 LINGERING = "sleep 60 & echo $! > child; echo $$ > pid; "

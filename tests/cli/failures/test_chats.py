@@ -59,13 +59,6 @@ def test_tools_that_cannot_be_loaded_end_the_chat_before_it_begins(chat: Chat, t
     assert terminal.wait_for_exit().code == 2
 
 
-def test_a_build_that_has_a_terminal_is_told_in_json_that_nobody_types(chat: Chat) -> None:
-    terminal = chat(CI="true", until='"type":"no_input"')
-
-    assert terminal.wait_for_exit().code == 2
-    assert "\x1b" not in terminal.get_output()
-
-
 def test_a_history_that_cannot_be_written_holds_nobody_up(chat: Chat, environ: dict[str, str]) -> None:
     state = Path(environ["HOME"], ".local/state/reenact")
     state.mkdir(parents=True)

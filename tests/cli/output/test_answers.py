@@ -10,7 +10,7 @@ import pytest
 
 from reenact.cli.output.console import Console
 from reenact.testing import FakeMessagesAPI, FakeReply
-from tests.cli.conftest import Chat, Json, Outcome, Run
+from tests.cli.conftest import Chat, Json, Outcome, Run, accepted, logged
 
 FIELDS = [
     "type",
@@ -51,9 +51,9 @@ def test_a_refusal_is_told_on_standard_error_in_the_object_and_in_the_log(
     assert f"warning: {told}" in text.err
     assert "\x1b" not in text.err
     assert (result["success"], result["stop_reason"], result["stop_details"]) == (True, "refusal", details)
-    (answer, _) = run("log", "--type", "answer-recorded", "--output-format", "json").objects
+    (answer, _) = logged(run, "answer-recorded")
     assert answer["data"]["stop_details"] == details
-    (turn, _) = run("log", "--type", "turn-completed", "--output-format", "json").objects
+    (turn, _) = logged(run, "turn-completed")
     assert turn["data"]["stop_details"] == details
 
 
@@ -85,9 +85,9 @@ def test_each_line_of_the_input_is_answered_in_order_in_one_session(run: Run) ->
     done = run(stdin=b"first\n\n  \nsecond\n")
 
     assert (done.code, done.out) == (0, "Hello from mock!\n" * 2)
-    accepted = run("log", "--type", "message-accepted", "--output-format", "json").objects
-    assert [event["data"]["content"][0]["text"] for event in accepted] == ["first", "second"]
-    assert len({event["session_id"] for event in accepted}) == 1
+    (session_id, first), (same_id, second) = accepted(run)
+    assert (first, second) == ("first", "second")
+    assert session_id == same_id
 
 
 def test_lines_may_be_commands_as_in_a_chat(run: Run) -> None:
@@ -213,7 +213,7 @@ def test_ctrl_c_ends_the_answer_with_130(run: Run, monkeypatch: pytest.MonkeyPat
     assert done.code == 130
     assert "chunk-0 " in out.getvalue()
     assert "chunk-99 " not in out.getvalue()
-    (completed,) = run("log", "--type", "turn_completed", "--output-format", "json").objects
+    (completed,) = logged(run, "turn_completed")
     assert completed["data"]["outcome"] == "interrupted"
 
 
