@@ -23,6 +23,7 @@ from reenact.terminal import (
 from reenact.terminal.matching.options import Pattern
 from reenact.terminal.screen.engine import Engine
 from reenact.terminal.session.locator import StyleFields
+from tests.terminal.raising import raises
 
 
 class Scripted:
@@ -344,10 +345,8 @@ def test_the_cursor_is_on_it_or_right_behind_it(written: str, *, is_there: bool)
 
 @pytest.mark.parametrize("text", ["", "  ", "one\ntwo", "one\r"])
 def test_a_text_that_no_row_can_hold_is_refused(text: str) -> None:
-    with pytest.raises(TerminalTestError, match="what stands in one row") as refused:
+    with raises(TerminalTestErrorType.INVALID_CONFIG, "what stands in one row"):
         Locator.by_text(Scripted("x"), text)
-
-    assert refused.value.type is TerminalTestErrorType.INVALID_CONFIG
 
 
 @pytest.mark.parametrize("wrong", [3, None, b"x", re.compile(b"x")])
@@ -393,10 +392,8 @@ def test_a_style_that_there_is_not_is_refused() -> None:
 def test_a_look_that_no_text_can_have_is_refused_since_it_would_be_hidden_for_ever(field: str, wrong: object) -> None:
     fields: Any = {field: wrong}
 
-    with pytest.raises(TerminalTestError, match=rf"{field}: expected .*, got ") as refused:
+    with raises(TerminalTestErrorType.INVALID_CONFIG, rf"{field}: expected .*, got "):
         Locator.by_style(Scripted("x"), **fields).expect_hidden()
-
-    assert refused.value.type is TerminalTestErrorType.INVALID_CONFIG
 
 
 @pytest.mark.parametrize("color", [None, "red", "bright_white", "color16", "color255", "#00ff9c"])

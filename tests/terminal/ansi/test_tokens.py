@@ -10,10 +10,11 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from reenact.terminal import ANSIParser, ANSIStyle, ANSIToken, TerminalTestError, TerminalTestErrorType
+from reenact.terminal import ANSIParser, ANSIStyle, ANSIToken, TerminalTestErrorType
 from reenact.terminal.ansi.parser import ANSITokenizer
 from tests.terminal.ansi.reference import simple_tokens, told
 from tests.terminal.ansi.streams import in_pieces, sequences, wild
+from tests.terminal.raising import raises
 
 parser = ANSIParser()
 
@@ -223,7 +224,5 @@ def test_a_sequence_may_be_long_and_never_end(text: str) -> None:
 
 @pytest.mark.parametrize("method", ["strip", "parse", "extract_text"])
 def test_bytes_are_refused_with_what_to_do(method: str) -> None:
-    with pytest.raises(TerminalTestError, match="decode bytes first") as raised:
+    with raises(TerminalTestErrorType.INVALID_CONFIG, "decode bytes first"):
         getattr(parser, method)(b"text")
-
-    assert raised.value.type is TerminalTestErrorType.INVALID_CONFIG

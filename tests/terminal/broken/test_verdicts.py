@@ -21,6 +21,7 @@ from tests.terminal.broken.conftest import OURS
 from tests.terminal.broken.test_broken_programs import DAEMON
 from tests.terminal.report.html_rules import Page
 from tests.terminal.report.junit_rules import violations
+from tests.terminal.session.programs import shell
 
 SOON: Final = 0.2
 
@@ -37,10 +38,6 @@ class Broken(NamedTuple):
     exit_code: int | None = None
     signal: str | None = None
     timeout: float | None = None
-
-
-def shell(script: str) -> tuple[str, ...]:
-    return "/bin/sh", "-c", script
 
 
 BROKEN: Final = {

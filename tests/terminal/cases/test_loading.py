@@ -9,7 +9,7 @@ import pytest
 
 from reenact.terminal.cases.loading import CaseFile, TerminalTestCase, TestCategory, load_cases, load_config
 from reenact.terminal.config import Parallel, Reporting, TerminalSize, TerminalTestConfig
-from reenact.terminal.errors import TerminalTestError, TerminalTestErrorType
+from reenact.terminal.errors import TerminalTestErrorType
 from reenact.terminal.fixture.options import (
     ConfigFixture,
     ExtensionFixture,
@@ -19,6 +19,7 @@ from reenact.terminal.fixture.options import (
     SkillDefinition,
 )
 from reenact.terminal.script.steps import InteractionScript, InteractionStep
+from tests.terminal.raising import raises
 
 SUITE = """
 suite: everything
@@ -264,19 +265,16 @@ def test_what_is_wrong_with_a_test_is_said_with_its_place(tmp_path: Path, case: 
 
 
 def test_a_test_made_in_python_is_looked_at_likewise() -> None:
-    with pytest.raises(TerminalTestError, match="retries must be 0 or more, not -1") as refused:
+    with raises(TerminalTestErrorType.INVALID_CONFIG, "retries must be 0 or more, not -1"):
         TerminalTestCase(name="x", script=InteractionScript(name="x", steps=()), retries=-1)
-
-    assert refused.value.type is TerminalTestErrorType.INVALID_CONFIG
 
 
 def assert_refused(tmp_path: Path, text: str, problem: str, place: str = "") -> None:
     file = tmp_path / "a.yaml"
     file.write_text(text)
 
-    with pytest.raises(TerminalTestError) as refused:
+    with raises(TerminalTestErrorType.INVALID_CONFIG) as refused:
         load_cases(file)
 
-    assert refused.value.type is TerminalTestErrorType.INVALID_CONFIG
     assert str(refused.value).startswith(f"{file}: {place}")
     assert problem in str(refused.value)

@@ -25,6 +25,7 @@ from reenact.terminal.report.results import TestResult, TestSuiteResult
 from reenact.terminal.script.controller import InteractionController
 from reenact.terminal.script.steps import script_of
 from reenact.testing import wait_until
+from tests.terminal.raising import raises
 
 PREFIX = f"reenact-cases-{os.getpid()}-"
 Json: TypeAlias = Any
@@ -328,10 +329,8 @@ def test_a_long_output_is_kept_to_its_end() -> None:
     [({"workers": 0}, "workers must be 1 or more, not 0"), ({"retries": -1}, "retries must be 0 or more, not -1")],
 )
 def test_arguments_that_cannot_be_are_refused(options: Json, problem: str) -> None:
-    with pytest.raises(TerminalTestError, match=problem) as refused:
+    with raises(TerminalTestErrorType.INVALID_CONFIG, problem):
         run_cases([case("x")], **options)
-
-    assert refused.value.type is TerminalTestErrorType.INVALID_CONFIG
 
 
 def test_a_directory_that_cannot_be_made_is_refused_before_anything_is_run(tmp_path: Path) -> None:

@@ -16,11 +16,11 @@ from reenact.terminal import (
     AssertionOptions,
     AssertionResult,
     ExpectationError,
-    TerminalTestError,
     TerminalTestErrorType,
 )
 from reenact.terminal.matching.options import AssertionType
 from tests.terminal.ansi.streams import sequences, wild
+from tests.terminal.raising import raises
 
 matcher = AssertionMatcher()
 judge = matcher.assert_
@@ -258,10 +258,8 @@ def test_whatever_is_expected_there_is_a_result_with_a_message_and_nothing_invis
 def test_what_cannot_be_compared_at_all_is_the_callers_mistake(
     actual: str, options: AssertionOptions, problem: str
 ) -> None:
-    with pytest.raises(TerminalTestError, match=problem) as raised:
+    with raises(TerminalTestErrorType.INVALID_CONFIG, problem):
         judge(actual, options)
-
-    assert raised.value.type is TerminalTestErrorType.INVALID_CONFIG
 
 
 def test_check_raises_what_assert_returns() -> None:

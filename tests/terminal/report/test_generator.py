@@ -13,10 +13,11 @@ import pytest
 from msgspec.structs import replace
 
 from reenact.terminal.config import ReportFormat
-from reenact.terminal.errors import TerminalTestError, TerminalTestErrorType
+from reenact.terminal.errors import TerminalTestErrorType
 from reenact.terminal.matching.options import AssertionResult
 from reenact.terminal.report.generator import ReportGenerator, ReportOptions
 from reenact.terminal.report.results import TestSuiteResult
+from tests.terminal.raising import raises
 from tests.terminal.report.samples import failing, passing, suite
 
 FORMATS: tuple[ReportFormat, ...] = get_args(ReportFormat)
@@ -91,10 +92,9 @@ def test_a_full_disk_leaves_the_older_report_and_nothing_else(tmp_path: Path) ->
     path = tmp_path / "report.html"
     path.write_text("old")
 
-    with files_up_to(100), pytest.raises(TerminalTestError, match=r"cannot be written to .*report\.html") as caught:
+    with files_up_to(100), raises(TerminalTestErrorType.INVALID_CONFIG, r"cannot be written to .*report\.html"):
         ReportGenerator().generate(RESULTS, ReportOptions(format="html", output_path=path))
 
-    assert caught.value.type == TerminalTestErrorType.INVALID_CONFIG
     assert path.read_text() == "old"
     assert [file.name for file in tmp_path.iterdir()] == ["report.html"]
 
@@ -112,10 +112,9 @@ def test_a_path_that_cannot_be_written_is_named_with_the_reason(name: str, why: 
     (tmp_path / "directory").mkdir()
     (tmp_path / "file").touch()
 
-    with pytest.raises(TerminalTestError) as caught:
+    with raises(TerminalTestErrorType.INVALID_CONFIG) as caught:
         ReportGenerator().generate(RESULTS, ReportOptions(format="json", output_path=tmp_path / name))
 
-    assert caught.value.type == TerminalTestErrorType.INVALID_CONFIG
     assert repr(str(tmp_path / name)) in caught.value.message
     assert why in caught.value.message
 
@@ -134,26 +133,20 @@ def test_a_pipe_is_written_to_as_it_is() -> None:
 
 @pytest.mark.parametrize("duration", [nan, inf, -1.0])
 def test_a_time_that_is_none_is_refused_with_the_name_of_the_test(duration: float) -> None:
-    with pytest.raises(TerminalTestError, match="the duration of test 'it starts' is") as caught:
+    with raises(TerminalTestErrorType.INVALID_CONFIG, "the duration of test 'it starts' is"):
         ReportGenerator().generate_json([suite(passing(duration=duration))])
-
-    assert caught.value.type == TerminalTestErrorType.INVALID_CONFIG
 
 
 @pytest.mark.parametrize("started", [nan, -1.0, 1e20])
 def test_a_start_that_is_no_time_is_refused_with_the_name_of_the_suite(started: float) -> None:
     odd = TestSuiteResult(name="chat", tests=(), duration=0.0, started=started)
 
-    with pytest.raises(TerminalTestError, match="the start of suite 'chat' is") as caught:
+    with raises(TerminalTestErrorType.INVALID_CONFIG, "the start of suite 'chat' is"):
         ReportGenerator().generate_junit([odd])
-
-    assert caught.value.type == TerminalTestErrorType.INVALID_CONFIG
 
 
 def test_a_format_that_does_not_exist_is_refused_with_those_that_do() -> None:
     options = ReportOptions(format="pdf")  # type: ignore[arg-type] # pyright: ignore[reportArgumentType] - the point
 
-    with pytest.raises(TerminalTestError, match="choose junit, html, json or console") as caught:
+    with raises(TerminalTestErrorType.INVALID_CONFIG, "choose junit, html, json or console"):
         ReportGenerator().generate(RESULTS, options)
-
-    assert caught.value.type == TerminalTestErrorType.INVALID_CONFIG

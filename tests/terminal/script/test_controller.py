@@ -137,22 +137,6 @@ def test_after_any_other_failure_nothing_more_is_tried(shell: Shell) -> None:
     assert terminal.is_running
 
 
-def test_a_wait_for_what_an_ended_program_never_said_fails_at_once(shell: Shell) -> None:
-    result = InteractionController(shell("echo bye")).execute(script_of([{"wait": "hello", "timeout": 60}]))
-
-    assert result.error_type is TerminalTestErrorType.PROCESS_EXITED
-    assert result.exit_code == 0
-    assert result.total_duration < 30
-
-
-def test_typing_to_an_ended_program_is_a_failed_step(shell: Shell) -> None:
-    result = InteractionController(shell("exit 7")).execute(script_of(["waitForExit", {"send": "x"}]))
-
-    assert [step.success for step in result.steps] == [True, False]
-    assert result.error_type is TerminalTestErrorType.PROCESS_EXITED
-    assert result.exit_code == 7
-
-
 def test_a_program_that_cannot_be_started_is_a_failure_without_steps() -> None:
     terminal = TerminalEmulator("/there/is/no/such/program")
 
@@ -171,13 +155,6 @@ def test_a_killed_program_has_a_signal_and_no_exit_code(shell: Shell) -> None:
     assert result.exit_code is None
     assert result.exit_status is not None
     assert str(result.exit_status) == "SIGTERM"
-
-
-def test_waiting_in_vain_for_the_end_ends_the_program(shell: Shell) -> None:
-    result = InteractionController(shell("trap '' HUP; read line")).execute(script_of([{"waitForExit": 0.05}]))
-
-    assert result.error_type is TerminalTestErrorType.TIMEOUT
-    assert result.exit_status is not None
 
 
 def test_the_screen_is_compared_as_it_is_and_the_output_as_it_came(shell: Shell) -> None:

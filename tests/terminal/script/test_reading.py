@@ -24,6 +24,7 @@ from reenact.terminal.script.steps import (
     read_script,
     script_of,
 )
+from tests.terminal.raising import raises
 
 Json: TypeAlias = Any
 
@@ -281,10 +282,9 @@ def test_what_is_no_step_is_refused_with_its_place(tmp_path: Path, steps: str, p
     file = tmp_path / "script.yaml"
     file.write_text(f"name: x\nsteps:\n  - waitForExit\n  - {steps}\n")
 
-    with pytest.raises(TerminalTestError) as refused:
+    with raises(TerminalTestErrorType.INVALID_CONFIG) as refused:
         load_script(file)
 
-    assert refused.value.type is TerminalTestErrorType.INVALID_CONFIG
     assert str(refused.value).startswith(f"{file}: line 4: steps[1]")
     assert problem in str(refused.value)
 
@@ -312,10 +312,9 @@ def test_a_file_without_a_script_is_refused(tmp_path: Path, name: str, content: 
     file = tmp_path / name
     file.write_bytes(content.encode() if isinstance(content, str) else content)
 
-    with pytest.raises(TerminalTestError, match=re.escape(problem)) as refused:
+    with raises(TerminalTestErrorType.INVALID_CONFIG, re.escape(problem)) as refused:
         load_script(file)
 
-    assert refused.value.type is TerminalTestErrorType.INVALID_CONFIG
     assert str(refused.value).startswith(f"{file}: ")
 
 
@@ -371,10 +370,8 @@ def test_data_from_no_file_is_refused_without_one() -> None:
     ],
 )
 def test_a_step_made_in_python_is_looked_at_likewise(fields: Json, problem: str) -> None:
-    with pytest.raises(TerminalTestError, match=problem) as refused:
+    with raises(TerminalTestErrorType.INVALID_CONFIG, problem):
         InteractionStep(**fields)
-
-    assert refused.value.type is TerminalTestErrorType.INVALID_CONFIG
 
 
 @pytest.mark.parametrize(
@@ -399,10 +396,8 @@ HUGE = ["1e300", "1e10", "86401", "9" * 400]
 @pytest.mark.parametrize("step", ["delay: {}", "waitForExit: {}", "wait: {{value: x, timeout: {}}}"])
 @pytest.mark.parametrize("number", HUGE)
 def test_no_step_takes_longer_than_a_day(step: str, number: str) -> None:
-    with pytest.raises(TerminalTestError, match=r"line 2: \[1\]: .* 86,400 \(a day\) at most") as refused:
+    with raises(TerminalTestErrorType.INVALID_CONFIG, r"line 2: \[1\]: .* 86,400 \(a day\) at most"):
         read_script(f"- waitForExit: 86400\n- {step.format(number)}")
-
-    assert refused.value.type is TerminalTestErrorType.INVALID_CONFIG
 
 
 @pytest.mark.parametrize("number", ["9" * 5000, "-" + "9" * 5000, "1e400"])
@@ -476,10 +471,8 @@ def test_only_regular_files_are_read(tmp_path: Path, kind: str) -> None:
         case _:
             file = tmp_path / "\0.yaml"
 
-    with pytest.raises(TerminalTestError, match=r"regular file|directory|null (byte|character)") as refused:
+    with raises(TerminalTestErrorType.INVALID_CONFIG, r"regular file|directory|null (byte|character)"):
         load_script(file)
-
-    assert refused.value.type is TerminalTestErrorType.INVALID_CONFIG
 
 
 def test_of_a_file_that_is_too_large_no_more_is_read_than_that_shows(tmp_path: Path) -> None:

@@ -10,9 +10,10 @@ from typing import Any
 
 import pytest
 
-from reenact.terminal.errors import ExpectationError, TerminalTestError, TerminalTestErrorType, WaitTimeoutError
+from reenact.terminal.errors import ExpectationError, TerminalTestErrorType, WaitTimeoutError
 from reenact.terminal.session.emulator import AsyncTerminalEmulator
 from reenact.terminal.status import ExitStatus
+from tests.terminal.raising import raises
 from tests.terminal.session.programs import CAT, RAW_CAT, RAW_SLEEP, READY, exists, holdings, shell
 
 
@@ -40,9 +41,8 @@ def test_a_program_is_driven_as_by_the_blocking_terminal() -> None:
             assert terminal.screen.columns == 50
             await terminal.write("\x03")
             assert await terminal.wait_for_exit() == ExitStatus(signal=2)
-            with pytest.raises(TerminalTestError) as caught:
+            with raises(TerminalTestErrorType.PROCESS_EXITED):
                 await terminal.wait_for("more")
-            assert caught.value.type is TerminalTestErrorType.PROCESS_EXITED
         assert terminal.get_stripped_output().startswith("Hello")
 
     run(test)
@@ -177,10 +177,9 @@ def test_the_loop_goes_on_while_a_program_is_ended() -> None:
 
 def test_what_cannot_be_started_raises() -> None:
     async def test() -> None:
-        with pytest.raises(TerminalTestError) as caught:
+        with raises(TerminalTestErrorType.PROCESS_START_FAILED):
             async with AsyncTerminalEmulator("no-such-command"):
                 pass
-        assert caught.value.type is TerminalTestErrorType.PROCESS_START_FAILED
 
     run(test)
 
@@ -242,8 +241,7 @@ def test_what_was_expected_of_a_program_that_has_ended_is_an_expectation() -> No
         async with AsyncTerminalEmulator("/usr/bin/printf", ["Hello"]) as terminal:
             with pytest.raises(ExpectationError, match="it is not there"):
                 await terminal.get_by_text("Bye").expect_visible()
-            with pytest.raises(TerminalTestError) as caught:
+            with raises(TerminalTestErrorType.PROCESS_EXITED):
                 await terminal.get_by_text("Bye").text()
-            assert caught.value.type is TerminalTestErrorType.PROCESS_EXITED
 
     run(test)

@@ -18,6 +18,7 @@ from reenact.terminal.session.emulator import TerminalEmulator
 from reenact.terminal.session.keys import SpecialKey, encode, paste
 from reenact.testing import wait_until
 from tests.examples import examples
+from tests.terminal.raising import raises
 from tests.terminal.session.conftest import Start
 from tests.terminal.session.programs import RAW_CAT, READY, shell
 
@@ -181,10 +182,8 @@ def test_no_two_keys_send_the_same_but_those_that_are_the_same_to_a_terminal() -
     "wrong", ["", "ctrl", "ctrl+", "hyper+a", "f13", "ab", "ctrl+é", "ctrl+1", "shift+1", "shift+ß", "up+down", None, 3]
 )
 def test_a_key_that_there_is_not_is_refused_with_those_there_are(wrong: str) -> None:
-    with pytest.raises(TerminalTestError, match="key: ") as caught:
+    with raises(TerminalTestErrorType.INVALID_CONFIG, "key: "):
         encode(wrong, NORMAL)
-
-    assert caught.value.type is TerminalTestErrorType.INVALID_CONFIG
 
 
 def test_the_names_of_keys_are_listed_where_one_is_wrong() -> None:
@@ -204,9 +203,8 @@ def test_a_paste_is_in_brackets_if_the_program_asked_for_them(start: Start) -> N
 
 def test_a_paste_without_brackets_is_as_if_it_was_typed() -> None:
     assert paste("a\nb", NORMAL) == b"a\rb"
-    with pytest.raises(TerminalTestError, match="would end the paste") as caught:
+    with raises(TerminalTestErrorType.INVALID_CONFIG, "would end the paste"):
         paste("a\x1b[201~rm", Modes(bracketed_paste=True))
-    assert caught.value.type is TerminalTestErrorType.INVALID_CONFIG
 
 
 def test_keys_follow_what_the_program_asks_for(start: Start) -> None:

@@ -21,6 +21,7 @@ from reenact.terminal.session.emulator import TerminalEmulator, _clean_up
 from reenact.terminal.session.spawning import ForkNeededError, Process, spawn
 from reenact.terminal.status import ExitStatus
 from tests.examples import examples
+from tests.terminal.raising import raises
 from tests.terminal.session.conftest import Start
 from tests.terminal.session.programs import CAT, RAW_CAT, READY, Blind, exists, holdings, is_alive, shell
 
@@ -87,17 +88,15 @@ def test_a_terminal_is_not_running_before_its_start_and_says_so() -> None:
     assert terminal.get_output() == terminal.get_stripped_output() == terminal.screen.text == ""
     assert terminal.get_terminal_state().screen.columns == 10
     for use in (lambda: terminal.write("a"), lambda: terminal.wait_for("a"), terminal.kill):
-        with pytest.raises(TerminalTestError, match="call `start`") as caught:
+        with raises(TerminalTestErrorType.SCRIPT_EXECUTION_ERROR, "call `start`"):
             use()
-        assert caught.value.type is TerminalTestErrorType.SCRIPT_EXECUTION_ERROR
 
 
 def test_a_terminal_is_started_once(start: Start) -> None:
     terminal = start(*CAT)
 
-    with pytest.raises(TerminalTestError, match="started before") as caught:
+    with raises(TerminalTestErrorType.SCRIPT_EXECUTION_ERROR, "started before"):
         terminal.start()
-    assert caught.value.type is TerminalTestErrorType.SCRIPT_EXECUTION_ERROR
 
     terminal.dispose()
     with pytest.raises(TerminalTestError, match="started before"):
@@ -117,9 +116,8 @@ def test_what_was_shown_can_be_read_after_the_end(start: Start) -> None:
     assert state.screen.text == "Hello\nHello"
     assert (state.running, state.exit_status) == (False, ExitStatus(signal=1))
     assert terminal.wait_for("Hello", scope="all") == "Hello"
-    with pytest.raises(TerminalTestError) as caught:
+    with raises(TerminalTestErrorType.PROCESS_EXITED):
         terminal.write("more")
-    assert caught.value.type is TerminalTestErrorType.PROCESS_EXITED
 
 
 def test_a_program_is_ended_when_its_block_fails() -> None:
@@ -159,9 +157,8 @@ def test_the_program_is_told_of_another_size(start: Start) -> None:
 
     terminal.wait_for("40 100")
     assert (terminal.screen.columns, terminal.screen.rows) == (100, 40)
-    with pytest.raises(TerminalTestError, match="rows") as caught:
+    with raises(TerminalTestErrorType.INVALID_CONFIG, "rows"):
         terminal.resize(80, 0)
-    assert caught.value.type is TerminalTestErrorType.INVALID_CONFIG
 
 
 def test_a_program_that_asked_for_it_is_told_of_another_size_in_its_input_as_well(start: Start) -> None:
@@ -190,9 +187,8 @@ def test_a_signal_that_there_is_not_is_named(start: Start) -> None:
     terminal = start(*CAT)
 
     for wrong in ("SIGNOTHING", 99):
-        with pytest.raises(TerminalTestError, match="there are SIG") as caught:
+        with raises(TerminalTestErrorType.INVALID_CONFIG, "there are SIG"):
             terminal.kill(wrong)
-        assert caught.value.type is TerminalTestErrorType.INVALID_CONFIG
     terminal.kill("int")
     assert terminal.wait_for_exit() == ExitStatus(signal=2)
 
@@ -278,9 +274,8 @@ def test_a_fork_of_the_process_leaves_its_terminals_alone(start: Start, monkeypa
         _clean_up(live, "cat")
         terminal.dispose()
         for use in uses:
-            with pytest.raises(TerminalTestError, match="fork") as caught:
+            with raises(TerminalTestErrorType.SCRIPT_EXECUTION_ERROR, "fork"):
                 use()
-            assert caught.value.type is TerminalTestErrorType.SCRIPT_EXECUTION_ERROR
         assert terminal.is_running
 
     terminal.send_line("still here")
@@ -308,9 +303,8 @@ def test_an_engine_that_fails_is_told_to_who_waits(start: Start, monkeypatch: py
     terminal = start(*CAT)
     terminal.write("a")
 
-    with pytest.raises(TerminalTestError, match="no such glyph") as caught:
+    with raises(TerminalTestErrorType.SCRIPT_EXECUTION_ERROR, "no such glyph"):
         terminal.wait_for("b")
-    assert caught.value.type is TerminalTestErrorType.SCRIPT_EXECUTION_ERROR
 
 
 def test_the_thread_has_a_name_that_says_whose_it_is(start: Start) -> None:
@@ -349,14 +343,12 @@ def test_a_status_that_is_lost_is_not_made_up(monkeypatch: pytest.MonkeyPatch, *
         return process
 
     with TerminalEmulator(shell("echo bye; exit 7"), spawner=reaped) as terminal:
-        with pytest.raises(TerminalTestError, match=r"it is not known how(?s:.*)bye") as caught:
+        with raises(TerminalTestErrorType.SCRIPT_EXECUTION_ERROR, r"it is not known how(?s:.*)bye"):
             terminal.wait_for_exit()
 
-        assert caught.value.type is TerminalTestErrorType.SCRIPT_EXECUTION_ERROR
         assert (terminal.is_running, terminal.exit_status) == (False, None)
-        with pytest.raises(TerminalTestError, match="it is not known how") as caught:
+        with raises(TerminalTestErrorType.PROCESS_EXITED, "it is not known how"):
             terminal.wait_for("never")
-        assert caught.value.type is TerminalTestErrorType.PROCESS_EXITED
     assert terminal.exit_status is None
     assert "x" not in {event.code for event in terminal.recording.events}
 

@@ -18,6 +18,7 @@ from reenact.terminal.session.spawning import ForkNeededError, Process, spawn
 from reenact.terminal.session.waiting import until
 from reenact.terminal.status import ExitStatus
 from tests.started.programs import Programs
+from tests.terminal.raising import raises
 from tests.terminal.session.conftest import Start
 from tests.terminal.session.programs import CAT, holdings, shell
 
@@ -41,7 +42,7 @@ def variables(terminal: TerminalEmulator) -> dict[str, str]:
         ("no-such-command", None, "there is no such command in PATH (/bin:/usr/bin)"),
         ("ls -l", None, "a command line is not split"),
         ("./missing", None, "there is no such file, seen from"),
-        ("plain", None, "not executable"),
+        ("plain", None, "chmod +x"),
         (".", None, "not executable"),
         ("binary", None, "neither a program nor a script"),
         ("orphan", None, "the interpreter named in its first line does not exist"),
@@ -59,42 +60,27 @@ def test_requirement_1_1_what_cannot_be_started_raises_in_the_parent(
     name = str(tmp_path / command) if (tmp_path / command).exists() else command
     before = holdings()
 
-    with pytest.raises(TerminalTestError) as caught:
+    with raises(TerminalTestErrorType.PROCESS_START_FAILED) as caught:
         TerminalEmulator(name, cwd=tmp_path if cwd is None else tmp_path / cwd, env={"PATH": "/bin:/usr/bin"}).start()
 
-    assert caught.value.type is TerminalTestErrorType.PROCESS_START_FAILED
     assert expected in caught.value.message
     assert holdings() == before
 
 
 def test_arguments_that_are_too_long_are_said_to_be_so() -> None:
-    with pytest.raises(TerminalTestError, match="too long") as caught:
+    with raises(TerminalTestErrorType.PROCESS_START_FAILED, "too long"):
         TerminalEmulator("/bin/echo", ["x" * 300_000]).start()
 
-    assert caught.value.type is TerminalTestErrorType.PROCESS_START_FAILED
 
-
-def test_a_terminal_that_cannot_be_had_is_said_to_be_so(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("step", ["os.openpty", "reenact.terminal.session.emulator.Waker"])
+def test_a_terminal_that_cannot_be_had_is_said_to_be_so(monkeypatch: pytest.MonkeyPatch, step: str) -> None:
     before = holdings()
 
     with monkeypatch.context() as patch:
-        patch.setattr("os.openpty", no_more_files)
-        with pytest.raises(TerminalTestError, match="ulimit -n") as caught:
+        patch.setattr(step, no_more_files)
+        with raises(TerminalTestErrorType.PTY_CREATE_FAILED, "ulimit -n"):
             TerminalEmulator(CAT).start()
 
-    assert caught.value.type is TerminalTestErrorType.PTY_CREATE_FAILED
-    assert holdings() == before
-
-
-def test_a_terminal_that_cannot_be_served_is_said_to_be_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    before = holdings()
-
-    with monkeypatch.context() as patch:
-        patch.setattr("reenact.terminal.session.emulator.Waker", no_more_files)
-        with pytest.raises(TerminalTestError, match="ulimit -n") as caught:
-            TerminalEmulator(CAT).start()
-
-    assert caught.value.type is TerminalTestErrorType.PTY_CREATE_FAILED
     assert holdings() == before
 
 
@@ -115,12 +101,10 @@ def test_a_start_that_fails_half_way_leaves_nothing(monkeypatch: pytest.MonkeyPa
 def test_a_process_that_would_not_be_told_of_the_end_starts_nothing() -> None:
     before = signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     try:
-        with pytest.raises(TerminalTestError, match=r"ignores SIGCHLD.*SIG_DFL") as caught:
+        with raises(TerminalTestErrorType.PROCESS_START_FAILED, r"ignores SIGCHLD.*SIG_DFL"):
             TerminalEmulator(CAT).start()
     finally:
         signal.signal(signal.SIGCHLD, before)
-
-    assert caught.value.type is TerminalTestErrorType.PROCESS_START_FAILED
 
 
 @pytest.mark.parametrize(("code", "advice"), [(errno.EMFILE, "ulimit -n"), (errno.EAGAIN, "ulimit -u")])
@@ -159,10 +143,8 @@ def test_a_start_for_which_too_much_is_in_use_says_what_to_raise(code: int, advi
     ],
 )
 def test_arguments_that_cannot_be_are_refused_by_name(wrong: dict[str, Any], named: str) -> None:
-    with pytest.raises(TerminalTestError, match=named) as caught:
+    with raises(TerminalTestErrorType.INVALID_CONFIG, named):
         TerminalEmulator(**wrong)
-
-    assert caught.value.type is TerminalTestErrorType.INVALID_CONFIG
 
 
 def test_arguments_arrive_as_they_are(start: Start) -> None:
@@ -239,10 +221,8 @@ def test_what_cannot_be_started_is_told_alike_in_both_ways(tmp_path: Path) -> No
     (tmp_path / "script").write_text("#!/there/is/no/interpreter\n")
     (tmp_path / "script").chmod(0o755)
 
-    with pytest.raises(TerminalTestError, match="the interpreter named in its first line") as caught:
+    with raises(TerminalTestErrorType.PROCESS_START_FAILED, "the interpreter named in its first line"):
         TerminalEmulator("./script", cwd=tmp_path).start()
-
-    assert caught.value.type is TerminalTestErrorType.PROCESS_START_FAILED
 
 
 @pytest.mark.usefixtures("way")
@@ -306,7 +286,5 @@ def test_what_another_spawner_refuses_is_told(tmp_path: Path) -> None:
         assert until(lambda: process.poll() is not None, 60)
         raise OSError(5, "the machine is on fire")
 
-    with pytest.raises(TerminalTestError, match="the machine is on fire") as caught:
+    with raises(TerminalTestErrorType.PROCESS_START_FAILED, "the machine is on fire"):
         TerminalEmulator(CAT, spawner=refusing).start()
-
-    assert caught.value.type is TerminalTestErrorType.PROCESS_START_FAILED

@@ -10,8 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reenact.terminal.ansi.parser import ANSIParser
-from reenact.terminal.errors import TerminalTestError, TerminalTestErrorType
+from reenact.terminal.errors import TerminalTestErrorType
 from reenact.terminal.session.transcript import Tail, Transcript, compiled
+from tests.terminal.raising import raises
 
 PIECES = st.lists(st.binary(max_size=12) | st.sampled_from([b"\x1b[3", b"1m", b"\xe2\x82", b"\xac", b"\r", b"\n"]))
 
@@ -123,10 +124,8 @@ def test_what_was_dropped_is_counted_and_the_rest_can_be_searched() -> None:
 
 @pytest.mark.parametrize("wrong", ["", b"bytes", re.compile(b"bytes"), None, 3])
 def test_what_is_no_pattern_is_refused(wrong: str) -> None:
-    with pytest.raises(TerminalTestError, match="pattern") as caught:
+    with raises(TerminalTestErrorType.INVALID_CONFIG, "pattern"):
         compiled(wrong)
-
-    assert caught.value.type is TerminalTestErrorType.INVALID_CONFIG
 
 
 @pytest.mark.parametrize("end", ["\n", "\r\n", "\r\r\n"])

@@ -22,6 +22,7 @@ from reenact.terminal.session.waiting import Changes, Pause, asking, run
 from reenact.terminal.status import ExitStatus
 from reenact.testing import wait_until
 from tests.examples import examples
+from tests.terminal.raising import raises
 from tests.terminal.session.conftest import Start
 from tests.terminal.session.programs import CAT, RAW_SLEEP, READY, exists, is_alive, shell
 
@@ -101,19 +102,17 @@ def test_a_time_that_is_none_is_refused(start: Start, wrong: float) -> None:
         lambda: terminal.wait_idle(wrong),
         lambda: terminal.wait_until(lambda _: True, wrong, what="anything"),
     ):
-        with pytest.raises(TerminalTestError, match="a number of seconds") as caught:
+        with raises(TerminalTestErrorType.INVALID_CONFIG, "a number of seconds"):
             use()
-        assert caught.value.type is TerminalTestErrorType.INVALID_CONFIG
     assert terminal.is_running
 
 
 def test_a_wait_ends_at_once_when_the_program_has(start: Start) -> None:
     terminal = start(*shell("echo almost; exit 7"))
 
-    with pytest.raises(TerminalTestError) as caught:
+    with raises(TerminalTestErrorType.PROCESS_EXITED) as caught:
         terminal.wait_for("done", 60)
 
-    assert caught.value.type is TerminalTestErrorType.PROCESS_EXITED
     assert "has ended (exit code 7) while waiting for 'done'" in str(caught.value)
     assert "this was shown:\nalmost" in str(caught.value)
 
@@ -168,9 +167,8 @@ def test_a_wait_looks_behind_what_was_matched_at_everything_or_at_the_screen(sta
     nowhere: Any = "here"
     with pytest.raises(WaitTimeoutError, match="on the screen"):
         terminal.wait_for("two", 0, scope="screen")
-    with pytest.raises(TerminalTestError, match="new, all or screen") as caught:
+    with raises(TerminalTestErrorType.INVALID_CONFIG, "new, all or screen"):
         terminal.wait_for("a", scope=nowhere)
-    assert caught.value.type is TerminalTestErrorType.INVALID_CONFIG
 
 
 def test_a_text_that_comes_in_pieces_is_found(start: Start) -> None:
@@ -343,9 +341,8 @@ def test_what_was_expected_of_the_screen_of_a_program_that_has_ended_is_an_expec
     with pytest.raises(ExpectationError, match=r"it is not there.*the program has ended"):
         terminal.get_by_text("Bye").expect_visible()
 
-    with pytest.raises(TerminalTestError) as caught:
+    with raises(TerminalTestErrorType.PROCESS_EXITED):
         terminal.get_by_text("Bye").text  # noqa: B018 - it waits
-    assert caught.value.type is TerminalTestErrorType.PROCESS_EXITED
 
 
 def test_a_coroutine_that_waits_for_an_event_loop_cannot_be_run_by_the_blocking_terminal() -> None:
