@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping
-from typing import Any, NamedTuple
+from collections.abc import Callable, Coroutine, Iterable, Mapping
+from typing import Any, NamedTuple, TypeVar
 
 from jsonschema import Draft202012Validator
 
 from reenact.actors.environment.tools.arguments import ToolContext
 from reenact.actors.environment.tools.outcome import ToolOutcome
 from reenact.actors.environment.tools.toolbox import Toolbox
+from reenact.domain.tools import MCPServer
+
+T = TypeVar("T")
 
 PATIENCE = 20.0
 
@@ -39,6 +42,33 @@ async def find_added(box: Toolbox, name: str) -> str:
             await asyncio.sleep(0.01)
             await box.connect()
     return name
+
+
+def run(work: Callable[[Toolbox], Coroutine[Any, Any, T]], *servers: MCPServer) -> T:
+    """Run what uses a toolbox with these servers, on a loop whose complaints fail the test."""
+    complaints: list[dict[str, Any]] = []
+
+    async def using() -> T:
+        asyncio.get_running_loop().set_exception_handler(lambda _, context: complaints.append(context))
+        async with Toolbox(servers) as box:
+            return await work(box)
+
+    result = asyncio.run(using())
+    assert complaints == []
+    return result
+
+
+def problems_of(*servers: MCPServer) -> dict[str, str]:
+    """Return what goes wrong when these are connected."""
+
+    async def connect() -> dict[str, str]:
+        box = Toolbox(servers)
+        try:
+            return {name: str(problem) for name, problem in (await box.connect()).items()}
+        finally:
+            await box.aclose()
+
+    return asyncio.run(connect())
 
 
 def fits(schema: Mapping[str, Any], value: object) -> bool:

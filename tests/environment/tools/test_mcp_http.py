@@ -8,9 +8,9 @@ import logging
 import socket
 import ssl
 import threading
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack
-from typing import Any, TypeVar
+from typing import Any
 
 import httpx2
 import pytest
@@ -20,36 +20,11 @@ from reenact.actors.environment.tools.outcome import ToolOutcome
 from reenact.actors.environment.tools.toolbox import Toolbox
 from reenact.domain.tools import MCPServer
 from tests.environment.tools.servers import loopback
-from tests.environment.tools.support import Invocation, call_all, find_added
+from tests.environment.tools.support import Invocation, call_all, find_added, problems_of, run
 
-T = TypeVar("T")
 Json = dict[str, Any]
 SOON = 0.2
 HIDDEN = "mellon-mellon"
-
-
-def run(work: Callable[[Toolbox], Coroutine[Any, Any, T]], server: MCPServer) -> T:
-    """Run what uses a toolbox with the server, on a loop whose complaints fail the test."""
-    complaints: list[Json] = []
-
-    async def using() -> T:
-        asyncio.get_running_loop().set_exception_handler(lambda _, context: complaints.append(context))
-        async with Toolbox([server]) as box:
-            return await work(box)
-
-    result = asyncio.run(using())
-    assert complaints == []
-    return result
-
-
-def problem_of(server: MCPServer) -> str:
-    """Return what goes wrong when the server is connected."""
-
-    async def connect(box: Toolbox) -> str:
-        (problem,) = (await box.connect()).values()
-        return str(problem)
-
-    return run(connect, server)
 
 
 @pytest.fixture
@@ -159,7 +134,7 @@ def test_a_server_that_is_not_there_is_named() -> None:
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
 
-    problem = problem_of(MCPServer.http("nothing", f"http://127.0.0.1:{port}/mcp"))
+    (problem,) = problems_of(MCPServer.http("nothing", f"http://127.0.0.1:{port}/mcp")).values()
 
     assert problem.startswith("MCP server 'nothing' could not be connected: ConnectError: ")
 
@@ -168,7 +143,7 @@ def test_a_server_that_never_answers_is_given_up() -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:
         port = silent.getsockname()[1]
 
-        problem = problem_of(MCPServer.http("silent", f"http://127.0.0.1:{port}/mcp", connect_timeout=0.5))
+        (problem,) = problems_of(MCPServer.http("silent", f"http://127.0.0.1:{port}/mcp", connect_timeout=0.5)).values()
 
     assert problem == "MCP server 'silent' could not be connected: no answer within 0.5 s"
 
@@ -256,7 +231,7 @@ def test_a_server_that_refuses_us_is_told_with_its_status_and_no_secret(
     caplog.set_level(logging.DEBUG)
     rough.refuses = status
 
-    problem = problem_of(MCPServer.http("rough", rough.url, {"Authorization": f"Bearer {HIDDEN}"}))
+    (problem,) = problems_of(MCPServer.http("rough", rough.url, {"Authorization": f"Bearer {HIDDEN}"})).values()
 
     assert problem == (
         f"MCP server 'rough' could not be connected: MCPError: Server returned an error response; HTTP status {status}"
@@ -281,7 +256,7 @@ def test_a_server_that_sends_us_elsewhere_is_not_followed_for_that_would_take_it
 ) -> None:
     with loopback.rough() as elsewhere:
         rough.elsewhere = elsewhere.url
-        problem = problem_of(MCPServer.http("rough", rough.url, {"X-Api-Key": HIDDEN}))
+        (problem,) = problems_of(MCPServer.http("rough", rough.url, {"X-Api-Key": HIDDEN})).values()
 
     assert problem.startswith("MCP server 'rough' could not be connected: ")
     assert rough.asked != []

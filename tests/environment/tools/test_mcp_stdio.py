@@ -10,9 +10,8 @@ import os
 import subprocess
 import sys
 import textwrap
-from collections.abc import Callable, Coroutine
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import pytest
 
@@ -28,9 +27,8 @@ from reenact.domain.plain import JsonObject
 from reenact.domain.policy.reading import policies_of
 from reenact.domain.tools import MCPServer, MCPServerError, ToolSpec
 from reenact.testing import wait_until
-from tests.environment.tools.support import Invocation, call_all, find_added, fits
+from tests.environment.tools.support import Invocation, call_all, find_added, fits, problems_of, run
 
-T = TypeVar("T")
 SERVERS = Path(__file__).parent / "servers"
 SOON = 0.2
 """Seconds that a server is given which answers never."""
@@ -60,29 +58,16 @@ def rough(*, server: Json | None = None, **settings: object) -> MCPServer:
     return MCPServer.stdio("rough", sys.executable, program, **(server or {}))
 
 
-def run(work: Callable[[Toolbox], Coroutine[Any, Any, T]], *servers: MCPServer) -> T:
-    """Run what uses a toolbox with these servers, on a loop whose complaints fail the test."""
-    complaints: list[Json] = []
-
-    async def using() -> T:
-        asyncio.get_running_loop().set_exception_handler(lambda _, context: complaints.append(context))
-        async with Toolbox(servers) as box:
-            return await work(box)
-
-    result = asyncio.run(using())
-    assert complaints == []
-    return result
-
-
-def calls(
-    *calls: tuple[str, Json], timeout: float | None = None
-) -> Callable[[Toolbox], Coroutine[Any, Any, list[ToolOutcome]]]:
-    """Return what makes these calls, one after the other."""
+def outcomes_of(
+    *calls: str | tuple[str, Json], server: MCPServer | None = None, timeout: float | None = None
+) -> list[ToolOutcome]:
+    """Call these tools of the rough server, one after the other; a name alone is a call without arguments."""
 
     async def make(box: Toolbox) -> list[ToolOutcome]:
-        return [await box.call(name, arguments, timeout=timeout) for name, arguments in calls]
+        named: list[tuple[str, Json]] = [(call, {}) if isinstance(call, str) else call for call in calls]
+        return [await box.call(f"mcp__rough__{name}", arguments, timeout=timeout) for name, arguments in named]
 
-    return make
+    return run(make, server or rough())
 
 
 def contents(outcomes: list[ToolOutcome]) -> list[object]:
@@ -230,7 +215,7 @@ def test_a_call_before_the_server_was_asked_connects_first() -> None:
 
 
 def test_a_server_of_the_older_protocol_will_do() -> None:
-    assert contents(run(calls(("mcp__rough__echo", {"a": [1, None]})), rough())) == ['{"a": [1, null]}']
+    assert contents(outcomes_of(("echo", {"a": [1, None]}))) == ['{"a": [1, null]}']
 
 
 def test_many_calls_at_once_go_over_one_connection() -> None:
@@ -245,7 +230,7 @@ def test_many_calls_at_once_go_over_one_connection() -> None:
 
 
 def test_arguments_that_are_no_json_are_refused_before_they_are_sent() -> None:
-    bad, good = run(calls(("mcp__rough__echo", {"a": "\ud800"}), ("mcp__rough__echo", {})), rough())
+    bad, good = outcomes_of(("echo", {"a": "\ud800"}), "echo")
 
     assert (bad.is_error, bad.content) == (True, "mcp__rough__echo: its arguments must be a JSON object")
     assert good.content == "{}"
@@ -266,7 +251,7 @@ def test_a_call_that_takes_too_long_is_given_up_and_the_server_is_told() -> None
 
 
 def test_each_call_has_the_time_that_the_server_s_settings_give() -> None:
-    outcomes = run(calls(("mcp__rough__hang", {})), rough(server={"timeout": SOON}))
+    outcomes = outcomes_of("hang", server=rough(server={"timeout": SOON}))
 
     assert contents(outcomes) == ["mcp__rough__hang did not finish within 0.2 s"]
 
@@ -285,7 +270,7 @@ def test_an_interrupted_call_is_given_up() -> None:
 def test_garbage_between_messages_is_passed_over() -> None:
     server = rough(first="garbage")
 
-    assert contents(run(calls(("mcp__rough__garbage", {}), ("mcp__rough__echo", {})), server)) == [
+    assert contents(outcomes_of("garbage", "echo", server=server)) == [
         "after the garbage",
         "{}",
     ]
@@ -299,7 +284,7 @@ def test_neither_half_of_a_surrogate_pair_nor_a_nan_costs_an_answer() -> None:
 
 
 def test_a_message_may_be_large() -> None:
-    (outcome,) = run(calls(("mcp__rough__large", {"size": 900_000})), rough())
+    (outcome,) = outcomes_of(("large", {"size": 900_000}))
 
     assert outcome.content == "x" * 900_000
 
@@ -307,14 +292,14 @@ def test_a_message_may_be_large() -> None:
 def test_a_server_that_sends_without_end_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(stdio, "MAX_LINE", 100_000)
 
-    large, after = run(calls(("mcp__rough__large", {"size": 900_000}), ("mcp__rough__echo", {})), rough())
+    large, after = outcomes_of(("large", {"size": 900_000}), "echo")
 
     assert "was lost in the middle of it" in str(large.content)
     assert after.content == "{}"
 
 
 def test_an_answer_that_breaks_the_protocol_is_an_error() -> None:
-    nonsense, after = run(calls(("mcp__rough__nonsense", {}), ("mcp__rough__echo", {})), rough())
+    nonsense, after = outcomes_of("nonsense", "echo")
 
     assert nonsense.is_error
     assert str(nonsense.content).startswith("mcp__rough__nonsense: ValidationError: ")
@@ -324,16 +309,12 @@ def test_an_answer_that_breaks_the_protocol_is_an_error() -> None:
 def test_a_refusal_of_the_server_is_told_without_secrets() -> None:
     server = rough(server={"env": {"TOKEN": HIDDEN}})
 
-    assert contents(run(calls(("mcp__rough__refuse", {"whom": HIDDEN})), server)) == [
-        "mcp__rough__refuse: refused to …"
-    ]
+    assert contents(outcomes_of(("refuse", {"whom": HIDDEN}), server=server)) == ["mcp__rough__refuse: refused to …"]
 
 
 @pytest.mark.parametrize("name", ["die", "close"])
 def test_a_server_that_dies_in_the_middle_of_a_call_is_started_again_for_the_next(name: str) -> None:
-    first, died, second = run(
-        calls(("mcp__rough__pid", {}), (f"mcp__rough__{name}", {}), ("mcp__rough__pid", {})), rough()
-    )
+    first, died, second = outcomes_of("pid", name, "pid")
 
     assert died.is_error
     assert str(died.content).startswith("MCP server 'rough' was lost in the middle of it (")
@@ -344,7 +325,7 @@ def test_a_server_that_dies_in_the_middle_of_a_call_is_started_again_for_the_nex
 
 
 def test_how_a_server_ended_is_told() -> None:
-    (died,) = run(calls(("mcp__rough__die", {})), rough())
+    (died,) = outcomes_of("die")
 
     assert "(it ended with status 3)" in str(died.content)
 
@@ -372,7 +353,7 @@ def test_a_server_that_has_died_between_two_calls_is_started_again() -> None:
 
 
 def test_a_server_that_hears_nothing_more_is_left() -> None:
-    deaf, after = run(calls(("mcp__rough__deaf", {}), ("mcp__rough__echo", {})), rough())
+    deaf, after = outcomes_of("deaf", "echo")
 
     assert "was lost in the middle of it" in str(deaf.content)
     assert after.content == "{}"
@@ -381,25 +362,12 @@ def test_a_server_that_hears_nothing_more_is_left() -> None:
 def test_a_server_that_reads_nothing_more_holds_up_nobody() -> None:
     large = {"text": "x" * 300_000}
 
-    outcomes = run(calls(("mcp__rough__unread", {}), *[("mcp__rough__echo", large)] * 3, timeout=SOON), rough())
+    outcomes = outcomes_of("unread", *[("echo", large)] * 3, timeout=SOON)
 
     assert [outcome.is_error for outcome in outcomes] == [True, True, True, True] or [
         outcome.is_error for outcome in outcomes
     ] == [False, True, True, True]
     assert outcomes[-1].content == "mcp__rough__echo did not finish within 0.2 s"
-
-
-def problems_of(*servers: MCPServer) -> dict[str, str]:
-    """Return what goes wrong when these are connected."""
-
-    async def connect() -> dict[str, str]:
-        box = Toolbox(servers)
-        try:
-            return {name: str(problem) for name, problem in (await box.connect()).items()}
-        finally:
-            await box.aclose()
-
-    return asyncio.run(connect())
 
 
 def test_a_server_that_never_answers_is_given_up_and_ended(tmp_path: Path) -> None:
@@ -493,7 +461,7 @@ def test_a_call_of_a_server_that_cannot_be_reached_is_an_error(tmp_path: Path) -
 
     async def go(box: Toolbox) -> tuple[list[ToolOutcome], int]:
         program.unlink()
-        outcomes = await calls(("mcp__rough__die", {}), ("mcp__rough__echo", {}))(box)
+        outcomes = [await box.call(f"mcp__rough__{name}", {}) for name in ("die", "echo")]
         await box.connect()
         return outcomes, len(box.specs())
 
@@ -623,14 +591,14 @@ def test_a_list_of_tools_that_breaks_the_protocol_is_told() -> None:
 
 
 def test_closing_ends_the_server_and_what_it_has_started() -> None:
-    outcomes = run(calls(("mcp__rough__pid", {}), ("mcp__rough__spawn", {})), rough())
+    outcomes = outcomes_of("pid", "spawn")
 
     pids = [int(str(outcome.content)) for outcome in outcomes]
     wait_until(lambda: not any(map(is_alive, pids)), what="the end of the server and of its child")
 
 
 def test_closing_ends_a_server_that_does_not_want_to() -> None:
-    (outcome,) = run(calls(("mcp__rough__pid", {})), rough(stubborn=True))
+    (outcome,) = outcomes_of("pid", server=rough(stubborn=True))
 
     assert not is_alive(int(str(outcome.content)))
 
@@ -791,7 +759,7 @@ def test_a_connection_can_be_closed_while_it_is_made(tmp_path: Path) -> None:
 def test_what_a_server_says_besides_is_logged_for_those_who_look(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.DEBUG, "reenact.tools")
 
-    run(calls(("mcp__rough__garbage", {})), rough(says=f"my token is {HIDDEN}", server={"env": {"TOKEN": HIDDEN}}))
+    outcomes_of("garbage", server=rough(says=f"my token is {HIDDEN}", server={"env": {"TOKEN": HIDDEN}}))
 
     messages = [record.getMessage() for record in caplog.records if record.name == "reenact.tools"]
     assert "MCP server 'rough' says: my token is …" in messages
