@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import socket
+import struct
 from collections import deque
 from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from typing import Any, TypeAlias
 from urllib.parse import urlsplit
 
+import httpx2
 import pytest
 from websockets.exceptions import ConnectionClosed
 from websockets.sync.client import ClientConnection, connect
@@ -125,18 +127,39 @@ def plain(server: Server) -> Generator[socket.socket]:
 
 def handshake(server: Server, *headers: str) -> bytes:
     """Return the bytes of a WebSocket's handshake."""
-    lines = (
-        "GET /ws HTTP/1.1",
-        f"Host: {urlsplit(server.url).netloc}",
+    return request_head(
+        server,
+        "GET /ws",
         "Connection: Upgrade",
         "Upgrade: websocket",
         "Sec-WebSocket-Version: 13",
         "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==",
         *headers,
-        "",
-        "",
     )
-    return "\r\n".join(lines).encode()
+
+
+def client_frame(first: int, payload: bytes) -> bytes:
+    """Return a frame of a client that begins with this byte, masked with zeros."""
+    size = len(payload)
+    head = struct.pack(">BB", first, 0x80 | size) if size < 126 else struct.pack(">BBH", first, 0xFE, size)
+    return head + bytes(4) + payload
+
+
+def request_head(server: Server, line: str, *headers: str) -> bytes:
+    """Return the head of a request of HTTP: `request_head(server, "GET /health", "X-Mine: 1")`."""
+    host = urlsplit(server.url).netloc
+    return "\r\n".join((f"{line} HTTP/1.1", f"Host: {host}", *headers, "", "")).encode()
+
+
+def metric(server: Server, name: str) -> float:
+    """Return the number of this name among the metrics of the server, or 0."""
+    lines = httpx2.get(f"{server.url}/metrics").text.splitlines()
+    return next((float(line.rpartition(" ")[2]) for line in lines if line.startswith(f"{name} ")), 0.0)
+
+
+def has_turned(events: list[Json]) -> bool:
+    """Return whether a turn has ended."""
+    return any(event["type"] == "turn_completed" for event in events)
 
 
 def all_of(connection: socket.socket) -> bytes:

@@ -28,8 +28,7 @@ from reenact.cli import main
 from tests.cli.conftest import KEY
 from tests.cli.tools import FRIENDS, GUARDS
 from tests.server.conftest import TOKEN
-from tests.server.talk import PATIENCE, Talk
-from tests.server.test_frames import has_turned
+from tests.server.talk import PATIENCE, Talk, has_turned
 from tests.started.forked import Forked
 from tests.started.programs import INHERITED, Programs
 

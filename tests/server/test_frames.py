@@ -14,7 +14,7 @@ from reenact.domain.operations.table import RESPONSES
 from reenact.server import Server
 from reenact.testing import MockEnvironmentFactory, wait_until
 from tests.server.conftest import Serve
-from tests.server.talk import PATIENCE, Json, Talk, greeted, talking
+from tests.server.talk import PATIENCE, Json, Talk, greeted, has_turned, talking
 
 FIRST_TURN = [
     "session_created",
@@ -32,10 +32,6 @@ FIRST_TURN = [
     "agent_state_changed",
     "turn_completed",
 ]
-
-
-def has_turned(events: list[Json]) -> bool:
-    return any(event["type"] == "turn_completed" for event in events)
 
 
 def cursors(events: list[Json]) -> list[int]:

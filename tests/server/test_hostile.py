@@ -19,7 +19,7 @@ from reenact.server import Server
 from reenact.server.reading import MOST_VALUES, has_too_many_values
 from reenact.testing import wait_until
 from tests.server.conftest import TOKEN, Serve
-from tests.server.talk import PATIENCE, Talk, all_of, greeted, handshake, plain, talking
+from tests.server.talk import PATIENCE, Talk, all_of, client_frame, greeted, handshake, plain, request_head, talking
 
 NONSENSE = [
     "",
@@ -178,7 +178,7 @@ def test_text_that_is_not_utf_8_ends_the_connection_and_is_no_error_in_the_log(
     with plain(server) as connection:
         connection.sendall(handshake(server))
         connection.recv(65536)
-        connection.sendall(b"".join(_frame(first, payload) for first, payload in parts))
+        connection.sendall(b"".join(client_frame(first, payload) for first, payload in parts))
 
         assert all_of(connection)[2:4] == struct.pack(">H", 1007)
     server.stop()
@@ -190,7 +190,7 @@ def test_a_character_may_be_cut_between_two_fragments(talk: Talk) -> None:
     frame = json.dumps({"type": "request", "id": "€", "request": "container_list_request"}, ensure_ascii=False).encode()
     middle = frame.index("€".encode()) + 1
 
-    talk.connection.socket.sendall(_frame(0x01, frame[:middle]) + _frame(0x80, frame[middle:]))
+    talk.connection.socket.sendall(client_frame(0x01, frame[:middle]) + client_frame(0x80, frame[middle:]))
 
     assert talk.hear("response")["id"] == "€"
 
@@ -258,8 +258,8 @@ def test_a_handshake_that_drips_is_cut(serve: Serve) -> None:
 def test_a_second_request_on_a_connection_that_never_ends_is_cut(serve: Serve) -> None:
     server = serve(head_timeout=0.3)
     with plain(server) as connection:
-        head = f"GET /health HTTP/1.1\r\nHost: {server.url.removeprefix('http://')}\r\n"
-        connection.sendall(head.encode() + b"\r\n" + head.encode())
+        head = request_head(server, "GET /health")
+        connection.sendall(head + head.removesuffix(b"\r\n"))
 
         assert all_of(connection).count(b"HTTP/1.1 ") == 1
 
@@ -275,8 +275,7 @@ def test_a_handshake_with_a_header_too_large_for_it_is_cut(serve: Serve) -> None
 def test_a_body_that_never_comes_is_waited_for_no_longer(serve: Serve) -> None:
     server = serve(head_timeout=0.2)
     with plain(server) as connection:
-        host = server.url.removeprefix("http://")
-        connection.sendall(f"POST /v1/containers HTTP/1.1\r\nHost: {host}\r\nContent-Length: 10\r\n\r\n{{".encode())
+        connection.sendall(request_head(server, "POST /v1/containers", "Content-Length: 10") + b"{")
 
         answer = connection.recv(65536)
 
@@ -347,8 +346,8 @@ def test_a_message_in_too_many_pieces_or_empty_ones_ends_the_connection(
     server: Server, fragments: list[bytes], why: str
 ) -> None:
     with greeted(server) as talk:
-        pieces = [_frame(0x00, fragment) for fragment in fragments[1:]]
-        talk.connection.socket.sendall(_frame(0x01, fragments[0]) + b"".join(pieces))
+        pieces = [client_frame(0x00, fragment) for fragment in fragments[1:]]
+        talk.connection.socket.sendall(client_frame(0x01, fragments[0]) + b"".join(pieces))
 
         code, reason = talk.closing()
 
@@ -359,9 +358,9 @@ def test_a_message_in_too_many_pieces_or_empty_ones_ends_the_connection(
 
 def test_a_message_in_pieces_with_pings_between_and_an_empty_last_one_is_taken(talk: Talk) -> None:
     frame = json.dumps({"type": "request", "id": "r", "request": "container_list_request"}).encode()
-    pieces = b"".join(_frame(0x00, bytes((byte,))) + _frame(0x89, b"?") for byte in frame[1:])
+    pieces = b"".join(client_frame(0x00, bytes((byte,))) + client_frame(0x89, b"?") for byte in frame[1:])
 
-    talk.connection.socket.sendall(_frame(0x01, frame[:1]) + pieces + _frame(0x80, b""))
+    talk.connection.socket.sendall(client_frame(0x01, frame[:1]) + pieces + client_frame(0x80, b""))
 
     assert talk.hear("response")["id"] == "r"
 
@@ -371,7 +370,7 @@ def test_pings_and_pongs_are_read_no_faster_than_the_rate_allows(serve: Serve, f
     server = serve(rate=200, burst=10)  # of messages; 10 times as many frames
     with greeted(server) as talk:
         begun = time.monotonic()
-        talk.connection.socket.sendall(_frame(first, b"") * 2100)  # 2,000 too many
+        talk.connection.socket.sendall(client_frame(first, b"") * 2100)  # 2,000 too many
         talk.say("request", id="r", request="container_list_request")
         talk.hear("response")
         took = time.monotonic() - begun
@@ -474,8 +473,3 @@ def _get(server: Server, token: str) -> int:
 
 def _answers(server: Server) -> bool:
     return httpx2.get(f"{server.url}/health").status_code == 200
-
-
-def _frame(first: int, payload: bytes) -> bytes:
-    """Return a frame of a client, masked with zeros."""
-    return struct.pack(">BBI", first, 0x80 | len(payload), 0) + payload

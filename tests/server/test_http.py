@@ -36,7 +36,7 @@ from reenact.server import Server
 from reenact.server.answers import status_of
 from reenact.testing import MockEnvironmentFactory, MockEvent, MockScenario, wait_until
 from tests.server.conftest import Serve
-from tests.server.talk import PATIENCE, Json, all_of, plain
+from tests.server.talk import PATIENCE, Json, all_of, metric, plain, request_head
 
 
 def result(answer: httpx2.Response, status: int = 200) -> Any:  # noqa: ANN401 - whatever it results in
@@ -198,9 +198,8 @@ def test_a_method_that_a_path_has_not_is_told_all_that_it_has(http: httpx2.Clien
 
 def test_a_body_with_two_lengths_is_refused_and_the_connection_closed(server: Server) -> None:
     with plain(server) as connection:
-        host = server.url.removeprefix("http://")
-        head = f"POST /v1/containers HTTP/1.1\r\nHost: {host}\r\nContent-Length: 5\r\n"
-        connection.sendall(head.encode() + b"Transfer-Encoding: chunked\r\n\r\n0\r\n\r\n")
+        head = request_head(server, "POST /v1/containers", "Content-Length: 5", "Transfer-Encoding: chunked")
+        connection.sendall(head + b"0\r\n\r\n")
 
         answer = all_of(connection)
 
@@ -272,14 +271,19 @@ def test_what_there_is_not_is_said_with_its_status(
             assert error(http.request(method, path)) == expected
 
 
-def test_the_events_of_a_session_come_in_pages(http: httpx2.Client, runtime: Runtime, session_id: str) -> None:
-    http.post("/v1/messages", json={"session_id": session_id, "content": "Hello"})
+def pages_of(http: httpx2.Client, runtime: Runtime, session_id: str, said: str, limit: int) -> list[Json]:
+    """Return the events of a session in which this was said, page by page, to the empty one at the end."""
+    http.post("/v1/messages", json={"session_id": session_id, "content": said})
     wait_until(lambda: runtime.sessions.turns(session_id)[-1].outcome, PATIENCE, "the turn")
     pages: list[Json] = []
-
     while not pages or pages[-1]["events"]:
         after = pages[-1]["cursor"] if pages else 0
-        pages.append(http.get(f"/v1/sessions/{session_id}/events", params={"after": after, "limit": 6}).json())
+        pages.append(http.get(f"/v1/sessions/{session_id}/events", params={"after": after, "limit": limit}).json())
+    return pages
+
+
+def test_the_events_of_a_session_come_in_pages(http: httpx2.Client, runtime: Runtime, session_id: str) -> None:
+    pages = pages_of(http, runtime, session_id, "Hello", limit=6)
 
     assert [len(page["events"]) for page in pages] == [6, 6, 2, 0]
     events = [event for page in pages for event in page["events"]]
@@ -290,13 +294,7 @@ def test_the_events_of_a_session_come_in_pages(http: httpx2.Client, runtime: Run
 def test_a_page_of_large_events_ends_early_and_the_next_one_goes_on(
     http: httpx2.Client, runtime: Runtime, session_id: str
 ) -> None:
-    http.post("/v1/messages", json={"session_id": session_id, "content": "x" * 1_500_000})
-    wait_until(lambda: runtime.sessions.turns(session_id)[-1].outcome, PATIENCE, "the turn")
-    pages: list[Json] = []
-
-    while not pages or pages[-1]["events"]:
-        after = pages[-1]["cursor"] if pages else 0
-        pages.append(http.get(f"/v1/sessions/{session_id}/events", params={"after": after, "limit": 1000}).json())
+    pages = pages_of(http, runtime, session_id, "x" * 1_500_000, limit=1000)
 
     cursors = [event["cursor"] for page in pages for event in page["events"]]
     assert len(pages) > 2
@@ -307,8 +305,7 @@ def test_a_page_of_large_events_ends_early_and_the_next_one_goes_on(
 def test_a_client_that_sends_a_body_that_is_too_large_to_its_end_is_told_so(server: Server) -> None:
     size = 13_000_000
     with plain(server) as connection:
-        head = f"POST /v1/containers HTTP/1.1\r\nHost: {server.url.removeprefix('http://')}\r\nContent-Length: {size}"
-        connection.sendall(f"{head}\r\n\r\n".encode() + b"x" * size)
+        connection.sendall(request_head(server, "POST /v1/containers", f"Content-Length: {size}") + b"x" * size)
 
         connection.shutdown(socket.SHUT_WR)
 
@@ -328,35 +325,28 @@ def test_a_body_that_is_too_large_is_refused(serve: Serve) -> None:
     assert error(chunked) == (413, "too_large")
 
 
+@pytest.mark.parametrize(("failing", "path"), [("request", "containers"), ("feed.subscribe", "sessions/talks/events")])
 def test_an_unexpected_failure_says_nothing_of_itself(
-    server: Server, runtime: Runtime, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    def fail(*_: object) -> None:
-        raise ZeroDivisionError("a secret")
-
-    monkeypatch.setattr(runtime, "request", fail)
-
-    answer = httpx2.get(f"{server.url}/v1/containers")
-
-    assert error(answer) == (500, "internal_error")
-    assert "secret" not in answer.text
-    assert "ZeroDivisionError" in caplog.text
-
-
-def test_an_unexpected_failure_of_a_page_says_nothing_of_itself_either(
-    server: Server, runtime: Runtime, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    *,
+    server: Server,
+    runtime: Runtime,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    failing: str,
+    path: str,
 ) -> None:
     def fail(*_: object, **__: object) -> None:
         raise ZeroDivisionError("a secret")
 
-    monkeypatch.setattr(runtime.feed, "subscribe", fail)
+    owner = runtime.feed if failing.startswith("feed.") else runtime
+    monkeypatch.setattr(owner, failing.removeprefix("feed."), fail)
 
-    answer = httpx2.get(f"{server.url}/v1/sessions/talks/events")
+    answer = httpx2.get(f"{server.url}/v1/{path}")
 
     assert error(answer) == (500, "internal_error")
     assert "secret" not in answer.text
     assert "ZeroDivisionError" in caplog.text
-    assert 'reenact_http_responses_total{status="500"} 1' in httpx2.get(f"{server.url}/metrics").text
+    assert metric(server, 'reenact_http_responses_total{status="500"}') == 1
 
 
 def test_the_server_is_up_and_ready(http: httpx2.Client) -> None:

@@ -11,8 +11,7 @@ import pytest
 from reenact import Runtime, StorageFullError
 from reenact.server import Server
 from reenact.testing import wait_until
-from tests.server.talk import PATIENCE, greeted
-from tests.server.test_frames import has_turned
+from tests.server.talk import PATIENCE, greeted, has_turned
 
 SAMPLE = re.compile(r'([a-zA-Z_:][a-zA-Z0-9_:]*)(?:\{((?:[a-z_]+="(?:[^"\\\n]|\\[\\n"])*",?)*)\})? (\S+)')
 LABEL = re.compile(r'([a-z_]+)="((?:[^"\\\n]|\\[\\n"])*)"')

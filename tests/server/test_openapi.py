@@ -13,8 +13,7 @@ from reenact.domain.operations.table import REQUESTS, json_schema
 from reenact.domain.tools import is_array, is_object
 from reenact.server.answers import ANY_REQUEST, EVENTS
 from tests.server.conftest import TOKEN, Serve
-from tests.server.talk import Json, Talk
-from tests.server.test_frames import has_turned
+from tests.server.talk import Json, Talk, has_turned
 
 ROUTES = [kind.route for kind in REQUESTS.values()]
 METHODS = {"get", "post", "delete"}

@@ -15,8 +15,7 @@ from reenact import ConfigurationError, InvalidInputError, Runtime, RuntimeClose
 from reenact.server import Server
 from reenact.testing import MockEnvironmentFactory, MockEvent, MockScenario, wait_until
 from tests.server.conftest import Serve
-from tests.server.talk import PATIENCE, greeted, handshake, plain, talking
-from tests.server.test_frames import has_turned
+from tests.server.talk import PATIENCE, greeted, handshake, has_turned, metric, plain, talking
 from tests.server.test_stalled import flood, flooded, stalled
 
 STUCK = 60.0
@@ -79,14 +78,14 @@ def test_clients_that_take_nothing_do_not_put_it_off(
     subscribe = {"type": "subscribe", "id": "s", "topic": session_id}
     with stalled(server, subscribe), stalled(server, subscribe), plain(server), plain(server) as shy:
         shy.sendall(handshake(server)[:50])
-        wait_until(lambda: _sent(server) > 0, PATIENCE, "the first events")
+        wait_until(lambda: metric(server, "reenact_events_sent_total") > 0, PATIENCE, "the first events")
 
         assert seconds_to_stop(server) < LONGEST
 
 
-def test_requests_that_are_under_way_do_not_put_it_off(
-    server: Server, runtime: Runtime, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.fixture
+def slow_requests(runtime: Runtime, monkeypatch: pytest.MonkeyPatch) -> tuple[threading.Event, threading.Event]:
+    """Have requests say when they are under way, and wait until they may go on."""
     under_way, go_on = threading.Event(), threading.Event()
     carry_out = runtime.request
 
@@ -96,6 +95,13 @@ def test_requests_that_are_under_way_do_not_put_it_off(
         return carry_out(*given)
 
     monkeypatch.setattr(runtime, "request", slowly)
+    return under_way, go_on
+
+
+def test_requests_that_are_under_way_do_not_put_it_off(
+    server: Server, runtime: Runtime, slow_requests: tuple[threading.Event, threading.Event]
+) -> None:
+    under_way, go_on = slow_requests
     with greeted(server) as talk:
         talk.say("request", id="r", request="container_create_request", data={"container_id": "room"})
         assert under_way.wait(PATIENCE)
@@ -110,18 +116,10 @@ def test_requests_that_are_under_way_do_not_put_it_off(
 
 
 def test_a_request_over_http_is_answered_before_it_ends(
-    server: Server, runtime: Runtime, monkeypatch: pytest.MonkeyPatch
+    server: Server, slow_requests: tuple[threading.Event, threading.Event]
 ) -> None:
-    under_way, go_on = threading.Event(), threading.Event()
-    carry_out = runtime.request
+    under_way, go_on = slow_requests
     answers: list[httpx2.Response] = []
-
-    def slowly(*given: Any) -> Any:  # noqa: ANN401 - those of `request`
-        under_way.set()
-        go_on.wait(PATIENCE)
-        return carry_out(*given)
-
-    monkeypatch.setattr(runtime, "request", slowly)
     asking = threading.Thread(target=lambda: answers.append(httpx2.get(f"{server.url}/v1/containers")))
     asking.start()
     assert under_way.wait(PATIENCE)
@@ -236,8 +234,3 @@ def _accepts(server: Server) -> bool:
     except OSError:
         return False
     return True
-
-
-def _sent(server: Server) -> int:
-    lines = httpx2.get(f"{server.url}/metrics").text.splitlines()
-    return next(int(line.split()[1]) for line in lines if line.startswith("reenact_events_sent_total "))

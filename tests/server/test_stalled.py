@@ -7,7 +7,6 @@ import gc
 import json
 import select
 import socket
-import struct
 import tracemalloc
 from collections.abc import Generator, Mapping
 
@@ -20,7 +19,17 @@ from reenact.server.service import LARGE_AT_ONCE
 from reenact.testing import MockEnvironmentFactory, MockEvent, MockScenario, wait_until
 from tests.examples import takes_long
 from tests.server.conftest import Serve
-from tests.server.talk import PATIENCE, all_of, greeted, handshake, plain
+from tests.server.talk import (
+    PATIENCE,
+    all_of,
+    client_frame,
+    greeted,
+    handshake,
+    has_turned,
+    metric,
+    plain,
+    request_head,
+)
 from tests.server.test_frames import cursors
 
 PIECES = 200
@@ -47,19 +56,6 @@ def flood() -> MockScenario:
     )
 
 
-def masked(text: str) -> bytes:
-    """Return a frame of a client, masked with zeros."""
-    payload = text.encode()
-    assert len(payload) < 126
-    return bytes((0x81, 0x80 | len(payload), 0, 0, 0, 0)) + payload
-
-
-def _long(text: str) -> bytes:
-    """Return a longer frame of a client."""
-    payload = text.encode()
-    return struct.pack(">BBHI", 0x81, 0xFE, len(payload), 0) + payload
-
-
 @contextlib.contextmanager
 def stalled(server: Server, *frames: Mapping[str, object]) -> Generator[socket.socket]:
     """Connect with little room for what comes, say the frames, and read nothing any more."""
@@ -68,7 +64,7 @@ def stalled(server: Server, *frames: Mapping[str, object]) -> Generator[socket.s
         connection.sendall(handshake(server))
         connection.recv(65536)
         for frame in ({"type": "hello"}, *frames):
-            connection.sendall(masked(json.dumps(frame)))
+            connection.sendall(client_frame(0x81, json.dumps(frame).encode()))
         yield connection
 
 
@@ -86,7 +82,7 @@ def test_others_are_served_beside_a_client_that_takes_nothing(
         other.subscribe("s", session_id)
         flooded(runtime, session_id)
 
-        events = other.follow("s", lambda found: any(one["type"] == "turn_completed" for one in found))
+        events = other.follow("s", has_turned)
 
     assert cursors(events) == list(range(1, len(events) + 1))
     assert len(events) > PIECES
@@ -120,7 +116,7 @@ def test_a_client_that_takes_nothing_costs_no_more_memory_however_much_is_said(
     try:
         alone = growth()  # what the agent itself remembers of the conversation
         with stalled(server, {"type": "subscribe", "id": "s", "topic": session_id}):
-            wait_until(lambda: _number(server, "reenact_events_sent_total") > 0, PATIENCE, "the first events")
+            wait_until(lambda: metric(server, "reenact_events_sent_total") > 0, PATIENCE, "the first events")
             for _ in range(4):  # as much as the rooms of a connection could ever hold
                 flooded(runtime, session_id)
 
@@ -135,12 +131,12 @@ def test_a_client_that_takes_nothing_is_sent_away_in_the_end(serve: Serve, runti
     server = serve(stall_timeout=0.3)
     flooded(runtime, session_id)
     with stalled(server, {"type": "subscribe", "id": "s", "topic": session_id}) as connection:
-        wait_until(lambda: _number(server, "reenact_events_sent_total") > 0, PATIENCE, "the first events")
+        wait_until(lambda: metric(server, "reenact_events_sent_total") > 0, PATIENCE, "the first events")
 
-        wait_until(lambda: _number(server, "reenact_connections") == 0, PATIENCE, "the connection to be gone")
+        wait_until(lambda: metric(server, "reenact_connections") == 0, PATIENCE, "the connection to be gone")
 
         assert len(all_of(connection)) < 3 * MIB
-    assert _number(server, "reenact_subscriptions") == 0
+    assert metric(server, "reenact_subscriptions") == 0
 
 
 def test_a_client_that_goes_on_reading_is_not_sent_away(serve: Serve, runtime: Runtime, session_id: str) -> None:
@@ -149,7 +145,7 @@ def test_a_client_that_goes_on_reading_is_not_sent_away(serve: Serve, runtime: R
 
     with greeted(server, max_queue=1) as talk:
         talk.subscribe("s", session_id)
-        events = talk.follow("s", lambda found: any(one["type"] == "turn_completed" for one in found))
+        events = talk.follow("s", has_turned)
 
     assert cursors(events) == list(range(1, len(events) + 1))
 
@@ -157,9 +153,9 @@ def test_a_client_that_goes_on_reading_is_not_sent_away(serve: Serve, runtime: R
 def test_a_connection_whose_other_end_is_gone_ends(serve: Serve) -> None:
     server = serve(ping_interval=0.1)
     with stalled(server) as connection:  # it reads nothing, so it answers no ping
-        wait_until(lambda: _number(server, "reenact_connections_total") == 1, PATIENCE, "the connection")
+        wait_until(lambda: metric(server, "reenact_connections_total") == 1, PATIENCE, "the connection")
 
-        wait_until(lambda: _number(server, "reenact_connections") == 0, PATIENCE, "its end")
+        wait_until(lambda: metric(server, "reenact_connections") == 0, PATIENCE, "its end")
         assert all_of(connection)
 
 
@@ -172,7 +168,7 @@ def test_answers_that_nobody_takes_are_not_made(server: Server, runtime: Runtime
     ]
     with stalled(server) as connection, greeted(server) as other:
         for ask in asks:
-            connection.sendall(_long(json.dumps(ask)))
+            connection.sendall(client_frame(0x81, json.dumps(ask).encode()))
         wait_until(lambda: _carried_out(server) >= 1, PATIENCE, "the first answer, which may fill the room alone")
         for _ in range(20):
             other.ask("container_list_request")
@@ -197,18 +193,17 @@ def test_answers_that_nobody_takes_are_few_and_others_are_served(
                 for n in range(4):
                     data = {"session_id": session_id}
                     ask = {"id": f"{number}-{n}", "request": "session_messages_request", "data": data}
-                    connection.sendall(_long(json.dumps({"type": "request", **ask})))
+                    connection.sendall(client_frame(0x81, json.dumps({"type": "request", **ask}).encode()))
             else:
                 connection = clients.enter_context(plain(server))
                 connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
-                host = server.url.removeprefix("http://")
-                connection.sendall(f"GET /v1/sessions/{session_id}/messages HTTP/1.1\r\nHost: {host}\r\n\r\n".encode())
-        wait_until(lambda: _number(server, "reenact_unread_bytes") >= most, PATIENCE, "answers that nobody takes")
+                connection.sendall(request_head(server, f"GET /v1/sessions/{session_id}/messages"))
+        wait_until(lambda: metric(server, "reenact_unread_bytes") >= most, PATIENCE, "answers that nobody takes")
         made = _carried_out(server)
         with greeted(server) as other:
             for _ in range(3):
                 assert other.ask("session_messages_request", session_id=session_id)["error"] is None
-                unread.append(_number(server, "reenact_unread_bytes"))
+                unread.append(metric(server, "reenact_unread_bytes"))
 
     assert max(unread) < most + (LARGE_AT_ONCE + 1) * 2.1 * MIB
     assert made <= most // (2 * MIB) + LARGE_AT_ONCE + 1, "of 8 clients' answers"
@@ -228,9 +223,9 @@ def test_a_large_answer_is_taken_in_pieces(server: Server, runtime: Runtime, ses
 @takes_long()
 def test_pings_of_a_client_that_takes_no_answer_cost_no_memory(serve: Serve) -> None:
     server = serve(rate=1e6, burst=10**6)
-    pings = (bytes((0x89, 0x80 | 125, 0, 0, 0, 0)) + bytes(125)) * 1000
+    pings = client_frame(0x89, bytes(125)) * 1000
     with stalled(server) as connection:
-        wait_until(lambda: _number(server, "reenact_connections") == 1, PATIENCE, "the connection")
+        wait_until(lambda: metric(server, "reenact_connections") == 1, PATIENCE, "the connection")
         tracemalloc.start()
         try:
             for _ in range(60):
@@ -245,10 +240,10 @@ def test_pings_of_a_client_that_takes_no_answer_cost_no_memory(serve: Serve) -> 
 
 def test_the_latest_ping_of_a_client_that_took_nothing_is_answered(serve: Serve) -> None:
     server = serve(rate=1e6, burst=10**6)
-    pings = (bytes((0x89, 0x80 | 125, 0, 0, 0, 0)) + bytes(125)) * 12_000
-    ask = masked(json.dumps({"type": "request", "id": "r", "request": "container_list_request"}))
+    pings = client_frame(0x89, bytes(125)) * 12_000
+    ask = client_frame(0x81, b'{"type": "request", "id": "r", "request": "container_list_request"}')
     with stalled(server) as connection:
-        connection.sendall(pings + bytes((0x89, 0x84, 0, 0, 0, 0)) + b"last" + ask)
+        connection.sendall(pings + client_frame(0x89, b"last") + ask)
         wait_until(
             lambda: "container_list_request" in httpx2.get(f"{server.url}/metrics").text, PATIENCE, "the request"
         )
@@ -268,9 +263,7 @@ def test_a_page_of_events_that_nobody_reads_is_cut(serve: Serve, runtime: Runtim
     flooded(runtime, session_id)
     with plain(server) as connection:
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
-        host = server.url.removeprefix("http://")
-        path = f"/v1/sessions/{session_id}/events?limit=1000"
-        connection.sendall(f"GET {path} HTTP/1.1\r\nHost: {host}\r\n\r\n".encode())
+        connection.sendall(request_head(server, f"GET /v1/sessions/{session_id}/events?limit=1000"))
         head = connection.recv(100)
 
         wait_until(lambda: _is_cut(connection), PATIENCE, "the connection to be cut")
@@ -293,8 +286,3 @@ def _is_cut(connection: socket.socket) -> bool:
     poll = select.poll()
     poll.register(connection, 0)
     return bool(poll.poll(0))
-
-
-def _number(server: Server, name: str) -> float:
-    lines = httpx2.get(f"{server.url}/metrics").text.splitlines()
-    return next((float(line.rpartition(" ")[2]) for line in lines if line.startswith(f"{name} ")), 0.0)
