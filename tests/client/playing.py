@@ -9,7 +9,7 @@ from reenact.client import subscription as module
 from reenact.client.dialing import Reconnect
 from reenact.client.subscription import RemoteSubscription
 from tests.client.conftest import Waits
-from tests.client.scripted import Beyond, Line, Scripted, event
+from tests.client.scripted import Beyond, Line, Scripted, events
 
 
 class Teller:
@@ -54,7 +54,7 @@ class Teller:
 
     def _tell(self, first: int) -> None:
         if self.id is not None and first <= self.last:
-            self.line.events(self.id, *(event(cursor) for cursor in range(first, self.last + 1)))
+            self.line.events(self.id, *events(first, self.last))
             self.told = self.last
 
     def _obey(self, frame: dict[str, object]) -> None:

@@ -171,6 +171,11 @@ def event(
     }
 
 
+def events(first: int, last: int) -> list[dict[str, Any]]:
+    """Return envelopes with all cursors from the first to the last."""
+    return [event(cursor) for cursor in range(first, last + 1)]
+
+
 class Beyond:
     """Calls made on threads of their own, for the test is busy being the server."""
 

@@ -17,7 +17,7 @@ from reenact.client.runtime import RemoteRuntime
 from reenact.domain.errors import RemoteError
 from reenact.domain.stream.events import Envelope
 from reenact.testing import wait_until
-from tests.client.scripted import Beyond, Line, Scripted, event
+from tests.client.scripted import Beyond, Called, Line, Scripted, event, events
 
 Talk: TypeAlias = Callable[..., tuple[RemoteRuntime, Line]]
 
@@ -63,6 +63,11 @@ class House:
             self.line.say("ended", id=self.id, reason="unsubscribed")
         self.id = asked["id"]
         return listener
+
+    def join(self, type_: str, handler: Callable[[Envelope], object]) -> tuple[Called, str]:
+        """Begin to let a handler join, and return its call and the id of what it asks to listen to."""
+        joining = self._beyond.call(lambda: self._on(type_, handler))
+        return joining, self.line.hear("listen")["id"]
 
     def tell(self, *events: dict[str, Any]) -> None:
         assert self.id is not None
@@ -152,21 +157,18 @@ def test_who_joins_hears_exactly_what_comes_from_then_on_and_nobody_misses_anyth
     assert early.wait(4) == [1, 2, 3, 5]
 
 
-def test_what_the_first_subscription_brings_late_is_not_lost(talk: Talk, beyond: Beyond) -> None:
-    runtime, line = talk()
+def test_what_the_first_subscription_brings_late_is_not_lost(house: House) -> None:
     early, late = Ears(), Ears()
-    joining = beyond.call(lambda: runtime.events.on("text_delta", early))
-    first = line.listened()["id"]
-    joining.result()
+    house.add("text_delta", early)
+    line, first = house.line, house.id
 
-    joining = beyond.call(lambda: runtime.events.on("message_stop", late))
-    second = line.hear("listen")["id"]
-    line.events(first, event(1))
+    joining, second = house.join("message_stop", late)
+    house.tell(event(1))
     line.say("subscribed", id=second)
     joining.result()
     line.hear("unsubscribe")
     line.events(second, event(3), event(4, type_="message_stop", data={}))
-    line.events(first, event(2), event(3))
+    house.tell(event(2), event(3))
     line.say("ended", id=first, reason="unsubscribed")
     line.events(second, event(5))
 
@@ -292,45 +294,33 @@ def test_so_many_sessions_are_remembered_and_no_more(house: House, monkeypatch: 
     assert house.reconnect()["after"] == {"b": 2, "c": 2}
 
 
-def test_a_break_while_one_joins_loses_nothing_for_the_others(talk: Talk, beyond: Beyond, scripted: Scripted) -> None:
-    runtime, line = talk()
+def test_a_break_while_one_joins_loses_nothing_for_the_others(house: House) -> None:
     early, late = Ears(), Ears()
-    joining = beyond.call(lambda: runtime.events.on("text_delta", early))
-    first = line.listened()["id"]
-    joining.result()
-    line.events(first, event(1))
+    house.add("text_delta", early)
+    house.tell(event(1))
 
-    joining = beyond.call(lambda: runtime.events.on("message_stop", late))
-    second = line.hear("listen")["id"]
-    line.events(first, event(2))
-    line.events(second, event(4))
-    line.drop()
-    line = scripted.line()
-    asked = line.listened()
+    joining, second = house.join("message_stop", late)
+    house.tell(event(2))
+    house.line.events(second, event(4))
+    asked = house.reconnect()
     joining.result()
-    line.events(asked["id"], event(3), event(4), event(5, type_="message_stop", data={}))
+    house.tell(event(3), event(4), event(5, type_="message_stop", data={}))
 
     assert (asked["types"], asked["after"]) == (["message_stop", "text_delta"], {"s": 2})
     assert early.wait(4) == [1, 2, 3, 4]
     assert late.wait(1) == [5]
 
 
-def test_one_who_stood_when_the_connection_broke_hears_over_the_next(
-    talk: Talk, beyond: Beyond, scripted: Scripted
-) -> None:
-    runtime, line = talk()
+def test_one_who_stood_when_the_connection_broke_hears_over_the_next(house: House) -> None:
     early, late = Ears(), Ears()
-    joining = beyond.call(lambda: runtime.events.on("text_delta", early))
-    line.listened()
+    house.add("text_delta", early)
+    joining, second = house.join("text_delta", late)
+    house.line.say("subscribed", id=second)
     joining.result()
-    joining = beyond.call(lambda: runtime.events.on("text_delta", late))
-    line.listened()
-    joining.result()
-    line.hear("unsubscribe")
+    house.line.hear("unsubscribe")
 
-    line.drop()
-    line = scripted.line()
-    line.events(line.listened()["id"], event(1))
+    house.reconnect()
+    house.tell(event(1))
 
     assert (early.wait(1), late.wait(1)) == ([1], [1])
 
@@ -354,17 +344,14 @@ def test_a_subscription_that_the_server_ends_is_taken_up_again(house: House, scr
     assert ears.wait(2) == [1, 2]
 
 
-def test_one_that_ends_while_another_comes_makes_room_for_it(talk: Talk, beyond: Beyond) -> None:
-    runtime, line = talk()
+def test_one_that_ends_while_another_comes_makes_room_for_it(house: House) -> None:
     early, late = Ears(), Ears()
-    joining = beyond.call(lambda: runtime.events.on("text_delta", early))
-    first = line.listened()["id"]
-    joining.result()
-    joining = beyond.call(lambda: runtime.events.on("text_delta", late))
-    second = line.hear("listen")["id"]
+    house.add("text_delta", early)
+    line = house.line
+    joining, second = house.join("text_delta", late)
 
-    line.events(first, event(1))
-    line.say("ended", id=first, reason="lagging")
+    house.tell(event(1))
+    line.say("ended", id=house.id, reason="lagging")
     line.say("subscribed", id=second)
     line.events(second, event(2))
     joining.result()
@@ -373,20 +360,16 @@ def test_one_that_ends_while_another_comes_makes_room_for_it(talk: Talk, beyond:
     assert late.wait(1) == [2]
 
 
-def test_a_server_that_refuses_one_who_joins_goes_on_telling_the_others(talk: Talk, beyond: Beyond) -> None:
-    runtime, line = talk()
+def test_a_server_that_refuses_one_who_joins_goes_on_telling_the_others(house: House) -> None:
     ears = Ears()
-    joining = beyond.call(lambda: runtime.events.on("text_delta", ears))
-    first = line.listened()["id"]
-    joining.result()
+    house.add("text_delta", ears)
 
-    joining = beyond.call(lambda: runtime.events.on("message_stop", print))
-    second = line.hear("listen")["id"]
-    line.events(first, event(1))
-    line.say("error", id=second, code="too_many_subscriptions", message="no more")
+    joining, second = house.join("message_stop", print)
+    house.tell(event(1))
+    house.line.say("error", id=second, code="too_many_subscriptions", message="no more")
     with pytest.raises(RemoteError, match="no more"):
         joining.result()
-    line.events(first, event(2))
+    house.tell(event(2))
 
     assert ears.wait(2) == [1, 2]
 
@@ -518,7 +501,7 @@ def test_handlers_that_are_too_slow_leave_events_with_the_server(
     assert house.line.is_silent()
     go.set()
     asked = house.line.listened()
-    house.line.events(asked["id"], *(event(cursor) for cursor in range(12, 15)))
+    house.line.events(asked["id"], *events(12, 14))
 
     assert asked["after"] == {"s": 11}
     assert ears.wait(14) == list(range(1, 15))
@@ -530,7 +513,7 @@ def test_a_handler_may_join_while_there_is_no_room(
     ears, go = held
     house.tell(event(1))
     ears.wait(1)
-    house.tell(*(event(cursor) for cursor in range(2, 31)))
+    house.tell(*events(2, 30))
     house.line.hear("unsubscribe")
     late = Ears()
 

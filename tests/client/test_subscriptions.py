@@ -18,7 +18,7 @@ from reenact.client.runtime import RemoteRuntime
 from reenact.client.subscription import RemoteSubscription
 from reenact.domain.errors import ProtocolError, RemoteError, RuntimeClosedError, StorageError
 from reenact.testing import wait_until
-from tests.client.scripted import Beyond, Line, Scripted, event
+from tests.client.scripted import Beyond, Line, Scripted, event, events
 
 Talk: TypeAlias = Callable[..., tuple[RemoteRuntime, Line]]
 Follow: TypeAlias = Callable[..., tuple[RemoteSubscription, Line, str]]
@@ -364,7 +364,7 @@ def test_taking_from_a_server_that_does_not_say_where_the_session_ends_gives_wha
     subscription, line, id_ = follow()
     assert subscription.take() == []
 
-    line.events(id_, *(event(cursor) for cursor in range(1, 8)))
+    line.events(id_, *events(1, 7))
     first = subscription.next(60)
     wait_until(lambda: len(subscription._buffer._events) == 6)
 
@@ -392,7 +392,7 @@ def test_taking_waits_for_what_there_was_when_it_was_subscribed_to(
     wait_until(lambda: subscription.cursor == 2)
     assert not taking.is_over
 
-    line.events(id_, *(event(cursor) for cursor in range(3, 7)))
+    line.events(id_, *events(3, 6))
 
     assert [envelope.cursor for envelope in taking.result()] == [1, 2, 3, 4, 5, 6]
     assert subscription.take() == []
@@ -419,7 +419,7 @@ def test_taking_goes_on_over_a_break(
 
     line.drop()
     line = scripted.line()
-    line.events(line.subscribed()["id"], *(event(cursor) for cursor in range(2, 7)))
+    line.events(line.subscribed()["id"], *events(2, 6))
 
     assert len(taking.result()) == 6
 
@@ -951,7 +951,7 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_consumer_that_is_slow_leaves_with_the_server_what_has_no_room(follow: Follow, beyond: Beyond) -> None:
     subscription, line, id_ = follow(auto_ack=False)
 
-    line.events(id_, *(event(cursor) for cursor in range(1, 31)))
+    line.events(id_, *events(1, 30))
     assert line.hear("unsubscribe")["id"] == id_
     line.events(id_, event(31))
     assert cursors(subscription, 4) == [1, 2, 3, 4]
@@ -984,14 +984,14 @@ def test_one_slow_consumer_holds_up_no_other_and_no_request(follow: Follow, talk
 @pytest.mark.usefixtures("small")
 def test_a_consumer_that_is_full_can_acknowledge(follow: Follow, beyond: Beyond) -> None:
     subscription, line, id_ = follow(auto_ack=False)
-    line.events(id_, *(event(cursor) for cursor in range(1, 31)))
+    line.events(id_, *events(1, 30))
     line.hear("unsubscribe")
     assert cursors(subscription, 1) == [1]
 
     call = beyond.call(subscription.ack)
     asked = line.subscribed()
     assert (asked["after"], line.hear("ack")["cursor"]) == (10, 1)
-    line.events(asked["id"], *(event(cursor) for cursor in range(11, 31)))
+    line.events(asked["id"], *events(11, 30))
     line.say("acked", id=asked["id"], cursor=1)
 
     call.result()
@@ -1003,7 +1003,7 @@ def test_a_consumer_that_is_full_can_acknowledge(follow: Follow, beyond: Beyond)
 @pytest.mark.usefixtures("small")
 def test_who_was_full_when_the_connection_broke_goes_on_when_there_is_room(follow: Follow, scripted: Scripted) -> None:
     subscription, line, id_ = follow(auto_ack=False)
-    line.events(id_, *(event(cursor) for cursor in range(1, 31)))
+    line.events(id_, *events(1, 30))
     line.hear("unsubscribe")
     line.drop()
     line = scripted.line()
@@ -1127,7 +1127,7 @@ def test_a_consumer_that_never_waits_lets_other_tasks_of_its_loop_go_on(
 ) -> None:
     monkeypatch.setattr(module, "REST", 10)
     subscription, line, id_ = follow()
-    line.events(id_, *(event(cursor) for cursor in range(1, 101)))
+    line.events(id_, *events(1, 100))
     wait_until(lambda: len(subscription._buffer._events) == 100)
 
     async def consume() -> list[int]:
