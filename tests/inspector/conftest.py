@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -50,6 +51,12 @@ def night_log(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("night") / "night.db"
     write_demo(path)
     return path
+
+
+@pytest.fixture
+def night_copy(night_log: Path, tmp_path: Path) -> Path:
+    """Return a copy of that log, which a test may change."""
+    return Path(shutil.copy(night_log, tmp_path / "night.db"))
 
 
 @pytest.fixture(scope="session")

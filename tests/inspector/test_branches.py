@@ -47,11 +47,6 @@ def test_a_session_without_branches_is_a_family_of_its_own(night: Browser) -> No
     assert "has no branches" in words(night.page("/branches?id=newsletter"))
 
 
-def test_a_log_without_branches_says_so(runtime: Runtime, log: str) -> None:
-    with Source.open(log) as source, browsing(source) as browser:
-        assert "Nothing has branched off" in words(browser.page("/branches"))
-
-
 @pytest.fixture
 def many(runtime: Runtime, log: str) -> Iterator[Browser]:
     """Return a browser at a log with a family of 71 sessions, one of which is deleted, and 25 families of two."""

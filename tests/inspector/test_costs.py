@@ -92,11 +92,6 @@ def test_no_name_of_a_model_is_a_formula_to_a_spreadsheet_or_begins_a_row(model:
     assert cells[2:] == ["1", "0", "0", "0", "0.0", "0"]
 
 
-def test_a_log_in_which_nothing_was_used_says_so(runtime: Runtime, log: str) -> None:
-    with Source.open(log) as source, browsing(source) as browser:
-        assert "Nothing was used" in words(browser.page("/costs"))
-
-
 @pytest.fixture
 def recent(runtime: Runtime, log: str) -> Iterator[Browser]:
     runtime.ask("Hello", session=runtime.sessions.create(runtime.containers.create().id, "chat").id)

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import sqlite3
 import sys
-from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -16,7 +14,7 @@ from reenact.inspector import Source
 from reenact.inspector.evidence import link_of
 from reenact.projections.log import name_of
 from tests.inspector.browsing import Browser, attribute, browsing, texts
-from tests.inspector.demo import write_demo
+from tests.inspector.marking import change
 from tests.inspector.talking import Talker
 
 
@@ -67,12 +65,9 @@ def test_the_record_agrees_with_its_digest_and_its_step_is_decided_the_same(nigh
     assert '"type": "tool-result"' in texts(page, "details pre")[0]
 
 
-def test_a_record_that_was_changed_afterwards_is_named(tmp_path: Path) -> None:
-    path = tmp_path / "changed.db"
-    write_demo(path)
-    with closing(sqlite3.connect(path)) as log, log:
-        log.execute("UPDATE steps SET recorded_at = recorded_at + 1 WHERE stream = 'session/poem' AND version = 1")
-    with Source.open(path) as source, browsing(source) as browser:
+def test_a_record_that_was_changed_afterwards_is_named(night_copy: Path) -> None:
+    change(night_copy, "UPDATE steps SET recorded_at = recorded_at + 1 WHERE stream = 'session/poem' AND version = 1")
+    with Source.open(night_copy) as source, browsing(source) as browser:
         first = source.log.find(stream="session/poem", limit=1)[0].position
 
         page = browser.page(f"/event?at={first}")
@@ -129,12 +124,9 @@ def test_a_step_that_today_s_code_decides_otherwise_is_named(night: Browser, mon
     assert "message-accepted was recorded, and today's code decides nothing more" in page.get_text()
 
 
-def test_a_record_whose_cells_are_none_of_ours_is_no_link(tmp_path: Path) -> None:
-    path = tmp_path / "changed.db"
-    write_demo(path)
-    with closing(sqlite3.connect(path)) as log, log:
-        log.execute("UPDATE steps SET digest = 7 WHERE stream = 'session/poem' AND version = 1")
-    with Source.open(path) as source:
+def test_a_record_whose_cells_are_none_of_ours_is_no_link(night_copy: Path) -> None:
+    change(night_copy, "UPDATE steps SET digest = 7 WHERE stream = 'session/poem' AND version = 1")
+    with Source.open(night_copy) as source:
         assert link_of(source.log, "session/poem", 1) is None
         assert link_of(source.log, "session/nobody", 1) is None
 

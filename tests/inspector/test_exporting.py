@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import sqlite3
-from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -15,7 +13,7 @@ from reenact.inspector import Source, exporting
 from reenact.inspector.exporting import page_of
 from tests.browsers import Tab
 from tests.inspector.browsing import Browser, texts
-from tests.inspector.demo import write_demo
+from tests.inspector.marking import change
 
 NOW = datetime(2026, 11, 21, 4, 22, 21, tzinfo=UTC)
 
@@ -63,13 +61,10 @@ def test_a_browser_shows_it_without_running_or_asking_anything(night: Browser, t
     assert tab.said == []
 
 
-def test_it_says_where_the_log_was_changed_afterwards(tmp_path: Path) -> None:
-    path = tmp_path / "changed.db"
-    write_demo(path)
-    with closing(sqlite3.connect(path)) as log, log:
-        log.execute("UPDATE steps SET recorded_at = recorded_at + 1 WHERE stream = 'session/poem' AND version = 1")
-    with Source.open(path) as source:
-        exported = BeautifulSoup(page_of(source.log, "changed.db", "poem", NOW), "html.parser")
+def test_it_says_where_the_log_was_changed_afterwards(night_copy: Path) -> None:
+    change(night_copy, "UPDATE steps SET recorded_at = recorded_at + 1 WHERE stream = 'session/poem' AND version = 1")
+    with Source.open(night_copy) as source:
+        exported = BeautifulSoup(page_of(source.log, "night.db", "poem", NOW), "html.parser")
         position = source.log.find(stream="session/poem", limit=1)[0].position
 
     assert texts(exported, ".seal.bad") == [f"Changed afterwards, at position {position}"]

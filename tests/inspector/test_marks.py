@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import shutil
-import sqlite3
-from collections.abc import Iterator
-from contextlib import closing
 from pathlib import Path
 
 import pytest
 
-from reenact import Image, Runtime
+from reenact import Runtime
 from reenact._location import location_of
 from reenact._runtime import codec
 from reenact.actors.journal.walk import Finding
@@ -20,17 +16,11 @@ from reenact.inspector.addresses import Address
 from reenact.inspector.chain_marks import ChainMark
 from reenact.inspector.marks import CheckResults
 from reenact.inspector.seals import seals_of
-from reenact.testing import MockEnvironmentFactory
 from tests.inspector.browsing import browsing
-from tests.inspector.marking import all_known, known
+from tests.inspector.marking import all_known, change, known
 from tests.journal.support import commit, step
 
 ROOT = Address("", "/", {})
-
-
-@pytest.fixture
-def copy(night_log: Path, tmp_path: Path) -> Path:
-    return Path(shutil.copy(night_log, tmp_path / "night.db"))
 
 
 @pytest.fixture
@@ -38,12 +28,6 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     """Look at all of the log again as soon as that was done."""
     monkeypatch.setattr(chain_marks, "REST", 0.0)
     monkeypatch.setattr(chain_marks, "SHARE", 0)
-
-
-def change(log: Path, statement: str, *parameters: object) -> None:
-    """Change the log behind everybody's back."""
-    with closing(sqlite3.connect(log, isolation_level=None)) as connection:
-        connection.execute(statement, parameters)
 
 
 def flip(log: Path, position: int) -> None:
@@ -71,10 +55,10 @@ def test_a_log_that_nobody_touched_gets_both_seals_with_its_position(night_log: 
         assert "Every record is as it was written" in browser.page("/chain").text
 
 
-def test_a_byte_that_was_changed_is_a_red_mark_with_its_position(copy: Path) -> None:
-    flip(copy, 43)
+def test_a_byte_that_was_changed_is_a_red_mark_with_its_position(night_copy: Path) -> None:
+    flip(night_copy, 43)
 
-    with Source.open(copy) as source, browsing(source) as browser:
+    with Source.open(night_copy) as source, browsing(source) as browser:
         (finding,) = known(source, lambda now: now.chain.ended).chain.findings
         page = browser.page("/chain")
         seal = page.select_one(".seals .seal.bad")
@@ -93,32 +77,32 @@ def test_a_byte_that_was_changed_is_a_red_mark_with_its_position(copy: Path) -> 
 
 
 @pytest.mark.usefixtures("impatient")
-def test_a_change_of_what_was_looked_at_already_is_found_the_next_time(copy: Path) -> None:
-    with Source.open(copy) as source:
+def test_a_change_of_what_was_looked_at_already_is_found_the_next_time(night_copy: Path) -> None:
+    with Source.open(night_copy) as source:
         assert not all_known(source).chain.findings
 
-        flip(copy, 43)
+        flip(night_copy, 43)
 
         assert known(source, lambda now: now.chain.findings).chain.findings
 
 
-def test_rows_that_are_gone_at_the_end_are_missed(copy: Path) -> None:
-    with Source.open(copy) as source:
+def test_rows_that_are_gone_at_the_end_are_missed(night_copy: Path) -> None:
+    with Source.open(night_copy) as source:
         all_known(source)
 
-        change(copy, "DELETE FROM steps WHERE position >= 160")
+        change(night_copy, "DELETE FROM steps WHERE position >= 160")
 
         now = known(source, lambda now: now.chain.findings and now.chain.ended)
         assert now.chain.findings[0].problem.startswith("the log ended at position 165 when it was looked at, and now ")
 
 
 @pytest.mark.usefixtures("impatient")
-def test_a_file_that_is_no_database_any_more_is_no_green_seal(copy: Path) -> None:
-    with Source.open(copy) as source:
+def test_a_file_that_is_no_database_any_more_is_no_green_seal(night_copy: Path) -> None:
+    with Source.open(night_copy) as source:
         all_known(source)
 
-        size = copy.stat().st_size
-        copy.write_bytes(b"nothing " * (size // 8))
+        size = night_copy.stat().st_size
+        night_copy.write_bytes(b"nothing " * (size // 8))
 
         now = known(source, lambda now: now.problem)
         assert seals_of(source, ROOT).chain.kind == "bad"
@@ -126,27 +110,21 @@ def test_a_file_that_is_no_database_any_more_is_no_green_seal(copy: Path) -> Non
 
 
 @pytest.fixture
-def runtime(log: str) -> Iterator[Runtime]:
-    """Return a runtime that writes the log, in which there is a session."""
-    with Runtime.open(
-        log,
-        environment=MockEnvironmentFactory(delays=False),
-        default_image=Image(id="chat"),
-        synchronous="OFF",
-    ) as runtime:
-        runtime.containers.create(container_id="default")
-        for session_id in ("first", "second", "third"):
-            runtime.sessions.create("default", "chat", session_id=session_id)
-            runtime.ask("Hello", session=session_id)
-        yield runtime
+def talked(runtime: Runtime) -> Runtime:
+    """Return a runtime that writes a log in which there are three sessions."""
+    runtime.containers.create(container_id="default")
+    for session_id in ("first", "second", "third"):
+        runtime.sessions.create("default", "chat", session_id=session_id)
+        runtime.ask("Hello", session=session_id)
+    return runtime
 
 
-def test_what_is_written_meanwhile_is_looked_at_as_it_comes(runtime: Runtime, log: str) -> None:
+def test_what_is_written_meanwhile_is_looked_at_as_it_comes(talked: Runtime, log: str) -> None:
     with Source.open(log) as source:
         before = all_known(source)
 
-        runtime.ask("And now?", session="second")
-        runtime.sessions.create("default", "chat", session_id="fourth")
+        talked.ask("And now?", session="second")
+        talked.sessions.create("default", "chat", session_id="fourth")
         after = all_known(source)
 
         assert after.chain.position > before.chain.position
@@ -191,13 +169,13 @@ def test_nothing_is_green_that_nobody_has_looked_at(night_log: Path, monkeypatch
             assert browser.page("/chain").select_one("svg.meter[aria-label='24 percent']")
 
 
-def test_a_session_that_todays_code_decides_otherwise_is_named_with_its_position(copy: Path) -> None:
-    with location_of(copy).open(codec()) as journal:
+def test_a_session_that_todays_code_decides_otherwise_is_named_with_its_position(night_copy: Path) -> None:
+    with location_of(night_copy).open(codec()) as journal:
         end = journal.stream_end("session/poem")
         assert end is not None
         at = commit(journal, step("session/poem", end[0], AgentStarted("nobody"))).position
 
-    with Source.open(copy) as source, browsing(source) as browser:
+    with Source.open(night_copy) as source, browsing(source) as browser:
         (parted,) = all_known(source).decisions.parted
         page = browser.page("/chain")
 
@@ -209,10 +187,10 @@ def test_a_session_that_todays_code_decides_otherwise_is_named_with_its_position
         assert seals_of(source, Address("", "/session", {"id": "poem"})).decisions.label == f"Decided otherwise at {at}"
 
 
-def test_no_more_sessions_are_known_than_so_many(copy: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_more_sessions_are_known_than_so_many(night_copy: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(decision_marks, "KEPT", 3)
 
-    with Source.open(copy) as source:
+    with Source.open(night_copy) as source:
         now = known(source, lambda now: now.decisions.is_all and now.chain.ended)
         old = source.marks.session("poem")
 
@@ -222,7 +200,7 @@ def test_no_more_sessions_are_known_than_so_many(copy: Path, monkeypatch: pytest
 
 
 def test_a_long_session_is_not_decided_anew_from_its_beginning_at_each_event(
-    runtime: Runtime, log: str, monkeypatch: pytest.MonkeyPatch
+    talked: Runtime, log: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(decision_marks, "LONG", 1)
     monkeypatch.setattr(decision_marks, "PATIENCE", 10_000)
@@ -230,7 +208,7 @@ def test_a_long_session_is_not_decided_anew_from_its_beginning_at_each_event(
         all_known(source)
         mark = source.marks.session("third")
 
-        runtime.ask("And now?", session="third")
+        talked.ask("And now?", session="third")
         head = source.log.head()
         now = known(source, lambda now: now.chain.position >= head)
 
@@ -239,10 +217,10 @@ def test_a_long_session_is_not_decided_anew_from_its_beginning_at_each_event(
         assert seals_of(source, Address("", "/session", {"id": "third"})).decisions.kind == "busy"
 
 
-def test_findings_without_a_session_are_shown_as_well(copy: Path) -> None:
-    change(copy, "DELETE FROM steps WHERE number = (SELECT max(number) - 3 FROM steps)")
+def test_findings_without_a_session_are_shown_as_well(night_copy: Path) -> None:
+    change(night_copy, "DELETE FROM steps WHERE number = (SELECT max(number) - 3 FROM steps)")
 
-    with Source.open(copy) as source, browsing(source) as browser:
+    with Source.open(night_copy) as source, browsing(source) as browser:
         findings = known(source, lambda now: now.chain.ended).chain.findings
 
         assert any(finding.kind == "log" for finding in findings)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import threading
 import time
 from pathlib import Path
@@ -18,8 +17,7 @@ from reenact.projections.errors import QueryTooLongError
 from reenact.projections.log import OnProgress, Progress
 from reenact.projections.read_model.reader_tables import ReaderTables
 from tests.inspector.browsing import Browser, browsing, words
-from tests.inspector.marking import all_known, known
-from tests.inspector.test_marks import change
+from tests.inspector.marking import all_known, change, known
 
 
 def test_while_tables_are_made_pages_say_how_far_and_sessions_are_there(
@@ -61,11 +59,10 @@ def test_an_inspector_can_be_ended_while_tables_are_made(night_log: Path, monkey
         assert is_made.wait(30)
 
 
-def test_of_a_damaged_log_is_shown_what_can_be(night_log: Path, tmp_path: Path) -> None:
-    log = Path(shutil.copy(night_log, tmp_path / "night.db"))
-    change(log, "UPDATE steps SET events = x'00' WHERE count > 0 AND number > 8 AND number < 20")
+def test_of_a_damaged_log_is_shown_what_can_be(night_copy: Path) -> None:
+    change(night_copy, "UPDATE steps SET events = x'00' WHERE count > 0 AND number > 8 AND number < 20")
 
-    with Source.open(log) as source, browsing(source) as browser:
+    with Source.open(night_copy) as source, browsing(source) as browser:
         known(source, lambda now: now.chain.findings)
         page = browser.page("/", 503)
 

@@ -116,9 +116,14 @@ def test_there_is_no_list_of_an_image_that_is_not_there(night: Browser) -> None:
     night.page("/?image=nobody", 404)
 
 
-def test_an_empty_log_says_so(runtime: Runtime, log: str) -> None:
+@pytest.mark.parametrize(
+    ("path", "said"),
+    [("/", "Nothing has happened yet"), ("/branches", "Nothing has branched off"), ("/costs", "Nothing was used")],
+)
+@pytest.mark.usefixtures("runtime")
+def test_an_empty_log_says_so(log: str, path: str, said: str) -> None:
     with Source.open(log) as source, browsing(source) as browser:
-        assert "Nothing has happened yet" in words(browser.page("/"))
+        assert said in words(browser.page(path))
 
 
 @pytest.fixture

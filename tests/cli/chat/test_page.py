@@ -88,6 +88,11 @@ class Shown:
         """All that was shown, without styles."""
         return plain(self.err.getvalue())
 
+    @property
+    def screen(self) -> Seen:
+        """What stands on the terminal."""
+        return screen_of(self.err.getvalue(), 50)
+
 
 def shown(monkeypatch: pytest.MonkeyPatch, *, file: Terminal | None = None, **variables: str) -> Shown:
     """Return a page on a terminal, or one of which the answers go to a file."""
@@ -105,9 +110,13 @@ def shown(monkeypatch: pytest.MonkeyPatch, *, file: Terminal | None = None, **va
     return Shown(Page(console, screen, "s"), out, err)
 
 
-def test_an_answer_on_a_terminal_is_rendered(monkeypatch: pytest.MonkeyPatch) -> None:
-    seen = shown(monkeypatch)
+@pytest.fixture
+def seen(monkeypatch: pytest.MonkeyPatch) -> Shown:
+    """A page on a terminal."""
+    return shown(monkeypatch)
 
+
+def test_an_answer_on_a_terminal_is_rendered(seen: Shown) -> None:
     seen.show(TextDelta(text="This is **bo"), TextDelta(text="ld**."))
     seen.page.end(unasked("s", INTERRUPTED))
 
@@ -135,9 +144,7 @@ def test_a_terminal_that_is_dumb_gets_the_text_as_it_is(monkeypatch: pytest.Monk
     assert seen.err.getvalue() == "# This is **bold**\n"
 
 
-def test_thoughts_are_dim_and_no_markdown(monkeypatch: pytest.MonkeyPatch) -> None:
-    seen = shown(monkeypatch)
-
+def test_thoughts_are_dim_and_no_markdown(seen: Shown) -> None:
     seen.show(ThinkingDelta(text="Is it **th"), ThinkingDelta(text="is**?"), ThinkingEnd(), TextDelta(text="It is.\n"))
 
     assert seen.text == "Is it **this**?\n\nIt is.\n"
@@ -145,9 +152,7 @@ def test_thoughts_are_dim_and_no_markdown(monkeypatch: pytest.MonkeyPatch) -> No
     assert style_of("**this**?", seen.err.getvalue()).italic
 
 
-def test_text_thoughts_and_calls_are_set_apart(monkeypatch: pytest.MonkeyPatch) -> None:
-    seen = shown(monkeypatch)
-
+def test_text_thoughts_and_calls_are_set_apart(seen: Shown) -> None:
     seen.show(
         TextDelta(text="I look."),
         ToolCall(id="1", name="look", input={"at": "it"}),
@@ -171,18 +176,14 @@ def test_text_thoughts_and_calls_are_set_apart(monkeypatch: pytest.MonkeyPatch) 
     ]
 
 
-def test_the_name_of_a_call_stands_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    seen = shown(monkeypatch)
-
+def test_the_name_of_a_call_stands_out(seen: Shown) -> None:
     seen.show(ToolStarted(id="1", name="look", input={"at": "it"}))
 
     assert style_of("look", seen.err.getvalue()).bold
     assert style_of('(at:"it")', seen.err.getvalue()).dim
 
 
-def test_of_calls_that_run_at_once_each_result_says_whose_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
-    seen = shown(monkeypatch)
-
+def test_of_calls_that_run_at_once_each_result_says_whose_it_is(seen: Shown) -> None:
     seen.show(
         ToolCall(id="1", name="look", input={"at": "one"}),
         ToolCall(id="2", name="look", input={"at": "two"}),
@@ -200,18 +201,14 @@ def test_of_calls_that_run_at_once_each_result_says_whose_it_is(monkeypatch: pyt
     ]
 
 
-def test_an_error_is_red_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    seen = shown(monkeypatch)
-
+def test_an_error_is_red_and_says_so(seen: Shown) -> None:
     seen.show(ToolCall(id="1", name="f"), ToolResult(id="1", name="f", result="it burns", is_error=True))
 
     assert "  │ error: it burns\n" in seen.text
     assert style_of("error:", seen.err.getvalue()).foreground == "red"
 
 
-def test_calls_and_results_fit_on_their_lines(monkeypatch: pytest.MonkeyPatch) -> None:
-    seen = shown(monkeypatch)
-
+def test_calls_and_results_fit_on_their_lines(seen: Shown) -> None:
     seen.show(
         ToolCall(id="1", name="f", input={"x": "long " * 50}),
         ToolResult(id="1", name="f", result="long " * 50, is_error=True),
@@ -221,17 +218,13 @@ def test_calls_and_results_fit_on_their_lines(monkeypatch: pytest.MonkeyPatch) -
     assert all(len(line) <= 50 for line in seen.text.split("\n"))
 
 
-def test_a_call_that_a_person_changed_is_shown_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    seen = shown(monkeypatch)
-
+def test_a_call_that_a_person_changed_is_shown_again(seen: Shown) -> None:
     seen.show(ToolCall(id="1", name="f", input={"x": 1}), ToolEdited(id="1", original={"x": 1}, edited={"x": 2}))
 
     assert "→ f(x: 1)\n→ f(x: 2)\n" in seen.text
 
 
-def test_notes_do_not_stand_in_the_middle_of_a_line(monkeypatch: pytest.MonkeyPatch) -> None:
-    seen = shown(monkeypatch)
-
+def test_notes_do_not_stand_in_the_middle_of_a_line(seen: Shown) -> None:
     seen.show(
         TextDelta(text="One"),
         Warned(reason="r", message="watch\x1b[2Jout"),
@@ -242,9 +235,7 @@ def test_notes_do_not_stand_in_the_middle_of_a_line(monkeypatch: pytest.MonkeyPa
     assert seen.text == "One\nwatch[2Jout\nTwo\n(What was said earlier was summarised.)\n"
 
 
-def test_the_key_is_not_shown(monkeypatch: pytest.MonkeyPatch) -> None:
-    seen = shown(monkeypatch)
-
+def test_the_key_is_not_shown(seen: Shown) -> None:
     seen.show(
         ToolCall(id="1", name="f", input={"key": KEY}),
         ToolResult(id="1", name="f", result=KEY),
@@ -267,9 +258,8 @@ def test_the_key_is_not_shown(monkeypatch: pytest.MonkeyPatch) -> None:
     ],
 )
 def test_why_an_answer_is_not_whole_is_said_at_its_end(
-    monkeypatch: pytest.MonkeyPatch, problem: Problem | None, stop_reason: str | None, told: str
+    seen: Shown, problem: Problem | None, stop_reason: str | None, told: str
 ) -> None:
-    seen = shown(monkeypatch)
     answer = msgspec.structs.replace(unasked("s", INTERRUPTED), problem=problem, stop_reason=stop_reason)
 
     seen.show(TextDelta(text="Some of it"))
@@ -280,12 +270,11 @@ def test_why_an_answer_is_not_whole_is_said_at_its_end(
     assert seen.text.endswith("\n\n")
 
 
-def test_whoever_is_asked_has_a_line_of_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
-    seen = shown(monkeypatch)
+def test_whoever_is_asked_has_a_line_of_their_own(seen: Shown) -> None:
     asked: list[tuple[str, int]] = []
 
     def decide(pending: Sequence[PendingCall]) -> list[Decision] | None:
-        screen = screen_of(seen.err.getvalue(), 50)
+        screen = seen.screen
         asked.append((screen.text, screen.cursor.row))
         return None
 
@@ -296,9 +285,7 @@ def test_whoever_is_asked_has_a_line_of_their_own(monkeypatch: pytest.MonkeyPatc
     assert (decided, asked) == (None, [("May I **do", 2)])
 
 
-def test_whatever_happens_the_line_is_ended_and_the_cursor_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
-    seen = shown(monkeypatch)
-
+def test_whatever_happens_the_line_is_ended_and_the_cursor_is_there(seen: Shown) -> None:
     def interrupted() -> None:
         with seen.page:
             seen.show(TextDelta(text="One\n"))
@@ -309,17 +296,16 @@ def test_whatever_happens_the_line_is_ended_and_the_cursor_is_there(monkeypatch:
     with pytest.raises(KeyboardInterrupt):
         interrupted()
 
-    screen = screen_of(seen.err.getvalue(), 50)
+    screen = seen.screen
     assert screen.text == "One\nTwo thr"
     assert (screen.cursor.visible, screen.cursor.column) == (True, 0)
 
 
-def test_nothing_goes_on_while_a_person_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
-    seen = shown(monkeypatch)
+def test_nothing_goes_on_while_a_person_is_asked(seen: Shown) -> None:
     asked: list[Seen] = []
 
     def decide(pending: Sequence[PendingCall]) -> list[Decision] | None:
-        asked.append(screen_of(seen.err.getvalue(), 50))
+        asked.append(seen.screen)
         assert not [thread for thread in threading.enumerate() if thread.name == "reenact-live-line"]
         return None
 
@@ -334,9 +320,8 @@ def test_nothing_goes_on_while_a_person_is_asked(monkeypatch: pytest.MonkeyPatch
 
 
 def test_a_call_that_a_person_decides_about_is_shown_by_whoever_asks_and_not_again(
-    monkeypatch: pytest.MonkeyPatch,
+    seen: Shown,
 ) -> None:
-    seen = shown(monkeypatch)
     mail = msgspec.structs.replace(MAIL, id="c1~2")
     free, edited = {"at": 1}, {"to": "bob"}
 
@@ -356,7 +341,7 @@ def test_a_call_that_a_person_decides_about_is_shown_by_whoever_asks_and_not_aga
         seen.show(ToolStarted(id=mail.id, name=mail.name, input=edited))
         seen.show(ToolResult(id=mail.id, name=mail.name, result="sent"))
 
-    assert screen_of(seen.err.getvalue(), 50).text.split("\n") == [
+    assert seen.screen.text.split("\n") == [
         "→ look(at: 1)",
         "  │ it",
         "",
@@ -366,18 +351,14 @@ def test_a_call_that_a_person_decides_about_is_shown_by_whoever_asks_and_not_aga
 
 
 @pytest.mark.parametrize("more", [[], [TextDelta(text="")], [Warned(reason="r", message="w")]])
-def test_a_call_that_never_runs_is_shown_all_the_same(monkeypatch: pytest.MonkeyPatch, more: list[EventData]) -> None:
-    seen = shown(monkeypatch)
-
+def test_a_call_that_never_runs_is_shown_all_the_same(seen: Shown, more: list[EventData]) -> None:
     with seen.page:
         seen.show(ToolCall(id="c1", name="look", input={}), *more)
 
-    assert screen_of(seen.err.getvalue(), 50).text.startswith("→ look()")
+    assert seen.screen.text.startswith("→ look()")
 
 
-def test_the_live_line_says_who_writes_and_how_much(monkeypatch: pytest.MonkeyPatch) -> None:
-    seen = shown(monkeypatch)
-
+def test_the_live_line_says_who_writes_and_how_much(seen: Shown) -> None:
     with seen.page:
         seen.show(MessageStart(model="claude-x"), TextDelta(text="word " * 8))
         wait_until(lambda: re.search(r"writing \(.*~10 tokens, claude-x\)", seen.err.getvalue()))
@@ -386,24 +367,20 @@ def test_the_live_line_says_who_writes_and_how_much(monkeypatch: pytest.MonkeyPa
         seen.show(MessageStart(model="claude-y"), ThinkingDelta(text="Hm. " * 10))
         wait_until(lambda: re.search(r"thinking \(.*~36 tokens, claude-y\)", seen.err.getvalue()))
 
-    assert "tokens" not in screen_of(seen.err.getvalue(), 50).text
+    assert "tokens" not in seen.screen.text
 
 
-def test_what_runs_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
-    seen = shown(monkeypatch)
-
+def test_what_runs_is_said(seen: Shown) -> None:
     with seen.page:
         seen.show(ToolStarted(id="1", name="f", input={}))
         wait_until(lambda: "running" in seen.err.getvalue())
         seen.show(ToolResult(id="1", name="f", result="x"))
         wait_until(lambda: "waiting" in seen.err.getvalue())
 
-    assert screen_of(seen.err.getvalue(), 50).text == "→ f()\n  │ x"
+    assert seen.screen.text == "→ f()\n  │ x"
 
 
-def test_a_call_that_is_named_as_one_of_an_earlier_turn_is_shown_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    seen = shown(monkeypatch)
-
+def test_a_call_that_is_named_as_one_of_an_earlier_turn_is_shown_once(seen: Shown) -> None:
     seen.show(ToolCall(id="c1", name="look", input={"at": 1}), ToolCall(id="c2", name="look", input={"at": 2}))
     seen.show(
         ToolStarted(id="c1~2", name="look", input={"at": 1}), ToolStarted(id="c2~2", name="look", input={"at": 2})
@@ -461,9 +438,7 @@ def ask_agent(seen: Shown, call_id: str, prompt: str) -> None:
     seen.show(ToolStarted(id=call_id, name="clerk", input={"prompt": prompt}), begun(call_id, f"child-of-{call_id}"))
 
 
-def test_a_child_session_is_a_block_below_its_call_and_what_it_says_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
-    seen = shown(monkeypatch)
-
+def test_a_child_session_is_a_block_below_its_call_and_what_it_says_one_line(seen: Shown) -> None:
     ask_agent(seen, "c1", "Look")
     seen.show(
         MessageStart(model="m"), TextDelta(text="I look."), ToolStarted(id="x", name="see", input={"at": "it"}),
@@ -486,9 +461,7 @@ def test_a_child_session_is_a_block_below_its_call_and_what_it_says_one_line(mon
     ]
 
 
-def test_children_at_work_at_the_same_time_are_told_apart(monkeypatch: pytest.MonkeyPatch) -> None:
-    seen = shown(monkeypatch)
-
+def test_children_at_work_at_the_same_time_are_told_apart(seen: Shown) -> None:
     ask_agent(seen, "c1", "One")
     ask_agent(seen, "c2", "Two")
     seen.show(ToolStarted(id="x", name="see", input={}), of="child-of-c1")
@@ -509,10 +482,8 @@ def test_children_at_work_at_the_same_time_are_told_apart(monkeypatch: pytest.Mo
 
 
 def test_what_an_agent_says_that_a_person_has_asked_is_shown_once_as_the_answer(
-    monkeypatch: pytest.MonkeyPatch,
+    seen: Shown,
 ) -> None:
-    seen = shown(monkeypatch)
-
     seen.show(MessageStart(model="@clerk"))
     ask_agent(seen, "c1", "Look")
     seen.show(ended("c1", "child-of-c1", tokens=7), ToolResult(id="c1", name="clerk", result="A tree."))
@@ -523,9 +494,7 @@ def test_what_an_agent_says_that_a_person_has_asked_is_shown_once_as_the_answer(
     assert seen.text.count("A tree.") == 1
 
 
-def test_a_detached_child_is_a_call_that_is_answered_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    seen = shown(monkeypatch)
-
+def test_a_detached_child_is_a_call_that_is_answered_at_once(seen: Shown) -> None:
     seen.show(ToolStarted(id="c1", name="clerk", input={}), begun("c1", "child", detached=True))
     seen.show(ToolResult(id="c1", name="clerk", result="Session child has started."))
     seen.show(ToolStarted(id="x", name="see", input={}), of="child")

@@ -114,17 +114,6 @@ def test_requirement_6_4_what_was_said_is_there_after_a_chat_was_killed_in_mid_a
     assert said(claude)[-1].endswith("Once more: who am I?")
 
 
-def test_requirement_6_4_lines_that_were_typed_are_found_again_in_the_next_chat(talk: At) -> None:
-    first = talk(WIDE)
-    ask(first, "Something worth repeating", "mock!")
-    leave(first)
-
-    second = talk(NARROW)
-    second.send_key(SpecialKey.UP)
-
-    second.get_by_text("> Something worth repeating", exact=True).expect_cursor()
-
-
 @pytest.mark.parametrize(
     ("view", "arguments"), [(WIDE, ("--resume", "ses_that_is_not")), (NARROW, ("--continue",))], ids=str
 )
