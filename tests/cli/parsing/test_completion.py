@@ -17,7 +17,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from reenact.terminal import SpecialKey, TerminalEmulator
-from tests.cli.conftest import PATIENCE, Outcome, Run, ask
+from tests.cli.conftest import PATIENCE, Outcome, Run
 from tests.examples import examples
 
 HOSTILE = "About $(touch owned) `touch owned`; touch owned\x1b[2J 'apples'\n\t\"x"
@@ -236,7 +236,9 @@ def shell(directory: Path, environ: dict[str, str]) -> Iterator[Shell]:
             terminal = shells.enter_context(
                 TerminalEmulator(argv, env={**environ, "PS1": PROMPT}, cwd=directory, cols=120, timeout=PATIENCE)
             )
-            ask(terminal, f"{line} && echo {READY.replace(' ', '_')} | tr _ ' '", READY)
+            terminal.send_line(f"{line} && echo {READY.replace(' ', '_')} | tr _ ' '")
+            terminal.wait_for(READY)
+            terminal.wait_for(PROMPT)
             return terminal
 
         yield shell
