@@ -10,7 +10,7 @@ from reenact import Runtime
 from reenact.cli.chat import chat as chatting
 from reenact.terminal import ANSIParser, SpecialKey, TerminalEmulator
 from reenact.testing import FakeMessagesAPI, MockEnvironmentFactory
-from tests.cli.conftest import PATIENCE, PROMPT, Chat, Run, accepted, ask, logged
+from tests.cli.conftest import PATIENCE, PROMPT, Chat, Run, ask, logged
 from tests.cli.talks import beginning
 from tests.cli.tools import MAIL, Office
 from tests.logs import log_at
@@ -271,18 +271,6 @@ def test_a_log_that_is_deleted_in_the_middle_is_told_of_and_no_way_back_is_promi
 
     assert terminal.wait_for_exit().code == 0
     assert "To come back" not in terminal.get_stripped_output()
-
-
-def test_a_path_is_a_question_and_two_slashes_send_one(chat: Chat, run: Run) -> None:
-    terminal = chat()
-
-    ask(terminal, "/etc/hosts is what?")
-    ask(terminal, "//help")
-    ask(terminal, "/hel", "There is no command /hel; did you mean /help?")
-    terminal.send_line("/exit")
-    terminal.wait_for_exit()
-
-    assert [text for _, text in accepted(run)] == ["/etc/hosts is what?", "/help"]
 
 
 AN_AGENT_THAT_IS_GONE_ONCE = """

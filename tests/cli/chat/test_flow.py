@@ -32,11 +32,12 @@ class Acting(ChatExtensions):
 
     def __init__(self) -> None:
         self.asked: list[str] = []
+        self.asked_as_it_is: list[str] = []
         self.act: Callable[[str], None] = lambda _: None
 
     def ask(self, runner: TurnRunner, question: str, *, as_it_is: bool) -> Answer:
         """Take note of the question."""
-        self.asked.append(question)
+        (self.asked_as_it_is if as_it_is else self.asked).append(question)
         self.act(question)
         return super().ask(runner, question, as_it_is=as_it_is)
 
@@ -114,6 +115,15 @@ def test_ctrl_c_twice_in_a_row_leaves_and_so_do_ctrl_d_and_exit(typing: Keys, ke
 
     assert code == 0
     assert acting.asked == [key for key in keys if key == "Hello"]
+
+
+def test_a_path_is_a_question_and_two_slashes_send_one(typing: Keys, current: Current) -> None:
+    acting = Acting()
+
+    typing(acting, "/etc/hosts is what?", "//help", CTRL_D)
+
+    assert (acting.asked, acting.asked_as_it_is) == (["/etc/hosts is what?"], ["/help"])
+    assert said(current) == ["/etc/hosts is what?", "/help"]
 
 
 @pytest.mark.parametrize(
