@@ -18,7 +18,7 @@ import pytest
 
 import reenact
 from reenact.cli import main
-from reenact.terminal import TerminalEmulator
+from reenact.terminal import SpecialKey, TerminalEmulator
 from reenact.testing import FakeMessagesAPI
 from tests.cli.tools import Office
 from tests.journal.server import DATABASE
@@ -62,6 +62,12 @@ def ask(terminal: TerminalEmulator, line: str, answer: str | re.Pattern[str] = "
 
 Run: TypeAlias = Callable[..., Outcome]
 Chat: TypeAlias = Callable[..., TerminalEmulator]
+
+
+def leave(terminal: TerminalEmulator) -> int | None:
+    """Leave the chat with Ctrl+D; return the exit code."""
+    terminal.send_key(SpecialKey.CTRL_D)
+    return terminal.wait_for_exit().code
 
 
 def logged(run: Run, event_type: str) -> list[Json]:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from reenact.terminal import SpecialKey
-from tests.cli.conftest import Chat, Run, ask, logged
+from tests.cli.conftest import Chat, Run, ask, leave, logged
 from tests.cli.tools import Office
 
 QUESTION = "Run it?"
@@ -22,8 +21,7 @@ def test_the_weather_is_asked_for_approved_after_a_restart_and_told(chat: Chat, 
 
     again = chat("--continue", *office.tools, until=QUESTION)
     ask(again, "y", "25°C and sunny")
-    again.send_key(SpecialKey.CTRL_D)
-    again.wait_for_exit()
+    leave(again)
 
     assert 'city: "Beijing"' in again.get_stripped_output()
     (result,) = office.results

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from reenact.terminal import SpecialKey, TerminalEmulator
-from tests.cli.conftest import PATIENCE, PROMPT, Chat, Run, ask, logged
+from tests.cli.conftest import PATIENCE, PROMPT, Chat, Run, ask, leave, logged
 from tests.cli.tools import BOB, MAIL, Office
 
 QUESTION = "Run it? [y]es, [n]o, [a]lways, [e]dit, [q]uit the turn:"
@@ -33,8 +33,7 @@ def test_a_call_is_shown_whole_and_runs_when_it_is_approved(asked: TerminalEmula
     asked.wait_for("sent to ann@example.org")
     asked.wait_for("Hello from the fake API!")
     asked.wait_for(PROMPT)
-    asked.send_key(SpecialKey.CTRL_D)
-    asked.wait_for_exit()
+    leave(asked)
 
     assert "send_mail may run only if you approve" in shown
     assert 'to: "ann@example.org"' in shown
@@ -85,8 +84,7 @@ def test_edited_arguments_are_those_that_run(asked: TerminalEmulator, office: Of
 
     asked.wait_for(PROMPT)
     assert office.sent == "bob@example.org: Hi\n"
-    asked.send_key(SpecialKey.CTRL_D)
-    asked.wait_for_exit()
+    leave(asked)
     (edited,) = logged(run, "tool-edited")
     assert (edited["data"]["original"], edited["data"]["edited"]["to"]) == (MAIL[1], "bob@example.org")
 
@@ -121,14 +119,12 @@ def test_a_call_whose_function_is_not_there_goes_on_waiting_when_it_is_approved(
 ) -> None:
     asked.send_key(SpecialKey.CTRL_C)
     asked.wait_for(PROMPT)
-    asked.send_key(SpecialKey.CTRL_D)
-    asked.wait_for_exit()
+    leave(asked)
     (session,) = run("sessions", "--output-format", "json").objects
 
     without = chat("--resume", session["id"], until=QUESTION)
     ask(without, "y", "send_mail cannot be approved")
-    without.send_key(SpecialKey.CTRL_D)
-    without.wait_for_exit()
+    leave(without)
     script = run("--resume", session["id"], stdin=b"/approve\n")
 
     assert (script.code, office.sent) == (1, "")
@@ -243,8 +239,7 @@ def test_commands_decide_about_what_waits(asked: TerminalEmulator, office: Offic
     ask(asked, "/approve toolu_fake_1", "Hello from the fake API!")
     asked.send_line("/approve")
     asked.wait_for("Nothing waits for you.")
-    asked.send_key(SpecialKey.CTRL_D)
-    asked.wait_for_exit()
+    leave(asked)
 
     assert office.sent == "ann@example.org: Hello\n"
     (approved,) = logged(run, "tool_approved")
@@ -303,8 +298,7 @@ def test_what_is_always_approved_is_asked_about_again_in_another_session_and_the
     asked.wait_for(QUESTION)
     asked.send_line("q")
     asked.wait_for(PROMPT)
-    asked.send_key(SpecialKey.CTRL_D)
-    asked.wait_for_exit()
+    leave(asked)
 
     assert sent == office.sent == "ann@example.org: Hello\nbob@example.org: Hi\n"
     by = [one["data"]["by"] for one in logged(run, "tool_approved")]
@@ -330,8 +324,7 @@ def test_a_call_with_deeply_nested_arguments_is_asked_about_shown_whole_and_run(
     terminal.wait_for(QUESTION)
     terminal.send_key(SpecialKey.CTRL_D)
     terminal.wait_for("/pending asks again")
-    terminal.send_key(SpecialKey.CTRL_D)
-    terminal.wait_for_exit()
+    leave(terminal)
     again = chat("--continue", *office.tools, until=QUESTION)
     again.send_line("v")
     again.wait_for('"#"')
@@ -341,8 +334,7 @@ def test_a_call_with_deeply_nested_arguments_is_asked_about_shown_whole_and_run(
     again.wait_for("It would run with:")
     again.send_line("q")
     again.wait_for(PROMPT)
-    again.send_key(SpecialKey.CTRL_D)
-    again.wait_for_exit()
+    leave(again)
 
     assert (run("log", "--last", "3").code, run("verify").code) == (0, 0)
     assert run("-p", "And?", "--continue", *office.tools).code == 0

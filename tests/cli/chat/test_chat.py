@@ -10,7 +10,7 @@ from reenact import Runtime
 from reenact.cli.chat import chat as chatting
 from reenact.terminal import ANSIParser, SpecialKey, TerminalEmulator
 from reenact.testing import FakeMessagesAPI, MockEnvironmentFactory
-from tests.cli.conftest import PATIENCE, PROMPT, Chat, Run, ask, logged
+from tests.cli.conftest import PATIENCE, PROMPT, Chat, Run, ask, leave, logged
 from tests.cli.talks import beginning
 from tests.cli.tools import MAIL, Office
 from tests.logs import log_at
@@ -19,8 +19,7 @@ from tests.logs import log_at
 def test_what_was_said_is_there_the_next_time(chat: Chat, environ: dict[str, str]) -> None:
     first = chat()
     ask(first, "Something worth repeating")
-    first.send_key(SpecialKey.CTRL_D)
-    first.wait_for_exit()
+    leave(first)
 
     second = chat("--continue")
 
@@ -52,8 +51,7 @@ def test_a_session_is_chosen_from_a_list(chat: Chat, run: Run) -> None:
     ask(terminal, "2", "You: About pears")
     ask(terminal, "/clear", "Session ses_")
     ask(terminal, "About figs")
-    terminal.send_key(SpecialKey.CTRL_D)
-    terminal.wait_for_exit()
+    leave(terminal)
 
     listed = terminal.get_stripped_output()
     assert listed.index("About plums") < listed.index("About pears") < listed.index("About apples")
@@ -64,9 +62,8 @@ def test_who_chooses_no_session_has_none(chat: Chat, run: Run) -> None:
     assert run("-p", "About apples").code == 0
 
     terminal = chat("--resume", until="Which one?")
-    terminal.send_key(SpecialKey.CTRL_D)
 
-    assert terminal.wait_for_exit().code == 130
+    assert leave(terminal) == 130
 
 
 def test_thoughts_and_failures_are_shown_beside_the_answer(chat: Chat) -> None:
@@ -77,9 +74,8 @@ def test_thoughts_and_failures_are_shown_beside_the_answer(chat: Chat) -> None:
 
     failing = chat("--db", "two.db", MOCK_SCENARIO="error")
     ask(failing, "Fail", "Rate limit exceeded")
-    failing.send_key(SpecialKey.CTRL_D)
 
-    assert failing.wait_for_exit().code == 0
+    assert leave(failing) == 0
 
 
 def test_the_end_of_the_process_ends_the_turn_as_well(chat: Chat, run: Run) -> None:
@@ -204,8 +200,7 @@ def test_a_message_that_waits_behind_a_call_is_answered_once_that_is_decided(
     first.wait_for("Run it?")
     first.send_key(SpecialKey.CTRL_C)
     first.wait_for(PROMPT)
-    first.send_key(SpecialKey.CTRL_D)
-    first.wait_for_exit()
+    leave(first)
     with Runtime.open(log_at(tmp_path / "log.db"), environment=MockEnvironmentFactory()) as runtime:
         (call,) = runtime.agents.pending()
         runtime.agents.receive(runtime.sessions.run(call.session_id), "And thank you")
@@ -252,9 +247,7 @@ def test_a_command_that_fails_is_told_and_the_chat_goes_on_with_what_can_be_done
 def test_the_way_back_is_told_only_where_there_is_something_to_come_back_to(chat: Chat) -> None:
     terminal = chat()
 
-    terminal.send_key(SpecialKey.CTRL_D)
-
-    assert terminal.wait_for_exit().code == 0
+    assert leave(terminal) == 0
     assert "To come back" not in terminal.get_stripped_output()
 
 

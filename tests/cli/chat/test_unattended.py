@@ -7,7 +7,7 @@ import json
 import pytest
 
 from reenact.terminal import SpecialKey
-from tests.cli.conftest import PROMPT, Chat, Run, logged
+from tests.cli.conftest import PROMPT, Chat, Run, leave, logged
 from tests.cli.tools import BOB, MAIL, WEATHER, Office
 
 WHY = "no person is there to approve it; run with --allowed-tools send_mail"
@@ -152,8 +152,7 @@ def left_waiting(chat: Chat, office: Office) -> None:
     terminal.wait_for("Run it?")
     terminal.send_key(SpecialKey.CTRL_C)
     terminal.wait_for(PROMPT)
-    terminal.send_key(SpecialKey.CTRL_D)
-    terminal.wait_for_exit()
+    leave(terminal)
 
 
 def test_what_a_person_has_left_waiting_is_not_decided_in_passing(chat: Chat, run: Run, office: Office) -> None:

@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from reenact.terminal import SpecialKey
-from tests.cli.conftest import Chat, Json, Run, ask
+from tests.cli.conftest import Chat, Json, Run, ask, leave
 from tests.logs import is_begun, log_at, stands_in
 
 DB = ("--db", "secret.db")
@@ -359,9 +358,8 @@ def test_a_chat_lists_and_resumes_what_was_not_forgotten(chat: Chat, run: Run, r
     listed = ask(terminal, "/sessions", SECRET)
     ask(terminal, f"/resume {second}", "was forgotten")
     ask(terminal, "/resume 1", f"Session {talk}")
-    terminal.send_key(SpecialKey.CTRL_D)
 
-    assert terminal.wait_for_exit().code == 0
+    assert leave(terminal) == 0
     assert talk in listed
     assert second not in listed
 

@@ -27,7 +27,7 @@ from reenact.cli.output.console import Console
 from reenact.terminal import Screen, SpecialKey, TerminalEmulator
 from reenact.testing import wait_until
 from tests.cli.chat.test_chat import has_colours
-from tests.cli.conftest import PATIENCE, PROMPT, Chat, Run, ask
+from tests.cli.conftest import PATIENCE, PROMPT, Chat, Run, ask, leave
 from tests.cli.tools import MAIL, Office
 from tests.examples import examples
 
@@ -254,8 +254,7 @@ def test_a_history_outlives_the_chat_whole_and_once(chat: Chat, environ: dict[st
         first.write("one\ntwo\r")
         first.wait_for("Hello from mock!")
         first.wait_for(PROMPT)
-    first.send_key(SpecialKey.CTRL_D)
-    first.wait_for_exit()
+    leave(first)
 
     second = chat()
     second.send_key(SpecialKey.UP)
@@ -368,9 +367,8 @@ def test_a_dumb_terminal_gets_a_plain_prompt_and_no_sequences(chat: Chat) -> Non
     terminal.wait_for(PROMPT)
     terminal.send_line("/sessions")
     terminal.wait_for("2 messages  one two")
-    terminal.send_key(SpecialKey.CTRL_D)
 
-    assert terminal.wait_for_exit().code == 0
+    assert leave(terminal) == 0
     assert "\x1b" not in terminal.get_output()
 
 

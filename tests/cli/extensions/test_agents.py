@@ -12,9 +12,8 @@ from reenact import Image, Runtime, agent_tool
 from reenact.actors.environment.api import Environment, EnvironmentConfig
 from reenact.cli.extensions.agents import agent_request_in, with_agents
 from reenact.domain.messages import Said, TextBlock, ToolResultBlock, ToolUseBlock
-from reenact.terminal import SpecialKey
 from reenact.testing import FakeMessagesAPI, MockEnvironmentFactory, MockEvent
-from tests.cli.conftest import Chat, Json, Run, accepted, ask, logged
+from tests.cli.conftest import Chat, Json, Run, accepted, ask, leave, logged
 from tests.cli.extensions.test_extensions import asked
 from tests.cli.tools import GUARDS, WEATHER, Office
 from tests.examples import some
@@ -295,8 +294,7 @@ def test_an_agent_is_told_what_is_attached_as_text_and_no_more(
 
     ask(terminal, "@boss look at @notes.txt", "API!")
     ask(terminal, "@boss look at @paper.pdf", "@boss is not asked: agents are told text alone")
-    terminal.send_key(SpecialKey.CTRL_D)
-    terminal.wait_for_exit()
+    leave(terminal)
 
     (request,) = claude.requests
     (message,) = request.body["messages"]

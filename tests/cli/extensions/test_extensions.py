@@ -17,9 +17,8 @@ import pytest
 from reenact.cli.interrupts import cleaning_up
 from reenact.extensions.firing import Hooks
 from reenact.extensions.hooks import Hook
-from reenact.terminal import SpecialKey
 from reenact.testing import FakeMessagesAPI, FakeReply, wait_until
-from tests.cli.conftest import Chat, Json, Run, accepted, ask
+from tests.cli.conftest import Chat, Json, Run, accepted, ask, leave
 from tests.cli.tools import MAIL, WEATHER, Office
 from tests.extensions.test_running import is_gone
 from tests.extensions.written import Written
@@ -537,8 +536,7 @@ def test_what_is_trusted_in_a_chat_is_what_was_shown(chat: Chat, project: Writte
 
     ask(terminal, "y", "Ctrl+D leaves")
     ask(terminal, "/fix 7")
-    terminal.send_key(SpecialKey.CTRL_D)
-    terminal.wait_for_exit()
+    leave(terminal)
 
     assert '"/fix": "Fix $1"' in terminal.get_stripped_output()
     assert [text for _, text in accepted(run)] == ["Fix 7"]
