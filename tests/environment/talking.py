@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Any, Literal, TypeAlias
 
 import msgspec
 
@@ -21,6 +21,7 @@ from reenact.testing import FakeChatAPI, FakeMessagesAPI
 from tests.environment.support import HELLO, PATIENCE, until
 
 KEY = "sk-very-secret"
+Dialect: TypeAlias = Literal["chat", "responses"]
 
 
 class Conversation:
@@ -73,7 +74,7 @@ class OpenAIConversation(Conversation):
     def __init__(
         self,
         api: FakeChatAPI,
-        dialect: Literal["chat", "responses"] = "chat",
+        dialect: Dialect = "chat",
         *,
         base_url: str | None = None,
         api_key: str | None = KEY,

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any, Literal
+from typing import Any
 
 import msgspec
 import pytest
@@ -14,6 +13,7 @@ from reenact.actors.environment.openai.provider import OpenAIDriver, is_strict
 from reenact.actors.environment.wire.driver import Question, RetryPolicy
 from reenact.domain.messages import Said, TextBlock
 from reenact.testing import FakeChatAPI
+from tests.environment.talking import Dialect
 
 TEXT: dict[str, Any] = {"type": "string"}
 CLOSED: dict[str, Any] = {
@@ -28,17 +28,6 @@ HI = [Said("user", (TextBlock("Hi"),))]
 class Place(msgspec.Struct):
     name: str
     people: int = 0
-
-
-@pytest.fixture
-def api() -> Iterator[FakeChatAPI]:
-    with FakeChatAPI() as api:
-        yield api
-
-
-@pytest.fixture(params=["chat", "responses"])
-def dialect(request: pytest.FixtureRequest) -> Literal["chat", "responses"]:
-    return "chat" if request.param == "chat" else "responses"
 
 
 def forecast(city: str) -> str:
@@ -76,7 +65,7 @@ def test_the_schema_stands_where_each_api_has_it_and_goes_before_what_is_set() -
     assert other.request(question)["text"] == {"verbosity": "low", "format": {"type": "json_schema", **told}}
 
 
-def test_an_answer_is_the_value_that_was_asked_for(api: FakeChatAPI, dialect: Literal["chat", "responses"]) -> None:
+def test_an_answer_is_the_value_that_was_asked_for(api: FakeChatAPI, dialect: Dialect) -> None:
     api.reply("a place")
     api.reply('{"name": "Oslo"}')
 
@@ -91,9 +80,7 @@ def test_an_answer_is_the_value_that_was_asked_for(api: FakeChatAPI, dialect: Li
         assert (form["name"], form["strict"], "tools" in request.body) == ("Place", False, False)
 
 
-def test_where_there_are_tools_a_tool_stands_for_the_answer(
-    api: FakeChatAPI, dialect: Literal["chat", "responses"]
-) -> None:
+def test_where_there_are_tools_a_tool_stands_for_the_answer(api: FakeChatAPI, dialect: Dialect) -> None:
     api.reply(text=None, tools=[("forecast", {"city": "Oslo"})])
     api.reply(text=None, tools=[("final_answer", {"name": "Oslo", "people": 7})])
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-from collections.abc import Iterator
 from typing import Any, Literal
 
 import pytest
@@ -18,23 +17,12 @@ from reenact.domain.stream.answer import Complete
 from reenact.domain.stream.events import MessageDelta, MessageStart, TextDelta
 from reenact.testing import FakeChatAPI, FakeChatReply, FakeError
 from tests.environment.support import HELLO, answering
-from tests.environment.talking import KEY, OpenAIConversation, complete, failure, said
+from tests.environment.talking import KEY, Dialect, OpenAIConversation, complete, failure, said
 
 USAGE = {"input_tokens": 10, "output_tokens": 5}
 
 
-@pytest.fixture
-def api() -> Iterator[FakeChatAPI]:
-    with FakeChatAPI() as api:
-        yield api
-
-
-@pytest.fixture(params=["chat", "responses"])
-def dialect(request: pytest.FixtureRequest) -> Literal["chat", "responses"]:
-    return "chat" if request.param == "chat" else "responses"
-
-
-def test_an_answer_is_reported_as_it_streams(api: FakeChatAPI, dialect: Literal["chat", "responses"]) -> None:
+def test_an_answer_is_reported_as_it_streams(api: FakeChatAPI, dialect: Dialect) -> None:
     api.reply(deltas=["Hel", "lo"])
 
     assert OpenAIConversation(api, dialect).ask() == [
@@ -49,7 +37,7 @@ def test_an_answer_is_reported_as_it_streams(api: FakeChatAPI, dialect: Literal[
 @pytest.mark.parametrize("whole", [False, True])
 @pytest.mark.parametrize("chunk_size", [None, 1])
 def test_thoughts_text_and_calls_come_whole_however_they_are_sent(
-    api: FakeChatAPI, dialect: Literal["chat", "responses"], chunk_size: int | None, *, whole: bool
+    api: FakeChatAPI, dialect: Dialect, chunk_size: int | None, *, whole: bool
 ) -> None:
     calls: list[tuple[str, dict[str, object]]] = [("bash", {"command": "ls ü"}), ("look", {})]
     api.reply(
@@ -93,7 +81,7 @@ PECULIAR = [
 
 @pytest.mark.parametrize("peculiar", PECULIAR, ids=range(len(PECULIAR)))
 def test_what_servers_do_otherwise_comes_to_the_same(
-    peculiar: FakeChatReply, api: FakeChatAPI, dialect: Literal["chat", "responses"]
+    peculiar: FakeChatReply, api: FakeChatAPI, dialect: Dialect
 ) -> None:
     api.script([replace(peculiar, text="So", tools=[("f", {"n": 1}), ("f", {"n": 2})])])
 
@@ -109,9 +97,7 @@ def test_what_servers_do_otherwise_comes_to_the_same(
     assert used[-1:] == ([] if peculiar.usage is None else [USAGE])
 
 
-def test_a_question_that_a_filter_refuses_is_answered_by_a_refusal(
-    api: FakeChatAPI, dialect: Literal["chat", "responses"]
-) -> None:
+def test_a_question_that_a_filter_refuses_is_answered_by_a_refusal(api: FakeChatAPI, dialect: Dialect) -> None:
     api.script([FakeError(400, code="content_filter", message="The prompt was filtered.")])
 
     end = complete(OpenAIConversation(api, dialect).ask())
@@ -166,9 +152,7 @@ def test_who_is_silent_about_what_was_used_is_not_waited_for(api: FakeChatAPI, m
     ("reply", "reason"),
     [({"finish_reason": "length"}, "max_tokens"), ({"finish_reason": "content_filter"}, "refusal"), ({}, "end_turn")],
 )
-def test_a_stop_reason_ends_the_message(
-    reply: dict[str, Any], reason: str, api: FakeChatAPI, dialect: Literal["chat", "responses"]
-) -> None:
+def test_a_stop_reason_ends_the_message(reply: dict[str, Any], reason: str, api: FakeChatAPI, dialect: Dialect) -> None:
     api.reply("so far", **reply)
 
     end = complete(OpenAIConversation(api, dialect).ask())
@@ -211,7 +195,7 @@ def test_a_refusal_without_the_words_of_the_api_says_what_there_is(
 
 @pytest.mark.parametrize("answer", [{"detail": [1]}, "text", {"object": "list"}])
 def test_an_answer_that_is_none_is_an_error(
-    answer: object, api: FakeChatAPI, dialect: Literal["chat", "responses"], monkeypatch: pytest.MonkeyPatch
+    answer: object, api: FakeChatAPI, dialect: Dialect, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def other(*_: object) -> object:
         return answer
@@ -233,9 +217,7 @@ THOUGHTFUL: dict[str, tuple[Said, ...]] = {
 }
 
 
-def test_thoughts_that_the_server_does_not_accept_are_left_out(
-    api: FakeChatAPI, dialect: Literal["chat", "responses"]
-) -> None:
+def test_thoughts_that_the_server_does_not_accept_are_left_out(api: FakeChatAPI, dialect: Dialect) -> None:
     api.error(400, message="Unsupported field 'reasoning_content', or the encrypted content could not be verified.")
     api.reply("So")
 
@@ -301,9 +283,7 @@ def test_tools_of_the_messages_api_are_not_sent_and_that_is_logged_once(
     assert warning == "not sent, because they are tools of the Messages API: web_search"
 
 
-def test_an_agent_calls_tools_side_by_side_and_reads_what_they_return(
-    api: FakeChatAPI, dialect: Literal["chat", "responses"]
-) -> None:
+def test_an_agent_calls_tools_side_by_side_and_reads_what_they_return(api: FakeChatAPI, dialect: Dialect) -> None:
     def forecast(city: str) -> str:
         """Forecast the weather."""
         return f"rain in {city}"
