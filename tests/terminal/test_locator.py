@@ -345,7 +345,7 @@ def test_the_cursor_is_on_it_or_right_behind_it(written: str, *, is_there: bool)
 
 @pytest.mark.parametrize("text", ["", "  ", "one\ntwo", "one\r"])
 def test_a_text_that_no_row_can_hold_is_refused(text: str) -> None:
-    with raises(TerminalTestErrorType.INVALID_CONFIG, "what stands in one row"):
+    with raises(TerminalTestErrorType.INVALID_CONFIG, "give the text of one row"):
         Locator.by_text(Scripted("x"), text)
 
 

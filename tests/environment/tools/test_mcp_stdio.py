@@ -277,7 +277,7 @@ def test_garbage_between_messages_is_passed_over() -> None:
 
 
 def test_neither_half_of_a_surrogate_pair_nor_a_nan_costs_an_answer() -> None:
-    half, nan = run(calls(("mcp__rough__half", {}), ("mcp__rough__nan", {}), timeout=10), rough())
+    half, nan = outcomes_of("half", "nan", timeout=10)
 
     assert (half.content, half.is_error) == ("half of a character: \ufffd", False)
     assert (nan.content, nan.is_error) == ("no number", False)
