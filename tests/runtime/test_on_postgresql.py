@@ -239,7 +239,7 @@ def test_children_of_a_branch_are_on_the_node_of_the_branch(server: Server) -> N
         assert is_on(other, child.id)
         one.agents.approve("c00", session_id=child.id)
 
-        eventually(lambda: one.sessions.messages(branch)[-1].text == "top")
+        wait_until(lambda: one.sessions.messages(branch)[-1].text == "top", what="the answer in the branch")
         assert [call.session_id for call in other.agents.pending()] == [one.sessions.list(parent=root)[0].id]
     assert verify_log(url).is_whole
 
