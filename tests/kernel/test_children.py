@@ -55,7 +55,8 @@ def bear(
 
 def spawned(home: Nursery, parent: Reference[Command, Any], kind: type[pykka.Actor]) -> pykka.ActorRef[Any]:
     """Have the parent start an actor without a log."""
-    return parent.ask(Do(lambda actor: actor.context.spawn(kind, home.diary)), timeout=60)
+    made: pykka.ActorRef[Any] = parent.ask(Do(lambda actor: actor.context.spawn(kind, home.diary)), timeout=60)
+    return made
 
 
 class Plain(PooledActor):

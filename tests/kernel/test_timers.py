@@ -18,7 +18,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reenact.actors.kernel import ActorContext, ActorSystem, DeadLetter, PooledFuture, Timer, alarms
+from reenact.actors.kernel import ActorContext, ActorSystem, DeadLetter, PooledFuture, Reference, Timer, alarms
 from reenact.actors.kernel.alarms import RETRY
 from reenact.actors.kernel.timetable import Timetable
 from reenact.domain.errors import StorageError
@@ -89,7 +89,8 @@ def opened(
 def ask(system: ActorSystem, command: Command, name: str = "a") -> Book:
     """Ask the ledger of this name, of whichever class the system knows as ledgers."""
     known = system._key_of(f"ledger/{name}")
-    book = system.actor(known[0] if known else Ledger, name).ask(command, timeout=60)
+    reference: Reference[Any, object] = system.actor(known[0] if known else Ledger, name)
+    book = reference.ask(command, timeout=60)
     assert isinstance(book, Book)
     return book
 

@@ -170,14 +170,14 @@ def test_nothing_is_done_once_it_is_closed(clock: ManualClock) -> None:
 
 def test_a_clock_is_watched_no_longer_than_there_is_something_to_be_done(clock: ManualClock) -> None:
     timetable = Timetable(clock)
-    assert clock._watchers == ()
+    assert not clock._watchers
 
     timetable.after(1, lambda: None)
     timetable.after(1, lambda: None)
     assert len(clock._watchers) == 1
     timetable.close()
 
-    assert clock._watchers == ()
+    assert not clock._watchers
 
 
 def test_an_act_may_close_it_and_is_the_last(clock: ManualClock) -> None:

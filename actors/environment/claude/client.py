@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING
 from reenact.actors.environment.api import LLMConfig
 from reenact.actors.environment.claude.request import SAMPLING
 from reenact.actors.environment.failures import RETRYABLE, type_of_refusal
+from reenact.actors.environment.received_json import is_json_object
 from reenact.actors.environment.wire.client import ApiClient, Response, check_installed
 from reenact.actors.environment.wire.decode import MessageDecoder
 from reenact.actors.environment.wire.endpoint import CONNECT_SECONDS, Api, checked_key, checked_url
 from reenact.actors.environment.wire.faults import Fault, error_in, error_text_in, may_be_sent_again, requested_wait
-from reenact.actors.environment.wire.stream import ERROR, WireEvent, events_of_whole_message, is_json_object, wire_event
+from reenact.actors.environment.wire.stream import ERROR, WireEvent, events_of_whole_message, wire_event
 
 if TYPE_CHECKING:
     from anthropic import AsyncAnthropic

@@ -10,9 +10,9 @@ from typing import Literal
 from reenact.actors.environment.api import LLMConfig
 from reenact.actors.environment.claude.models import DEFAULT_MODEL, takes_prefill, takes_sampling, takes_thinking_budget
 from reenact.actors.environment.claude.output import output_format
+from reenact.actors.environment.received_json import is_json_object
 from reenact.actors.environment.wire.driver import Question
 from reenact.actors.environment.wire.messages import THOUGHTS, ApiBlock, ApiMessage, api_messages, container_of
-from reenact.actors.environment.wire.stream import is_json_object
 from reenact.domain.messages import Said
 
 SAMPLING = ("temperature", "top_p", "top_k")

@@ -6,6 +6,7 @@ import secrets
 from collections.abc import Iterable
 
 from reenact.actors.environment.failures import RETRYABLE, type_of_refusal
+from reenact.actors.environment.received_json import is_json_object, lenient_json
 from reenact.actors.environment.wire.decode import MessageDecoder
 from reenact.actors.environment.wire.faults import Fault, error_in, error_text_in
 from reenact.actors.environment.wire.messages import FOREIGN
@@ -15,8 +16,6 @@ from reenact.actors.environment.wire.stream import (
     Started,
     WireEvent,
     first_element,
-    is_json_object,
-    lenient_json,
     object_in,
 )
 from reenact.domain.loop.calls import UNREADABLE, json_text

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from functools import cached_property
 
 from reenact.actors.environment.api import OnEvent
+from reenact.actors.environment.received_json import is_json_object
 from reenact.actors.environment.wire.stream import (
     DELTAS,
     Delta,
@@ -15,7 +16,6 @@ from reenact.actors.environment.wire.stream import (
     MalformedEventError,
     Started,
     WireEvent,
-    is_json_object,
     objects_in,
     text_in,
 )

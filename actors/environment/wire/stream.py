@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator, Mapping
-from typing import TypeGuard
 
 import msgspec
 
+from reenact.actors.environment.received_json import is_json_object, lenient_json, without_surrogates
 from reenact.domain.messages import StopDetails
 from reenact.domain.plain import Json, JsonDict, is_sequence, parsed
 
@@ -151,11 +150,6 @@ def first_element(value: object) -> object:
     return value
 
 
-def is_json_object(value: object) -> TypeGuard[JsonDict]:
-    """Return whether a decoded value is an object, not a list or a scalar."""
-    return isinstance(value, dict)
-
-
 def object_in(value: Mapping[str, object], name: str) -> JsonDict:
     """Return the object under the name, or an empty one if there is none."""
     found = value.get(name)
@@ -236,7 +230,7 @@ def _decoded_leniently(name: str, data: bytes) -> WireEvent | None:
         kind = value.get("type", name) if is_json_object(value) else name
         if not isinstance(kind, str) or kind not in KNOWN:
             return None
-        return _decoder.decode(_without_surrogates(_with_known_delta(value)))
+        return _decoder.decode(without_surrogates(_with_known_delta(value)))
     except ValueError as broken:
         if name == ERROR:
             return WireEvent(ERROR, error=data.decode(errors="replace"))
@@ -252,22 +246,3 @@ def _with_known_delta(event: object) -> object:
     if is_json_object(event) and isinstance(kind, str) and kind not in DELTAS:
         return {**event, "delta": {"type": kind}}
     return event
-
-
-def lenient_json(data: str | bytes) -> Json:
-    """Return the value of a JSON text, even one with control characters in strings, lone surrogates or broken UTF-8.
-
-    Raises:
-        ValueError: it is not JSON even so, or is nested too deeply.
-    """
-    value: Json
-    try:
-        value = msgspec.json.decode(data)
-    except (msgspec.DecodeError, UnicodeError, RecursionError):
-        text = data if isinstance(data, str) else data.decode(errors="replace")
-        value = json.loads(_without_surrogates(parsed(text, strict=False)))
-    return value
-
-
-def _without_surrogates(value: object) -> str:
-    return json.dumps(value, ensure_ascii=False).encode("utf-16", "surrogatepass").decode("utf-16", "replace")

@@ -21,10 +21,10 @@ from mcp import Client, MCPError, types
 from mcp.client import IncomingMessage, Transport
 from mcp.client.streamable_http import streamable_http_client
 
+from reenact.actors.environment.received_json import is_json_object
 from reenact.actors.environment.tools.mcp.errors import ErrorReporter, LostError, UnknownSessionError, cause_of
 from reenact.actors.environment.tools.mcp.stdio import MAX_LINE, StdioTransport
 from reenact.actors.environment.tools.outcome import ToolOutcome, error_text, failure
-from reenact.actors.environment.wire.stream import is_json_object
 from reenact.domain.errors import ConfigurationError
 from reenact.domain.loop.calls import json_text
 from reenact.domain.plain import Json, JsonDict, JsonObject

@@ -18,7 +18,7 @@ from mcp.client.stdio import get_default_environment
 from mcp.shared.message import SessionMessage
 from mcp.types import JSONRPCMessage, jsonrpc_message_adapter
 
-from reenact.actors.environment.wire.stream import lenient_json
+from reenact.actors.environment.received_json import lenient_json
 from reenact.domain.tools import MCPServer
 
 Incoming: TypeAlias = MemoryObjectReceiveStream[SessionMessage | Exception]
