@@ -235,6 +235,8 @@ class _Ports:
         return self.operations.newest_revision(image_id)
 
     def tell_kin(self, session_id: str, command: SessionCommand, back_to: str = "", delay: float = SHORTEST) -> None:
+        begins_child = isinstance(command, BeginChild | BranchSession)
+
         def handle_reply(future: PooledFuture[Reply]) -> None:
             try:
                 reply = future.get()
@@ -243,20 +245,21 @@ class _Ports:
             except StorageError as error:
                 if isinstance(error, ShardMovedError) and not self._is_here(session_id):
                     return  # as above
-                begins = isinstance(command, BeginChild)
-                again = self._begin_again(back_to) if begins else self._tell_again(session_id, command, back_to, delay)
                 with contextlib.suppress(RuntimeClosedError):
-                    self.outside.spawn(again)
+                    if begins_child:
+                        self.outside.spawn(self._begin_again(back_to))
+                    else:
+                        self.outside.spawn(self._tell_again(session_id, command, back_to, delay))
             except Exception:
                 logger.exception("session %s could not be sent %s", session_id, type(command).__name__)
             else:
-                if isinstance(command, BeginChild):
+                if begins_child:
                     self._begin_delays.pop(back_to, None)
                 if isinstance(reply, ReportChild):
                     self.tell_kin(back_to, reply)
 
         end_admission = None
-        if self.nodes is not None and isinstance(command, BeginChild | BranchSession):  # its parent cannot leave first
+        if self.nodes is not None and begins_child:  # its parent cannot leave first
             end_admission = self.nodes.admit(SessionActor.stream(session_id))
         with contextlib.suppress(RuntimeClosedError):
             future = self.system.actor(SessionActor, session_id).ask_future(command)

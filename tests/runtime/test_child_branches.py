@@ -7,8 +7,10 @@ import json
 import pytest
 
 from reenact import Audit, Runtime
+from reenact.actors.session.actor import SessionActor
 from reenact.audit import verify_log
 from reenact.domain.children import ChildStarted
+from reenact.domain.session.child_turns import WAKE
 from reenact.domain.session.state import SessionInfo
 from reenact.domain.stream.events import SessionCreated
 from reenact.testing import wait_until
@@ -18,7 +20,17 @@ from tests.runtime import deciding
 from tests.runtime.conftest import Open
 from tests.runtime.families import HELD, PRICES, Plan, factory, furnish, send
 from tests.runtime.gated import GatedFactory
-from tests.runtime.test_children import SENDS, ask, children, hold, results, running
+from tests.runtime.test_children import (
+    SENDS,
+    FullForChildren,
+    ask,
+    children,
+    hold,
+    results,
+    running,
+    settle_beginnings,
+    tells_again,
+)
 from tests.runtime.witness import Ears, at_every_commit, fold, journal_of
 
 ONE_SENDS: Plan = [[("agent", SENDS)], "done"]
@@ -391,6 +403,44 @@ def test_why_crosses_from_the_branch_to_the_branch_of_its_child_and_back(runtime
 
 
 # Crashes.
+
+
+def test_a_branch_of_a_child_that_finds_no_space_begins_when_there_is_some(
+    runtime: Runtime, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("reenact.actors.runtime.SHORTEST", 0.01)
+    ask(runtime, ONE_SENDS)
+    disk = FullForChildren(runtime)
+    assert branch(runtime) == []
+    wait_until(lambda: disk.refused >= 3, what="it is tried again")
+
+    disk.is_full = False
+
+    wait_until(lambda: len(runtime.sessions.list(parent="b")) == 1, what="the branch of the child")
+    (child,) = runtime.sessions.list(parent="b")
+    wait_until(lambda: len(runtime.agents.pending(session_id="b")) == 1, what="its report")
+    runtime.agents.approve("c00", session_id=child.id)
+    ended(runtime, "b", "done")
+    check(runtime)
+
+
+def test_a_branch_of_a_child_never_begins_if_that_of_its_parent_is_deleted_before(
+    runtime: Runtime, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ask(runtime, ONE_SENDS)
+    disk, told_again = FullForChildren(runtime), tells_again(runtime, monkeypatch)
+    assert branch(runtime) == []
+    wait_until(lambda: disk.refused >= 3, what="it is tried again")
+    runtime.sessions.delete("b")
+
+    disk.is_full = False
+
+    settle_beginnings(runtime)
+    (started,) = starts(runtime, "b")
+    for session_id in ("b", started.child_id):  # each has handled what it was told before
+        runtime._system.actor(SessionActor, session_id).ask(WAKE)
+    assert told_again == []
+    assert runtime.sessions.get(started.child_id) is None
 
 
 def test_a_crash_at_any_commit_of_a_branch_is_made_good(opened: Open, runtime: Runtime, log: str) -> None:

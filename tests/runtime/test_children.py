@@ -21,7 +21,7 @@ from reenact.domain.messages import instant
 from reenact.domain.policy.judge import Policies
 from reenact.domain.policy.rules import Policy
 from reenact.domain.session.child_turns import WAKE
-from reenact.domain.session.commands import SessionCommand
+from reenact.domain.session.commands import BeginChild, SessionCommand
 from reenact.domain.session.state import SessionInfo
 from reenact.domain.session.told import Answer
 from reenact.domain.stream.events import ChildEnded, ChildStarted
@@ -602,26 +602,37 @@ def test_a_child_whose_call_is_interrupted_before_it_could_begin_is_interrupted(
     check(runtime)
 
 
+def tells_again(runtime: Runtime, monkeypatch: pytest.MonkeyPatch) -> list[SessionCommand]:
+    """Have beginnings tried again soon; return the list of commands that are sent once more as they are."""
+    told: list[SessionCommand] = []
+
+    async def tell_again(_session_id: str, command: SessionCommand, *_: object) -> None:
+        told.append(command)
+
+    monkeypatch.setattr("reenact.actors.runtime.SHORTEST", 0.01)
+    monkeypatch.setattr(runtime._ports, "_tell_again", tell_again)
+    return told
+
+
+def settle_beginnings(runtime: Runtime) -> None:
+    """Return when no parent is to begin its children again."""
+    wait_until(lambda: not runtime._ports._begins_again, what="the last try")
+
+
 def test_a_child_whose_parent_is_deleted_before_it_could_begin_never_begins(
     runtime: Runtime, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    disk, ears = FullForChildren(runtime), Ears(runtime)
+    disk, ears, told_again = FullForChildren(runtime), Ears(runtime), tells_again(runtime, monkeypatch)
     runtime.agents.receive(runtime.sessions.run("root"), json.dumps([[("agent", [HELD])], "done"]))
     wait_until(lambda: disk.refused > 0, what="it could not begin")
     (started,) = ears.wait("child_started")
     runtime.sessions.delete("root")
-    told: list[str] = []
-    tell = runtime._ports.tell_kin
 
-    def telling(session_id: str, *rest: Any) -> None:  # noqa: ANN401 - passed on as it is
-        tell(session_id, *rest)
-        told.append(session_id)
-
-    monkeypatch.setattr(runtime._ports, "tell_kin", telling)
     disk.is_full = False
 
-    wait_until(lambda: told, what="it is tried again")
+    settle_beginnings(runtime)
     for session_id in ("root", str(started.data["child_id"])):  # each has handled what it was told before
         runtime._system.actor(SessionActor, session_id).ask(WAKE)
+    assert [command for command in told_again if isinstance(command, BeginChild)] == []
     assert children(runtime) == []
     assert verify_log(log_of(journal_of(runtime))).findings == ()
