@@ -116,5 +116,5 @@ def test_a_conversation_that_cannot_be_read_equals_what_is_as_long_and_ends_alik
     assert unread != Conversation([say("a"), say("c")])
     assert unread != Conversation([say("b")])
     assert repr(unread) == f"Conversation(1 before, [{say('b')!r}])"
-    with pytest.raises(LookupError, match="where"):
+    with pytest.raises(LookupError, match="source of the conversation"):
         list(unread)
