@@ -231,7 +231,11 @@ def test_only_children_that_wait_are_waited_for(runtime: Runtime, mock: GatedFac
     ended(runtime, "b", "done")
     runtime.agents.approve(runtime.agents.pending()[0])
     mock.gate.open()
-    ears.wait("turn_completed", count=9)
+
+    def is_over() -> bool:  # with the answer to what the detached child has said
+        return [turn.outcome for turn in runtime.sessions.turns("root")].count("completed") == 2
+
+    wait_until(is_over, what="both answers of the root")
     check(runtime)
 
 
