@@ -247,22 +247,7 @@ def test_a_branch_does_not_wait_for_the_children_of_the_other_session() -> None:
     waiting = reduce(evolve, decide(running, told(running, "waiting")), running)
 
     for state in (running, waiting):
-        branched = after(
-            state,
-            BranchSession(
-                session_id="b",
-                container_id="c",
-                image_id="i",
-                image_revision=1,
-                origin="s",
-                version=9,
-                digest="",
-                position=9,
-                at=AT,
-                left_at=AT,
-                results_id="r5",
-            ),
-        )
+        branched = after(state, msgspec.structs.replace(branching(state, waits=False), children=()))
         assert (branched.round, branched.turn, branched.children) == (None, None, ())
 
 
