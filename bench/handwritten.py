@@ -15,7 +15,10 @@ Execute: TypeAlias = Callable[[str, Sequence[Value]], object]
 
 encode: Final = msgspec.msgpack.Encoder().encode
 
-_ADD_SESSION: Final = "INSERT INTO sessions VALUES (?, ?, ?, ?, ?, ?, ?, NULL, NULL, NULL, NULL, NULL)"
+_ADD_SESSION: Final = """
+    INSERT INTO sessions (position, stream, id, container_id, image_id, image_revision, created_at, depth)
+    VALUES (?, ?, ?, ?, ?, ?, ?, 0)
+"""
 _ADD_AGENT: Final = """
     INSERT INTO agents SELECT ?, ?, position, id, container_id, image_id, ?, NULL, NULL, NULL, 0, 0, 0
     FROM sessions WHERE position = ?
