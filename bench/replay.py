@@ -168,11 +168,12 @@ def _milliseconds_of_selects(path: Path, query: str, streams: Sequence[str]) -> 
 
 
 def fill(journal: SqliteJournal, streams: Sequence[str], each: int) -> None:
-    """Append so many events to each stream."""
+    """Append so many events to each stream, each as a step and thus a row of its own."""
 
     def ignore(_outcome: Outcome) -> None:
         pass  # `recover` waits for all of them
 
     for number, stream in enumerate(streams):
-        journal.append(Append(stream, 0, 1_700_000_000_000_000 + number, (Deposited(1),) * each), ignore)
+        for version in range(each):
+            journal.append(Append(stream, version, 1_700_000_000_000_000 + number, (Deposited(1),)), ignore)
     journal.recover(streams[-1])
