@@ -1,4 +1,4 @@
-"""Worker pool: few threads run many actors; an actor with work is queued, and a free worker runs it."""
+"""Worker pool: few threads run many actors; an actor with work is queued, and a worker runs it."""
 
 from __future__ import annotations
 
@@ -6,15 +6,24 @@ import functools
 import logging
 import os
 import threading
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from queue import Empty, SimpleQueue
+from time import perf_counter
 from typing import Protocol
 
 from reenact.domain.errors import DeadlockError, RuntimeClosedError
 
 _SPARE_TIMEOUT = 1.0
 """Seconds after which a surplus worker ends."""
+_LOOK = 0.005
+"""Seconds between two looks at whether the leaders get on; if not, and they are blocked, a worker joins them."""
+_LONGEST_TURN = 0.05
+"""Seconds after which it joins them also if they compute."""
+_QUICK = 0.001
+"""A worker that has joined rests again after work that took fewer seconds."""
+_ROUND = 0.002
+"""Seconds after which a round ends, though work is queued."""
 
 _log = logging.getLogger("reenact.kernel")
 
@@ -55,6 +64,10 @@ class _ThreadState(threading.local):
     """The state of the current thread: for which place it runs actors, and the mailboxes it runs, nested by asks."""
 
     pool: Place | None = None
+    leads = False
+    """Whether the thread is a worker that takes work from its pool's queue."""
+    has_joined = False
+    """Whether it leads beside another one."""
 
     def __init__(self) -> None:
         self.running: list[object] = []
@@ -73,6 +86,9 @@ here = _ThreadState()
 class WorkerPool:
     """Worker threads that are started when there is work, and end when no actor is left.
 
+    One worker leads: it does all work, as Python runs one thread at a time and two would take turns at each statement
+    of a database. Others rest. One of them joins in when work is queued and the leaders do not get on with it.
+
     Unless they are daemons, live actors keep the process running until they are stopped, as pykka's do.
     """
 
@@ -86,15 +102,23 @@ class WorkerPool:
             raise ValueError(f"a pool needs at least one worker, not {workers}")
         self._target_workers = workers
         self._daemons = daemons
-        # `_lock` protects the list of threads and the number of running ones. A thread that submits work reads that
-        # number without the lock, after it has queued the work; a worker decrements it before it looks at the queue for
-        # the last time: so at least one of them sees the other. `_end_lock` protects `_is_end_queued`, and is taken
-        # inside `_lock`. `_lock` is re-entrant, since the handler of a signal may submit work while the main thread
-        # does.
-        self._queue: SimpleQueue[Runnable | None] = SimpleQueue()
+        # `_lock` protects the list of threads and the numbers of running, leading and resting ones. A thread that
+        # submits work reads whether somebody must be called without the lock, after it has queued the work; a worker
+        # that leaves the lead, or stops watching, first changes what that thread reads, and then looks at the queue: so
+        # at least one of them sees the other. `_end_lock` protects `_is_end_queued`, and is taken inside `_lock`.
+        # `_lock` is re-entrant, since the handler of a signal may submit work while the main thread does.
+        self._queue: SimpleQueue[Runnable | None] = SimpleQueue()  # leaders take from it
+        self._calls: SimpleQueue[None] = SimpleQueue()  # wakes a resting worker; one too many is harmless
         self._lock = threading.RLock()
         self._threads: list[threading.Thread] = []
-        self._running = 0
+        self._running = 0  # without those that are blocked
+        self._leading = 0
+        self._resting = 0
+        self._is_busy = False  # whether the leaders may be at work; cleared only by the last one
+        self._is_watched = False  # whether a worker was called, and has not gone back to rest
+        self._taken = 0  # changes whenever work is taken
+        self._after_round: list[Callable[[], object]] = []
+        self._round_ends = 0.0
         self._live: dict[int, object] = {}  # by identity: an actor may define its own `__eq__`, or have no hash
         self._end_lock = threading.Lock()
         self._is_end_queued = False  # whether the None that ends workers is in the queue; there is never a second one
@@ -109,8 +133,29 @@ class WorkerPool:
         if self._closed:
             raise RuntimeClosedError("the worker pool is closed")
         self._queue.put(work)
-        if self._running < self._target_workers:
-            self._start_worker()
+        if not self._leading or (self._is_busy and not self._is_watched):
+            self._call_worker()
+
+    @property
+    def has_work(self) -> bool:
+        """Whether work is queued."""
+        return not self._queue.empty()
+
+    def after_round(self, function: Callable[[], object]) -> None:
+        """Call the function once the queued work is done, or 2 ms have passed; at once if none is queued.
+
+        Only for a worker; it calls the function at once, too, if no other one could when the next work blocks.
+        """
+        has_others = self._running > self._leading or self._running < self._target_workers
+        if not (here.leads and has_others) or self._queue.empty():
+            function()
+            return
+        if not self._after_round:
+            self._round_ends = perf_counter() + _ROUND
+        if function not in self._after_round:
+            self._after_round.append(function)
+        if not self._is_watched:
+            self._call_worker()
 
     def enter(self, actor: object) -> None:
         """Keep a reference to the actor, and the workers running, until it leaves."""
@@ -126,6 +171,8 @@ class WorkerPool:
                 return
             self._is_end_queued = True
         self._queue.put(None)
+        if not self._leading and self._resting:
+            self._calls.put(None)
 
     def live(self) -> list[object]:
         """Return the actors that have entered and not left."""
@@ -136,28 +183,36 @@ class WorkerPool:
 
     @contextmanager
     def blocked(self) -> Generator[None]:
-        """Start a spare worker in place of the current one, which is about to block."""
+        """Let another worker lead in place of the current one, which is about to block."""
+        if here.leads:
+            self._end_round()
         with self._lock:
             self._running -= 1
+            self._leave_lead()
         try:
-            if self._running < self._target_workers:
-                self._start_worker()
+            if not (self._leading or self._queue.empty()):
+                self._call_worker()
             yield
         finally:
             with self._lock:
                 self._running += 1
+                if not self._leading:
+                    self._lead()
 
     def close(self) -> None:
         """End the workers after the work queued so far, and wait for them; live actors no longer run. Idempotent."""
         self._closed = True
         self._queue.put(None)
+        self._calls.put(None)
         for thread in list(self._threads):
             thread.join()
 
-    def _start_worker(self) -> None:
+    def _call_worker(self) -> None:
+        """Wake a resting worker, or start one if that is allowed."""
         with self._lock:
-            # The pool may have been closed meanwhile, perhaps by the submitted work: then the work is done.
-            if self._closed or self._running >= self._target_workers:
+            self._is_watched = True
+            self._calls.put(None)
+            if self._resting or self._running >= self._target_workers or self._closed:
                 return
             self._threads = [thread for thread in self._threads if thread.is_alive()]
             name = f"reenact-worker-{len(self._threads)}"
@@ -165,6 +220,7 @@ class WorkerPool:
             try:
                 thread.start()
             except RuntimeError:  # such as in a program that is exiting (Python 3.12)
+                self._is_watched = False
                 if not self._threads:
                     raise
                 return  # the existing threads do the work
@@ -173,27 +229,129 @@ class WorkerPool:
 
     def _work(self) -> None:
         here.pool = self
-        while True:
-            try:
-                work = self._queue.get(timeout=_SPARE_TIMEOUT if self._running > self._target_workers else None)
-            except Empty:
-                if self._end_if_spare():
-                    return
-                continue
-            if work is None:
-                if self._end_if_unused():
-                    return
-                continue
-            try:
-                work.run()
-            except BaseException:  # noqa: BLE001 - a worker must survive it
-                _log.critical("an actor's turn ended in a way that the kernel does not know", exc_info=True)
+        while self._rest():
+            self._end_round()
+            looks = True
+            while here.leads:
+                try:
+                    work = self._queue.get_nowait()
+                except Empty:
+                    if self._after_round:
+                        self._end_round()
+                        continue
+                    if self._leaves_if_others_lead():
+                        break
+                    self._is_busy = False
+                    work = self._queue.get()
+                    self._is_busy = looks = True
+                self._taken += 1
+                if looks:  # submitting threads have not seen that this one is busy
+                    looks = False
+                    if not (self._queue.empty() or self._is_watched):
+                        self._call_worker()
+                if work is None:
+                    if self._end_if_unused():
+                        return
+                    continue
+                begun = perf_counter() if here.has_joined else 0.0
+                try:
+                    work.run()
+                except BaseException:  # noqa: BLE001 - a worker must survive it
+                    _log.critical("an actor's turn ended in a way that the kernel does not know", exc_info=True)
+                if self._after_round and perf_counter() >= self._round_ends:
+                    self._end_round()
+                if here.has_joined and perf_counter() - begun < _QUICK:
+                    self._leaves_if_others_lead()
 
-    def _end_if_spare(self) -> bool:
+    def _end_round(self) -> None:
+        while self._after_round:
+            try:
+                function = self._after_round.pop()
+            except IndexError:  # another leader has taken it
+                return
+            try:
+                function()
+            except BaseException:  # noqa: BLE001 - likewise
+                _log.critical("the end of a round of work has failed", exc_info=True)
+
+    def _rest(self) -> bool:
+        """Rest until this worker must lead; return False if it ends."""
+        while True:
+            with self._lock:
+                is_spare = self._running > self._target_workers
+                self._resting += 1
+            try:
+                self._calls.get(timeout=_SPARE_TIMEOUT if is_spare else None)
+                is_called = True
+            except Empty:
+                is_called = False
+            with self._lock:
+                self._resting -= 1
+                if not is_called and self._calls.empty() and self._running > self._target_workers:
+                    self._running -= 1
+                    return False
+            if is_called and self._watch():
+                return True
+
+    def _watch(self) -> bool:
+        """Lead as soon as nobody does, or those who do are held up; return False when there is nothing left to do."""
+        taken, looks, unchanged = self._taken, 0, 0.0
+        while True:
+            if not self._leading:
+                with self._lock:
+                    if not self._leading:
+                        self._join()
+                        return True
+            if self._has_nothing_to_do():
+                self._is_watched = False
+                if self._has_nothing_to_do():
+                    return False
+                self._is_watched = True
+            begun = perf_counter()
+            try:
+                self._calls.get(timeout=_LOOK)
+                continue
+            except Empty:
+                passed = perf_counter() - begun
+            if taken != self._taken:
+                taken, looks, unchanged = self._taken, 0, 0.0
+                continue
+            # If nobody had the interpreter lock when the time was over, the leaders are blocked outside Python. Twice,
+            # since they may just be giving it to each other.
+            looks, unchanged = looks + 1 if passed < 1.25 * _LOOK else 0, unchanged + passed
+            if looks > 1 or unchanged > _LONGEST_TURN:
+                with self._lock:
+                    self._join()
+                here.has_joined = True
+                return True
+
+    def _join(self) -> None:
+        self._lead()
+        self._is_watched = False
+
+    def _has_nothing_to_do(self) -> bool:
+        return self._queue.empty() and not self._after_round
+
+    def _lead(self) -> None:
+        self._is_busy = True
+        self._leading += 1
+        here.leads = True
+
+    def _leave_lead(self) -> None:
+        if here.leads:
+            self._leading -= 1
+            here.leads = False
+            here.has_joined = False
+
+    def _leaves_if_others_lead(self) -> bool:
         with self._lock:
-            if self._running <= self._target_workers:
+            if self._leading == 1:
+                here.has_joined = False
                 return False
-            return self._try_to_end()
+            self._leave_lead()
+        if not self._has_nothing_to_do():
+            self._call_worker()
+        return True
 
     def _end_if_unused(self) -> bool:
         with self._lock:
@@ -205,15 +363,19 @@ class WorkerPool:
             # Passed on to the other workers, including one that returns from blocking later; or queued again, to be
             # read after the work that is queued.
             self._queue.put(None)
+            if ends and self._running:
+                self._calls.put(None)
             return ends
 
     def _try_to_end(self) -> bool:
         # Decrement before looking at the queue: a submitting thread does both in the opposite order, so one sees the
         # other.
         self._running -= 1
+        self._leave_lead()
         if self._queue.empty() or self._closed:
             return True
         self._running += 1
+        self._lead()
         return False
 
 

@@ -444,13 +444,19 @@ class ActorSystem:
     # Called by references.
 
     def append(self, step: Append, done: Done) -> None:
-        """Append the step, on the current thread if it may wait for the disk; actors hold no locks."""
+        """Append the step, on the current thread if it may wait for the disk; actors hold no locks.
+
+        A worker commits the steps of a round of its work together, unless another actor on this thread waits for one.
+        """
         place = here.pool
         if self._settling_journal is None or not (place is None or place.may_write):
             self.journal.append(step, done)
+            return
+        self._settling_journal.append_with_next(step, done)
+        if place is self.pool and len(here.running) == 1:
+            self.pool.after_round(self._commit_work)
         else:
-            self._settling_journal.append_with_next(step, done)
-            self._settle_here(self._settling_journal)
+            self._commit_here()
 
     def append_in_round(self, step: Append, done: Done) -> None:
         """Append the step; on the event loop, in one batch with the other steps appended in this round of the loop."""
@@ -467,17 +473,24 @@ class ActorSystem:
         else:
             self._settling_journal.append_with_next(step, done)
 
+    def _commit_work(self) -> None:
+        if self.pool.has_work and self._settling_journal is not None:
+            self._settling_journal.flush(_do_nothing)
+        else:
+            self._commit_here()
+
     def _commit_round(self) -> None:
-        if self._settling_journal is not None and self._on_loop.may_write:
-            self._settle_here(self._settling_journal)
+        if self._on_loop.may_write:
+            self._commit_here()
         elif self._settling_journal is not None:
             self.event_loop.commit_begins()
             self._settling_journal.flush(self.event_loop.commit_is_over)
 
-    def _settle_here(self, journal: SettlingJournal) -> None:
+    def _commit_here(self) -> None:
         runs_actors, here.runs_actors = here.runs_actors, False  # callbacks of a commit must not wait for another
         try:
-            journal.settle()
+            if self._settling_journal is not None:
+                self._settling_journal.settle()
         finally:
             here.runs_actors = runs_actors
 
@@ -678,6 +691,9 @@ def _wait_for_messages(ref: PlainReference) -> None:
     """Wait until the actor has handled all earlier messages or has ended."""
     with suppress(pykka.ActorDeadError, MailboxFullError):
         ref.ask(ProxyGetAttr(attr_path=("actor_urn",)))
+
+
+def _do_nothing() -> None: ...
 
 
 def _check_id(id: object) -> str:  # noqa: A002 - the word users know it by

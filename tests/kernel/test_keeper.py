@@ -314,6 +314,7 @@ def give_up(home: Nursery) -> None:
 def test_at_the_limit_it_is_dead_and_who_waits_is_told(home: Nursery, hook: str) -> None:
     kind = clerk()
     ref = begin(home, kind)
+    assert ref.ask(0) == 0  # it has started
     kind.trips.add(hook)
     ref.tell(FALL_OVER)
     waiting = ref.ask(1, block=False)

@@ -1,0 +1,150 @@
+"""The workers of a pool: one leads, and another joins when that one is held up."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
+
+import pykka
+import pytest
+
+from reenact.actors.journal.codec import Event, EventCodec
+from reenact.actors.journal.sqlite import SqliteJournal
+from reenact.actors.kernel import ActorSystem, EventSourcedActor
+from reenact.actors.kernel import pool as pools
+from reenact.actors.kernel.future import PooledFuture
+from reenact.actors.kernel.pool import WorkerPool, waiting
+from reenact.actors.kernel.pooled import PooledActor
+
+
+class Saved(Event, frozen=True):
+    amount: int
+
+
+class Savings(EventSourcedActor[int, int, Saved]):
+    """A balance; a command is an amount to add, the reply the balance after it."""
+
+    initial = 0
+    events = {"saved": Saved}  # noqa: RUF012 - as users write it
+
+    def decide(self, state: int, command: int) -> tuple[Saved, ...]:
+        return (Saved(command),)
+
+    def evolve(self, state: int, event: Saved) -> int:
+        return state + event.amount
+
+    def reply(self, command: int, events: tuple[Saved, ...]) -> int:
+        return self.state
+
+
+class Obedient(PooledActor):
+    def on_receive(self, message: Callable[[], object]) -> object:
+        return message()
+
+
+@pytest.fixture
+def long_round(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A round of work ends only when no work is queued."""
+    monkeypatch.setattr(pools, "_ROUND", 600.0)
+
+
+def test_as_many_actors_may_block_at_once_as_there_are_workers() -> None:
+    pool = WorkerPool(4)
+    meeting = threading.Barrier(4)
+
+    refs = [Obedient.start_on(pool) for _ in range(4)]
+    places = {ref.ask(lambda: meeting.wait(60), block=False) for ref in refs}
+
+    assert {place.get(timeout=60) for place in places} == {0, 1, 2, 3}
+    for ref in refs:
+        ref.stop()
+    pool.close()
+
+
+def test_one_that_blocks_again_and_again_is_stood_in_for_each_time() -> None:
+    pool = WorkerPool()
+    blocking, other = Obedient.start_on(pool), Obedient.start_on(pool)
+
+    for _ in range(5):
+        gate = threading.Event()
+        held = blocking.ask(lambda gate=gate: gate.wait(60), block=False)
+        assert other.ask(lambda: "here", timeout=60) == "here"
+        gate.set()
+        assert held.get(timeout=60)
+
+    blocking.stop()
+    other.stop()
+    pool.close()
+
+
+def test_a_long_computation_does_not_keep_others_waiting() -> None:
+    pool = WorkerPool()
+    busy, other = Obedient.start_on(pool), Obedient.start_on(pool)
+    over = threading.Event()
+
+    def compute() -> int:
+        count = 0
+        while not over.is_set():
+            count += 1
+        return count
+
+    computing = busy.ask(compute, block=False)
+    assert other.ask(lambda: "here", timeout=60) == "here"
+    over.set()
+
+    assert computing.get(timeout=60)
+    busy.stop()
+    other.stop()
+    pool.close()
+
+
+@pytest.mark.usefixtures("long_round")
+def test_the_steps_of_a_round_are_committed_together(tmp_path: Path) -> None:
+    commits: list[int] = []
+    with (
+        SqliteJournal.open(tmp_path / "log.db", EventCodec(()), synchronous="OFF") as journal,
+        ActorSystem(journal, codec=journal.codec) as system,
+    ):
+        accounts = [system.actor(Savings, str(number)) for number in range(50)]
+        for account in accounts:
+            account.ask(1)
+        journal.watch(commits.append)
+
+        def deposit() -> list[PooledFuture[int]]:
+            return [account.ask_future(1) for account in accounts]
+
+        replies: list[PooledFuture[int]] = system.start(Obedient).ask(deposit, block=True)
+
+        assert [reply.get(timeout=60) for reply in replies] == [2] * 50
+    assert len(commits) == 1
+
+
+@pytest.mark.usefixtures("long_round")
+@pytest.mark.parametrize("workers", [1, 2])
+@pytest.mark.parametrize("place", [waiting, nullcontext])
+def test_a_step_becomes_durable_though_the_next_work_of_the_round_blocks(
+    tmp_path: Path, workers: int, place: Callable[[], AbstractContextManager[None]]
+) -> None:
+    gate = threading.Event()
+
+    def hold() -> bool:
+        with place():
+            return gate.wait(60)
+
+    with (
+        SqliteJournal.open(tmp_path / "log.db", EventCodec(()), synchronous="OFF") as journal,
+        ActorSystem(journal, codec=journal.codec, workers=workers) as system,
+    ):
+        account, blocking = system.actor(Savings, "a"), system.start(Obedient)
+        account.ask(1)
+
+        def send() -> tuple[PooledFuture[int], pykka.Future[bool]]:
+            return account.ask_future(1), blocking.ask(hold, block=False)
+
+        reply, held = system.start(Obedient).ask(send, block=True)
+
+        assert reply.get(timeout=60) == 2
+        gate.set()
+        assert held.get(timeout=60)
