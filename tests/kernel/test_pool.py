@@ -122,8 +122,7 @@ def test_the_steps_of_a_round_are_committed_together(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("long_round")
-@pytest.mark.parametrize("workers", [1, 2])
-@pytest.mark.parametrize("place", [waiting, nullcontext])
+@pytest.mark.parametrize(("workers", "place"), [(1, waiting), (2, waiting), (2, nullcontext)])
 def test_a_step_becomes_durable_though_the_next_work_of_the_round_blocks(
     tmp_path: Path, workers: int, place: Callable[[], AbstractContextManager[None]]
 ) -> None:
