@@ -87,6 +87,14 @@ class Declared(PooledActor, Generic[State, Command, Event]):
     from_snapshot: Callable[..., State] = staticmethod(_itself)  # pyright: ignore[reportAssignmentType] - of any type
     """Returns the state from its stored form, by default the stored value itself; a `staticmethod`."""
 
+    quick_commands: ClassVar[frozenset[type]] = frozenset()
+    """The types of commands of which neither the decision nor what follows from it blocks.
+
+    What the main thread sends is handled on a worker, since a signal may interrupt the main thread. Commands of these
+    types go to the system's event loop instead if that is idle and the actor is in memory, which saves a change of
+    threads if the actor works with that loop.
+    """
+
     mailbox_limit: ClassVar[int | None] = None
     """How many messages may wait; the sender of one more gets a `MailboxFullError`."""
 
@@ -157,6 +165,7 @@ class Declared(PooledActor, Generic[State, Command, Event]):
             cls.supervision,
             may_be_none,
             remembers,
+            cls.quick_commands,
         )
 
     @classmethod

@@ -68,6 +68,11 @@ class EventLoopThread:
         """The number of running coroutines that were passed to `run` on the loop's thread."""
         return len(self._tasks)
 
+    @property
+    def is_idle(self) -> bool:
+        """Whether no function waits to be called, and no coroutine that was passed to `run` is running."""
+        return not (self._tasks or self._calls)
+
     def call(self, function: Callable[[], object]) -> None:
         """Call the function on the loop's thread, after those handed over earlier. May be called from any thread.
 

@@ -203,8 +203,10 @@ class Mailbox:
             running.pop()
         return True
 
-    def offer(self, envelope: Envelope) -> bool:
+    def offer(self, envelope: Envelope, place: Place | None = None) -> bool:
         """Add the message and return True, or return False if the mailbox is closed.
+
+        `place` handles it if the mailbox is idle and the caller is the main thread; by default the pool does.
 
         Raises:
             MailboxFullError: the mailbox is full; the kernel's signals are accepted nevertheless.
@@ -224,7 +226,7 @@ class Mailbox:
         if here.is_main:
             if not self._held.locked() and (self._idle_check is None or self._idle_check.has_run):
                 check = _IdleCheck(self)
-                self.pool.submit(check)
+                (place or self.pool).submit(check)
                 self._idle_check = check
         elif self._held.acquire(blocking=False):
             try:
@@ -233,6 +235,10 @@ class Mailbox:
                 self._held.release()
                 raise
         return True
+
+    def is_occupied_by(self, occupant: Occupant) -> bool:
+        """Return whether the messages are handled by this actor or cell."""
+        return self._occupant is occupant
 
     def put(self, envelope: Envelope, /) -> None:
         """Add the message.

@@ -43,6 +43,7 @@ class Profile(msgspec.Struct, Generic[State, Command, Event], eq=False):
     supervision: Supervision | None
     may_be_none: bool
     remembers: bool
+    quick_commands: frozenset[type]
     events: frozenset[type] = frozenset()
 
     def __post_init__(self) -> None:

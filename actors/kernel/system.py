@@ -42,7 +42,7 @@ from reenact.actors.kernel.letters import DeadLetters, Reader
 from reenact.actors.kernel.loop_actor import EventLoopActor
 from reenact.actors.kernel.mailbox import DROP, DUE, HAND_OFF, STOP, ChildFailed, Envelope, Escalated, Mailbox
 from reenact.actors.kernel.persistent import EventSourcedActor
-from reenact.actors.kernel.pool import WorkerPool, here
+from reenact.actors.kernel.pool import Place, WorkerPool, here
 from reenact.actors.kernel.pooled import Keeper, PooledActor
 from reenact.actors.kernel.residents import Residents
 from reenact.actors.kernel.timetable import Clock, Timetable, microseconds
@@ -510,9 +510,18 @@ class ActorSystem:
                     cell = self._cell(key)
                 # The actor must read the log first, which would block an event loop.
                 here_and_now = here_and_now and here.pool is not self._on_loop
-            if (here_and_now and cell.mailbox.handled_here(envelope)) or cell.mailbox.offer(envelope):
+            if here_and_now and cell.mailbox.handled_here(envelope):
+                return
+            if cell.mailbox.offer(envelope, self._quick_place(cell, envelope) if here.is_main else None):
                 return
             # The cell has been removed meanwhile, with its mailbox closed: the next one is open.
+
+    def _quick_place(self, cell: Cell, envelope: Envelope) -> Place | None:
+        """Return the event loop if the actor is live and the loop may handle this message; else None."""
+        if type(envelope.message) not in cell.context.profile.quick_commands:
+            return None
+        is_live = not cell.mailbox.is_occupied_by(cell)
+        return self._on_loop if is_live and self.event_loop.is_idle else None
 
     def _ask_to_stop(self, key: Key) -> PooledFuture[None]:
         """Ask the actor to stop if it is live; the future is set when it has stopped."""

@@ -124,6 +124,7 @@ class SessionActor(EventSourcedActor[Session, SessionCommand, SessionEvent]):
     snapshot_type = msgspec.Raw
     to_snapshot = staticmethod(kept)
     from_snapshot = staticmethod(session_from_snapshot)
+    quick_commands = frozenset({Receive})
     cause = staticmethod(cause_of)  # pyright: ignore[reportAssignmentType]  # it does not use the actor
 
     def __init__(self, context: ActorContext, ports: Ports) -> None:

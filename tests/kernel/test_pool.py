@@ -1,9 +1,11 @@
-"""The workers of a pool: one leads, and another joins when that one is held up."""
+"""Which thread runs an actor: the worker that leads, another one if that is held up, or the event loop."""
 
 from __future__ import annotations
 
+import asyncio
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 
@@ -35,7 +37,7 @@ class Savings(EventSourcedActor[int, int, Saved]):
     def evolve(self, state: int, event: Saved) -> int:
         return state + event.amount
 
-    def reply(self, command: int, events: tuple[Saved, ...]) -> int:
+    def reply(self, command: int, events: tuple[Saved, ...]) -> object:
         return self.state
 
 
@@ -147,3 +149,67 @@ def test_a_step_becomes_durable_though_the_next_work_of_the_round_blocks(
         assert reply.get(timeout=60) == 2
         gate.set()
         assert held.get(timeout=60)
+
+
+class Placed(Savings):
+    """Replies with the name of the thread on which it decided."""
+
+    category = "placed"
+    events = {"placed": Saved}  # noqa: RUF012 - as users write it
+    quick_commands = frozenset({int})
+    place = ""
+
+    def prepare(self, command: int) -> int:
+        self.place = threading.current_thread().name
+        return command
+
+    def reply(self, command: int, events: tuple[Saved, ...]) -> str:
+        return self.place
+
+
+class Slow(Placed):
+    category = "slow"
+    events = {"slow": Saved}  # noqa: RUF012 - likewise
+    quick_commands = frozenset()
+
+
+@pytest.fixture
+def system(tmp_path: Path) -> Iterator[ActorSystem]:
+    with (
+        SqliteJournal.open(tmp_path / "log.db", EventCodec(()), synchronous="OFF") as journal,
+        ActorSystem(journal, codec=journal.codec) as system,
+    ):
+        yield system
+
+
+def test_the_event_loop_handles_a_quick_command_of_the_main_thread_if_the_actor_is_live(system: ActorSystem) -> None:
+    actor = system.actor(Placed, "a")
+
+    assert actor.ask(1).startswith("reenact-worker")  # it reads the log first
+    assert actor.ask(1) == "reenact-loop"
+
+
+def test_a_worker_handles_other_commands_of_the_main_thread(system: ActorSystem) -> None:
+    actor = system.actor(Slow, "a")
+    actor.ask(1)
+
+    assert actor.ask(1).startswith("reenact-worker")
+
+
+def test_a_worker_handles_a_quick_command_while_the_event_loop_has_other_work(system: ActorSystem) -> None:
+    actor = system.actor(Placed, "a")
+    actor.ask(1)
+    begun, over = threading.Event(), Future[None]()
+
+    async def work() -> None:
+        await asyncio.wrap_future(over)
+
+    def begin() -> None:
+        system.event_loop.run(work())
+        begun.set()
+
+    system.event_loop.call(begin)
+    assert begun.wait(60)
+
+    assert actor.ask(1).startswith("reenact-worker")
+    over.set_result(None)
