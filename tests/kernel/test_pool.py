@@ -114,10 +114,10 @@ def test_the_steps_of_a_round_are_committed_together(tmp_path: Path) -> None:
             account.ask(1)
         journal.watch(commits.append)
 
-        def deposit() -> list[PooledFuture[int]]:
+        def deposit() -> list[PooledFuture[object]]:
             return [account.ask_future(1) for account in accounts]
 
-        replies: list[PooledFuture[int]] = system.start(Obedient).ask(deposit, block=True)
+        replies: list[PooledFuture[object]] = system.start(Obedient).ask(deposit, block=True)
 
         assert [reply.get(timeout=60) for reply in replies] == [2] * 50
     assert len(commits) == 1
@@ -141,7 +141,7 @@ def test_a_step_becomes_durable_though_the_next_work_of_the_round_blocks(
         account, blocking = system.actor(Savings, "a"), system.start(Obedient)
         account.ask(1)
 
-        def send() -> tuple[PooledFuture[int], pykka.Future[bool]]:
+        def send() -> tuple[PooledFuture[object], pykka.Future[bool]]:
             return account.ask_future(1), blocking.ask(hold, block=False)
 
         reply, held = system.start(Obedient).ask(send, block=True)
