@@ -21,7 +21,7 @@ _LOOK = 0.005
 _LONGEST_TURN = 0.05
 """Seconds after which it joins them also if they compute."""
 _QUICK = 0.001
-"""A worker that has joined rests again after work that took fewer seconds."""
+"""A worker that has joined rests again after work that took fewer seconds, if the others get on."""
 _ROUND = 0.002
 """Seconds after which a round ends, though work is queued."""
 
@@ -67,7 +67,9 @@ class _ThreadState(threading.local):
     leads = False
     """Whether the thread is a worker that takes work from its pool's queue."""
     has_joined = False
-    """Whether it leads beside another one."""
+    """Whether it leads because another one is held up."""
+    taken = 0
+    """How much work was taken when it joined, and by itself since."""
 
     def __init__(self) -> None:
         self.running: list[object] = []
@@ -239,12 +241,13 @@ class WorkerPool:
                     if self._after_round:
                         self._end_round()
                         continue
-                    if self._leaves_if_others_lead():
+                    if self._leaves():
                         break
                     self._is_busy = False
                     work = self._queue.get()
                     self._is_busy = looks = True
                 self._taken += 1
+                here.taken += 1
                 if looks:  # submitting threads have not seen that this one is busy
                     looks = False
                     if not (self._queue.empty() or self._is_watched):
@@ -261,7 +264,7 @@ class WorkerPool:
                 if self._after_round and perf_counter() >= self._round_ends:
                     self._end_round()
                 if here.has_joined and perf_counter() - begun < _QUICK:
-                    self._leaves_if_others_lead()
+                    self._leaves()
 
     def _end_round(self) -> None:
         while self._after_round:
@@ -322,7 +325,7 @@ class WorkerPool:
             if looks > 1 or unchanged > _LONGEST_TURN:
                 with self._lock:
                     self._join()
-                here.has_joined = True
+                here.has_joined, here.taken = True, self._taken
                 return True
 
     def _join(self) -> None:
@@ -343,10 +346,13 @@ class WorkerPool:
             here.leads = False
             here.has_joined = False
 
-    def _leaves_if_others_lead(self) -> bool:
+    def _leaves(self) -> bool:
+        """Go back to rest if others lead and get on; return whether it does."""
         with self._lock:
             if self._leading == 1:
                 here.has_joined = False
+                return False
+            if here.has_joined and self._taken <= here.taken:
                 return False
             self._leave_lead()
         if not self._has_nothing_to_do():
