@@ -143,3 +143,14 @@ def test_a_flood_is_kept_within_bounds_and_does_not_hold_up_a_wait(start: Start)
     assert len(terminal.get_stripped_output()) <= 100_000
     recorded = sum(len(event.data) for event in terminal.recording.events)
     assert recorded < 1_000_000
+
+
+def test_backspace_erases_a_character_of_several_bytes(start: Start) -> None:
+    terminal = start(*CAT)
+    terminal.write("é漢")
+    terminal.send_key("backspace")
+    terminal.send_key("backspace")
+
+    terminal.send_line("x")
+
+    terminal.wait_for("\nx\n")

@@ -15,6 +15,8 @@ from reenact.terminal.errors import TerminalTestError, TerminalTestErrorType
 
 LARGEST = 65_535
 """Maximum number of columns, and of rows, that the kernel accepts."""
+_UTF8_INPUT = 0x4000
+"""The input mode IUTF8 of Linux and macOS, which the module `termios` does not have."""
 _READ = 65_536
 _AT_ONCE = 262_144
 
@@ -51,6 +53,7 @@ class Pair:
         self._is_kept = True
         self._terminal_id = _id_of(self.other)
         os.set_blocking(self.ours, False)
+        _erase_whole_characters(self.other)
         self.resize(cols, rows)
 
     def resize(self, cols: int, rows: int) -> None:
@@ -117,6 +120,12 @@ class Pair:
             if self._is_open:
                 self._is_open = False
                 os.close(self.ours)
+
+
+def _erase_whole_characters(terminal: int) -> None:
+    """Let Backspace erase a character of several bytes in a line that the kernel edits, as at any UTF-8 terminal."""
+    input_modes, *others = termios.tcgetattr(terminal)
+    termios.tcsetattr(terminal, termios.TCSANOW, [input_modes | _UTF8_INPUT, *others])
 
 
 def _id_of(terminal: int) -> TerminalId | None:
