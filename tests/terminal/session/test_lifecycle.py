@@ -17,6 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from reenact.terminal.errors import TerminalTestError, TerminalTestErrorType, WaitTimeoutError
+from reenact.terminal.screen.engine import Engine
 from reenact.terminal.session.emulator import TerminalEmulator, _clean_up
 from reenact.terminal.session.spawning import ForkNeededError, Process, spawn
 from reenact.terminal.status import ExitStatus
@@ -220,6 +221,21 @@ def test_what_happened_is_recorded(start: Start) -> None:
     assert "".join(event.data for event in events if event.code == "o") == terminal.get_output()
     assert [event.data for event in events if event.code == "i"] == ["Hello\r", "\x04"]
     assert [(event.code, event.data) for event in events if event.code in "rx"] == [("r", "100x30"), ("x", "0")]
+
+
+def test_the_order_of_the_recording_is_that_of_the_screen(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal = start(*CAT)
+    feed = Engine.feed
+
+    def resized_before(engine: Engine, data: bytes) -> bytes:
+        terminal.resize(10, 3)
+        return feed(engine, data)
+
+    monkeypatch.setattr(Engine, "feed", resized_before)
+    terminal.write("output that comes while the size changes\r\x04")
+    terminal.wait_for_exit()
+
+    assert next(event.code for event in terminal.recording.events if event.code in "or") == "r"
 
 
 def test_a_forgotten_terminal_is_cleared_away() -> None:

@@ -200,9 +200,10 @@ class Live:
 
     def resize(self, cols: int, rows: int) -> None:
         """Change the size of the screen and the terminal; the kernel notifies the program, and so does a report."""
-        report = self.display.resize(cols, rows)
-        self._recording.add_resize(self._recording.elapsed(), cols, rows)
-        self._pair.resize(cols, rows)
+        with self.display.locked():  # so that the recording has the order of the screen
+            report = self.display.resize(cols, rows)
+            self._recording.add_resize(self._recording.elapsed(), cols, rows)
+            self._pair.resize(cols, rows)
         self._outbox.put(Outgoing(report))
         self._write_now()
         self.changes.announce()
@@ -310,9 +311,14 @@ class Live:
     def _process(self, data: bytes) -> None:
         self.last_arrival = time.monotonic()
         self.is_processing = True
-        self._recording.add_output(self._recording.elapsed(), data)
+        arrived = self._recording.elapsed()
+
+        def record(piece: bytes) -> None:
+            self.transcript.add(piece)
+            self._recording.add_output(arrived, piece)
+
         try:
-            for reply in self.display.process(data, self.transcript.add):
+            for reply in self.display.process(data, record):
                 self._outbox.put(Outgoing(reply))
                 self.last_arrival = time.monotonic()
                 self.changes.announce()
