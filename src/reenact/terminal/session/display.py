@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from reenact.terminal.screen.model import Screen
+from reenact.terminal.session.updates import pieces
 
 if TYPE_CHECKING:
     from reenact.terminal.screen.engine import Engine
@@ -37,8 +38,8 @@ class Display:
 
         Other threads can read the screen between two pieces.
         """
-        for start in range(0, len(data), _PIECE):
-            yield self._feed(data[start : start + _PIECE], record)
+        for piece in pieces(data, _PIECE):
+            yield self._feed(piece, record)
 
     def _feed(self, piece: bytes, record: Callable[[bytes], None]) -> bytes:
         # A lock that is released and acquired again at once does not go to the threads that wait for it.

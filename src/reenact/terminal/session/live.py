@@ -19,6 +19,7 @@ from reenact.terminal.session.ending import KILL, ProcessTree
 from reenact.terminal.session.pty import Pair
 from reenact.terminal.session.spawning import Process, returncode
 from reenact.terminal.session.transcript import Transcript
+from reenact.terminal.session.updates import Updates
 from reenact.terminal.session.waiting import Changes, until
 from reenact.terminal.status import ExitStatus
 
@@ -112,8 +113,10 @@ LONGEST_REMAINDER = 2.0
 """Maximum number of seconds for which output of those others is read."""
 _POLL_INTERVAL = 0.01
 """Interval in seconds at which the process is polled if the kernel does not announce its end."""
-_WRITE_RETRY = 0.05
-"""Interval in seconds of attempts to write, in case the kernel does not announce that there is room."""
+_RETRY = 0.05
+"""Interval in seconds of attempts to write, in case the kernel does not announce that there is room, and of checks
+whether an update of the screen is late.
+"""
 _JOIN_TIMEOUT = 5.0
 _REAP_TIMEOUT = 1.0
 _numbers = itertools.count(1)
@@ -127,7 +130,7 @@ class Live:
         is_lost: whether it has ended, but another part of this process reaped it, so that its status is unknown.
         failure: the exception that ended the thread.
         last_arrival: when output last arrived or was processed, on the monotonic clock.
-        is_processing: whether output is being processed.
+        is_processing: whether output is being processed, or an update of the screen has begun and not ended.
     """
 
     def __init__(
@@ -155,6 +158,7 @@ class Live:
         self._recording = recording
         self._status_lock = threading.RLock()
         self._outbox = Outbox()
+        self._updates = Updates()
         self._tree = ProcessTree(process.pid, mark, self.has_ended, pair.foreground, pair.terminal_id)
         self._is_stopping = False
         self._waker = waker
@@ -240,6 +244,7 @@ class Live:
     def _run(self) -> None:
         try:
             self._serve()
+            self._process(self._updates.rest())
         except Exception as error:  # noqa: BLE001 - any error of the engine is reported to the waiting callers
             self.failure = error
         finally:
@@ -270,7 +275,8 @@ class Live:
         while not self._is_stopping:
             if is_connected:
                 poll.register(self._pair.ours, select.POLLIN | (select.POLLOUT if self._outbox else 0))
-            patience = _POLL_INTERVAL if ending is None else _WRITE_RETRY if self._outbox else None
+            is_expecting = bool(self._outbox) or self._updates.is_open
+            patience = _POLL_INTERVAL if ending is None else _RETRY if is_expecting else None
             ready = dict(poll.poll(None if patience is None else patience * 1000))
             if self._waker.descriptor in ready:
                 self._waker.clear()
@@ -304,8 +310,9 @@ class Live:
 
     def _read(self) -> bool:
         data = self._pair.read()
-        if data:
-            self._process(data)
+        if finished := self._updates.finished(data or b"", time.monotonic()):
+            self._process(finished)
+        self.is_processing = self._updates.is_open
         return data is not None
 
     def _process(self, data: bytes) -> None:
