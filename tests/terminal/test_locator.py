@@ -343,7 +343,7 @@ def test_the_cursor_is_on_it_or_right_behind_it(written: str, *, is_there: bool)
             locator.expect_cursor()
 
 
-@pytest.mark.parametrize("text", ["", "  ", "one\ntwo", "one\r"])
+@pytest.mark.parametrize("text", ["", "  ", "one\ntwo", "one\r", "a\tb", "\x1b[31mred"])
 def test_a_text_that_no_row_can_hold_is_refused(text: str) -> None:
     with raises(TerminalTestErrorType.INVALID_CONFIG, "give the text of one row"):
         Locator.by_text(Scripted("x"), text)

@@ -32,6 +32,7 @@ _LISTED = 10
 """Maximum number of matches that an error lists."""
 _EXPECTED_COLOR = "None, a name as red or bright_red, color16 to color255, or #rrggbb in small letters"
 _EXPECTED_UNDERLINE = f"True, False, or one of {', '.join(get_args(Underline))}"
+_CONTROL = re.compile("[\x00-\x1f]")
 _VISIBLE_ON_BLANKS = frozenset({"background", "inverse", "underline", "strikethrough", "overline"})
 
 
@@ -113,7 +114,7 @@ class _Located:
         or match the whole expression.
 
         Raises:
-            TerminalTestError: the text is blank, or has a line break (`INVALID_CONFIG`).
+            TerminalTestError: the text is blank, or has a control character, as a tab (`INVALID_CONFIG`).
         """
         return cls(viewed, _by_text(text, exact=exact, ignore_case=ignore_case), _pattern_text(text, exact=exact))
 
@@ -374,8 +375,11 @@ def _by_text(text: Pattern, *, exact: bool, ignore_case: bool) -> Find:
     flags = re.IGNORECASE if ignore_case else 0
     literal = isinstance(text, str)
     if isinstance(text, str):
-        if not text.strip() or "\n" in text or "\r" in text:
-            raise invalid(f"text is {text!r}: give the text of one row, with more than blanks")
+        if not text.strip() or _CONTROL.search(text):
+            raise invalid(
+                f"text is {text!r}: give the text of one row, with more than blanks and without control characters; "
+                "a screen shows a tab as blanks"
+            )
         expression = re.compile(re.escape(text.strip(" ") if exact else text), flags)
     else:
         compiled(text)  # or it is refused
