@@ -320,8 +320,17 @@ def test_what_cannot_be_kept_is_said_and_no_result_is_lost(tmp_path: Path, monke
 def test_a_long_output_is_kept_to_its_end() -> None:
     result = result_of(case("x", "head -c 300000 /dev/zero | tr '\\0' x; printf end", ["waitForExit"]))
 
-    assert len(result.output or "") == 200_000
-    assert (result.output or "").endswith("xend")
+    note, _, output = (result.output or "").partition("\n")
+    assert note == "(the output before this is left out)"
+    assert len(output) == 200_000
+    assert output.endswith("xend")
+
+
+def test_a_long_output_is_cut_between_its_lines() -> None:
+    red = "yes $(printf '\\033[31mred\\033[0m') | head -n 30000"
+    result = result_of(case("x", red, ["waitForExit"]))
+
+    assert (result.output or "").splitlines()[1] == "\x1b[31mred\x1b[0m"
 
 
 @pytest.mark.parametrize(

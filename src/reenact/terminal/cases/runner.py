@@ -31,7 +31,7 @@ from reenact.terminal.script.controller import InteractionController, TimeLimit
 from reenact.terminal.script.steps import InteractionResult, InteractionScript, InteractionStep
 from reenact.terminal.session.emulator import TerminalEmulator
 from reenact.terminal.status import ExitStatus
-from reenact.terminal.text import one_line
+from reenact.terminal.text import end_of, one_line
 
 _SHOWN = 200_000
 """Maximum number of characters of the output that a result keeps, from its end."""
@@ -188,10 +188,15 @@ def _result(case: TerminalTestCase, suite: str, played: InteractionResult, scree
         duration=played.total_duration,
         error="\n\n".join(errors) or None,
         error_type=kind,
-        output=played.output[-_SHOWN:],
+        output=_kept_output(played.output),
         screen=None if screen is None else screen.text,
         assertions=tuple(result.assertion for result in played.steps if result.assertion is not None),
     )
+
+
+def _kept_output(output: str) -> str:
+    end, missing = end_of(output, _SHOWN)
+    return f"(the output before this is left out)\n{end}" if missing else end
 
 
 def _unexpected_end(case: TerminalTestCase, status: ExitStatus | None) -> str | None:

@@ -34,7 +34,7 @@ class TestResult(msgspec.Struct, frozen=True, kw_only=True):
     stack: str | None = None
     """The traceback, if there is one."""
     output: str | None = None
-    """The output of the program, with escape sequences."""
+    """The output of the program, with escape sequences; of a long one its end, with a first line that says so."""
     screen: str | None = None
     """The last screen, as text."""
     assertions: tuple[AssertionResult, ...] = ()
