@@ -165,6 +165,8 @@ FAILURES = {
     'shell.wait_for("done")': "WaitTimeoutError: timed out after 0.1 s waiting for 'done'",
     'shell.expect_screen("done")': "ExpectationError: the screen of '/bin/sh' is not as expected",
     'shell.send_key("no such")': "TerminalTestError: key: there is no key 'no such'",
+    'shell.wait_for("done", timeout=-1)': "TerminalTestError: timeout must be a number of seconds",
+    "shell.resize(0, 0)": "TerminalTestError: cols is 0",
     'terminal("/no/such")': "TerminalTestError: '/no/such' was not started",
     'terminal.run(("/no/such",))': "TerminalTestError: '/no/such' was not started",
     'terminal.run(("/bin/sleep", "60"), timeout=0.1)': "WaitTimeoutError: '/bin/sleep' did not end in time",
@@ -184,6 +186,8 @@ def test_a_failure_is_shown_at_the_line_of_the_test_without_frames_of_the_kit(us
     for line, error in FAILURES.items():
         done.stdout.fnmatch_lines([f">       {line}", f"E       *{error}*", "test_user.py:*Error"])
     done.stdout.no_fnmatch_line("*reenact/terminal/*.py:*")
+    done.stdout.no_fnmatch_line("*/concurrent/futures/*")
+    done.stdout.no_fnmatch_line("*/subprocess.py:*")
     full.stdout.fnmatch_lines(["*reenact/terminal/*.py:*"])
 
 

@@ -6,9 +6,11 @@ from typing import Literal, TypeAlias
 
 import msgspec
 
-from reenact.terminal.errors import invalid
+from reenact.terminal.errors import invalid, is_kit_error
 from reenact.terminal.screen.model import checked_size
 from reenact.terminal.text import described
+
+__tracebackhide__ = is_kit_error
 
 LONGEST = 86_400
 """Maximum number of seconds, a day: clocks and locks do not accept all larger numbers."""

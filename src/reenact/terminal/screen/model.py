@@ -5,7 +5,9 @@ from __future__ import annotations
 import msgspec
 
 from reenact.terminal.ansi.style import PLAIN, ANSIStyle
-from reenact.terminal.errors import invalid
+from reenact.terminal.errors import invalid, is_kit_error
+
+__tracebackhide__ = is_kit_error
 
 LONGEST = 10_000
 """Maximum number of columns, and of rows."""

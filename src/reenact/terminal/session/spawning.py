@@ -195,7 +195,8 @@ START_ERRORS = (OSError, subprocess.SubprocessError)
 
 def start_error(error: Exception, argv: Sequence[str], env: Mapping[str, str], cwd: Path | None) -> TerminalTestError:
     """Return the error that the program cannot be started, which says why and what to do (`PROCESS_START_FAILED`)."""
-    return not_started(f"{argv[0]!r} was not started: {_reason(error, argv, env, cwd)}", error)
+    # The frames of the standard library in between say no more.
+    return not_started(f"{argv[0]!r} was not started: {_reason(error, argv, env, cwd)}", error.with_traceback(None))
 
 
 def returncode(process: Process) -> int | None:
