@@ -137,7 +137,7 @@ class Terminal:
         rows, row, view = self._rows, _ffi.new("uint16_t*"), _ffi.new("GhosttyCellsView*")
         if self._combining:
             # A character that only combines with the one before the cursor does not mark its row as changed.
-            _lib.ghostty_render_state_free(self._render_state[0])
+            _free_render_state(self._render_state[0])
             _check(_lib.ghostty_render_state_new(_ffi.NULL, self._render_state))
             self._combining = False
         render_state = self._render_state[0]
@@ -304,15 +304,15 @@ def _free(
     close: Callable[[], object],
 ) -> None:
     _unmark(mark)
-    _lib.ghostty_render_state_row_cells_free(cells[0])
-    _lib.ghostty_render_state_row_iterator_free(rows[0])
-    _lib.ghostty_render_state_free(render_state[0])
+    _free_cells(cells[0])
+    _free_rows(rows[0])
+    _free_render_state(render_state[0])
     close()
 
 
 def _unmark(mark: MutableSequence[object]) -> None:
     if mark[0]:
-        _lib.ghostty_tracked_grid_ref_free(mark[0])
+        _free_mark(mark[0])
         mark[0] = _ffi.NULL
 
 
@@ -321,6 +321,11 @@ def _check(result: int) -> None:
         raise MemoryError(f"libghostty-vt could not do what was asked of it: {result}")
 
 
+# The garbage collector calls these, perhaps while its thread holds cffi's lock, which looking up a name would wait for.
+_free_render_state: Callable[[object], None] = _lib.ghostty_render_state_free
+_free_rows: Callable[[object], None] = _lib.ghostty_render_state_row_iterator_free
+_free_cells: Callable[[object], None] = _lib.ghostty_render_state_row_cells_free
+_free_mark: Callable[[object], None] = _lib.ghostty_tracked_grid_ref_free
 _track: Callable[..., int] = _core.union_fn(
     "ghostty_terminal_grid_ref_track",
     "GhosttyResult(*)(GhosttyTerminal, GhosttyPointS, GhosttyTrackedGridRef*)",
