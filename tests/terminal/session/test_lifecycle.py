@@ -252,6 +252,25 @@ def test_a_forgotten_terminal_is_cleared_away() -> None:
     assert holdings() == before
 
 
+FORGETTING = """
+import gc
+from reenact.terminal import TerminalEmulator
+from reenact.terminal.screen import libghostty
+
+terminal = TerminalEmulator("/bin/cat").start()
+with libghostty._ffi._lock:
+    del terminal
+    gc.collect()
+print("forgotten")
+"""
+
+
+def test_a_terminal_can_be_forgotten_at_any_moment_also_within_a_call_of_cffi() -> None:
+    done = subprocess.run([sys.executable, "-c", FORGETTING], capture_output=True, text=True, timeout=60, check=False)
+
+    assert done.stdout == "forgotten\n"
+
+
 def test_a_terminal_that_is_in_use_does_not_hold_up_the_end_of_the_interpreter() -> None:
     program = """
         from reenact.terminal.session.emulator import TerminalEmulator

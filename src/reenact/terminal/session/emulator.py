@@ -266,6 +266,7 @@ class Session:
                     raise
                 finally:
                     self._live.close()
+                    self._live.display.close()
                 # If an exception came before this line, another call or the interpreter's exit cleans up.
                 self._finalizer.detach()
 
@@ -669,6 +670,7 @@ def _clean_up(live: Live, name: str) -> None:
     if live.is_foreign:
         return
     was_running = not live.has_ended()
+    # The engine has a finalizer of its own: its lock may be held by a thread that waits for the collecting one.
     live.kill_all()
     if was_running:
         warnings.warn(f"the terminal of {name!r} was not disposed of", ResourceWarning, stacklevel=2)

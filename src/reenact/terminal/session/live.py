@@ -223,14 +223,13 @@ class Live:
         self.close()
 
     def close(self) -> None:
-        """Stop the thread, and release all resources. Idempotent."""
+        """Stop the thread, and release all resources but the display. Idempotent."""
         self._is_stopping = True
         self._waker.wake()
         self._join()
         until(self.has_ended, _REAP_TIMEOUT)
         if not self._thread.is_alive():
             self._release()
-        self.display.close()
 
     def _release(self) -> None:
         self._pair.close()
