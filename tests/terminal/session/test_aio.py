@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from reenact.terminal.errors import ExpectationError, TerminalTestErrorType, WaitTimeoutError
-from reenact.terminal.session.emulator import AsyncTerminalEmulator
+from reenact.terminal.session.emulator import AsyncTerminalEmulator, TerminalEmulator
 from reenact.terminal.status import ExitStatus
 from tests.terminal.raising import raises
 from tests.terminal.session.programs import CAT, RAW_CAT, RAW_SLEEP, READY, exists, holdings, shell
@@ -46,6 +46,15 @@ def test_a_program_is_driven_as_by_the_blocking_terminal() -> None:
         assert terminal.get_stripped_output().startswith("Hello")
 
     run(test)
+
+
+def test_both_terminals_have_the_same_methods() -> None:
+    blocking, awaited = (
+        {name for name in dir(terminal) if not name.startswith("_")}
+        for terminal in (TerminalEmulator, AsyncTerminalEmulator)
+    )
+
+    assert blocking == awaited
 
 
 def test_waits_that_are_too_long_end() -> None:

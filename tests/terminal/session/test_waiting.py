@@ -245,6 +245,14 @@ def test_a_condition_is_asked_of_each_new_screen(start: Start) -> None:
         terminal.wait_until(lambda screen: screen.cursor.column == 3, 0.01, what="a third")
 
 
+def test_each_new_screen_is_looked_at_until_something_is_seen(start: Start) -> None:
+    terminal = start(*shell(r"printf '\033]2;a title\007'; exec sleep 60"))
+
+    assert terminal.watch(lambda screen: screen.title or None, what="a title") == "a title"
+    with pytest.raises(WaitTimeoutError, match="timed out after 0 s waiting for a second title"):
+        terminal.watch(lambda _: None, timeout=0, what="a second title")
+
+
 def test_the_cursor_is_expected_where_it_comes_to_be(start: Start) -> None:
     terminal = start(*CAT)
     terminal.write("abc")

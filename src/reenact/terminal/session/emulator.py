@@ -649,6 +649,7 @@ class TerminalEmulator(Session):
     wait_for = blocking(AsyncTerminalEmulator.wait_for)
     wait_idle = blocking(AsyncTerminalEmulator.wait_idle)
     wait_until = blocking(AsyncTerminalEmulator.wait_until)
+    watch = blocking(AsyncTerminalEmulator.watch)
     wait_for_exit = blocking(AsyncTerminalEmulator.wait_for_exit)
     expect_cursor = blocking(AsyncTerminalEmulator.expect_cursor)
     expect_screen = blocking(AsyncTerminalEmulator.expect_screen)
