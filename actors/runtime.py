@@ -23,6 +23,7 @@ from reenact.actors.container import ContainerActor, ImageActor
 from reenact.actors.environment.api import Environment, EnvironmentConfig, EnvironmentFactory, LLMConfig
 from reenact.actors.environment.claude.models import DEFAULT_MODEL, context_window
 from reenact.actors.environment.guards import GuardRegistry
+from reenact.actors.environment.tools.outcome import error_text
 from reenact.actors.environment.tools.toolbox import Toolbox, ToolRegistry
 from reenact.actors.feed.hub import Feed
 from reenact.actors.feed.retention import Retention, Sweeper
@@ -31,14 +32,16 @@ from reenact.actors.journal.lock import StreamLocks
 from reenact.actors.kernel import ActorSystem
 from reenact.actors.kernel.event_loop import EventLoopThread
 from reenact.actors.kernel.future import PooledFuture
+from reenact.actors.kernel.letters import DeadLetter
 from reenact.actors.kernel.system import opened
 from reenact.actors.loop.config import rules_here
-from reenact.actors.session.actor import Reply, SessionActor
+from reenact.actors.session.actor import Reply, SessionActor, end_of_turn
 from reenact.actors.session.ports import Nodes, Recovery
 from reenact.domain.children import MAX_DEPTH, AgentTool, OfferedAgent
 from reenact.domain.errors import (
     ConfigurationError,
     ImageNotFoundError,
+    LogUnusableError,
     RuntimeClosedError,
     SessionLockedError,
     ShardMovedError,
@@ -51,6 +54,7 @@ from reenact.domain.loop.rules import Rules
 from reenact.domain.operations.table import Response
 from reenact.domain.policy.judge import Policies
 from reenact.domain.policy.reading import policies_of
+from reenact.domain.session import child_turns as family
 from reenact.domain.session.child_calls import depth_of
 from reenact.domain.session.child_turns import WAKE
 from reenact.domain.session.commands import BeginChild, BranchSession, ReportChild, SessionCommand, Stop
@@ -65,6 +69,8 @@ logger = logging.getLogger("reenact.runtime")
 SHORTEST = 0.25
 LONGEST = 30.0
 """Seconds before a session that could not be recorded is tried again: the first time, and at most."""
+LONGEST_FOR_KIN = 1.0
+"""Seconds before a command to another session of the family is sent again, at most: a call or a person waits for it."""
 IDLE = 120.0
 """Seconds after which an idle container, image or session without a live agent leaves memory."""
 MOST_LIVE = 10_000
@@ -158,8 +164,19 @@ class _Ports:
             # A chat beside other processes must work for its own user, not on whatever waits in other sessions.
             wakes=locks is None and settings.environment is not None,
         )
+        self.system.on_dead_letter(self._end_turn_of)
         self.operations: RuntimeOperations | None = None
         self.requests: Requests | None = None
+
+    def _end_turn_of(self, letter: DeadLetter) -> None:
+        _, _, session_id = letter.recipient.partition("/")
+        self.end_turn_of(session_id, letter.message, letter.reason)
+
+    def end_turn_of(self, session_id: str, command: object, error: BaseException) -> None:
+        end = end_of_turn(command, error, self.now())
+        if end is not None:
+            with contextlib.suppress(RuntimeClosedError):
+                self.system.actor(SessionActor, session_id).tell(end)
 
     def make_environment(self, session: Session, agent_id: str) -> Environment:
         if self._environment is None or self.operations is None:
@@ -243,15 +260,12 @@ class _Ports:
             except (RuntimeClosedError, SessionLockedError):
                 pass  # the next process that locks the session or opens the log asks again
             except StorageError as error:
-                if isinstance(error, ShardMovedError) and not self._is_here(session_id):
-                    return  # as above
-                with contextlib.suppress(RuntimeClosedError):
-                    if begins_child:
-                        self.outside.spawn(self._begin_again(back_to))
-                    else:
-                        self.outside.spawn(self._tell_again(session_id, command, back_to, delay))
-            except Exception:
-                logger.exception("session %s could not be sent %s", session_id, type(command).__name__)
+                if begins_child and isinstance(error, LogUnusableError):  # the history of its origin is damaged
+                    self._handle_failed_kin(session_id, command, back_to, error)
+                else:
+                    self._handle_lost_kin(session_id, command, back_to, delay, error)
+            except Exception as error:  # noqa: BLE001 - it is logged
+                self._handle_failed_kin(session_id, command, back_to, error)
             else:
                 if begins_child:
                     self._begin_delays.pop(back_to, None)
@@ -267,9 +281,29 @@ class _Ports:
             if end_admission is not None:
                 future.add_done_callback(lambda _: end_admission())
 
+    def _handle_lost_kin(
+        self, session_id: str, command: SessionCommand, back_to: str, delay: float, error: StorageError
+    ) -> None:
+        """Send the command again, since the log has failed, unless another node or process does."""
+        if isinstance(error, ShardMovedError) and not self._is_here(session_id):
+            return
+        with contextlib.suppress(RuntimeClosedError):
+            if isinstance(command, BeginChild | BranchSession):
+                self.outside.spawn(self._begin_again(back_to))
+            else:
+                self.outside.spawn(self._tell_again(session_id, command, back_to, delay))
+
+    def _handle_failed_kin(self, session_id: str, command: SessionCommand, back_to: str, error: Exception) -> None:
+        """End what waits for the effect of the command: the call of a child that cannot begin, or a turn."""
+        logger.error("session %s could not be sent %s", session_id, type(command).__name__, exc_info=error)
+        if isinstance(command, BeginChild | BranchSession):
+            self.tell_kin(back_to, family.not_begun(session_id, error_text(error), self.now()))
+        else:
+            self.end_turn_of(session_id, command, error)
+
     async def _tell_again(self, session_id: str, command: SessionCommand, back_to: str, delay: float) -> None:
         await asyncio.sleep(delay)
-        self.tell_kin(session_id, command, back_to, min(2 * delay, LONGEST))
+        self.tell_kin(session_id, command, back_to, min(2 * delay, LONGEST_FOR_KIN))
 
     async def _begin_again(self, parent_id: str) -> None:
         """Have the parent begin its children again after a delay: those whose calls are not over by then."""

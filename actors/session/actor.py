@@ -10,6 +10,7 @@ from typing import Final, TypeAlias
 import msgspec
 
 from reenact.actors.envelopes import segments_of
+from reenact.actors.environment.tools.outcome import error_text
 from reenact.actors.idempotency import remembered
 from reenact.actors.journal.api import Derived, Kept, Remembered, Segment
 from reenact.actors.journal.lock import Owner
@@ -19,7 +20,14 @@ from reenact.actors.session.ports import Ports
 from reenact.actors.session.timers import timers
 from reenact.actors.session.turn_stream import published_of
 from reenact.domain.children import ChildOrigin, ChildStarted, Parent
-from reenact.domain.errors import MessageRefusedError, SessionLockedError, ShardMovedError
+from reenact.domain.errors import (
+    MessageRefusedError,
+    RuntimeClosedError,
+    SessionLockedError,
+    ShardMovedError,
+    StorageError,
+    UnstorableError,
+)
 from reenact.domain.guards import GuardChecked, Guards, of_point, refusal_in
 from reenact.domain.history.causes import cause_of
 from reenact.domain.idempotency import IdempotentCommand
@@ -42,6 +50,7 @@ from reenact.domain.session.commands import (
     Delete,
     Finish,
     FireSchedule,
+    GiveUpChildren,
     Interrupt,
     PassAnswer,
     Receive,
@@ -85,6 +94,8 @@ _ACTED_ON: Final = frozenset(
 """The event types on which the session itself acts; all others are passed to the environment unchanged."""
 _ENDING_COMMANDS: Final = Interrupt, Stop, Delete
 LOST = Failure("storage_error", "the log could not be written; the rest of the answer is lost", retryable=True)
+_BROKEN: Final = "internal_error"
+"""The type of a turn's failure if a command that the session sent itself could not be handled."""
 Reply: TypeAlias = str | bool | SessionInfo | Schedule | Segment | ReportChild | None
 
 
@@ -98,6 +109,35 @@ def _origin(begins: SessionCommand | SessionEvent) -> Origin | None:
             return Origin(begins.origin, begins.version, begins.digest)
         case _:
             return None
+
+
+def end_of_turn(command: object, error: BaseException, at: int) -> Finish | None:
+    """Return the command that ends the turn of a session's own command, which has failed with this error.
+
+    None if the command has no turn, or comes again: what the log did not record is decided again when it works.
+    """
+    if isinstance(error, StorageError | RuntimeClosedError) and not isinstance(error, UnstorableError):
+        return None
+    match command:
+        case Finish() if _is_broken(command.so_far):
+            return None
+        case Finish() | Report() | Resume():
+            return _failed(error, at, command.turn_id)
+        case GiveUpChildren() | Interrupt() | ReportChild():
+            return _failed(error, at)
+        case _:
+            return None
+
+
+def _failed(error: BaseException, at: int, turn_id: str = "") -> Finish:
+    """Return the command that ends the turn because of this error; without an id, the one under way."""
+    told = f"an unexpected error has ended the turn: {error_text(error)}"
+    failure = Failure(_BROKEN, told.encode(errors="backslashreplace").decode())
+    return Finish(turn_id=turn_id, so_far=SoFar(failure=failure, untold=True), at=at)
+
+
+def _is_broken(so_far: SoFar) -> bool:
+    return so_far.failure is not None and so_far.failure.type == _BROKEN
 
 
 def _has_ended(answer: SoFar) -> bool:
@@ -191,8 +231,8 @@ class SessionActor(EventSourcedActor[Session, SessionCommand, SessionEvent]):
     def prepare(self, command: SessionCommand) -> SessionCommand:
         """Complete the command with what only the actor knows: the loop's rules, and the answer received so far."""
         match command:
-            case Receive() | Finish() | Report():
-                pass
+            case Finish():
+                command = self._with_answer_so_far(command)
             case CreateSession() | Switch() | ScheduleMessage() | CancelSchedule():
                 return command
             case BeginChild():
@@ -277,7 +317,14 @@ class SessionActor(EventSourcedActor[Session, SessionCommand, SessionEvent]):
         return remembered(command, answer, recorded_at)
 
     def on_committed(self, command: SessionCommand, events: tuple[SessionEvent, ...]) -> None:
-        """Let the environment act on the durable events."""
+        """Let the environment act on the durable events; if it cannot be asked to, the turn ends."""
+        try:
+            self._act_on(command, events)
+        except Exception as error:
+            self.context.me.tell(_failed(error, self._ports.now()))
+            raise
+
+    def _act_on(self, command: SessionCommand, events: tuple[SessionEvent, ...]) -> None:
         self._ports.log_works(self.context.id)
         heard, self._heard = self._heard, ()
         for context, data in heard:
@@ -444,6 +491,15 @@ class SessionActor(EventSourcedActor[Session, SessionCommand, SessionEvent]):
             message_turn_id=new_id("trn"),
             message_id=new_id("msg"),
         )
+
+    def _with_answer_so_far(self, command: Finish) -> Finish:
+        """Return the command; if it ends a turn that failed unexpectedly, with the published part of the answer."""
+        turn = self.state.turn
+        if turn is None or command.turn_id not in ("", turn.id) or not _is_broken(command.so_far):
+            return command
+        so_far = self._agent.so_far(self.state, SoFar())
+        so_far = msgspec.structs.replace(so_far, failure=command.so_far.failure, untold=True)
+        return msgspec.structs.replace(command, turn_id=turn.id, so_far=so_far)
 
     def _ends_turn(self, command: Interrupt | Stop | Delete) -> bool:
         """Return whether `decide` will end the current turn, so that its answer must not grow any further."""

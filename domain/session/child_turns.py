@@ -47,6 +47,8 @@ PARENT: Final = "parent"
 """The reason for which a child is interrupted: its call has ended."""
 SILENT: Final = "silent"
 """The stop reason of a child that did not report how it ended."""
+ERROR: Final = "error"
+"""The stop reason of a turn that has failed, and of a child that could not begin."""
 _REPORTED: Final = ChildEnded, SessionBranched
 """Events, besides the end of a turn, of which a child's parent is told."""
 WAKE: Final = Stop(agent_id="", reason="crash", at=0)
@@ -206,6 +208,23 @@ def reported(session: Session, mark: Mark, at: int) -> ReportChild | None:
         result=child_result_text(
             session.id or "", ended.outcome, ended.stop_reason, steps=steps, text=text, failure=ended.failure
         ),
+    )
+
+
+def not_begun(child_id: str, failure: str, at: int) -> ReportChild:
+    """Return the report to the parent of a child that could not begin."""
+    return ReportChild(
+        child_id=child_id,
+        outcome="failed",
+        stop_reason=ERROR,
+        steps=0,
+        usage={},
+        cost=None,
+        version=0,
+        cursor=0,
+        digest="",
+        at=at,
+        result=child_result_text(child_id, "failed", ERROR, steps=0, failure=failure),
     )
 
 

@@ -10,6 +10,7 @@ from reenact import Audit, Runtime
 from reenact.actors.session.actor import SessionActor
 from reenact.audit import verify_log
 from reenact.domain.children import ChildStarted
+from reenact.domain.errors import LogUnusableError
 from reenact.domain.session.child_turns import WAKE
 from reenact.domain.session.state import SessionInfo
 from reenact.domain.stream.events import SessionCreated
@@ -426,6 +427,20 @@ def test_a_branch_of_a_child_that_finds_no_space_begins_when_there_is_some(
     runtime.agents.approve("c00", session_id=child.id)
     ended(runtime, "b", "done")
     check(runtime)
+
+
+def test_a_branch_of_a_child_whose_history_is_damaged_never_begins_and_its_call_ends_with_the_error(
+    runtime: Runtime,
+) -> None:
+    ask(runtime, ONE_SENDS)
+    FullForChildren(runtime, LogUnusableError("a row is damaged"))
+
+    assert branch(runtime) == []
+
+    ended(runtime, "b", "done")
+    ((_, result, is_error),) = results(runtime, "b")
+    assert is_error
+    assert "LogUnusableError: a row is damaged" in str(result)
 
 
 def test_a_branch_of_a_child_never_begins_if_that_of_its_parent_is_deleted_before(

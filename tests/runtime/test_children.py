@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from datetime import timedelta
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -554,16 +556,17 @@ def test_a_crash_at_any_commit_is_made_good(tmp_path: Path, opened: Open) -> Non
 class FullForChildren:
     """Refuses what child sessions record, until there is space again."""
 
-    def __init__(self, runtime: Runtime) -> None:
+    def __init__(self, runtime: Runtime, error: StorageError | None = None) -> None:
         self.refused = 0
         self.is_full = True
+        self._error = error or StorageError("no space")
         self._append = runtime._system.append
         vars(runtime._system).update(append=self._appending)
 
     def _appending(self, step: Append, done: Done) -> None:
         if self.is_full and step.stream.startswith("session/ses_"):
             self.refused += 1
-            done(StorageError("no space"))
+            done(self._error)
         else:
             self._append(step, done)
 
@@ -600,6 +603,32 @@ def test_a_child_whose_call_is_interrupted_before_it_could_begin_is_interrupted(
     (over,) = ears.wait("turn_completed", turn_id=turn_id)
     assert over.data["outcome"] == "interrupted"
     check(runtime)
+
+
+def test_a_command_to_a_child_comes_at_most_a_second_after_there_is_space_again(
+    runtime: Runtime, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    delays, tell_kin = list[float](), runtime._ports.tell_kin
+
+    async def soon(delay: float) -> None:
+        await asyncio.sleep(delay / 100)
+
+    def tell(session_id: str, command: SessionCommand, back_to: str = "", delay: float = 0.01) -> None:
+        delays.append(delay)
+        tell_kin(session_id, command, back_to, delay)
+
+    agent, ears = running(runtime, [[("agent", [HELD])], "done"])
+    disk = FullForChildren(runtime)
+    monkeypatch.setattr(runtime._ports, "tell_kin", tell)
+    monkeypatch.setattr("reenact.actors.runtime.asyncio", SimpleNamespace(sleep=soon))
+    runtime.agents.interrupt(agent)
+    wait_until(lambda: max(delays, default=0) >= 1.0 and delays.count(max(delays)) > 1, what="it is tried again")
+
+    disk.is_full = False
+
+    (ended,) = ears.wait("child_ended")
+    assert ended.data["outcome"] == "failed"  # its answer could not be recorded
+    assert max(delays) == 1.0
 
 
 def tells_again(runtime: Runtime, monkeypatch: pytest.MonkeyPatch) -> list[SessionCommand]:
