@@ -491,6 +491,7 @@ class LocalRuntime(Asking):
             UnknownCommandError: there is no such request; see `reenact.events.REQUESTS`.
             InvalidInputError: the data does not fit the request.
             RequestReusedError: another request had its `request_id`.
+            SessionForgottenError: it was carried out for a session that was forgotten since.
             RequestTimeoutError: no response came in time; the request may still take effect.
             ReenactError: what the facade's method raises.
         """

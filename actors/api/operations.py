@@ -20,6 +20,7 @@ from reenact.actors.environment.tools.toolbox import ToolRegistry
 from reenact.actors.feed.replay import cursor_of_turn, is_responding, stream_of
 from reenact.actors.idempotency import Askable, Attempt
 from reenact.actors.journal.api import ChainedJournal, FeedJournal, Journal, Remembered, Segment
+from reenact.actors.journal.codec import KeyDestroyedError
 from reenact.actors.kernel import ActorSystem, EventSourcedActor
 from reenact.actors.session.actor import SessionActor
 from reenact.domain.container import ContainerInfo, CreateContainer
@@ -559,8 +560,16 @@ class RuntimeOperations:
             )
 
     def remembered(self, request_id: str) -> Remembered | None:
-        """Return the request if it has been carried out, and has not been forgotten."""
-        return self._journal.remembered(request_id)
+        """Return the request if it has been carried out.
+
+        Raises:
+            SessionForgottenError: it was carried out for a session that was forgotten.
+        """
+        try:
+            return self._journal.remembered(request_id)
+        except KeyDestroyedError as destroyed:
+            _, _, session_id = destroyed.stream.partition("/")
+            raise SessionForgottenError(session_id) from None
 
     def recover(self, has_come: Callable[[str], bool] = lambda _: True) -> None:
         """Resume or end the unfinished work in these streams; the session actors decide which."""

@@ -69,6 +69,7 @@ class Requests:
             UnknownCommandError: there is no such request.
             InvalidInputError: the data does not fit the request.
             RequestReusedError: the request's id was used for another request.
+            SessionForgottenError: the request was carried out for a session that was forgotten since.
             RequestTimeoutError: no response within `timeout` seconds.
             ReenactError: what the facade's method raises; a response with the error is published first.
         """
@@ -116,7 +117,12 @@ class Requests:
         return self._publish_response(request, context, result)
 
     def _remembered(self, key: IdempotencyKey) -> Remembered | None:
-        """Return the request if it has been carried out, or raise `RequestReusedError` if its id belongs to another."""
+        """Return the request if it has been carried out.
+
+        Raises:
+            RequestReusedError: its id belongs to another request.
+            SessionForgottenError: it was carried out for a session that was forgotten.
+        """
         remembered = self._do.remembered(key.id)
         if remembered is not None and remembered.digest != key.digest:
             raise RequestReusedError(key.id)

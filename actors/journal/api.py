@@ -288,7 +288,11 @@ class FeedJournal(Protocol):
         ...
 
     def remembered(self, request_id: str) -> Remembered | None:
-        """Return the request if it has taken effect, and has not been forgotten."""
+        """Return the request if it has taken effect.
+
+        Raises:
+            StorageError: the log cannot be read, or the request was forgotten together with its session.
+        """
         ...
 
     def forget_requests(self, *, before: int) -> int:

@@ -80,10 +80,11 @@ class StoredForm(msgspec.Struct, frozen=True):
 
 
 class KeyDestroyedError(LogUnusableError):
-    """The data cannot be read any more, because its session was forgotten and the key destroyed."""
+    """The data cannot be read any more, because its session was forgotten and the key of its `stream` destroyed."""
 
-    def __init__(self) -> None:
+    def __init__(self, stream: str) -> None:
         super().__init__("it was forgotten: its key was destroyed")
+        self.stream = stream
 
 
 class EventCodec:
@@ -165,9 +166,11 @@ class EventCodec:
             LogEncryptedError: there is no key ring.
             LogUnusableError: they were changed.
         """
-        plain = stored if self.vault is None else self.vault.opened(stored)
+        if self.vault is None:
+            return stored
+        plain = self.vault.opened(stored)
         if plain is None:
-            raise KeyDestroyedError
+            raise KeyDestroyedError(self.vault.owner_of(stored))
         return plain
 
     def opened_events(self, packed: bytes) -> bytes:

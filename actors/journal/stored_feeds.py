@@ -130,12 +130,13 @@ class StoredFeeds:
         return count
 
     def remembered(self, request_id: str) -> Remembered | None:
-        """Return the request if it has taken effect, and has not been forgotten."""
+        """Return the request if it has taken effect.
+
+        Raises:
+            KeyDestroyedError: it was forgotten, together with its session.
+        """
         rows = self._reader.select(_READ_REQUEST, (request_id,))
-        try:
-            return self._decode_remembered(rows[0]) if rows else None
-        except KeyDestroyedError:  # together with its session
-            return None
+        return self._decode_remembered(rows[0]) if rows else None
 
     def forget_requests(self, *, before: int) -> int:
         """Delete the requests that took effect before that time; returns their number, once the deletion is durable.

@@ -177,7 +177,7 @@ class Vault:
         """
         if stored[:1] != SEALED or len(stored) < SHORTEST:
             return stored
-        key_id = stored[len(SEALED) : _BEGIN].hex()
+        key_id = _key_id_of(stored)
         key = self._by_id.get(key_id)
         if key is None or (self.age is not None and time.monotonic() - key.seen > self.age):
             key = self._read_key(key_id, key)
@@ -186,6 +186,11 @@ class Vault:
         except ValueError as error:
             message = f"{self._name}: what was encrypted was changed ({error}); verify the log"
             raise LogUnusableError(message) from error
+
+    def owner_of(self, sealed: bytes) -> str:
+        """Return the stream with whose key these bytes were encrypted."""
+        key_id = _key_id_of(sealed)
+        return (self._by_id.get(key_id) or self._read_key(key_id, None)).stream
 
     def all(self) -> list[DataKey]:
         """Return the keys of the log in wrapped form."""
@@ -253,6 +258,10 @@ class Vault:
             raise LogEncryptedError(self._name)
         key, key_id = os.urandom(KEY_SIZE), os.urandom(ID_SIZE).hex()
         return Key(key_id, owner, cipher_of(key), DataKey(key_id, owner, self._ring.wrap(key)))
+
+
+def _key_id_of(sealed: bytes) -> str:
+    return sealed[len(SEALED) : _BEGIN].hex()
 
 
 def _owner_of(stream: str) -> str:

@@ -19,7 +19,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reenact.actors.journal.api import Append, Remembered, Snapshot
-from reenact.actors.journal.codec import EventCodec, StoredForm
+from reenact.actors.journal.codec import EventCodec, KeyDestroyedError, StoredForm
 from reenact.actors.journal.key_ring import KeyRing, cipher_of
 from reenact.actors.journal.opening import open_journal
 from reenact.actors.journal.stored import StoredJournal
@@ -267,7 +267,8 @@ def test_what_was_forgotten_can_be_read_by_nobody(log: Log, ring: KeyRing) -> No
         assert journal.read_feed(TALK) == []
         assert journal.snapshot(TALK) is None
         assert journal.next_due(after=0) is None
-        assert journal.remembered("r1") is None
+        with pytest.raises(KeyDestroyedError):
+            journal.remembered("r1")
         assert [row.event for row in journal.read(OTHER)] == [Added(2)]
         assert journal.select("SELECT digest FROM steps ORDER BY number", ())[:2] == before
     assert log.verify() == []

@@ -398,6 +398,30 @@ def test_what_a_request_was_answered_with_is_not_kept_of_a_session_that_was_forg
         runtime.request("message_send_request", wanted)
 
 
+@pytest.mark.parametrize(
+    ("type_", "wanted"),
+    [
+        ("message_send_request", {"image_id": "i", "content": "Hello"}),
+        ("session_create_request", {"container_id": "c", "image_id": "i"}),
+    ],
+)
+def test_a_request_whose_session_was_forgotten_is_not_carried_out_for_another_one(
+    keyed: Open, type_: str, wanted: dict[str, object]
+) -> None:
+    runtime = keyed()
+    furnish(runtime)
+    runtime.request(type_, {**wanted, "request_id": "r1"})
+    (session,) = runtime.sessions.list()
+    runtime.sessions.forget(session.id, by="ada")
+    position = runtime.position
+
+    with pytest.raises(SessionForgottenError) as refused:
+        runtime.request(type_, {**wanted, "request_id": "r1"})
+
+    assert refused.value.session_id == session.id
+    assert runtime.position == position
+
+
 def test_who_follows_when_a_session_is_forgotten_hears_the_end_of_it(keyed: Open) -> None:
     runtime = keyed()
     furnish(runtime, "s")
