@@ -15,7 +15,7 @@ from reenact.domain.tools import is_amount
 
 MILLION = 1_000_000
 MOST_TOKENS = 1 << 40
-"""The limit of a token count; a larger one is ignored, so that sums stay far below what a log can hold."""
+"""The limit of a token count, which no sum reaches either; a larger count is ignored."""
 MOST_COST = 1e300
 """The greatest sum of costs, and the greatest cost limit."""
 REQUEST = "request"
@@ -195,7 +195,7 @@ def sum_of(usage: Mapping[str, object], more: Mapping[str, object]) -> dict[str,
     for name in more:
         count = _count(more, name)
         if count:
-            total[name] = total.get(name, 0) + count
+            total[name] = min(total.get(name, 0) + count, MOST_TOKENS - 1)
     return total
 
 

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from reenact.domain.errors import ConfigurationError
 from reenact.domain.loop.ledger import (
+    MOST_TOKENS,
     CostLimit,
     Ledger,
     Price,
@@ -77,6 +78,13 @@ def test_what_is_no_count_is_not_counted() -> None:
     assert sum_of(odd, odd) == {"input_tokens": 6}
     assert sum_of({}, {"output_tokens": 0}) == {}
     assert cost_of(odd, Price(1_000_000.0, 0.0)) == 3.0
+
+
+def test_a_sum_that_is_beyond_the_limit_stays_at_it() -> None:
+    most = {"input_tokens": MOST_TOKENS - 1}
+
+    assert sum_of(most, {"input_tokens": 7}) == sum_of(most, most) == most
+    assert sum_of(most, {"input_tokens": MOST_TOKENS}) == most
 
 
 def test_a_conversation_is_as_long_as_all_that_was_read_and_written() -> None:
