@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import time
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from typing import ParamSpec, Protocol, TypeVar, overload
@@ -10,13 +11,14 @@ from typing import ParamSpec, Protocol, TypeVar, overload
 import msgspec
 
 from reenact.actors.api.facades import Agents, Containers, Execute, Images, Sessions
-from reenact.actors.api.operations import DEFAULT_CONTAINER, RuntimeOperations
+from reenact.actors.api.operations import DEFAULT_CONTAINER, MOST_SENDS, RuntimeOperations
 from reenact.actors.api.requests import Requests
 from reenact.actors.feed.handlers import Handler, check_callable, check_handler
 from reenact.actors.feed.hub import Feed
 from reenact.actors.output import output_of
 from reenact.domain.content import Content, check_content, plain_content
 from reenact.domain.errors import (
+    AgentNotFoundError,
     AgentStoppedError,
     AlreadyExistsError,
     InvalidInputError,
@@ -251,9 +253,25 @@ class Asker:
         Return the turn, and the events that will include the turn's, or None if these must be read from the turn's
         first on.
         """
-        agent_id = await waiting.call(self._runtime.sessions.run, session_id)
-        turn_id = await waiting.receive(agent_id, content, output)
+        agent_id, turn_id = await self._send_to_agent(waiting, session_id, content, output)
         return await self._locate(waiting, turn_id, agent_id), None
+
+    async def _send_to_agent(
+        self, waiting: Waiting, session_id: str, content: Content, output: OutputSpec | None, live: str | None = None
+    ) -> tuple[str, str]:
+        """Send the message to the live agent, or start one; return the ids of the agent and the turn.
+
+        An agent that was live a moment ago may have stopped since, as that of a child does after each turn.
+        """
+        tries = itertools.count(1)
+        while True:
+            agent_id = live or await waiting.call(self._runtime.sessions.run, session_id)
+            live = None
+            try:
+                return agent_id, await waiting.receive(agent_id, content, output)
+            except AgentNotFoundError:
+                if next(tries) == MOST_SENDS:
+                    raise
 
     async def _locate(self, waiting: Waiting, turn_id: str, agent_id: str | None) -> AwaitedTurn:
         location = await waiting.call(self._runtime.turns.locate, turn_id)
@@ -304,10 +322,11 @@ class LocalAsker(Asker):
         self, waiting: Waiting, session_id: str, content: Content, output: OutputSpec | None
     ) -> tuple[AwaitedTurn, Following | None]:
         live = self._operations.live_agent(session_id)
-        agent_id = await waiting.call(self._runtime.sessions.run, session_id) if live is None else live
+        if live is None:
+            live = await waiting.call(self._runtime.sessions.run, session_id)
         events = self._feed.subscribe_from_now(session_id)
         try:
-            turn_id = await waiting.receive(agent_id, content, output)
+            agent_id, turn_id = await self._send_to_agent(waiting, session_id, content, output, live)
         except BaseException:
             events.unsubscribe()
             raise

@@ -71,7 +71,7 @@ DEFAULT_CONTAINER = "default"
 
 
 Kind: TypeAlias = type[EventSourcedActor[Any, Any, Any]]
-_MOST_SENDS = 3
+MOST_SENDS = 3
 """How often an agent is looked up or started for a message to a session before the message is given up."""
 _MOST_IDS_TRIED = 64
 """How many session ids are tried to find one of a shard of this node: even with a tenth of the shards, one is found."""
@@ -471,7 +471,7 @@ class RuntimeOperations:
                 session_id = self.session_of(command.agent_id)
                 reply: Segment | str = attempt.ask(self.actor_of(session_id), command)
             except AgentNotFoundError:  # it was live a moment ago; its node may have ended
-                if request.agent_id is not None or next(tries) == _MOST_SENDS:
+                if request.agent_id is not None or next(tries) == MOST_SENDS:
                     raise
             else:
                 turn_id = reply if isinstance(reply, str) else command.turn_id

@@ -6,7 +6,7 @@ import asyncio
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import AbstractAsyncContextManager, ExitStack
+from contextlib import AbstractAsyncContextManager, ExitStack, nullcontext
 from typing import Any, TypeAlias
 
 import pytest
@@ -14,6 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from reenact import (
+    AgentNotFoundError,
     AgentStoppedError,
     Answer,
     AsyncRuntime,
@@ -148,6 +149,27 @@ def test_each_has_the_whole_answer_to_its_own_question(
         else:
             assert f"<{question}>".startswith(answer.text)
         assert asker.turns.wait(answer.turn_id) == answer
+
+
+@pytest.mark.parametrize(("stops", "answers"), [(2, 1), (3, 0)])
+def test_the_next_agent_is_asked_if_one_stops_before_it_has_the_message(
+    asker: AnyRuntime, monkeypatch: pytest.MonkeyPatch, stops: int, answers: int
+) -> None:
+    run, to_stop = asker.sessions.run, [*range(stops)]
+
+    def run_and_stop(session_id: str) -> str:
+        agent_id = run(session_id)
+        if to_stop:
+            to_stop.pop()
+            asker.agents.destroy(agent_id)
+        return agent_id
+
+    monkeypatch.setattr(asker.sessions, "run", run_and_stop)
+
+    with nullcontext() if answers else pytest.raises(AgentNotFoundError):
+        asker.ask("x", session="a")
+
+    assert len(asker.sessions.turns("a")) == answers
 
 
 def test_live_agents_are_asked_on_the_loop_and_no_thread_is_needed(
