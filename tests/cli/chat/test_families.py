@@ -76,6 +76,20 @@ def test_a_child_whose_call_ends_its_turn_has_ended_and_the_answer_goes_on(runti
     assert call.is_error
 
 
+def test_a_child_is_asked_one_question_after_the_other(runtime: Runtime) -> None:
+    runtime.ask(json.dumps([[("agent", ["42"])], "done"]), session="root", timeout=60)
+    (child,) = runtime.sessions.list(parent="root")
+    conversation = Conversation(runtime, Image(), session_id=child.id, is_new=False)
+
+    try:
+        runner = TurnRunner(conversation, unheard, Deciding(), timeout=60)
+        answers = [runner.ask(question).text for question in ("one", "two", "three")]
+    finally:
+        conversation.close()
+
+    assert answers == ["heard: one", "heard: two", "heard: three"]
+
+
 def test_calls_that_wait_below_a_branch_are_decided_in_it(runtime: Runtime) -> None:
     runtime.ask(json.dumps([[("agent", SEND)], "done"]), session="root", timeout=60)
     runtime.sessions.branch("root", new_session_id="b")

@@ -111,7 +111,6 @@ class Conversation:
     session_id: str
     is_new: bool
     _agent_id: str | None = None
-    _may_have_ended = False
     _descendants: dict[str, bool] = field(default_factory=dict[str, bool])
 
     def __post_init__(self) -> None:
@@ -140,9 +139,7 @@ class Conversation:
             image = self.runtime.images.register(self._image)
             self.runtime.sessions.create(CONTAINER, image.id, session_id=self.session_id)
             self.is_new = False
-        if self._agent_id is None or self._may_have_ended:
-            self._agent_id = self.runtime.sessions.run(self.session_id)
-            self._may_have_ended = False
+        self._agent_id = self.runtime.sessions.run(self.session_id)  # a child's agent ends with each of its turns
         return self._agent_id
 
     def end_agent(self) -> None:
@@ -225,15 +222,11 @@ class Conversation:
             if of_child:  # the session's own call of the child does not wait for a person
                 calls = self.runtime.sessions.tool_calls(self.session_id)
                 open_calls = [call for call in calls if call.stage != "answered"]
-            try:
-                turn_ids = begin()
-                collector = AnswerCollector(self.session_id, agent_id, turn_ids, open_calls)
-                if turn_ids or of_child:
-                    return self._collect(collector, on_event, timeout)
-                return collector.rejected_answer()
-            except Exception:
-                self._may_have_ended = True  # the next question checks for a live agent
-                raise
+            turn_ids = begin()
+            collector = AnswerCollector(self.session_id, agent_id, turn_ids, open_calls)
+            if turn_ids or of_child:
+                return self._collect(collector, on_event, timeout)
+            return collector.rejected_answer()
 
     def _collect(self, collector: AnswerCollector, on_event: OnEvent, timeout: float | None) -> Answer:
         deadline = math.inf if timeout is None else time.monotonic() + timeout
