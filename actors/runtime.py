@@ -69,7 +69,7 @@ logger = logging.getLogger("reenact.runtime")
 SHORTEST = 0.25
 LONGEST = 30.0
 """Seconds before a session that could not be recorded is tried again: the first time, and at most."""
-LONGEST_FOR_KIN = 1.0
+LONGEST_FOR_KIN = 5.0
 """Seconds before a command to another session of the family is sent again, at most: a call or a person waits for it."""
 IDLE = 120.0
 """Seconds after which an idle container, image or session without a live agent leaves memory."""

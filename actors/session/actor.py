@@ -116,7 +116,7 @@ def end_of_turn(command: object, error: BaseException, at: int) -> Finish | None
 
     None if the command has no turn, or comes again: what the log did not record is decided again when it works.
     """
-    if isinstance(error, StorageError | RuntimeClosedError) and not isinstance(error, UnstorableError):
+    if isinstance(error, StorageError | RuntimeClosedError | SessionLockedError) and not isinstance(error, UnstorableError):
         return None
     match command:
         case Finish() if _is_broken(command.so_far):

@@ -605,7 +605,7 @@ def test_a_child_whose_call_is_interrupted_before_it_could_begin_is_interrupted(
     check(runtime)
 
 
-def test_a_command_to_a_child_comes_at_most_a_second_after_there_is_space_again(
+def test_a_command_to_a_child_comes_at_most_five_seconds_after_there_is_space_again(
     runtime: Runtime, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     delays, tell_kin = list[float](), runtime._ports.tell_kin
@@ -622,13 +622,13 @@ def test_a_command_to_a_child_comes_at_most_a_second_after_there_is_space_again(
     monkeypatch.setattr(runtime._ports, "tell_kin", tell)
     monkeypatch.setattr("reenact.actors.runtime.asyncio", SimpleNamespace(sleep=soon))
     runtime.agents.interrupt(agent)
-    wait_until(lambda: max(delays, default=0) >= 1.0 and delays.count(max(delays)) > 1, what="it is tried again")
+    wait_until(lambda: max(delays, default=0) >= 5.0 and delays.count(max(delays)) > 1, what="it is tried again")
 
     disk.is_full = False
 
     (ended,) = ears.wait("child_ended")
     assert ended.data["outcome"] == "failed"  # its answer could not be recorded
-    assert max(delays) == 1.0
+    assert max(delays) == 5.0
 
 
 def tells_again(runtime: Runtime, monkeypatch: pytest.MonkeyPatch) -> list[SessionCommand]:
