@@ -116,7 +116,8 @@ def end_of_turn(command: object, error: BaseException, at: int) -> Finish | None
 
     None if the command has no turn, or comes again: what the log did not record is decided again when it works.
     """
-    if isinstance(error, StorageError | RuntimeClosedError | SessionLockedError) and not isinstance(error, UnstorableError):
+    is_unstorable = isinstance(error, UnstorableError)  # no failure of the log
+    if isinstance(error, StorageError | RuntimeClosedError | SessionLockedError) and not is_unstorable:
         return None
     match command:
         case Finish() if _is_broken(command.so_far):
@@ -137,7 +138,7 @@ def _failed(error: BaseException, at: int, turn_id: str = "") -> Finish:
 
 
 def _is_broken(so_far: SoFar) -> bool:
-    return so_far.failure is not None and so_far.failure.type == _BROKEN
+    return so_far.untold and so_far.failure is not None and so_far.failure.type == _BROKEN
 
 
 def _has_ended(answer: SoFar) -> bool:

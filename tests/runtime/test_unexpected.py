@@ -17,10 +17,11 @@ from reenact.domain.session.agent import Failure
 from reenact.domain.session.commands import BeginChild, Finish, Report, ReportChild, SessionCommand
 from reenact.domain.session.state import Session, SessionEvent
 from reenact.domain.session.told import Answer
+from reenact.testing import MockEvent, MockScenario
 from tests.runtime.conftest import Open
 from tests.runtime.families import PRICES, Plan, factory
-from tests.runtime.gated import GatedFactory
-from tests.runtime.witness import check
+from tests.runtime.gated import GatedFactory, text
+from tests.runtime.witness import Ears, check
 
 Decide = Callable[[Session, SessionCommand], tuple[SessionEvent, ...]]
 FAILURE = Failure("internal_error", "an unexpected error has ended the turn: ZeroDivisionError: with")
@@ -98,6 +99,19 @@ def test_a_turn_whose_withheld_answer_cannot_be_judged_fails_without_it(
     answer = ask(runtime, ["so far"], "guarded")
 
     assert (answer.text, answer.failure) == ("", FAILURE)
+    check(runtime)
+
+
+def test_an_error_of_that_type_that_a_model_reports_is_told_once(runtime: Runtime, mock: GatedFactory) -> None:
+    error = MockEvent("error", data={"type": "internal_error", "message": "sorry"})
+    mock.scenarios.define_scenario("sorry", MockScenario("sorry", (text("Half an"), error)))
+    mock.set_scenario("sorry")
+    ears = Ears(runtime)
+
+    answer = ask(runtime, [])
+
+    assert (answer.text, answer.failure) == ("Half an", Failure("internal_error", "sorry"))
+    assert len(ears.of("error")) == 1
     check(runtime)
 
 
