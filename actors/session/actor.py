@@ -269,8 +269,8 @@ class SessionActor(EventSourcedActor[Session, SessionCommand, SessionEvent]):
             case Interrupt() | Stop() | Delete() if self._ends_turn(command):
                 so_far = self._agent.so_far(self.state, command.so_far)
                 command = msgspec.structs.replace(command, so_far=so_far)
-            case Run() if self.state.agent is None and self.state.id is not None and not self.state.deleted:
-                self._agent.prepare(self.state, command.agent_id)
+            case Run():
+                self._prepare_run(self.state, command)
             case Approve():
                 self._agent.check_tool(self.state, command.call_id)
             case _:
@@ -403,6 +403,16 @@ class SessionActor(EventSourcedActor[Session, SessionCommand, SessionEvent]):
             self._ports.agent_ends(agent.id)  # it stays live on another node
         if self._ports.locks is not None and self.state.agent is None:
             self._ports.locks.release(self.context.stream)
+
+    def _prepare_run(self, session: Session, command: Run) -> None:
+        """Prepare the environment of the agent to start; if one is live and waits for children, ask these.
+
+        A child may have ended in another process, which could not report that while this one has locked the session.
+        """
+        if session.agent is None and session.id is not None and not session.deleted:
+            self._agent.prepare(session, command.agent_id)
+        elif session.turn is None and awaited(session):
+            self._ask_family()
 
     def _prepare_child(self, command: BeginChild) -> None:
         """Prepare the environment of a child session; if none is available, its turn fails with that error."""

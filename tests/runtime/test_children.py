@@ -631,6 +631,23 @@ def test_a_command_to_a_child_comes_at_most_five_seconds_after_there_is_space_ag
     assert max(delays) == 5.0
 
 
+def test_a_report_that_another_process_could_not_deliver_comes_when_the_session_is_run(
+    runtime: Runtime, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ears, undelivered = Ears(runtime), list[str]()
+    ask(runtime, [[("agent", SENDS)], "done"])
+    with monkeypatch.context() as locked:
+        locked.setattr(runtime._ports, "tell_kin", lambda session_id, *_: undelivered.append(session_id))
+        turn_id = runtime.agents.approve("c00")
+        ears.wait("turn_completed", turn_id=turn_id)
+        wait_until(lambda: "root" in undelivered)
+
+    runtime.sessions.run("root")
+
+    assert ears.wait("child_ended", count=2)[1].data["outcome"] == "completed"
+    wait_until(lambda: runtime.sessions.messages("root")[-1].text == "done", what="the answer")
+
+
 def tells_again(runtime: Runtime, monkeypatch: pytest.MonkeyPatch) -> list[SessionCommand]:
     """Have beginnings tried again soon; return the list of commands that are sent once more as they are."""
     told: list[SessionCommand] = []
