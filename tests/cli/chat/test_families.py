@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from queue import Empty, SimpleQueue
+from typing import Any
 
 import pytest
 
@@ -88,6 +91,28 @@ def test_a_child_is_asked_one_question_after_the_other(runtime: Runtime) -> None
         conversation.close()
 
     assert answers == ["heard: one", "heard: two", "heard: three"]
+
+
+class Late(SimpleQueue[Any]):
+    """A queue to which the first thing comes while somebody waits for the second time."""
+
+    _has_waited = False
+
+    def get(self, *_: object, **__: object) -> object:
+        if not self._has_waited:
+            self._has_waited = True
+            raise Empty
+        return "the end"
+
+
+def test_the_last_event_of_an_agent_that_has_ended_may_come_a_moment_later(runtime: Runtime) -> None:
+    conversation = Conversation(runtime, Image(), session_id="root", is_new=False)
+    conversation._events = Late()
+
+    try:
+        assert conversation._next("agt_ended", math.inf) == "the end"
+    finally:
+        conversation.close()
 
 
 def test_calls_that_wait_below_a_branch_are_decided_in_it(runtime: Runtime) -> None:

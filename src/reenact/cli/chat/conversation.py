@@ -272,10 +272,21 @@ class Conversation:
             failure = self.runtime.failure
             if failure is not None:  # the answer cannot be recorded, so no event of it will come
                 raise failure
-            if self.runtime.agents.get(agent_id) is None and self._events.empty():
-                raise AnswerLostError(
-                    "the agent has ended without an answer; check whether the log can still be written"
-                )
+            if self.runtime.agents.get(agent_id) is None:
+                return self._last_event()
+
+    def _last_event(self) -> Envelope | _Interrupt:
+        """Return the next event of an agent that has ended, which may have been recorded and not yet delivered.
+
+        Raises:
+            AnswerLostError: no further event will come.
+        """
+        try:
+            return self._events.get(timeout=LOOK_AROUND)
+        except Empty:
+            raise AnswerLostError(
+                "the agent has ended without an answer; check whether the log can still be written"
+            ) from None
 
 
 class ExtraBlocks(NamedTuple):
