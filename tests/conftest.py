@@ -116,7 +116,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--cases",
         default="all",
         choices=("all", "most", "some", "many"),
-        help="of tests with many cases, try all, every fourth but all of the domain's, or every fourth; or these alone",
+        help="of tests with many cases, try all, every fourth but all of the domain and the documents, or every fourth; or these alone",
     )
     parser.addoption("--short", action="store_true", help="leave out what needs a database's server, a browser or Node")
 
@@ -169,15 +169,15 @@ LONGEST = ("tests/nodes/test_conversations.py", "tests/deploy/test_rolling.py")
 MANY = 8
 """So many cases are many."""
 
-DOMAIN = ("tests/domain/",)
-"""Which tests cover the domain to the last branch."""
+WHOLE = ("tests/domain/", "tests/house/", "tests/docs/")
+"""Which tests have all their cases: those that cover the domain to the last branch, and those with a file each."""
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Begin with what takes the longest; on a server, leave out what is about files."""
     if (which := config.getoption("cases")) != "all":
         cases = [list(same) for _, same in groupby(items, lambda item: item.nodeid.partition("[")[0])]
-        whole = DOMAIN if which == "most" else ()
+        whole = WHOLE if which == "most" else ()
         chosen: set[pytest.Item] = set()
         for same in cases:
             if len(same) < MANY or same[0].nodeid.startswith(whole):
