@@ -19,11 +19,11 @@ class JournalLease:
     """Keeps a journal open until the lease is released or garbage-collected."""
 
     def __init__(self, journal: StoredJournal, release: Callable[[], object]) -> None:
-        """Call `release` once, when the lease ends."""
+        """Call `release` once, when the lease ends, unless it ends in a forked child."""
         self.journal = journal
-        self._release = release
+        self._release = partial(_release_unless_forked, os.getpid(), release)
         # The garbage collector may run on any thread, with any lock held, so closing is left to a thread of its own.
-        self._abandoned = finalize(self, _start, release)
+        self._abandoned = finalize(self, _start, self._release)
         # Not at exit: the process ends, and its locks with it.
         self._abandoned.atexit = False
 
@@ -74,6 +74,11 @@ def _release(key: tuple[int, str]) -> None:
         if not file.leases:
             del _open_files[key]
             file.journal.close()
+
+
+def _release_unless_forked(process: int, release: Callable[[], object]) -> None:
+    if process == os.getpid():
+        release()
 
 
 def _start(release: Callable[[], object]) -> None:

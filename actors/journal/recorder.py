@@ -8,6 +8,7 @@ with POSTGRES_SYNCHRONOUS as the durability of a commit.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from contextlib import suppress
 from itertools import islice
@@ -37,7 +38,7 @@ from reenact.actors.journal.postgres.driver import require_driver
 from reenact.actors.journal.requests import Encoded, Foreign
 from reenact.actors.journal.seeking import MOST, Cells, seek
 from reenact.actors.journal.stored import StoredJournal
-from reenact.domain.errors import ConflictError, ReenactError
+from reenact.domain.errors import ConflictError, ReenactError, opened_before_fork
 
 IdType: TypeAlias = Literal["uuid", "text"]
 Purpose: TypeAlias = Literal["events", "snapshots"]
@@ -59,9 +60,16 @@ class _Recorder:
 
     def __init__(self, journal: StoredJournal, *, id_type: IdType = "uuid", purpose: Purpose = "events") -> None:
         """Record into the journal, which the caller must close."""
-        self._journal = journal
+        self._opened_journal = journal
+        self._process = os.getpid()
         self._id_type: IdType = id_type
         self._purpose = purpose
+
+    @property
+    def _journal(self) -> StoredJournal:
+        if self._process != os.getpid():  # the thread that writes, and the connections, are those of the parent
+            raise OperationalError(str(opened_before_fork("application")))
+        return self._opened_journal
 
     def _insert(self, stored_events: Sequence[StoredEvent], tracking: Tracking | None) -> list[int]:
         """Make everything durable and return the positions of the events."""
@@ -80,6 +88,9 @@ class _Recorder:
         match outcome:
             case Committed(position=last):
                 return list(range(last - len(events) + 1, last + 1))
+            case ConflictError(stream=name, actual=seen) if progress is not None and name == progress[0]:
+                message = f"of {name!r}, notification {progress[1]} was processed before: {seen} is the last that was"
+                raise IntegrityError(message) from outcome
             case ConflictError():
                 raise IntegrityError(str(outcome)) from outcome
             case _:

@@ -181,7 +181,7 @@ def test_progress_is_recorded_with_its_events_or_not_at_all(journal: StoredJourn
 
     with pytest.raises(IntegrityError):
         recorder.insert_events([_stored("s1", 1)], tracking=Tracking("upstream", 6))
-    with pytest.raises(IntegrityError):
+    with pytest.raises(IntegrityError, match="of 'upstream', notification 5 was processed before: 5 is the last"):
         recorder.insert_events([_stored("s1", 2)], tracking=Tracking("upstream", 5))
     with pytest.raises(TypeError, match="must be a Tracking"):
         recorder.insert_events([_stored("s1", 2)], tracking=("upstream", 6))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 import threading
@@ -63,6 +64,38 @@ else:
         JournalFactory({"SQLITE_DBNAME": sys.argv[1]}).application_recorder()
     except LogLockedError as error:
         print(error.pid == os.getppid(), flush=True)
+    os._exit(0)
+"""
+
+_USES_ITS_PARENTS = """
+import json
+import os
+import sys
+import warnings
+from uuid import uuid4
+from eventsourcing.application import Application
+from eventsourcing.domain import Aggregate
+
+warnings.simplefilter("ignore")
+application = Application(json.loads(sys.argv[1]))
+aggregate = Aggregate()
+application.save(aggregate)
+if child := os.fork():
+    os.waitpid(child, 0)
+    aggregate.trigger_event(Aggregate.Event)
+    print([recording.notification.id for recording in application.save(aggregate)])
+    application.close()
+else:
+    for use in (
+        lambda: application.save(Aggregate()),
+        lambda: application.repository.get(aggregate.id),
+        lambda: application.recorder.max_notification_id(),
+    ):
+        try:
+            use()
+        except Exception as error:
+            print(type(error).__name__, "after the fork" in str(error), flush=True)
+    application.close()
     os._exit(0)
 """
 
@@ -290,6 +323,26 @@ def test_a_forked_process_is_another_one(path: Path) -> None:
     )
 
     assert (program.stdout, program.stderr, program.returncode) == ("True\n", "", 0)
+
+
+@pytest.mark.parametrize("place", ["a file", "a server"])
+def test_a_forked_process_cannot_use_the_application_of_its_parent(
+    place: str, path: Path, request: pytest.FixtureRequest
+) -> None:
+    settings: Settings = {"SQLITE_DBNAME": str(path)}
+    if place == "a server":
+        server = request.getfixturevalue("server")
+        assert isinstance(server, Server)
+        settings = server.settings_of(server.new_log())
+    program = subprocess.run(
+        [sys.executable, "-c", _USES_ITS_PARENTS, json.dumps({**MODULE, **settings})],
+        capture_output=True,
+        text=True,
+        timeout=_TIMEOUT,
+        check=False,
+    )
+
+    assert (program.stdout, program.stderr) == ("OperationalError True\n" * 3 + "[2]\n", "")
 
 
 del AggregateEventCountersProjectionTestCase, EventSourcedProjectionTestCase
