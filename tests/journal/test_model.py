@@ -189,8 +189,8 @@ class JournalMachine(RuleBasedStateMachine):
         """Return whether a row with events stands before the last of those that hold the cursors."""
         query = """
             SELECT sum(count) FROM steps WHERE stream = ?
-            AND number >= (SELECT number FROM steps WHERE stream = ? AND cursor = ?)
-            AND number < (SELECT number FROM steps WHERE stream = ? AND cursor + heard - 1 = ?)
+            AND number >= (SELECT number FROM steps WHERE stream = ? AND heard > 0 AND cursor = ?)
+            AND number < (SELECT number FROM steps WHERE stream = ? AND heard > 0 AND cursor + heard - 1 = ?)
         """
         return bool(self.journal.select(query, (stream, stream, first, stream, last))[0][0])
 
