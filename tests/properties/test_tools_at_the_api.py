@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from reenact import Image, LLMConfig, Runtime, tool
@@ -38,6 +38,7 @@ class Reply(msgspec.Struct, frozen=True):
 
 
 DONE = Reply(thinks=False, text="Done.", calls=(), stop_reason="by its calls", stalls=False)
+REFUSED = Reply(thinks=False, text="", calls=(), stop_reason="refusal", stalls=False)
 
 
 class Episode(msgspec.Struct, frozen=True):
@@ -79,6 +80,7 @@ class Stage:
         self.resumed: set[str] = set()
         self.number = 0
         self.stalled = False
+        self.refused: list[FakeRequest] = []
         self.api = FakeMessagesAPI(default=self._answer).start()
         self.runtime: Runtime
         self.open("close")
@@ -173,6 +175,8 @@ class Stage:
         natural = "tool_use" if planned.calls else "end_turn"
         reason = natural if planned.stop_reason == "by its calls" else planned.stop_reason
         self.stalled = planned.stalls
+        if reason == "refusal" and not planned.stalls:
+            self.refused.append(request)
         return FakeReply(content=content, stop_reason=reason, stall_after=4 if planned.stalls else None)
 
 
@@ -187,6 +191,7 @@ def staged() -> Generator[Stage]:
 
 
 @settings(max_examples=settings().max_examples // 4)
+@example([Episode((DONE,), ("finish",), ("approve",)), Episode((REFUSED,), ("finish",), ("approve",))])
 @given(st.lists(episodes, min_size=1, max_size=3))
 def test_every_request_is_one_that_the_api_takes_and_begins_as_the_one_before(history: list[Episode]) -> None:
     with staged() as stage:
@@ -204,7 +209,7 @@ def test_every_request_is_one_that_the_api_takes_and_begins_as_the_one_before(hi
         assert refusal({"x-api-key": "any", **request.headers}, request.body, None) is None
         blocks = said_in(request.body)
         assert blocks[: len(before)] == before
-        before = blocks
+        before = before_last_message(blocks) if any(request is one for one in stage.refused) else blocks
         for _, block in blocks:
             if block["type"] == "thinking":
                 assert block["thinking"] == stage.signed[block["signature"]]
@@ -229,6 +234,7 @@ def play(stage: Stage, episode: Episode) -> None:
             case _:
                 stage.crash("resume" if happening == "crash resume" else "close")
         stage.stalled = False if happening != "finish" else stage.stalled
+    stage.stalled = False
     stage.plan.clear()
     decide(stage, episode.decisions)
 
@@ -248,6 +254,12 @@ def decide(stage: Stage, decisions: tuple[str, ...]) -> None:
                 stage.runtime.agents.approve(pending[0])
             case how:
                 stage.runtime.agents.reject(pending[0], "no", resume=how == "reject")
+
+
+def before_last_message(blocks: list[tuple[str, Block]]) -> list[tuple[str, Block]]:
+    """Return the blocks without the turn that is under way: once the API refuses it, it is left out."""
+    begin = max(place for place, block in enumerate(blocks) if block == ("user", {"type": "text", "text": "Please"}))
+    return blocks[:begin]
 
 
 def said_in(body: dict[str, Any]) -> list[tuple[str, Block]]:
