@@ -9,7 +9,7 @@ with POSTGRES_SYNCHRONOUS as the durability of a commit.
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from itertools import islice
 from typing import Literal, TypeAlias, TypeVar
@@ -134,15 +134,14 @@ class JournalAggregateRecorder(_Recorder, AggregateRecorder):
     ) -> Sequence[StoredEvent]:
         """Return the records of the aggregate within the bounds."""
         stream, above, until = _stored_id(originator_id), -1 if gt is None else gt, MOST if lte is None else lte
-        found: list[tuple[int, str, bytes]]
+        found: Iterable[tuple[int, str, bytes]]
         if self._purpose == "snapshots":
-            found = self._select(_SNAPSHOTS, (stream, above, until))
+            snapshots: list[tuple[int, str, bytes]] = self._select(_SNAPSHOTS, (stream, above, until))
+            found = reversed(snapshots) if desc else snapshots
         else:
-            events = seek(self._select, after=above, until=until, stream=stream)
-            found = [(version, topic, state) for _, version, _, topic, state, _ in events]
-        if desc:
-            found.reverse()
-        return [StoredEvent(self._given_id(stream), *each) for each in found[:limit]]
+            events = seek(self._select, after=above, until=until, stream=stream, backwards=desc)
+            found = ((version, topic, state) for _, version, _, topic, state, _ in events)
+        return [StoredEvent(self._given_id(stream), *each) for each in islice(found, limit)]
 
 
 class JournalApplicationRecorder(JournalAggregateRecorder, ApplicationRecorder):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
@@ -30,6 +31,7 @@ from reenact.actors.journal.recorder import (
     JournalFactory,
     JournalProcessRecorder,
 )
+from reenact.actors.journal.seeking import PAGE, Cells
 from reenact.actors.journal.stored import StoredJournal
 from reenact.actors.journal.verify import verify
 from tests.journal.support import Added, Cleared, Log, Unregistered, commit, step
@@ -164,6 +166,27 @@ def test_streams_of_actors_have_their_names_among_the_ids_of_aggregates(journal:
     commit(journal, step("counter/a", 0, Added(1)))
 
     assert [each.originator_id for each in recorder.select_notifications(1, 10)] == [originator_id, "counter/a"]
+
+
+def test_the_last_event_of_a_long_aggregate_is_read_without_the_first_ones(
+    journal: StoredJournal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    recorder = JournalAggregateRecorder(journal, id_type="text")
+    for version in range(1, 3 * PAGE):
+        recorder.insert_events([_stored("s1", version)])
+    read: list[int] = []
+    select = journal.select
+
+    def counted(query: str, parameters: Sequence[str | int | bytes]) -> list[Cells]:
+        rows = select(query, parameters)
+        read.append(len(rows))
+        return rows
+
+    monkeypatch.setattr(journal, "select", counted)
+
+    assert recorder.select_events("s1", desc=True, limit=1) == [_stored("s1", 3 * PAGE - 1)]
+    assert recorder.select_events("s1", limit=2) == [_stored("s1", 1), _stored("s1", 2)]
+    assert read == [PAGE, PAGE]
 
 
 def test_snapshots_stand_at_any_version(journal: StoredJournal) -> None:
