@@ -29,6 +29,9 @@ Health: TypeAlias = Literal["running", "troubled", "stopped", "rebuilding", "clo
 be retried; `rebuilding`: the tables are of another version, and do not advance until those of this version are built.
 """
 
+_FULL = ("SQLITE_FULL", "SQLITE_IOERR_SHMSIZE")
+"""The second one: there is no space for the memory that readers and the writer share. SQLite calls it an I/O error."""
+
 
 class ProjectionFailure(msgspec.Struct, frozen=True, kw_only=True):
     """Why a projection does not advance; if an event is the reason, its place in the log and its type."""
@@ -293,7 +296,8 @@ class Generations:
         except sqlite3.DatabaseError as error:
             # SQLITE_ERROR is a missing table, for example; other operational errors concern access to the file.
             if isinstance(error, sqlite3.OperationalError) and error.sqlite_errorname != "SQLITE_ERROR":
-                raise ReadModelError(f"the projections in {path} cannot be opened: {error}") from error
+                reason = "no space is left; free some" if error.sqlite_errorname in _FULL else error
+                raise ReadModelError(f"the projections in {path} cannot be opened: {reason}") from error
             raise DamagedError(f"it is damaged: {error}") from error
 
     def _read_progress(self, connection: sqlite3.Connection) -> tuple[TableProgress, bool]:

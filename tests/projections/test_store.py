@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import resource
 import shutil
 import sqlite3
 from contextlib import closing
@@ -185,6 +186,20 @@ def test_a_file_that_cannot_be_written_is_a_typed_error(tmp_path: Path, world: W
 
     with pytest.raises(ReadModelError):
         open_read_model(path, world.log)
+
+
+def test_a_file_on_a_full_disk_is_an_error_that_says_so(path: Path, world: World) -> None:
+    read(path, world.log)
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1000, before[1]))  # as on a full disk, no file can become larger
+    try:
+        with pytest.raises(ReadModelError, match="no space is left"):
+            open_read_model(path, world.log)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+    assert len(read(path, world.log)) == 50
 
 
 def test_the_write_ahead_log_goes_home_when_it_has_grown(
