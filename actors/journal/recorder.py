@@ -38,7 +38,7 @@ from reenact.actors.journal.postgres.driver import require_driver
 from reenact.actors.journal.requests import Encoded, Foreign
 from reenact.actors.journal.seeking import MOST, Cells, seek
 from reenact.actors.journal.stored import StoredJournal
-from reenact.domain.errors import ConflictError, ReenactError, opened_before_fork
+from reenact.domain.errors import ConflictError, ReenactError, StorageError, opened_before_fork
 
 IdType: TypeAlias = Literal["uuid", "text"]
 Purpose: TypeAlias = Literal["events", "snapshots"]
@@ -315,9 +315,15 @@ class JournalFactory(InfrastructureFactory[JournalTrackingRecorder]):
 
     def _open(self) -> JournalLease:
         if self._lease is None:
-            self._lease = (
+            lease = (
                 self._open_postgres() if self._path is None else lease_file(self._path, synchronous=self._synchronous)
             )
+            try:
+                lease.journal.check_finished()
+            except StorageError:
+                lease.release()
+                raise
+            self._lease = lease
         return self._lease
 
     def _open_postgres(self) -> JournalLease:

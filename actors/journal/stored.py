@@ -280,6 +280,11 @@ class StoredJournal(StoredFeeds):
         rows: list[tuple[int]] = self._reader.select(_READ_TRACKING, (UNDER_WAY,))
         return bool(rows and rows[0][0])
 
+    def check_finished(self) -> None:
+        """Raise `LogUnusableError` if an import was interrupted: the streams that it has begun look complete."""
+        if self.is_unfinished():
+            raise LogUnusableError(f"an import into {self.name} was cut short; import the same export again, to go on")
+
     def unfinished(self) -> set[str]:
         """Return the streams of which an interrupted import has written rows."""
         rows: list[tuple[str]] = self._reader.select(_READ_UNFINISHED, (UNDER_WAY,))

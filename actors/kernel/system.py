@@ -202,6 +202,7 @@ class ActorSystem:
         with ExitStack() as undo:
             journal = open_journal(url, codec, listener=listener, synchronous=synchronous, keys=keys)
             undo.callback(journal.close)
+            journal.check_finished()
             system = cls(
                 journal,
                 codec=codec,

@@ -26,7 +26,7 @@ from reenact.actors.kernel.timetable import microseconds
 from reenact.actors.runtime import LocalRuntime, Settings
 from reenact.actors.session.actor import SessionActor
 from reenact.actors.session.ports import Recovery
-from reenact.domain.errors import ConfigurationError, LogUnusableError
+from reenact.domain.errors import ConfigurationError
 from reenact.domain.history.stored import STORED
 from reenact.domain.image import Image
 from reenact.domain.loop.ledger import Price, prices_of
@@ -283,10 +283,7 @@ class Runtime(LocalRuntime):
                 fence=None if node is None else node.region,
             )
             undo.callback(journal.close)
-            if journal.is_unfinished():  # an incomplete session would be recovered as one that a crash cut off
-                raise LogUnusableError(
-                    f"an import into {location.name} was cut short; import the same export again, to go on"
-                )
+            journal.check_finished()
             feed = Feed(journal, new_id=settings.new_id, now=settings.clock)
             undo.callback(feed.close)
             if node is not None:

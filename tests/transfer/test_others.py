@@ -12,12 +12,14 @@ import pytest
 from reenact import ActorSystem, Event, EventSourcedActor, Image, Runtime
 from reenact._runtime import codec
 from reenact.actors.journal.codec import EventCodec
+from reenact.actors.journal.recorder import JournalFactory
 from reenact.actors.journal.seeking import unpack
 from reenact.actors.journal.sqlite import SqliteJournal
 from reenact.actors.journal.verify import verify
 from reenact.audit import Audit, Redaction, export_log, import_log, open_export
 from reenact.domain.chain import GENESIS, Row, header_of, part_digest, row_digest
 from reenact.domain.errors import ConfigurationError, ExportUnusableError, LogUnusableError
+from reenact.projections.log import Progress
 from reenact.testing import MockEnvironmentFactory
 from tests.logs import log_at
 from tests.projections.histories import play
@@ -74,6 +76,31 @@ def test_counters_go_on_where_they_were_imported(counted: Path, tmp_path: Path) 
         for line in (tmp_path / "b.jsonl").read_bytes().splitlines()[1:-1]
     ]
     assert amounts == [1, 2, 3, 10]
+
+
+def test_a_log_into_which_an_import_was_cut_short_is_not_opened(
+    counted: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def cut(told: Progress) -> None:
+        if told.phase == "writing":
+            raise KeyboardInterrupt
+
+    export_log(counted, tmp_path / "a.jsonl", typed=False)
+    log = tmp_path / "b.db"
+    with monkeypatch.context() as patch:
+        patch.setattr("reenact._transfer.MOST_RECORDS", 1)
+        with pytest.raises(KeyboardInterrupt):
+            import_log(tmp_path / "a.jsonl", log, typed=False, progress=cut)
+
+    with pytest.raises(LogUnusableError, match="import the same export again"):
+        ActorSystem.open(log)
+    with pytest.raises(LogUnusableError, match="import the same export again"):
+        JournalFactory({"SQLITE_DBNAME": str(log)}).application_recorder()
+
+    assert import_log(tmp_path / "a.jsonl", log, typed=False).rows_there == 1
+    with ActorSystem.open(log) as system:
+        system.register(Counter)
+        assert [each.version for each in system.journal.read("Counter/c1")] == [1, 2, 3]
 
 
 def test_events_that_nobody_knows_are_not_taken_for_those_of_sessions(counted: Path, tmp_path: Path) -> None:
