@@ -295,6 +295,8 @@ def _compare(log: LogStreams, stream: _StreamComparison, row: Row) -> None:
     if stream.end is None or stream.is_met:
         return
     version, cursor, digest = stream.end
+    if stream.last is not None and (stream.version, stream.cursor) == (version, cursor):
+        raise HistoryDiffersError(log.name, row.stream, version, "the record there is another one")
     stream.is_met = row.digest == digest
     stream.version, stream.cursor, _ = row.end((stream.version, stream.cursor, digest))
     if not stream.is_met and (stream.version > version or stream.cursor > cursor):

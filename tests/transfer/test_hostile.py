@@ -425,6 +425,20 @@ def test_a_log_with_another_history_is_left_as_it_is(export: Path, tmp_path: Pat
     assert _content(tmp_path / "log.db") == before
 
 
+def test_a_log_whose_last_record_is_another_one_is_left_as_it_is(tmp_path: Path) -> None:
+    for name, texts in (("ours", ["Hello"]), ("theirs", ["Bye", "And now?"])):
+        world = World()
+        world.create("a", "x")
+        world.run("a")
+        for text in texts:
+            world.say("a", text)
+        write(world.log, tmp_path / f"{name}.db")
+    export_log(tmp_path / "theirs.db", tmp_path / "theirs.jsonl")
+
+    with pytest.raises(HistoryDiffersError, match=r"from \d+ on: the record there is another one"):
+        import_log(tmp_path / "theirs.jsonl", tmp_path / "ours.db")
+
+
 def test_a_log_that_is_ahead_on_another_way_is_left_as_it_is(export: Path, tmp_path: Path) -> None:
     world = World()
     world.create("a", "x")
