@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Callable, Generator
 from contextlib import AbstractContextManager, contextmanager
@@ -45,8 +46,16 @@ class ReadPool(Generic[ConnectionT]):
         self._translated = translated
         self._is_usable = is_usable
         self._idle: list[ConnectionT] = []
-        self._borrowed_count = 0
+        self._parents: list[ConnectionT] = []
         self._is_open = True
+        self._begin()
+
+    def _begin(self) -> None:
+        """Begin without connections, also in a forked child: those that it inherits must not be used, nor closed."""
+        self._process = os.getpid()
+        self._parents += self._idle
+        self._idle = []
+        self._borrowed_count = 0
         self._lock = threading.Lock()
         self._returned = threading.Condition(self._lock)
 
@@ -79,6 +88,8 @@ class ReadPool(Generic[ConnectionT]):
 
     def close(self) -> None:
         """Lend no more connections, wait for the lent ones, and close all. Idempotent."""
+        if self._process != os.getpid():
+            self._begin()
         with self._returned:
             self._is_open = False
             self._returned.notify_all()  # wakes the readers that wait for a connection
@@ -95,6 +106,8 @@ class ReadPool(Generic[ConnectionT]):
             StorageError: the log cannot be read.
         """
         must_be_in_time()
+        if self._process != os.getpid():
+            self._begin()
         is_lent = False
         try:
             with self._lock:

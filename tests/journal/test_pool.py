@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Generator
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -126,3 +127,17 @@ def test_a_connection_that_is_taken_when_ctrl_c_comes_does_not_count_as_lent(poo
         pool.borrow()
 
     assert pool._borrowed_count == 0
+
+
+def test_a_forked_child_has_connections_of_its_own(
+    pool: ReadPool[Opened], opened: list[Opened], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    idle, _lent_to_a_thread_of_the_parent = pool.borrow(), pool.borrow()
+    pool.give_back(idle)
+
+    monkeypatch.setattr(os, "getpid", lambda: -1)
+    with pool.connection() as own:
+        assert own is opened[2]
+    pool.close()
+
+    assert [each.is_open for each in opened] == [True, True, False]
