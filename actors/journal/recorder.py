@@ -60,19 +60,19 @@ class _Recorder:
 
     def __init__(self, journal: StoredJournal, *, id_type: IdType = "uuid", purpose: Purpose = "events") -> None:
         """Record into the journal, which the caller must close."""
-        self._opened_journal = journal
+        self._journal = journal
         self._process = os.getpid()
         self._id_type: IdType = id_type
         self._purpose = purpose
 
-    @property
-    def _journal(self) -> StoredJournal:
-        if self._process != os.getpid():  # the thread that writes, and the connections, are those of the parent
+    def _check_process(self) -> None:
+        """Raise `OperationalError` in a forked child, where the thread that writes does not exist."""
+        if self._process != os.getpid():
             raise OperationalError(str(opened_before_fork("application")))
-        return self._opened_journal
 
     def _insert(self, stored_events: Sequence[StoredEvent], tracking: Tracking | None) -> list[int]:
         """Make everything durable and return the positions of the events."""
+        self._check_process()
         rows = tuple(
             Encoded(_stored_id(event.originator_id), event.originator_version, event.topic, event.state)
             for event in stored_events
@@ -180,6 +180,7 @@ class JournalApplicationRecorder(JournalAggregateRecorder, ApplicationRecorder):
 
     def listen(self, subscription: JournalSubscription) -> None:
         """Wake the subscription after each commit."""
+        self._check_process()
         self._journal.watch(subscription.wake)
 
     def unlisten(self, subscription: JournalSubscription) -> None:
