@@ -27,7 +27,7 @@ from reenact.domain.messages import TextBlock, ToolUseBlock, Usage
 from reenact.domain.plain import JsonObject
 from reenact.domain.policy.judge import Policies
 from reenact.domain.policy.rules import Policy, Rule
-from reenact.domain.session.agent import Failure, SoFar
+from reenact.domain.session.agent import Failure, ReceivedAnswer
 from reenact.domain.session.announce import TODAY, announce, needed, of_turn
 from reenact.domain.session.commands import Approve, CreateSession, Finish, Receive, Report, Run, SessionCommand
 from reenact.domain.session.decide import decide
@@ -79,7 +79,7 @@ class _Writer:
         self.states[session_id] = reduce(evolve, events, state)
         self.append(f"session/{session_id}", events, command, heard)
 
-    def finish(self, session_id: str, turn_id: str, answer: SoFar, seconds: float) -> None:
+    def finish(self, session_id: str, turn_id: str, answer: ReceivedAnswer, seconds: float) -> None:
         """Have the model answer, so many seconds later: what is heard of that comes first."""
         self.at += round(seconds * 1_000_000)
         state = self.states[session_id]
@@ -150,8 +150,8 @@ def _turn(writer: _Writer, number: int, turn: int) -> None:
     told = (TextBlock(f"Answer {turn}: it is where it was, and that is all there is to say of it. " * 2),)
     ids = itertools.count()
 
-    def so_far(*content: TextBlock | ToolUseBlock, reason: str = "end_turn") -> SoFar:
-        return SoFar(
+    def so_far(*content: TextBlock | ToolUseBlock, reason: str = "end_turn") -> ReceivedAnswer:
+        return ReceivedAnswer(
             message_id=f"msg_{turn_id}_{next(ids)}",
             content=content,
             stop_reason=reason,
@@ -174,7 +174,7 @@ def _turn(writer: _Writer, number: int, turn: int) -> None:
     )
     if chosen % 50 == 0:
         failure = Failure("overloaded_error", "the model is busy", retryable=True)
-        writer.finish(session_id, turn_id, SoFar(failure=failure), 2.0)
+        writer.finish(session_id, turn_id, ReceivedAnswer(failure=failure), 2.0)
         return
     call = ToolUseBlock(f"call_{turn_id}", tool, {"what": f"number {turn}", "path": f"/data/{number}/{turn}.txt"})
     writer.finish(session_id, turn_id, so_far(call, reason="tool_use"), 1.5)
@@ -205,7 +205,7 @@ def _turn(writer: _Writer, number: int, turn: int) -> None:
     writer.finish(session_id, turn_id, so_far(*told), 2.5)
 
 
-def _said(answer: SoFar) -> Iterator[EventData]:
+def _said(answer: ReceivedAnswer) -> Iterator[EventData]:
     if answer.failure is not None:
         failure = answer.failure
         yield StreamError(type=failure.type, message=failure.message, retryable=failure.retryable)

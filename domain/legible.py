@@ -16,15 +16,15 @@ _MOST_MARKS = 3
 """How many combining marks one letter may have; more would reach into other lines."""
 
 
-def harmless(text: str) -> str:
+def display_safe(text: str) -> str:
     """Return the text with every character escaped that a terminal would obey or that would mislead a reader."""
     return "".join(one if one in '\\"' else seen(one, "x") for one in text.expandtabs(4))
 
 
 def shortened(text: str, width: int) -> str:
-    """Return the harmless text in at most `width` columns; an ellipsis replaces the omitted end."""
+    """Return the text, safe to display, in at most `width` columns; an ellipsis replaces the omitted end."""
     beginning = text[: 4 * width]
-    whole = harmless(beginning)
+    whole = display_safe(beginning)
     if len(beginning) == len(text) and columns(whole) <= width:
         return whole
     told, room = "", width - 1

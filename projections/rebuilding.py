@@ -51,9 +51,9 @@ class FollowingProjection:
         *,
         version: int,
         shape: str = "",
-        is_keeper: Callable[[], bool] | None = None,
+        is_leader: Callable[[], bool] | None = None,
     ) -> None:
-        """Find the tables at the place, or create them; for `is_keeper` see `Runner`.
+        """Find the tables at the place, or create them; for `is_leader` see `Runner`.
 
         Tables of another version, or of another form, stay live and do not advance until those of this version have
         replaced them; `start` begins that rebuild.
@@ -66,7 +66,7 @@ class FollowingProjection:
         self._shape = shape
         self._log = log
         self._place = place
-        self._is_keeper = is_keeper
+        self._is_leader = is_leader
         self._former: TableProgress | None = None  # live tables of another version
         self._runner: Runner | None = None
         self._started = False
@@ -174,7 +174,7 @@ class FollowingProjection:
 
     def _new_runner(self, tables: ProjectionTables) -> Runner:
         """Return a runner for the tables, not started yet."""
-        return Runner(self._log, tables, is_keeper=self._is_keeper)
+        return Runner(self._log, tables, is_leader=self._is_leader)
 
     def _take_over(self, successor: ProjectionTables) -> None:
         """Make the tables live, durably; if it raises, nothing has changed."""
@@ -333,7 +333,7 @@ class FollowingProjection:
         pause, finished = PAUSES[0], self._finished
         while self._finished == finished and not self._closing.is_set():
             try:
-                if self._is_keeper is None or self._is_keeper():
+                if self._is_leader is None or self._is_leader():
                     self.rebuild()
                 elif self._follow_other_rebuild():
                     return

@@ -33,10 +33,10 @@ MOMENT = 0.25
 """The time in seconds after which a transaction takes no further event."""
 
 LOOK = 1.0
-"""The interval in seconds of checking which process is the keeper, and how far another keeper has come."""
+"""The interval in seconds of checking which process is the leader, and how far another leader has come."""
 
 SOON = 0.1
-"""The interval in seconds of checking another keeper's progress while somebody waits for a position."""
+"""The interval in seconds of checking another leader's progress while somebody waits for a position."""
 
 GRACE = 1.0
 """How long closing waits for work under way, in seconds."""
@@ -149,7 +149,7 @@ class Runner:
     A waiter that helps does the work itself, unless another thread is doing it. That saves two thread switches for each
     write that is read back. Waiters must not help if a projector may never return.
 
-    If several processes maintain the same tables, one of them is the keeper. The threads of the others only check how
+    If several processes maintain the same tables, one of them is the leader. The threads of the others only check how
     far it has come, and project what their waiters need, if those may help.
     """
 
@@ -162,7 +162,7 @@ class Runner:
         look: float | None = None,
         name: str = "reenact-projections",
         is_helped: bool = True,
-        is_keeper: Callable[[], bool] | None = None,
+        is_leader: Callable[[], bool] | None = None,
     ) -> None:
         """Take the tables to move.
 
@@ -173,7 +173,7 @@ class Runner:
             look: the interval in seconds of checking the log for new events; None if `notify` is called.
             name: the name of the thread.
             is_helped: whether waiters do work, too.
-            is_keeper: whether this process projects events without a request; the answer may change at any time. None:
+            is_leader: whether this process projects events without a request; the answer may change at any time. None:
                 always.
         """
         # `_applying` is held by the thread that moves the tables: the runner's thread, or a waiter that helps. Only
@@ -185,8 +185,8 @@ class Runner:
         self._pace = pace
         self._look_after = look
         self._is_helped = is_helped
-        self._is_keeper = is_keeper
-        self._was_keeper = is_keeper is None
+        self._is_leader = is_leader
+        self._was_leader = is_leader is None
         self._projection = projection
         self._applying = threading.Lock()
         self._failure: ReadModelError | None = None
@@ -274,8 +274,8 @@ class Runner:
                 with self._holding_lock(deadline - time.monotonic()) as has_begun:
                     if not has_begun:
                         raise ReadModelBehindError(position, self._projection.position)
-                    if self._projection.position < position and not self._is_keeper_now():
-                        self._adopt_keeper_position()
+                    if self._projection.position < position and not self._is_leader_now():
+                        self._adopt_leader_position()
                     if self._projection.position >= position or self._advance():
                         continue
             else:
@@ -424,11 +424,11 @@ class Runner:
         self._wake_waiters()
         return moved
 
-    def _is_keeper_now(self) -> bool:
-        return self._is_keeper is None or self._is_keeper()
+    def _is_leader_now(self) -> bool:
+        return self._is_leader is None or self._is_leader()
 
-    def _adopt_keeper_position(self) -> None:
-        """Take over the keeper's position; the caller holds the lock."""
+    def _adopt_leader_position(self) -> None:
+        """Take over the leader's position; the caller holds the lock."""
         try:
             self._projection.adopt_position()
         except ReadModelError as error:
@@ -459,20 +459,20 @@ class Runner:
         self._project_remaining()
 
     def _project_or_adopt(self) -> None:
-        """Project what this process must project, and take over the keeper's progress otherwise."""
-        keeps = self._is_keeper_now()
-        if keeps and not self._was_keeper:
-            self._missed = True  # the notifications about new events went to the former keeper
-        self._was_keeper = keeps
+        """Project what this process must project, and take over the leader's progress otherwise."""
+        leads = self._is_leader_now()
+        if leads and not self._was_leader:
+            self._missed = True  # the notifications about new events went to the former leader
+        self._was_leader = leads
         is_asked = self._read_end_of_log()
-        if keeps or (is_asked and self._is_helped):
+        if leads or (is_asked and self._is_helped):
             self._project_seen()
         elif self._projection.position < self._seen or self._failure is not None:
             with self._holding_lock():
-                self._adopt_keeper_position()
+                self._adopt_leader_position()
 
     def _project_remaining(self) -> None:
-        """Project what is left before closing, as long as `close` waits, also if the keeper is gone or will do it."""
+        """Project what is left before closing, as long as `close` waits, also if the leader is gone or will do it."""
         moved = True
         with suppress(Exception):  # an error shows at the next opening of the tables
             self._seen = max(self._seen, self._log.head())  # the last notification may still be on its way
@@ -490,12 +490,12 @@ class Runner:
             self._wake.clear()
             if not self._closed and not self._is_waited_for:
                 self._wake.wait(self._pause)
-        elif not self._is_keeper_now():
+        elif not self._is_leader_now():
             self._wake.clear()
             if not (self._closed or self._is_waited_for):
                 self._wake.wait(SOON if self._waiter_count else LOOK)
             return not self._closed
-        elif self._was_keeper and self._seen <= self._projection.position and not self._missed:
+        elif self._was_leader and self._seen <= self._projection.position and not self._missed:
             self._sleep(self._projection.position + 1, self._look_after)
         if not self._waiter_count:
             self._await_idleness()

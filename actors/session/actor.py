@@ -37,7 +37,7 @@ from reenact.domain.session import announce as announcing
 from reenact.domain.session import child_turns as family
 from reenact.domain.session import decide as deciding
 from reenact.domain.session import state as states
-from reenact.domain.session.agent import Failure, SoFar, TurnContinued
+from reenact.domain.session.agent import Failure, ReceivedAnswer, TurnContinued
 from reenact.domain.session.branching import waiting, waits
 from reenact.domain.session.child_calls import awaited
 from reenact.domain.session.commands import (
@@ -134,14 +134,14 @@ def _failed(error: BaseException, at: int, turn_id: str = "") -> Finish:
     """Return the command that ends the turn because of this error; without an id, the one under way."""
     told = f"an unexpected error has ended the turn: {error_text(error)}"
     failure = Failure(_BROKEN, told.encode(errors="backslashreplace").decode())
-    return Finish(turn_id=turn_id, so_far=SoFar(failure=failure, untold=True), at=at)
+    return Finish(turn_id=turn_id, so_far=ReceivedAnswer(failure=failure, untold=True), at=at)
 
 
-def _is_broken(so_far: SoFar) -> bool:
+def _is_broken(so_far: ReceivedAnswer) -> bool:
     return so_far.untold and so_far.failure is not None and so_far.failure.type == _BROKEN
 
 
-def _has_ended(answer: SoFar) -> bool:
+def _has_ended(answer: ReceivedAnswer) -> bool:
     return answer.stop_reason is not None or answer.failure is not None
 
 
@@ -199,7 +199,9 @@ class SessionActor(EventSourcedActor[Session, SessionCommand, SessionEvent]):
                 self._leave_to_others()
             return ()
         at = self._ports.now()
-        published = SoFar() if turn is None else published_of(self._ports.journal, self.context.stream, turn.id)
+        published = (
+            ReceivedAnswer() if turn is None else published_of(self._ports.journal, self.context.stream, turn.id)
+        )
         if self._ports.agent_is_known(agent.id):  # the log failed while this agent was running, and can be read again
             if self._agent.revive(self.state, agent.id):
                 if turn is None:
@@ -508,7 +510,7 @@ class SessionActor(EventSourcedActor[Session, SessionCommand, SessionEvent]):
         turn = self.state.turn
         if turn is None or command.turn_id not in ("", turn.id) or not _is_broken(command.so_far):
             return command
-        so_far = self._agent.so_far(self.state, SoFar())
+        so_far = self._agent.so_far(self.state, ReceivedAnswer())
         so_far = msgspec.structs.replace(so_far, failure=command.so_far.failure, untold=True)
         return msgspec.structs.replace(command, turn_id=turn.id, so_far=so_far)
 
@@ -614,7 +616,7 @@ class SessionActor(EventSourcedActor[Session, SessionCommand, SessionEvent]):
             stream.publish(command.turn_id)
         return command
 
-    def _as_cut_short(self, so_far: SoFar) -> SoFar:
+    def _as_cut_short(self, so_far: ReceivedAnswer) -> ReceivedAnswer:
         """Return an answer that was complete but not accepted by the guards as one that was cut short."""
         passed = None if self.state.turn is None else self.state.turn.passed
         if so_far.stop_reason is None or so_far.message_id == passed or is_blank(so_far.content):

@@ -16,7 +16,7 @@ from reenact.actors.session.turn_stream import Channel, TurnStream
 from reenact.domain.errors import EnvironmentFailedError, ReenactError
 from reenact.domain.loop.rules import Rules
 from reenact.domain.session import announce as announcing
-from reenact.domain.session.agent import Failure, HandoverRequested, SoFar
+from reenact.domain.session.agent import Failure, HandoverRequested, ReceivedAnswer
 from reenact.domain.session.commands import Compress, Finish, Report, SessionCommand, Stop
 from reenact.domain.session.state import Session, for_model
 from reenact.domain.session.turns import output_of
@@ -40,7 +40,7 @@ class LiveAgent:
         self._failed: tuple[str, Failure] | None = None
         self._channel: Channel | None = None
         self._rules: tuple[Rules, Rules] | None = None
-        self.published: tuple[str, SoFar] | None = None
+        self.published: tuple[str, ReceivedAnswer] | None = None
         """A turn with the part of its answer that was published before a crash."""
 
     @property
@@ -133,7 +133,7 @@ class LiveAgent:
         if isinstance(environment, ChecksTools):
             environment.check_tool(call.name)
 
-    def so_far(self, session: Session, given: SoFar) -> SoFar:
+    def so_far(self, session: Session, given: ReceivedAnswer) -> ReceivedAnswer:
         """Return what has arrived of the answer that ends now, and accept no more of it."""
         turn = session.turn
         if turn is None or self._channel is None:
@@ -189,7 +189,7 @@ class LiveAgent:
             entry = Entry(data.event_type, self._ports.now(), data)
             channel.hear(enveloped(entry, context, self._ports.new_id("evt")))
 
-    def finish(self, turn_id: str, so_far: SoFar) -> None:
+    def finish(self, turn_id: str, so_far: ReceivedAnswer) -> None:
         """Let the session record the end of the answer."""
         self._tell_session(Finish(turn_id=turn_id, so_far=so_far, at=self._ports.now()))
 
@@ -223,7 +223,7 @@ class LiveAgent:
 
     def _stop(self, agent_id: str, failure: Failure) -> None:
         self._failed = agent_id, failure
-        so_far = SoFar(failure=failure, untold=True)
+        so_far = ReceivedAnswer(failure=failure, untold=True)
         self._tell_session(Stop(agent_id=agent_id, reason="crash", at=self._ports.now(), so_far=so_far))
 
     def _answer_handover(self, turn_id: str, call_id: str, to: Handover) -> None:

@@ -26,7 +26,7 @@ from reenact.domain.errors import InvalidInputError, ReenactError, RuntimeClosed
 from reenact.domain.messages import Said
 from reenact.domain.operations.table import CATALOGUE, Response
 from reenact.domain.output import OutputSpec
-from reenact.domain.session.agent import Failure, SoFar
+from reenact.domain.session.agent import Failure, ReceivedAnswer
 from reenact.domain.stream.answer import Answer, gather
 from reenact.domain.stream.events import (
     AgentStateChanged,
@@ -64,7 +64,7 @@ class TurnStream:
         clock: Callable[[], int],
         new_id: Callable[[str], str],
         *,
-        finish: Callable[[str, SoFar], None],
+        finish: Callable[[str, ReceivedAnswer], None],
         report: Callable[[str, ToolResult], None] | None = None,
         compress: Callable[[str, ContextCompressed, Callable[[], None]], None] | None = None,
         append_last: Callable[[Append, Done], None] | None = None,
@@ -136,11 +136,11 @@ class TurnStream:
         self._open = False
         self.responding = None
 
-    def close(self, turn_id: str) -> SoFar:
+    def close(self, turn_id: str) -> ReceivedAnswer:
         """Accept no more events of the turn; return the published part of the answer, again the same if repeated."""
         with self._lock:
             if self._turn_id != turn_id:
-                return SoFar()
+                return ReceivedAnswer()
             self._accept_held()
             self._open = False
             self._calls.clear()
@@ -157,7 +157,7 @@ class TurnStream:
         with self._lock:
             return self._turn_id == turn_id and bool(self._withheld)
 
-    def publish(self, turn_id: str) -> SoFar | None:
+    def publish(self, turn_id: str) -> ReceivedAnswer | None:
         """Publish what was withheld of the turn's answer; return the whole answer, or None if nothing was withheld."""
         with self._lock:
             if self._turn_id != turn_id or not self._withheld:
@@ -193,9 +193,9 @@ class TurnStream:
             self._finish(turn, so_far)
         return heard or bool(told)
 
-    def _accept_untold(self, said: Sequence[StreamData], told: Sequence[StreamData]) -> SoFar | None:
+    def _accept_untold(self, said: Sequence[StreamData], told: Sequence[StreamData]) -> ReceivedAnswer | None:
         """Accept the parts of the answer; those after a summary wait, so that they are published after it."""
-        so_far: SoFar | None = None
+        so_far: ReceivedAnswer | None = None
         for event in said:
             if all(event is not one for one in told):
                 so_far = self._accept((event,)) or so_far
@@ -210,7 +210,7 @@ class TurnStream:
         if so_far is not None:
             self._finish(turn, so_far)
 
-    def _accept_held(self) -> SoFar | None:
+    def _accept_held(self) -> ReceivedAnswer | None:
         held, self._held = self._held, None
         return self._accept(held) if held else None
 
@@ -221,7 +221,7 @@ class TurnStream:
             return True
         return isinstance(event, ContextCompressed) and (bool(self._calls) or self._open)
 
-    def _accept(self, said: Sequence[StreamData]) -> SoFar | None:
+    def _accept(self, said: Sequence[StreamData]) -> ReceivedAnswer | None:
         """Add the events to the answer; return the answer once it has ended."""
         if not self._open:
             return None
@@ -277,20 +277,20 @@ class TurnStream:
             turn, so_far = self._turn_id, self._so_far()
         self._finish(turn, so_far)
 
-    def _so_far(self) -> SoFar:
+    def _so_far(self) -> ReceivedAnswer:
         answer = self._answer
         failure = self._failure or _failure(answer.error)
         so_far = so_far_of(answer, self._responding, failure, first_delta=self._first_delta)
         return so_far if self._failure is None else msgspec.structs.replace(so_far, untold=True)
 
-    def _published_so_far(self) -> SoFar:
+    def _published_so_far(self) -> ReceivedAnswer:
         """Return the answer without its withheld part, which will not be published any more."""
         so_far = self._so_far()
         self._is_dropped = self._is_dropped or bool(self._withheld)
         self._withheld = []
         if not self._is_dropped:
             return so_far
-        return SoFar(
+        return ReceivedAnswer(
             message_id=so_far.message_id,
             usage=so_far.usage,
             model=so_far.model,
@@ -429,9 +429,9 @@ def so_far_of(
     failure: Failure | None,
     *,
     first_delta: float | None = None,
-) -> SoFar:
+) -> ReceivedAnswer:
     """Return the answer so far, in the form used by the session's decisions."""
-    return SoFar(
+    return ReceivedAnswer(
         message_id=answer.message_id,
         content=answer.blocks,
         stop_reason=answer.stop_reason,
@@ -445,7 +445,7 @@ def so_far_of(
     )
 
 
-def published_of(journal: Journal, session_id: str, turn_id: str) -> SoFar:
+def published_of(journal: Journal, session_id: str, turn_id: str) -> ReceivedAnswer:
     """Return what the feed holds of a turn's answer that was interrupted by a crash and is stored nowhere else."""
     published: list[StreamData] = []
     responding = False

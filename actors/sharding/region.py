@@ -86,7 +86,7 @@ class ShardRegion:
             leaving.waits_for += 1
         return partial(self._end_let_in, stream, leaving)
 
-    def is_keeper(self) -> bool:
+    def is_leader(self) -> bool:
         """Return whether this node performs the tasks that one node does for all: the owner of the first shard does."""
         return self._node is not None and self._node.takes_commands(0)
 

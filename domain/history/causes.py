@@ -33,10 +33,10 @@ from reenact.domain.session.agent import (
     ImageChanged,
     MessageAccepted,
     MessageScheduled,
+    ReceivedAnswer,
     ResultsRecorded,
     ScheduleCancelled,
     ScheduleFired,
-    SoFar,
     StepStarted,
     ToolsRequested,
     TurnCompleted,
@@ -299,7 +299,7 @@ class StoredCommand(Frozen):
         if form.has_rules:
             values[_RULES] = rules if values.pop(_TOOLS) else msgspec.structs.replace(rules, runs_tools=False)
         if answer:
-            values[_ANSWER] = msgspec.structs.replace(SoFar(), **answer)
+            values[_ANSWER] = msgspec.structs.replace(ReceivedAnswer(), **answer)
         if form.has_checked:
             values[_CHECKED] = tuple(event for event in events if isinstance(event, GuardChecked))
         if form.kind is BranchSession:
@@ -389,7 +389,7 @@ class _Form:
         if self.has_rules:
             add(_TOOLS, bool, _TOOLS_RUN, f"{_RULES}.{_TOOLS}")
         if _ANSWER in own and kind is not BranchSession:
-            for field in msgspec.structs.fields(SoFar):
+            for field in msgspec.structs.fields(ReceivedAnswer):
                 add(field.name, field.type, _default_of(field), f"{_ANSWER}.{field.name}")
         self.names = [field.name for field in self.fields]
         self.defaults = [field.default for field in self.fields]

@@ -375,7 +375,7 @@ class Agent(Frozen):
 StopReason: TypeAlias = Literal["destroyed", "deleted", "shutdown", "crash", "finished"]
 
 
-class SoFar(FrozenByName):
+class ReceivedAnswer(FrozenByName):
     """The part of an answer that had arrived when its turn ended; `untold` if its failure was not announced yet."""
 
     message_id: str | None = None

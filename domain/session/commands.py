@@ -11,7 +11,7 @@ from reenact.domain.loop.rules import Rules
 from reenact.domain.messages import Block, Usage
 from reenact.domain.output import OutputSpec
 from reenact.domain.plain import Json, JsonObject
-from reenact.domain.session.agent import HandoverRequested, SoFar, StopReason
+from reenact.domain.session.agent import HandoverRequested, ReceivedAnswer, StopReason
 from reenact.domain.structs import FrozenByName
 from reenact.domain.tools import History
 
@@ -78,7 +78,7 @@ class BranchSession(_RuledRequest):
     left_at: int
     edit: tuple[Block, ...] | None = None
     ids: tuple[tuple[str, str], ...] = ()
-    so_far: SoFar = SoFar()
+    so_far: ReceivedAnswer = ReceivedAnswer()
     checked: tuple[GuardChecked, ...] = ()
     until: int = 0
     children: tuple[ChildOrigin, ...] = ()
@@ -158,7 +158,7 @@ class Finish(_Ruled):
     """The environment has finished an answer, or failed; `checked` are the guards' verdicts on answer and calls."""
 
     turn_id: str
-    so_far: SoFar
+    so_far: ReceivedAnswer
     at: int
     checked: tuple[GuardChecked, ...] = ()
 
@@ -232,7 +232,7 @@ class Interrupt(_RuledRequest):
     agent_id: str | None
     reason: str
     at: int
-    so_far: SoFar = SoFar()
+    so_far: ReceivedAnswer = ReceivedAnswer()
 
 
 class Stop(_RuledRequest):
@@ -241,7 +241,7 @@ class Stop(_RuledRequest):
     agent_id: str | None
     reason: StopReason
     at: int
-    so_far: SoFar = SoFar()
+    so_far: ReceivedAnswer = ReceivedAnswer()
 
 
 class Delete(_RuledRequest):
@@ -249,7 +249,7 @@ class Delete(_RuledRequest):
 
     session_id: str
     at: int
-    so_far: SoFar = SoFar()
+    so_far: ReceivedAnswer = ReceivedAnswer()
 
 
 class BeginChild(FrozenByName):

@@ -31,8 +31,8 @@ from reenact.domain.session.agent import (
     ImageChanged,
     OutputAccepted,
     OutputRejected,
+    ReceivedAnswer,
     ResultsRecorded,
-    SoFar,
     StepStarted,
     ToolsRequested,
     Turn,
@@ -181,7 +181,7 @@ def finish(draft: DecisionDraft, command: Finish | PassAnswer) -> None:
     if draft.session.round is not None:
         if so_far.failure is not None:  # the log failed during the calls, and is writable again
             _give_up(draft, command, "the turn failed", {"ready", "waiting", "running"})
-            _end_turn(draft, SoFar(failure=so_far.failure, untold=so_far.untold), "failed", command)
+            _end_turn(draft, ReceivedAnswer(failure=so_far.failure, untold=so_far.untold), "failed", command)
             take_up_next(draft, command.rules, command.at)
         return
     of_answer = of_point(command.checked, "answer")
@@ -257,7 +257,7 @@ def person_decides(draft: DecisionDraft, command: Approve | Reject | Respond) ->
         if draft.session.turn is not None:
             draft.add(TurnInterrupted(draft.session.turn.id, REJECTED))
         _give_up(draft, command, "a person stopped the turn", {"ready", "waiting", "running"})
-        _end_turn(draft, SoFar(), "interrupted", command, REJECTED)
+        _end_turn(draft, ReceivedAnswer(), "interrupted", command, REJECTED)
         take_up_next(draft, command.rules, command.at)
     else:
         go_on(draft, command)
@@ -311,7 +311,7 @@ def cut_short(draft: DecisionDraft, command: _EndingCommand, reason: str) -> Non
     if draft.session.round is not None:
         _give_up(draft, command, f"interrupted ({reason})", stages)
     if turn is not None:
-        so_far = so_far if in_answer and not ended else SoFar()
+        so_far = so_far if in_answer and not ended else ReceivedAnswer()
         _end_turn(draft, so_far, "interrupted", command, reason if reason in _INTERRUPT_STOP_REASONS else None)
 
 
@@ -377,7 +377,7 @@ def _begin_round(draft: DecisionDraft, command: Finish) -> None:
         _stop_at_limit(draft, command, reached)
 
 
-def _output_faults(turn: Turn, so_far: SoFar, rules: Rules) -> tuple[str, ...]:
+def _output_faults(turn: Turn, so_far: ReceivedAnswer, rules: Rules) -> tuple[str, ...]:
     """Return the problems of a complete answer that lacks the required form."""
     output = output_of(turn, rules)
     if output is None or so_far.message_id is None or so_far.failure is not None:
@@ -397,7 +397,7 @@ def _ask_for_output(draft: DecisionDraft, command: Finish, faults: tuple[str, ..
     _reject_output(draft, turn, command, faults, again=again)
     if not again:
         failure = Failure(INVALID, f"the answer does not fit what was asked for, after {turn.rejected + 1} attempts")
-        _end_turn(draft, SoFar(failure=failure, untold=True), "failed", command, INVALID)
+        _end_turn(draft, ReceivedAnswer(failure=failure, untold=True), "failed", command, INVALID)
     elif not _apply_cost_limit(draft, rules, command.at) and _ask_model_again(draft, turn, command):
         return
     take_up_next(draft, rules, command.at)
@@ -439,7 +439,7 @@ def _request_tools(draft: DecisionDraft, turn: Turn, command: Finish | _EndingCo
 
 def _stop_at_limit(draft: DecisionDraft, command: GoesOn, reached: ReachedLimit) -> None:
     _give_up(draft, command, reached.why, {"ready"})
-    _end_turn(draft, SoFar(), "completed", command, reached.limit)
+    _end_turn(draft, ReceivedAnswer(), "completed", command, reached.limit)
     take_up_next(draft, command.rules, command.at)
 
 
@@ -458,7 +458,7 @@ def end_interrupted(draft: DecisionDraft, command: _ContinuingCommand, reason: s
     if turn is not None:
         draft.add(TurnInterrupted(turn.id, reason))
     _give_up(draft, command, f"interrupted ({reason})", {"ready", "running", "waiting"})
-    _end_turn(draft, SoFar(), "interrupted", command, reason if reason in _INTERRUPT_STOP_REASONS else None)
+    _end_turn(draft, ReceivedAnswer(), "interrupted", command, reason if reason in _INTERRUPT_STOP_REASONS else None)
     if draft.session.agent is not None:
         take_up_next(draft, command.rules, command.at)
 
@@ -479,7 +479,7 @@ def _continue_calls(draft: DecisionDraft, command: GoesOn) -> None:
         _record_results(draft, command)
         _next_step(draft, command)
     elif draft.session.turn is not None and not round_.runs:
-        _end_turn(draft, SoFar(), "waiting", command)
+        _end_turn(draft, ReceivedAnswer(), "waiting", command)
 
 
 def _next_step(draft: DecisionDraft, command: GoesOn) -> None:
@@ -488,7 +488,7 @@ def _next_step(draft: DecisionDraft, command: GoesOn) -> None:
     assert turn is not None  # results arrive during a turn, or have begun one
     if not _apply_cost_limit(draft, rules, command.at):
         if not rules.runs_tools:
-            _end_turn(draft, SoFar(failure=NO_TOOLS, untold=True), "failed", command)
+            _end_turn(draft, ReceivedAnswer(failure=NO_TOOLS, untold=True), "failed", command)
         elif _ask_model_again(draft, turn, command):
             return
     take_up_next(draft, rules, command.at)
@@ -500,7 +500,7 @@ def _ask_model_again(draft: DecisionDraft, turn: Turn, command: GoesOn) -> bool:
     if reached is None:
         draft.add(StepStarted(turn.id, turn.steps + 1, command.at))
     else:
-        _end_turn(draft, SoFar(), "completed", command, reached.limit)
+        _end_turn(draft, ReceivedAnswer(), "completed", command, reached.limit)
     return reached is None
 
 
@@ -541,13 +541,13 @@ def _apply_cost_limit(draft: DecisionDraft, rules: Rules, at: int) -> bool:
     if limit.on_exceeded == "interrupt":
         draft.add(TurnInterrupted(turn.id, message))
     outcome: Outcome = "interrupted" if limit.on_exceeded == "interrupt" else "completed"
-    draft.add(_turn_completed(draft.session, SoFar(), outcome, COST_LIMIT, at))
+    draft.add(_turn_completed(draft.session, ReceivedAnswer(), outcome, COST_LIMIT, at))
     return True
 
 
 def _end_turn(
     draft: DecisionDraft,
-    so_far: SoFar,
+    so_far: ReceivedAnswer,
     outcome: Outcome,
     command: _ContinuingCommand | _EndingCommand,
     reason: str | None = None,
@@ -575,7 +575,9 @@ def _end_turn(
     draft.add(completed)
 
 
-def _turn_completed(session: Session, so_far: SoFar, outcome: Outcome, stop_reason: str, at: int) -> TurnCompleted:
+def _turn_completed(
+    session: Session, so_far: ReceivedAnswer, outcome: Outcome, stop_reason: str, at: int
+) -> TurnCompleted:
     turn = session.turn
     assert turn is not None  # only a turn can be completed
     in_answer = session.round is None and turn.activity == "thinking"
@@ -594,7 +596,7 @@ def _turn_completed(session: Session, so_far: SoFar, outcome: Outcome, stop_reas
 
 
 def _answer_recorded(
-    session: Session, so_far: SoFar, rules: Rules, at: int, stop_reason: str, *, partial: bool
+    session: Session, so_far: ReceivedAnswer, rules: Rules, at: int, stop_reason: str, *, partial: bool
 ) -> AnswerRecorded:
     assert session.turn is not None  # an answer belongs to a turn
     cost = cost_of(so_far.usage, price_of(rules.prices, so_far.model))
@@ -615,7 +617,7 @@ def _answer_recorded(
     )
 
 
-def _asks_for_tools(so_far: SoFar, rules: Rules) -> bool:
+def _asks_for_tools(so_far: ReceivedAnswer, rules: Rules) -> bool:
     return (
         rules.runs_tools
         and so_far.failure is None
@@ -645,5 +647,5 @@ def _with_unique_ids(content: tuple[Block, ...], message_id: str, known: Collect
     return tuple(blocks)
 
 
-def _from_state(so_far: SoFar) -> AgentState:
+def _from_state(so_far: ReceivedAnswer) -> AgentState:
     return "responding" if so_far.responding else "thinking"

@@ -31,12 +31,12 @@ _NEWEST = """
 
 
 def open_read_model(
-    place: str, log: Log, is_keeper: Callable[[], bool] | None = None, cipher: Cipher | None = None
+    place: str, log: Log, is_leader: Callable[[], bool] | None = None, cipher: Cipher | None = None
 ) -> ReadModelProjection:
     """Open the runtime's own tables of the log at the place, up to date, with a runner that is running.
 
     `place` is that with which the log was opened: the path of its file, or its `postgresql://` URL. Of several
-    processes that have the log in PostgreSQL open, the one whose `is_keeper` returns true projects events without a
+    processes that have the log in PostgreSQL open, the one whose `is_leader` returns true projects events without a
     request; None: each does. The `cipher` encrypts the content in the tables.
 
     Raises:
@@ -51,7 +51,7 @@ def open_read_model(
 
     schemas = Schemas.open(place)
     try:
-        return ReadModelProjection(PostgresSchemas(schemas, cipher), log, is_keeper)
+        return ReadModelProjection(PostgresSchemas(schemas, cipher), log, is_leader)
     except BaseException:
         schemas.close()
         raise

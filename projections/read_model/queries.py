@@ -372,8 +372,8 @@ _log = logging.getLogger("reenact.projections")
 class ReadModelProjection(FollowingProjection):
     """The runtime's own tables with the `model` that reads them; close this first, then the model."""
 
-    def __init__(self, tables: Tables, log: Log, is_keeper: Callable[[], bool] | None = None) -> None:
-        """Open the tables, up to date, with a runner that is running; for `is_keeper` see `Runner`.
+    def __init__(self, tables: Tables, log: Log, is_leader: Callable[[], bool] | None = None) -> None:
+        """Open the tables, up to date, with a runner that is running; for `is_leader` see `Runner`.
 
         The tables are rebuilt if they are missing, damaged, ahead of the log, or of another log. Those of another
         version stay until new ones have been built beside them.
@@ -384,7 +384,7 @@ class ReadModelProjection(FollowingProjection):
         """
         self._tables = tables
         self.model = ReadModel(tables.store(1))
-        super().__init__(NAME, log, tables, version=compiled.VERSION, is_keeper=is_keeper)
+        super().__init__(NAME, log, tables, version=compiled.VERSION, is_leader=is_leader)
         if self._former is not None:
             _log.warning("the read model is made anew from the log: it is of version %s", self._former.version)
             self.rebuild()

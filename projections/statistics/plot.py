@@ -14,7 +14,7 @@ from xml.sax.saxutils import escape
 
 import msgspec
 
-from reenact.domain.legible import harmless
+from reenact.domain.legible import display_safe
 from reenact.projections.statistics.figures import Figures, Percentiles, Spending, Statistics
 
 WIDTH: Final = 720
@@ -231,4 +231,4 @@ def _label(x: float, y: float, text: str, anchor: str) -> str:
 
 def _text(text: str) -> str:
     """Return the text escaped for XML, with invisible and invalid characters replaced."""
-    return escape(_NO_XML.sub("\ufffd", harmless(text)))
+    return escape(_NO_XML.sub("\ufffd", display_safe(text)))

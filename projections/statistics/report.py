@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Final, TypeAlias, get_args
 
 from reenact.domain.legible import columns as wide
-from reenact.domain.legible import harmless, shortened
+from reenact.domain.legible import display_safe, shortened
 from reenact.domain.session.told import Decision
 from reenact.domain.stream.events import Outcome
 from reenact.projections.statistics.figures import Figures, Percentiles, Spending, Statistics, TurnFigures
@@ -42,7 +42,7 @@ def csv_of(statistics: Statistics) -> str:
 
 def cell_of(name: str) -> str:
     """Return a name, which may come from a model, as a quoted cell that no spreadsheet takes for a formula."""
-    shown = harmless(name).replace('"', '""')
+    shown = display_safe(name).replace('"', '""')
     mark = "'" if shown.lstrip().startswith(_FORMULAS) else ""
     return f'"{mark}{shown}"'
 
@@ -84,7 +84,7 @@ def _line(name: str, *parts: str) -> str:
 
 
 def _counts(counts: Mapping[str, int]) -> str:
-    return ", ".join(f"{count:,} {harmless(name)}" for name, count in counts.items())
+    return ", ".join(f"{count:,} {display_safe(name)}" for name, count in counts.items())
 
 
 def _duration_text(times: Percentiles, how: str = "took") -> str:

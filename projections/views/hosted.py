@@ -172,11 +172,11 @@ class UserProjection(FollowingProjection):
         log: Log,
         *,
         look: float | None = None,
-        is_keeper: Callable[[], bool] | None = None,
+        is_leader: Callable[[], bool] | None = None,
     ) -> None:
         """Find the tables at the place, or create them; `look` is how often to check a log without notifications.
 
-        For `is_keeper` see `Runner`.
+        For `is_leader` see `Runner`.
 
         Raises:
             ReadModelError: the place cannot be read or written, or the log cannot be read.
@@ -184,7 +184,7 @@ class UserProjection(FollowingProjection):
         self._projection = projection
         self._look_after = look
         shape = shape_of(projection, place.dialect)
-        super().__init__(projection.name, log, place, version=projection.version, shape=shape, is_keeper=is_keeper)
+        super().__init__(projection.name, log, place, version=projection.version, shape=shape, is_leader=is_leader)
 
     @contextmanager
     def read(self) -> Generator[Connection]:
@@ -215,7 +215,7 @@ class UserProjection(FollowingProjection):
     def _new_runner(self, tables: ProjectionTables) -> Runner:
         name = f"reenact-projection-{self.name}"
         # A user's function may never return, so waiters must not run it.
-        return Runner(self._log, tables, look=self._look_after, name=name, is_helped=False, is_keeper=self._is_keeper)
+        return Runner(self._log, tables, look=self._look_after, name=name, is_helped=False, is_leader=self._is_leader)
 
 
 LOOK = 0.1
@@ -244,7 +244,7 @@ def host(
     others: Sequence[FollowingProjection],
     undo: ExitStack,
     *,
-    is_keeper: Callable[[], bool] | None = None,
+    is_leader: Callable[[], bool] | None = None,
 ) -> Sequence[UserProjection]:
     """Return the projections with their tables, not started yet; `undo` closes them, together with the others.
 
@@ -270,7 +270,7 @@ def host(
     look = None if _watch(log, notify_all, undo) else LOOK
     undo.callback(close_all, running)
     for projection in projections:
-        hosted.append(UserProjection(projection, place.of(projection.name), log, look=look, is_keeper=is_keeper))
+        hosted.append(UserProjection(projection, place.of(projection.name), log, look=look, is_leader=is_leader))
         running.append(hosted[-1])
     return hosted
 

@@ -71,11 +71,11 @@ class Projections:
         log: Log,
         projections: Sequence[Projection],
         others: Sequence[FollowingProjection] = (),
-        is_keeper: Callable[[], bool] | None = None,
+        is_leader: Callable[[], bool] | None = None,
     ) -> Self:
         """Do the same as `open` for a log that has tables already; without projections no place is created.
 
-        Of several processes that maintain the same tables in PostgreSQL, the one whose `is_keeper` returns true calls
+        Of several processes that maintain the same tables in PostgreSQL, the one whose `is_leader` returns true calls
         the functions; waiters in the others wait for it. None: each does.
         """
         with ExitStack() as undo:
@@ -83,7 +83,7 @@ class Projections:
             if projections:
                 from reenact.projections.views.hosted import host  # noqa: PLC0415 - most have none
 
-                hosted = host(url, log, projections, others, undo, is_keeper=is_keeper)
+                hosted = host(url, log, projections, others, undo, is_leader=is_leader)
             else:
                 undo.callback(close_all, others)
             for one in (*others, *hosted):

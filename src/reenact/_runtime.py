@@ -49,13 +49,13 @@ Ids: TypeAlias = Callable[[str], str]
 class OpenLog(msgspec.Struct, frozen=True):
     """The open log of a runtime, for other code that follows it.
 
-    `is_keeper` returns whether this process is to follow it; None: it always is. `on_close` registers a function to
+    `is_leader` returns whether this process is to follow it; None: it always is. `on_close` registers a function to
     call when the log has got its last event, and before it is closed.
     """
 
     location: LogLocation
     journal: StoredJournal
-    is_keeper: Callable[[], bool] | None
+    is_leader: Callable[[], bool] | None
     on_close: Callable[[Callable[[], None]], None]
 
 
@@ -289,14 +289,14 @@ class Runtime(LocalRuntime):
             if node is not None:
                 node.follow(journal, feed)
                 undo.callback(node.close)
-            is_keeper = None if node is None else node.region.is_keeper
-            kept = open_read_model(location.url, journal, is_keeper, journal.codec.vault)
+            is_leader = None if node is None else node.region.is_leader
+            kept = open_read_model(location.url, journal, is_leader, journal.codec.vault)
             model, runner = kept.model, kept.runner
             undo.callback(model.close)
             undo.callback(runner.close)
             undo.callback(kept.close)
             journal.watch(runner.notify)
-            views = Projections.open_beside(location.projections, journal, projections, (kept,), is_keeper=is_keeper)
+            views = Projections.open_beside(location.projections, journal, projections, (kept,), is_leader=is_leader)
             undo.callback(views.close)
 
             def end() -> None:
@@ -318,7 +318,7 @@ class Runtime(LocalRuntime):
                 let_go=end,
             )
             runtime.projections = views
-            runtime.open_log = OpenLog(location, journal, is_keeper, views.on_close)
+            runtime.open_log = OpenLog(location, journal, is_leader, views.on_close)
             runtime._at_exit.name = name or f"the runtime on {location.name}"
             undo.pop_all()
         try:

@@ -26,7 +26,7 @@ from reenact.actors.kernel.inspection import ActorsInspection
 from reenact.actors.kernel.persistent import AnyActor
 from reenact.actors.kernel.timetable import microseconds
 from reenact.domain.errors import ConfigurationError, StorageError
-from reenact.domain.legible import harmless
+from reenact.domain.legible import display_safe
 from reenact.projections.errors import ReadModelError
 from reenact.projections.log import OnProgress, Progress
 from reenact.projections.verification.feed_check import Conversations
@@ -102,7 +102,7 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
             lines.append("events: those of other actors; what they say was not looked at")
         else:
             lines.append(f"read model: {self.read_model}{f': {self.unlike}' if self.unlike else ''}")
-        return "\n".join(map(harmless, lines))  # a manipulated log may hold control characters in names
+        return "\n".join(map(display_safe, lines))  # a manipulated log may hold control characters in names
 
 
 def verify_log(

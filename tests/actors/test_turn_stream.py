@@ -13,7 +13,7 @@ from reenact.actors.journal.api import Append, Done
 from reenact.actors.session.turn_stream import TurnStream
 from reenact.domain.errors import InvalidInputError, StorageFullError
 from reenact.domain.messages import TextBlock
-from reenact.domain.session.agent import SoFar
+from reenact.domain.session.agent import ReceivedAnswer
 from reenact.domain.stream.events import (
     ContextCompressed,
     InputJsonDelta,
@@ -35,9 +35,9 @@ class Session:
     """Hears of the ends of turns."""
 
     def __init__(self) -> None:
-        self.ended: list[tuple[str, SoFar]] = []
+        self.ended: list[tuple[str, ReceivedAnswer]] = []
 
-    def finish(self, turn_id: str, so_far: SoFar) -> None:
+    def finish(self, turn_id: str, so_far: ReceivedAnswer) -> None:
         self.ended.append((turn_id, so_far))
 
 
@@ -170,7 +170,7 @@ def test_nothing_comes_in_once_it_is_closed_and_what_had_come_is_told_each_time(
 
     assert first.content == turn_stream.close("t").content == (TextBlock("so"),)
     assert kept(journal)[-1] == "text_delta"
-    assert turn_stream.close("another") == SoFar()
+    assert turn_stream.close("another") == ReceivedAnswer()
     assert session.ended == []
 
 
@@ -284,7 +284,7 @@ def test_of_what_is_withheld_when_a_turn_is_closed_nothing_is_told_but_what_it_u
 
     closed = holding.close("t")
 
-    assert closed == SoFar(message_id="m", usage={"input_tokens": 1}, model="small")
+    assert closed == ReceivedAnswer(message_id="m", usage={"input_tokens": 1}, model="small")
     assert holding.close("t") == closed
     assert holding.publish("t") is None
     settle(journal)

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from reenact.domain.errors import InvalidInputError, SessionNotFoundError
 from reenact.domain.messages import TextBlock, ToolUseBlock
-from reenact.domain.session.agent import SoFar
+from reenact.domain.session.agent import ReceivedAnswer
 from reenact.domain.tools import is_array
 from reenact.projections.explain.difference import Change, aligned, changes_of, difference, document_of
 from reenact.projections.explain.history_view import shown
@@ -21,7 +21,7 @@ from tests.examples import examples
 from tests.projections.audited import AuditedList, played
 from tests.projections.histories import Step, World, lineage, steps
 
-HI = SoFar(message_id="hi", content=(TextBlock("Hi"),), stop_reason="end_turn", model="gpt.4 x")
+HI = ReceivedAnswer(message_id="hi", content=(TextBlock("Hi"),), stop_reason="end_turn", model="gpt.4 x")
 _STEP = re.compile(r'\.?([A-Za-z0-9_-]+)|\[(\d+)\]|\[("(?:[^"\\]|\\.)*")\]')
 
 
@@ -180,7 +180,7 @@ def test_calls_and_values_are_told_on_lines_that_end_where_they_should() -> None
     text = TextBlock("a\x1b[2J\u202e\n" + "long\n" * 100)
     world.answer(
         "a",
-        SoFar(
+        ReceivedAnswer(
             message_id="asks", content=(text, ToolUseBlock("look", "search", {"q": "x" * 500})), stop_reason="tool_use"
         ),
     )

@@ -15,7 +15,7 @@ from reenact.domain.history.stored import STORED
 from reenact.domain.image import Definition
 from reenact.domain.messages import instant
 from reenact.domain.plain import is_sequence
-from reenact.domain.session.agent import AgentStarted, AgentStopped, SoFar
+from reenact.domain.session.agent import AgentStarted, AgentStopped, ReceivedAnswer
 from reenact.domain.tools import MCPServer, is_object
 from reenact.projections import log as api
 from reenact.projections.explain import entries
@@ -130,7 +130,7 @@ def test_the_life_of_an_agent_is_found_wherever_it_is(
     agent_id: str, page: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     world = played([])
-    world.stop("a", SoFar())
+    world.stop("a", ReceivedAnswer())
     world.run("b")
     world.run("a")
     log = world_log(world.log)

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from reenact.domain.attachments import Base64Source, DocumentBlock, ImageBlock, TextSource
 from reenact.domain.errors import InvalidInputError, SessionNotFoundError
 from reenact.domain.messages import OpaqueBlock, Said, TextBlock, ThinkingBlock, ToolUseBlock, instant
-from reenact.domain.session.agent import MessageAccepted, SoFar, TurnCompleted, TurnStarted
+from reenact.domain.session.agent import MessageAccepted, ReceivedAnswer, TurnCompleted, TurnStarted
 from reenact.domain.session.state import BranchPoint
 from reenact.projections.explain.history import moment_of
 from reenact.projections.explain.history_view import Shown, shown
@@ -113,7 +113,7 @@ def test_a_page_says_who_and_what_and_what_is_under_way() -> None:
 
 def test_the_end_of_a_session_can_be_shown() -> None:
     world = played([])
-    world.answer("a", SoFar(message_id="hi", content=(TextBlock("Hi"),), stop_reason="end_turn"))
+    world.answer("a", ReceivedAnswer(message_id="hi", content=(TextBlock("Hi"),), stop_reason="end_turn"))
     world.delete("a")
 
     seen = shown(log_of(world), "a")
@@ -125,7 +125,7 @@ def test_the_end_of_a_session_can_be_shown() -> None:
 
 def test_a_branch_of_a_deleted_session_can_be_shown() -> None:
     world = played([])
-    world.answer("a", SoFar(message_id="hi", content=(TextBlock("Hi"),), stop_reason="end_turn"))
+    world.answer("a", ReceivedAnswer(message_id="hi", content=(TextBlock("Hi"),), stop_reason="end_turn"))
     world.delete("a")
     world.branch("a", "d")
     world.delete("d")
@@ -156,7 +156,7 @@ def test_everything_that_a_message_can_hold_is_shown_and_nothing_of_it_is_obeyed
         DocumentBlock(TextSource("the text")),
         OpaqueBlock({"type": "server_tool_use"}),
     )
-    world.answer("a", SoFar(message_id="hi", content=blocks, stop_reason="end_turn"))
+    world.answer("a", ReceivedAnswer(message_id="hi", content=blocks, stop_reason="end_turn"))
 
     page = shown(log_of(world), "a").text()
 
@@ -172,7 +172,7 @@ def test_everything_that_a_message_can_hold_is_shown_and_nothing_of_it_is_obeyed
 
 def test_what_was_answered_in_part_or_summarised_is_told_so() -> None:
     world = played([])
-    world.interrupt("a", SoFar(message_id="hi", content=(TextBlock("Hal"),), model="small"))
+    world.interrupt("a", ReceivedAnswer(message_id="hi", content=(TextBlock("Hal"),), model="small"))
     world.say("a", "Go on")
     world.compress("a", {})
 
@@ -184,7 +184,7 @@ def test_what_was_answered_in_part_or_summarised_is_told_so() -> None:
 
 def test_a_branch_is_shown_with_what_it_shares() -> None:
     world = played([])
-    world.answer("a", SoFar(message_id="hi", content=(TextBlock("Hi"),), stop_reason="end_turn"))
+    world.answer("a", ReceivedAnswer(message_id="hi", content=(TextBlock("Hi"),), stop_reason="end_turn"))
     log = log_of(world)
     last = shown(log, "a").last
     world.branch("a", "c")

@@ -13,13 +13,13 @@ from reenact.domain.errors import InvalidInputError
 from reenact.domain.history.explanation import Outside, causes_of
 from reenact.domain.legible import columns
 from reenact.domain.messages import TextBlock, ToolUseBlock
-from reenact.domain.session.agent import SoFar
+from reenact.domain.session.agent import ReceivedAnswer
 from reenact.projections.explain.why import Link, Why, why
 from tests.examples import examples
 from tests.projections.audited import AuditedList, decided, played
 from tests.projections.histories import Step, World, lineage, steps
 
-HI = SoFar(message_id="hi", content=(TextBlock("Hi"),), stop_reason="end_turn", model="small")
+HI = ReceivedAnswer(message_id="hi", content=(TextBlock("Hi"),), stop_reason="end_turn", model="small")
 
 
 def log_of(world: World) -> AuditedList:

@@ -23,9 +23,9 @@ from reenact.domain.session.agent import (
     MessageScheduled,
     OutputAccepted,
     OutputRejected,
+    ReceivedAnswer,
     ScheduleCancelled,
     ScheduleFired,
-    SoFar,
     StepStarted,
     TurnCompleted,
     TurnStarted,
@@ -114,7 +114,7 @@ def by_hand() -> Iterator[Golden]:
         yield Golden("s", needs.stored().hex(), stored, list(map(told, announce("s", needs, events))))
 
 
-def _untold(doing: str, session: str, other: str, so_far: SoFar) -> Step:
+def _untold(doing: str, session: str, other: str, so_far: ReceivedAnswer) -> Step:
     """Return the step; in every second one, nobody has heard of the failure."""
     return doing, session, other, msgspec.structs.replace(so_far, untold=other == "x")
 

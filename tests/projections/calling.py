@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from reenact.domain.children import Budget, ChildEnded, ChildOutcome, ChildStarted, Parent
 from reenact.domain.messages import TextBlock, ToolUseBlock
-from reenact.domain.session.agent import SoFar
+from reenact.domain.session.agent import ReceivedAnswer
 from reenact.domain.session.state import Session, SessionCreated, SessionEvent, evolve
 from tests.projections.histories import World, stream_of
 
 USAGE = {"input_tokens": 7, "output_tokens": 3}
-ANSWER = SoFar(content=(TextBlock("Found"),), message_id="m", stop_reason="end_turn", usage=USAGE, model="small")
+ANSWER = ReceivedAnswer(
+    content=(TextBlock("Found"),), message_id="m", stop_reason="end_turn", usage=USAGE, model="small"
+)
 
 
 def call(world: World, parent: str, child: str, call_id: str = "c1") -> None:

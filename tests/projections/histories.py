@@ -20,7 +20,7 @@ from reenact.domain.messages import Block, StopDetails, TextBlock, ThinkingBlock
 from reenact.domain.plain import Json, JsonObject
 from reenact.domain.policy.judge import Policies
 from reenact.domain.policy.rules import Policy
-from reenact.domain.session.agent import Failure, HandoverRequested, SoFar
+from reenact.domain.session.agent import Failure, HandoverRequested, ReceivedAnswer
 from reenact.domain.session.branching import before_last_message, waiting
 from reenact.domain.session.commands import (
     Approve,
@@ -310,7 +310,7 @@ class World:
         )
         return self.tell(session_id, receive)
 
-    def answer(self, session_id: str, so_far: SoFar) -> int:
+    def answer(self, session_id: str, so_far: ReceivedAnswer) -> int:
         """Have the model answer in the session's turn, if one is under way."""
         finish = Finish(
             turn_id=self._turn(session_id),
@@ -323,7 +323,9 @@ class World:
 
     def ask(self, session_id: str, *calls: ToolUseBlock, usage: Usage | None = None) -> int:
         """Have the model ask for calls of tools."""
-        so_far = SoFar(message_id="asks", content=calls, stop_reason="tool_use", usage=usage or {}, model="small")
+        so_far = ReceivedAnswer(
+            message_id="asks", content=calls, stop_reason="tool_use", usage=usage or {}, model="small"
+        )
         return self.answer(session_id, so_far)
 
     def report(
@@ -406,7 +408,7 @@ class World:
         )
         return self.tell(session_id, compress)
 
-    def interrupt(self, session_id: str, so_far: SoFar) -> int:
+    def interrupt(self, session_id: str, so_far: ReceivedAnswer) -> int:
         """Interrupt the session's agent."""
         agent = self.sessions.get(session_id, Session()).agent
         agent_id = agent.id if agent is not None else "nobody"
@@ -420,7 +422,7 @@ class World:
         )
         return self.tell(session_id, interrupt)
 
-    def stop(self, session_id: str, so_far: SoFar) -> int:
+    def stop(self, session_id: str, so_far: ReceivedAnswer) -> int:
         """Stop the session's agent."""
         stop = Stop(
             agent_id=None,
@@ -432,12 +434,12 @@ class World:
         )
         return self.tell(session_id, stop)
 
-    def delete(self, session_id: str, so_far: SoFar | None = None) -> int:
+    def delete(self, session_id: str, so_far: ReceivedAnswer | None = None) -> int:
         """Delete the session."""
         delete = Delete(
             session_id=session_id,
             at=self._now(),
-            so_far=so_far or SoFar(),
+            so_far=so_far or ReceivedAnswer(),
             rules=self.rules,
             results_id=self._results_id(),
         )
@@ -466,7 +468,7 @@ class World:
         return self.log.first + 1000 * self.log.head() + 7
 
 
-Step: TypeAlias = tuple[str, str, str, SoFar]
+Step: TypeAlias = tuple[str, str, str, ReceivedAnswer]
 """What is done, to which session, in or with which other thing, and what had come in by then."""
 
 _COUNTED: Usage = {"output_tokens": 3, "service_tier": "standard", "cache_creation": {"ephemeral": 1}}
@@ -492,7 +494,7 @@ _CALLS: list[tuple[Block, ...]] = [
 _models = st.sampled_from([None, "small", "large"])
 _first_deltas = st.sampled_from([None, 0.25, 1.5])
 so_fars = st.builds(
-    SoFar,
+    ReceivedAnswer,
     message_id=st.sampled_from([None, "same", "other"]),
     content=st.sampled_from([*_said, *_CALLS[:1]]),
     stop_reason=st.sampled_from([None, "end_turn", "max_tokens"]),
@@ -504,7 +506,7 @@ so_fars = st.builds(
     first_delta=_first_deltas,
 )
 asking = st.builds(
-    SoFar,
+    ReceivedAnswer,
     message_id=st.sampled_from(["same", "other"]),
     content=st.sampled_from(_CALLS),
     stop_reason=st.just("tool_use"),
@@ -596,7 +598,7 @@ def _arrange(world: World, doing: str, session_id: str, other: str) -> bool:
     return True
 
 
-def _do_to_calls(world: World, doing: str, session_id: str, other: str, so_far: SoFar) -> bool:
+def _do_to_calls(world: World, doing: str, session_id: str, other: str, so_far: ReceivedAnswer) -> bool:
     match doing:
         case "go on":
             _go_on(world, session_id, other, so_far)
@@ -627,7 +629,7 @@ def _do_to_calls(world: World, doing: str, session_id: str, other: str, so_far: 
     return True
 
 
-def _go_on(world: World, session_id: str, other: str, so_far: SoFar) -> None:
+def _go_on(world: World, session_id: str, other: str, so_far: ReceivedAnswer) -> None:
     """Do what the session waits for: a tool's result, a person's decision, the model's answer, a message, an agent."""
     session = world.sessions.get(session_id, Session())
     round_ = session.round

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 
 from reenact.domain.errors import LogUnusableError
 from reenact.domain.messages import TextBlock, ToolUseBlock
-from reenact.domain.session.agent import SoFar
+from reenact.domain.session.agent import ReceivedAnswer
 from reenact.domain.session.state import BranchPoint, SessionBranched
 from reenact.projections.errors import ProjectionFailedError
 from reenact.projections.explain.history import history_of, lineage_of, moment_of
@@ -19,7 +19,7 @@ from tests.projections import naive
 from tests.projections.histories import ListLog, Step, World, lineage, play, steps
 from tests.projections.test_rows import rows_from_zero, told
 
-ANSWER = SoFar(
+ANSWER = ReceivedAnswer(
     content=(TextBlock("Hi"),), message_id="m", stop_reason="end_turn", usage={"output_tokens": 3}, model="x"
 )
 SEND = ToolUseBlock("t1", "send", {"to": "ann"})

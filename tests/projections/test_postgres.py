@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from reenact.domain.container import ContainerCreated
 from reenact.domain.errors import ConfigurationError
 from reenact.domain.messages import ToolUseBlock
-from reenact.domain.session.agent import SoFar, TurnStarted
+from reenact.domain.session.agent import ReceivedAnswer, TurnStarted
 from reenact.projections.errors import ProjectionFailedError, ProjectionReplacedError, ReadModelError
 from reenact.projections.read_model import compiled
 from reenact.projections.read_model.opening import open_read_model, statuses
@@ -196,7 +196,7 @@ def test_what_a_model_says_in_strange_characters_is_kept_as_in_sqlite(store: Pos
     world.begin("a")
     world.say("a")
     use = ToolUseBlock("t\x00\x01", "find\x00", {"\x00": "\x01"})
-    world.answer("a", SoFar(content=(use,), message_id="m\x00", stop_reason="tool_use", model="small\x00"))
+    world.answer("a", ReceivedAnswer(content=(use,), message_id="m\x00", stop_reason="tool_use", model="small\x00"))
     apply(log, store, 3)
 
     with ReadModel(store) as model, ReadModel.of(log) as other:
@@ -213,7 +213,7 @@ def test_names_of_any_length_are_kept(store: PostgresStore) -> None:
     world.begin("a")
     world.say("a")
     use = ToolUseBlock(long, "send", {"to": "ann"})
-    world.answer("a", SoFar(content=(use,), message_id=long, stop_reason="tool_use", model=long))
+    world.answer("a", ReceivedAnswer(content=(use,), message_id=long, stop_reason="tool_use", model=long))
     apply(world.log, store)
 
     assert all_rows(store) == rows_from_zero(world.log)

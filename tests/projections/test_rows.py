@@ -23,7 +23,7 @@ from reenact.domain.image import Definition, ImageRegistered
 from reenact.domain.loop.events import Option, ToolEdited, ToolResult
 from reenact.domain.loop.ledger import Spent
 from reenact.domain.messages import Message, TextBlock, ToolUseBlock
-from reenact.domain.session.agent import Failure, SoFar
+from reenact.domain.session.agent import Failure, ReceivedAnswer
 from reenact.domain.session.state import SessionBranched, SessionCreated, SessionForgotten
 from reenact.domain.session.told import TurnInfo
 from reenact.projections.errors import ProjectionFailedError
@@ -198,7 +198,7 @@ def test_a_conversation_that_was_forgotten_is_found_again_whatever_its_id(sessio
     world.say(session_id)
     with private() as store:
         apply(world.log, store)
-        world.answer(session_id, SoFar(content=(TextBlock("Hi"),), message_id="m", stop_reason="end_turn"))
+        world.answer(session_id, ReceivedAnswer(content=(TextBlock("Hi"),), message_id="m", stop_reason="end_turn"))
 
         apply(world.log, store)
 
@@ -209,10 +209,10 @@ def test_what_is_read_back_of_an_agent_is_all_that_its_row_said() -> None:
     world = World()
     world.begin("a")
     world.say("a")
-    world.answer("a", SoFar(failure=Failure("overloaded_error", "busy", retryable=True)))
+    world.answer("a", ReceivedAnswer(failure=Failure("overloaded_error", "busy", retryable=True)))
     with private() as store:
         apply(world.log, store)
-        world.stop("a", SoFar())
+        world.stop("a", ReceivedAnswer())
 
         apply(world.log, store)
 
@@ -244,7 +244,7 @@ def test_token_counts_beyond_all_reason_are_not_added_up() -> None:
     world = World()
     world.begin("a")
     world.say("a")
-    world.answer("a", SoFar(usage={"input_tokens": 1 << 62, "output_tokens": 2, "fine": True}))
+    world.answer("a", ReceivedAnswer(usage={"input_tokens": 1 << 62, "output_tokens": 2, "fine": True}))
 
     with ReadModel.of(world.log) as model:
         assert model.usage("a").models == {"": Spent(1, {"output_tokens": 2}, 0.0, 1)}
@@ -303,7 +303,7 @@ def test_results_that_no_turn_brought_about_are_a_place_to_go_on_from() -> None:
     world.begin("a")
     world.say("a")
     world.ask("a", ToolUseBlock("t1", "send", {}))
-    world.interrupt("a", SoFar())
+    world.interrupt("a", ReceivedAnswer())
     world.say("a", "And now?")
 
     with ReadModel.of(world.log) as model:
@@ -321,7 +321,7 @@ def test_what_waits_is_told_of_all_sessions_with_what_it_takes_to_decide() -> No
         world.say(name)
     world.ask("a", ToolUseBlock("t1", "send", {"to": "ann"}))
     world.ask("b", ToolUseBlock("t1", "ask_user", {"prompt": "Which?", "options": ["x"], "multi": True}))
-    world.stop("b", SoFar())
+    world.stop("b", ReceivedAnswer())
 
     with ReadModel.of(world.log) as model:
         to_approve, to_answer = model.pending()
@@ -346,7 +346,7 @@ def test_a_turn_that_a_person_lets_go_on_stands_before_what_was_asked_meanwhile(
     world.say("a", "And then?")
     world.approve("a")
     world.report("a", result="sent")
-    world.answer("a", SoFar(content=(TextBlock("Done"),), message_id="m", stop_reason="end_turn"))
+    world.answer("a", ReceivedAnswer(content=(TextBlock("Done"),), message_id="m", stop_reason="end_turn"))
 
     with ReadModel.of(world.log) as model:
         roles = [(message.role, message.text) for message in model.messages("a")]
@@ -364,7 +364,7 @@ def test_a_session_that_waits_waits_under_its_next_agent_too() -> None:
     world.begin("a")
     world.say("a")
     world.ask("a", ToolUseBlock("t1", "send", {}))
-    world.stop("a", SoFar())
+    world.stop("a", ReceivedAnswer())
     world.run("a")
 
     with ReadModel.of(world.log) as model:

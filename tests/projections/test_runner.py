@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from reenact.domain.errors import RuntimeClosedError, StorageError
-from reenact.domain.session.agent import SoFar, TurnStarted
+from reenact.domain.session.agent import ReceivedAnswer, TurnStarted
 from reenact.projections.errors import ProjectionFailedError, ReadModelBehindError, ReadModelError
 from reenact.projections.read_model.projection import ReadModelTables
 from reenact.projections.read_model.queries import ReadModel
@@ -252,7 +252,7 @@ def test_two_writers_of_the_same_tables_count_nothing_twice(tmp_path: Path, worl
         runner.wait_for(position, timeout=60)
         assert len(model.messages("a")) == 1
 
-        runner.wait_for(world.answer("a", SoFar(stop_reason="end_turn")), timeout=60)
+        runner.wait_for(world.answer("a", ReceivedAnswer(stop_reason="end_turn")), timeout=60)
         other.wait_for(world.say("a", "Again"), timeout=60)
         assert [message.text for message in model.messages("a")] == ["Hello", "Again"]
 
@@ -288,7 +288,7 @@ def test_a_closed_model_answers_no_more(opened: tuple[ReadModel, Runner]) -> Non
 
 def test_readers_and_a_close_in_the_midst_of_them_get_along(tmp_path: Path, world: World) -> None:
     world.say("a")
-    world.answer("a", SoFar(stop_reason="end_turn"))
+    world.answer("a", ReceivedAnswer(stop_reason="end_turn"))
     model, runner = open_read_model(tmp_path / "read.db", world.log)
     reading = threading.Barrier(17)
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis.strategies import text
 
-from reenact.domain.legible import harmless
+from reenact.domain.legible import display_safe
 from reenact.domain.messages import TextBlock
 from reenact.domain.session.agent import AgentStarted, AnswerRecorded, MessageAccepted, TurnCompleted, TurnStarted
 from reenact.domain.session.state import SessionCreated
@@ -115,7 +115,7 @@ def test_whatever_a_name_holds_it_is_one_cell_on_one_line_in_both_kinds_of_csv(n
     (taken_apart_elsewhere,) = csv.reader([row], delimiter=";")
     assert len(taken_apart_elsewhere) == 1
     assert not cells[0].lstrip().startswith(("=", "+", "-", "@"))
-    assert "".join(map(harmless, cells[0])) == cells[0]
+    assert "".join(map(display_safe, cells[0])) == cells[0]
 
 
 def test_an_empty_log_has_figures_too() -> None:

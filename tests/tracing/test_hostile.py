@@ -13,7 +13,7 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from reenact.domain.attachments import Base64Source, ImageBlock
 from reenact.domain.image import Definition
 from reenact.domain.messages import OpaqueBlock, TextBlock, ThinkingBlock, ToolUseBlock
-from reenact.domain.session.agent import SoFar
+from reenact.domain.session.agent import ReceivedAnswer
 from reenact.tracing import collector as collectors
 from reenact.tracing import metrics
 from reenact.tracing.collector import Collector
@@ -60,7 +60,7 @@ def test_any_text_arrives_and_lists_of_messages_stay_json(world: World, receiver
     world.ask("a", ToolUseBlock("t1", HOSTILE, {HOSTILE: [HOSTILE, None]}))
     world.report("a", "t1", {HOSTILE: HOSTILE})
     said = (ThinkingBlock(HOSTILE), TextBlock(HOSTILE), PICTURE, OpaqueBlock({"type": HOSTILE, "data": "sealed"}))
-    world.answer("a", SoFar(message_id=HOSTILE, content=said, stop_reason=HOSTILE, model=HOSTILE, usage={}))
+    world.answer("a", ReceivedAnswer(message_id=HOSTILE, content=said, stop_reason=HOSTILE, model=HOSTILE, usage={}))
 
     found = sent(world, receiver)
 
@@ -81,7 +81,7 @@ def test_any_text_arrives_and_lists_of_messages_stay_json(world: World, receiver
 
 def test_numbers_that_are_none_are_left_out(world: World, receiver: Receiver) -> None:
     usage = {"input_tokens": 1 << 70, "output_tokens": -1, "cache_read_input_tokens": True}
-    world.answer("a", SoFar(message_id="m", content=(TextBlock("x"),), stop_reason="end_turn", usage=usage))
+    world.answer("a", ReceivedAnswer(message_id="m", content=(TextBlock("x"),), stop_reason="end_turn", usage=usage))
 
     found = sent(world, receiver)
 

@@ -12,7 +12,7 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 
 from reenact.domain.errors import StorageError
 from reenact.domain.messages import TextBlock
-from reenact.domain.session.agent import SoFar
+from reenact.domain.session.agent import ReceivedAnswer
 from reenact.domain.session.state import SessionBranched
 from reenact.projections.errors import ProjectionFailedError, ReadModelError
 from reenact.projections.views.files import Files
@@ -24,7 +24,7 @@ from tests.journal.server import Server
 from tests.projections.audited import AuditedList
 from tests.projections.histories import Recorded, World
 
-DONE = SoFar(message_id="m", content=(TextBlock("Hi"),), stop_reason="end_turn", usage={"output_tokens": 3})
+DONE = ReceivedAnswer(message_id="m", content=(TextBlock("Hi"),), stop_reason="end_turn", usage={"output_tokens": 3})
 
 
 class TroubledLog(AuditedList):
@@ -169,7 +169,7 @@ def test_of_two_processes_on_a_server_the_second_goes_on_where_the_first_was(
     url = server.new_log()
     with closing(Schemas.open(url)) as first, closing(Schemas.open(url)) as second:
         sendings = [
-            Sending(place.of(NAME), log, Collector(exporter), content=False, is_keeper=lambda: True)
+            Sending(place.of(NAME), log, Collector(exporter), content=False, is_leader=lambda: True)
             for place in (first, second)
         ]
         for sending in (*sendings, *sendings):

@@ -14,7 +14,14 @@ from reenact.domain.loop.events import ToolResult
 from reenact.domain.messages import TextBlock, ToolUseBlock
 from reenact.domain.policy.judge import Policies
 from reenact.domain.policy.rules import Policy
-from reenact.domain.session.agent import Failure, SoFar, TurnCompleted, TurnContinued, TurnInterrupted, TurnStarted
+from reenact.domain.session.agent import (
+    Failure,
+    ReceivedAnswer,
+    TurnCompleted,
+    TurnContinued,
+    TurnInterrupted,
+    TurnStarted,
+)
 from reenact.domain.tools import ToolSpec
 from reenact.tracing.log_spans import LogSpans
 from reenact.tracing.spans import Span
@@ -24,14 +31,14 @@ from tests.projections.histories import RULES, Step, World, steps
 SEARCH = ToolUseBlock("t1", "search", {"q": "plums"})
 SEND = ToolUseBlock("t2", "send", {"to": "ann"})
 ASK = ToolUseBlock("t3", "ask_user", {"prompt": "Sure?"})
-DONE = SoFar(
+DONE = ReceivedAnswer(
     message_id="done",
     content=(TextBlock("Here you are"),),
     stop_reason="end_turn",
     usage={"input_tokens": 10, "output_tokens": 5, "cache_read_input_tokens": 100, "cache_creation_input_tokens": 7},
     model="claude-small-1",
 )
-NOTHING = SoFar()
+NOTHING = ReceivedAnswer()
 
 
 @pytest.fixture
@@ -217,7 +224,7 @@ def test_a_tool_that_fails_is_an_error_of_its_span_alone(world: World, log: Audi
 
 
 def test_a_turn_that_fails_says_why_its_model_gave_no_answer(world: World, log: AuditedList) -> None:
-    world.answer("a", SoFar(failure=Failure("overloaded_error", "a secret of the API")))
+    world.answer("a", ReceivedAnswer(failure=Failure("overloaded_error", "a secret of the API")))
 
     for content in (False, True):
         chat, turn = spans_of(log, content=content)
@@ -226,7 +233,7 @@ def test_a_turn_that_fails_says_why_its_model_gave_no_answer(world: World, log: 
 
 
 def test_an_answer_that_was_interrupted_is_there_in_part_and_no_error(world: World, log: AuditedList) -> None:
-    world.interrupt("a", SoFar(message_id="m", content=(TextBlock("He"),), model="claude-small-1"))
+    world.interrupt("a", ReceivedAnswer(message_id="m", content=(TextBlock("He"),), model="claude-small-1"))
 
     chat, turn = spans_of(log)
 

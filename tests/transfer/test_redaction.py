@@ -34,7 +34,7 @@ from reenact.domain.errors import ConfigurationError, RedactionError
 from reenact.domain.loop.events import HumanApproveRequired, ToolApproved
 from reenact.domain.messages import OpaqueBlock, StopDetails, TextBlock, ThinkingBlock, ToolUseBlock, text_of
 from reenact.domain.plain import JsonObject
-from reenact.domain.session.agent import Failure, MessageAccepted, SoFar
+from reenact.domain.session.agent import Failure, MessageAccepted, ReceivedAnswer
 from reenact.domain.session.state import Session
 from reenact.domain.stream.events import ToolStarted
 from reenact.projections.explain.history import believe
@@ -95,7 +95,7 @@ PLACES = [
 def _say(world: World, place: str, text: str, *, as_number: bool) -> None:
     """Have the text said in that place of a history."""
     anything: str | int = int(text) if as_number and text.isdigit() else text
-    answer = SoFar(message_id="m", content=(TextBlock("well"),), stop_reason="end_turn", model="small")
+    answer = ReceivedAnswer(message_id="m", content=(TextBlock("well"),), stop_reason="end_turn", model="small")
     match place:
         case "message":
             world.say("a", text)
@@ -124,7 +124,7 @@ def _say(world: World, place: str, text: str, *, as_number: bool) -> None:
             world.create_container(f"c{world.log.head()}", text)
         case _:
             world.say("a", "hm?")
-            world.answer("a", SoFar(failure=Failure("api_error", text)))
+            world.answer("a", ReceivedAnswer(failure=Failure("api_error", text)))
 
 
 def _is_whole(path: Path, *, events: int) -> InMemoryLog:
@@ -288,7 +288,7 @@ def busy() -> Iterator[Path]:
         world.create("a", "x")
         world.run("a")
         _write_a_mail(world, "a")
-        world.answer("a", SoFar(message_id="m0", content=(TextBlock("a secret"),), stop_reason="end_turn"))
+        world.answer("a", ReceivedAnswer(message_id="m0", content=(TextBlock("a secret"),), stop_reason="end_turn"))
         for place in PLACES:
             _say(world, place, "the secret (1)", as_number=False)
         world.register_image("i", image.Definition("i", system_prompt="the secret (2)"))
@@ -300,7 +300,7 @@ def busy() -> Iterator[Path]:
         world.run("b")
         world.approve("b", "t7", arguments={"body": "a very last secret"})
         world.report("b", "t7", result={"secret": ["secret"]})
-        world.interrupt("b", SoFar(message_id="m9", content=(TextBlock("a secret"),)))
+        world.interrupt("b", ReceivedAnswer(message_id="m9", content=(TextBlock("a secret"),)))
         write(world.log, Path(directory, "busy.db"))
         yield Path(directory, "busy.db")
 
@@ -398,7 +398,7 @@ def test_pictures_are_taken_out_with_what_they_are_in(tmp_path: Path) -> None:
     world.run("a")
     world.say("a", "see")
     picture = ImageBlock.from_bytes(b"a picture of the plan", "image/png")
-    world.answer("a", SoFar(message_id="m", content=(picture, TextBlock("so")), stop_reason="end_turn"))
+    world.answer("a", ReceivedAnswer(message_id="m", content=(picture, TextBlock("so")), stop_reason="end_turn"))
     write(world.log, tmp_path / "a.db")
 
     policy = Redaction(fields=("answer-recorded.content",))

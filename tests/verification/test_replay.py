@@ -30,7 +30,7 @@ from reenact.domain.history.causes import AnyCommand, cause_of
 from reenact.domain.history.stored import STORED
 from reenact.domain.image import Definition, ImageRegistered, RegisterImage
 from reenact.domain.messages import TextBlock
-from reenact.domain.session.agent import AgentStarted, ResultsRecorded, SoFar, TurnCompleted, TurnStarted
+from reenact.domain.session.agent import AgentStarted, ReceivedAnswer, ResultsRecorded, TurnCompleted, TurnStarted
 from reenact.domain.session.commands import CreateSession, Run
 from reenact.domain.session.state import SessionBranched, SessionCreated
 from reenact.projections.log import Progress
@@ -50,8 +50,8 @@ class Foreign(msgspec.Struct, frozen=True, array_like=True):
 CREATED = SessionCreated("s", "c", "i", 1)
 CREATE = CreateSession(session_id="s", container_id="c", image_id="i", image_revision=1)
 FORMS = [StoredForm(name, kind) for name, kind in STORED.items()]
-_NOTHING = SoFar()
-_ANSWER = SoFar(
+_NOTHING = ReceivedAnswer()
+_ANSWER = ReceivedAnswer(
     message_id="m", content=(TextBlock("Hi"),), stop_reason="end_turn", usage={"input_tokens": 7}, model="small"
 )
 SHARED = EventCodec([*FORMS, StoredForm("counted", Foreign)])

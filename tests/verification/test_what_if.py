@@ -14,7 +14,7 @@ from reenact import ConfigurationError, CostLimit, Image, Policies, Price, Sessi
 from reenact.audit import Audit, Otherwise
 from reenact.domain.history.what_if import RuleOverrides
 from reenact.domain.messages import TextBlock, ToolUseBlock
-from reenact.domain.session.agent import AgentStarted, SoFar, TurnStarted
+from reenact.domain.session.agent import AgentStarted, ReceivedAnswer, TurnStarted
 from reenact.projections.log import Progress
 from reenact.projections.verification.what_if import Supposed, what_if
 from tests.examples import examples
@@ -95,7 +95,7 @@ def test_what_a_branch_shares_has_its_price_too() -> None:
     world.create("a")
     world.run("a")
     world.say("a")
-    said = SoFar(
+    said = ReceivedAnswer(
         message_id="m", content=(TextBlock("Hi"),), stop_reason="end_turn", usage={"output_tokens": 10}, model="large"
     )
     world.answer("a", said)

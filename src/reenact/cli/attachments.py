@@ -9,7 +9,7 @@ from pathlib import Path
 
 from reenact.domain.attachments import DocumentBlock, ImageBlock
 from reenact.domain.errors import InvalidInputError
-from reenact.domain.legible import harmless
+from reenact.domain.legible import display_safe
 from reenact.domain.messages import Block, TextBlock
 
 MOST_OF_TEXT = 256 * 1024
@@ -41,13 +41,13 @@ def attached(text: str, agents: Container[str], say: Callable[[str], object]) ->
         path = _file(name)
         if path is None:
             if _LIKE_A_PATH.search(name):
-                say(f"There is no file {harmless(name)}: nothing is attached for it.")
+                say(f"There is no file {display_safe(name)}: nothing is attached for it.")
         elif path.is_dir():
-            say(f"{harmless(name)} is a folder: nothing is attached for it.")
+            say(f"{display_safe(name)} is a folder: nothing is attached for it.")
         else:
             content = _content(path)
             blocks.append(_block(str(path), content))
-            say(f"Attached: {harmless(str(path))} ({len(content):,} bytes)")
+            say(f"Attached: {display_safe(str(path))} ({len(content):,} bytes)")
     return blocks
 
 

@@ -15,7 +15,7 @@ from reenact.actors.environment.tools.outcome import ToolOutcome, failure
 from reenact.actors.environment.tools.running import in_thread
 from reenact.actors.environment.tools.toolbox import Runnable, Toolbox
 from reenact.domain.errors import ReenactError
-from reenact.domain.legible import harmless
+from reenact.domain.legible import display_safe
 from reenact.domain.tools import ToolSpec, is_object
 from reenact.extensions.files import MalformedError
 from reenact.extensions.hooks import Hook
@@ -215,7 +215,7 @@ def _title(hook: Hook) -> str:
 
 def _on_one_line(text: str) -> str:
     """Return the text on one line, without control characters."""
-    return harmless(" ".join(text.split()))
+    return display_safe(" ".join(text.split()))
 
 
 class GuardedToolbox(Toolbox):

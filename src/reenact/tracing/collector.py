@@ -36,7 +36,7 @@ from opentelemetry.sdk.util.instrumentation import InstrumentationScope
 from opentelemetry.trace import Link, SpanContext, SpanKind, Status, StatusCode, TraceFlags
 
 from reenact.domain.errors import ConfigurationError
-from reenact.domain.legible import harmless
+from reenact.domain.legible import display_safe
 from reenact.projections.errors import error_text
 from reenact.projections.log import Row
 from reenact.tracing.errors import CollectorRefusedError, CollectorUnreachableError
@@ -80,7 +80,7 @@ class LastResponse:
         except Exception:  # noqa: BLE001 - an answer of another form reports no rejection
             return
         if part.rejected_spans:
-            why = harmless(part.error_message[:_MOST_CHARACTERS])
+            why = display_safe(part.error_message[:_MOST_CHARACTERS])
             _log.warning("the collector %s has left out %d: %s", self._name, part.rejected_spans, why)
 
 
@@ -188,7 +188,7 @@ def _address(endpoint: str) -> SplitResult:
             return address
     raise ConfigurationError(
         "a collector is at an address of OTLP over HTTP, such as http://localhost:4318, and not at "
-        f"{harmless(endpoint.rpartition('@')[2][:_MOST_CHARACTERS])!r}"
+        f"{display_safe(endpoint.rpartition('@')[2][:_MOST_CHARACTERS])!r}"
     )
 
 

@@ -80,7 +80,7 @@ class Tracing:
                 opened.journal,
                 collector,
                 content=content or is_content_wanted(os.environ),
-                is_keeper=opened.is_keeper,
+                is_leader=opened.is_leader,
             )
             undo.callback(self._end)
             opened.journal.watch(self._sending.notify)

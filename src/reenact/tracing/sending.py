@@ -162,17 +162,17 @@ class Sending(UserProjection):
         content: bool,
         stream: str | None = None,
         look: float | None = None,
-        is_keeper: Callable[[], bool] | None = None,
+        is_leader: Callable[[], bool] | None = None,
     ) -> None:
         """Read the position at the place, or begin with the first event of the log, or of the one stream.
 
-        `look` and `is_keeper` are as for any projection.
+        `look` and `is_leader` are as for any projection.
 
         Raises:
             ReadModelError: the place cannot be read or written, or the log cannot be read.
         """
         self._open_at = partial(_Position, SentSpans(), place, log, collector=collector, content=content, stream=stream)
-        super().__init__(SentSpans(), place, log, look=look, is_keeper=is_keeper)
+        super().__init__(SentSpans(), place, log, look=look, is_leader=is_leader)
 
     @property
     def failure(self) -> ReadModelError | None:

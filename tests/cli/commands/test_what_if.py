@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from reenact.audit import Audit
-from reenact.domain.session.agent import SoFar
+from reenact.domain.session.agent import ReceivedAnswer
 from reenact.domain.session.state import SessionCreated
 from tests.cli.conftest import Run
 from tests.domain.history.retraced import Remembering
@@ -82,7 +82,7 @@ def test_prices_and_a_limit_of_costs_are_supposed_together(run: Run, tmp_path: P
     world.run("a")
     world.say("a")
     usage = {"output_tokens": 10}
-    world.answer("a", SoFar(message_id="m", content=HELLO, stop_reason="end_turn", usage=usage, model="large"))
+    world.answer("a", ReceivedAnswer(message_id="m", content=HELLO, stop_reason="end_turn", usage=usage, model="large"))
     world.say("a")
     log = str(written(tmp_path / "log.db", [Kept("session/a", step.events, step.cause) for step in world.steps["a"]]))
 

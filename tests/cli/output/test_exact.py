@@ -14,7 +14,7 @@ from rich.cells import cell_len
 
 from reenact.cli.output.answers import call_line, result_lines
 from reenact.cli.output.exact import escaped, lines_of, may_be_reordered, on_one_line, quoted
-from reenact.domain.legible import harmless, in_ascii
+from reenact.domain.legible import display_safe, in_ascii
 from reenact.domain.tools import is_array, is_object
 
 TEXTS = st.text(max_size=60) | st.text('ab \n\t"\\\u202e\u0301\u200b漢\U000e0041', max_size=200)
@@ -35,7 +35,7 @@ def test_a_text_can_be_read_back_from_its_quotes(text: str) -> None:
 
 @given(TEXTS)
 def test_no_character_that_a_terminal_obeys_or_hides_is_left(text: str) -> None:
-    for shown in (escaped(text), harmless(text), "".join(in_ascii(one, "") for one in text)):
+    for shown in (escaped(text), display_safe(text), "".join(in_ascii(one, "") for one in text)):
         assert all(unicodedata.category(one)[0] != "C" for one in shown)
         assert all(one == " " or unicodedata.category(one)[0] != "Z" for one in shown)
 
@@ -50,13 +50,13 @@ def test_no_character_that_a_terminal_obeys_or_hides_is_left(text: str) -> None:
 )
 def test_what_cannot_be_seen_is_an_escape(unseen: int) -> None:
     assert escaped(f"a{chr(unseen)}b").isascii()
-    assert chr(unseen) not in harmless(f"a{chr(unseen)}b")
+    assert chr(unseen) not in display_safe(f"a{chr(unseen)}b")
 
 
 @pytest.mark.parametrize("text", ["plain", "Grüße", "e\u0301", "Ελλάδα", "漢字", "हिन्दी", "שלום", "ไทย", "😀", "~ !"])
 def test_what_can_be_seen_is_left_as_it_is(text: str) -> None:
     assert escaped(text) == text
-    assert harmless(text) == text
+    assert display_safe(text) == text
 
 
 @pytest.mark.parametrize("text", ["\u0301", "1\u0301", " \u0301", "x\u0336", "x\u20dd", "e" + "\u0301" * 20])

@@ -39,11 +39,11 @@ from reenact.domain.session.agent import (
     ImageChanged,
     MessageAccepted,
     MessageScheduled,
+    ReceivedAnswer,
     ResultsRecorded,
     RulesRecorded,
     ScheduleCancelled,
     ScheduleFired,
-    SoFar,
     StepStarted,
     ToolsRequested,
     TurnCompleted,
@@ -61,8 +61,8 @@ NAMES = {kind: name for name, kind in STORED.items()}
 SEARCH = ToolUseBlock("look", "search", {})
 SEND = ToolUseBlock("mail", "send", {"to": "ann"})
 SURE = ToolUseBlock("sure", "ask_user", {"prompt": "Sure?"})
-HI = SoFar(message_id="hi", content=(TextBlock("Hi"),), stop_reason="end_turn", model="small")
-NOTHING = SoFar()
+HI = ReceivedAnswer(message_id="hi", content=(TextBlock("Hi"),), stop_reason="end_turn", model="small")
+NOTHING = ReceivedAnswer()
 STARTS = {Outside("caller"), Outside("crash"), Outside("shutdown")}
 
 
@@ -287,11 +287,11 @@ def test_a_message_that_never_got_its_turn_ended_with_the_session() -> None:
 
 def test_a_turn_fails_because_the_environment_does() -> None:
     one = world()
-    one.answer("a", SoFar(failure=Failure("api_error", "broken")))
+    one.answer("a", ReceivedAnswer(failure=Failure("api_error", "broken")))
     assert last(one, "turn-completed") == (["turn-started"], Outside("environment", "api_error"))
 
     one.say("a")
-    one.answer("a", SoFar(failure=Failure("storage_error", "no space"), untold=True))
+    one.answer("a", ReceivedAnswer(failure=Failure("storage_error", "no space"), untold=True))
     assert last(one, "turn-failed") == (["turn-started"], Outside("environment", "storage_error"))
     assert last(one, "turn-completed") == (["turn-failed"], None)
 
@@ -299,7 +299,7 @@ def test_a_turn_fails_because_the_environment_does() -> None:
 def test_calls_under_which_the_environment_fails_are_given_up_because_of_it() -> None:
     one = world()
     one.ask("a", SEARCH)
-    one.answer("a", SoFar(failure=Failure("storage_error", "no space"), untold=True))
+    one.answer("a", ReceivedAnswer(failure=Failure("storage_error", "no space"), untold=True))
 
     assert last(one, "tool-result") == (["tool-started"], Outside("environment"))
 

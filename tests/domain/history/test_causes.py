@@ -20,7 +20,7 @@ from reenact.domain.image import Definition, ImageRegistered, RegisterImage
 from reenact.domain.loop.ledger import CostLimit
 from reenact.domain.loop.rules import Rules
 from reenact.domain.messages import TextBlock
-from reenact.domain.session.agent import AnswerRecorded, Failure, MessageAccepted, SoFar, TurnCompleted
+from reenact.domain.session.agent import AnswerRecorded, Failure, MessageAccepted, ReceivedAnswer, TurnCompleted
 from reenact.domain.session.commands import Compress, Delete, Finish, Receive, SessionCommand
 from reenact.domain.session.state import Session, evolve
 from tests.domain.history.retraced import STARTED, check_retraced, events_of, played, told
@@ -52,13 +52,13 @@ from tests.examples import examples
 from tests.projections.histories import Step as Doing
 from tests.projections.histories import steps as doings
 
-SILENT = SoFar(message_id="m9", stop_reason="end_turn", usage=USAGE, model="m")
-FAILS = SoFar(failure=Failure("api_error", "broken"), untold=True, usage=USAGE)
+SILENT = ReceivedAnswer(message_id="m9", stop_reason="end_turn", usage=USAGE, model="m")
+FAILS = ReceivedAnswer(failure=Failure("api_error", "broken"), untold=True, usage=USAGE)
 SPENT = Rules(cost_limit=CostLimit(0.5), prices=PRICED.prices, costs=PRICED.costs)
 WARNED = Rules(cost_limit=CostLimit(0.5, "warn"), prices=PRICED.prices)
 NO_HANDS = Rules(runs_tools=False)
 AGAIN = Rules(idempotent=("look",))
-PART = SoFar(message_id="m9", content=HELLO, usage=USAGE, model="m", responding=True)
+PART = ReceivedAnswer(message_id="m9", content=HELLO, usage=USAGE, model="m", responding=True)
 DELETE = Delete(session_id="s", at=AT + 9, results_id="r8")
 DENIED = Rules(policies=PAY_IS_DENIED)
 ANSWER = "message_id content stop_reason usage model responding failure untold stop_sequence stop_details first_delta"
@@ -142,7 +142,7 @@ def test_every_command_of_a_session_is_read_as_it_was_given(chosen: list[Doing])
         [receive("t1"), finish(asks(PAY), CAREFUL), DELETE],
         [stop(), DELETE],
         [receive("t1"), early(finish(SILENT)), receive("t2")],
-        [receive("t1"), receive("t2"), early(finish(SoFar(stop_reason="end_turn")))],
+        [receive("t1"), receive("t2"), early(finish(ReceivedAnswer(stop_reason="end_turn")))],
     ],
 )
 def test_every_kind_of_command_is_read_and_decided_again(commands: list[SessionCommand]) -> None:
@@ -307,7 +307,7 @@ def test_what_was_stored_long_ago_is_read_as_it_was_meant() -> None:
         once=IdempotencyKey("req_1", b""),
         rules=FREE,
     )
-    so_far = SoFar(
+    so_far = ReceivedAnswer(
         message_id="m2",
         content=(TextBlock("Hi"),),
         stop_reason="end_turn",

@@ -28,7 +28,7 @@ from reenact.domain.messages import ToolUseBlock
 from reenact.domain.policy.judge import Policies, judge
 from reenact.domain.policy.rules import Policy, Rule
 from reenact.domain.session import turns
-from reenact.domain.session.agent import AnswerRecorded, Failure, SoFar, ToolsRequested, TurnCompleted
+from reenact.domain.session.agent import AnswerRecorded, Failure, ReceivedAnswer, ToolsRequested, TurnCompleted
 from reenact.domain.session.commands import BranchSession, Compress, Delete, Finish, SessionCommand
 from reenact.domain.session.state import Session, SessionEvent, evolve
 from reenact.domain.tools import ToolSpec
@@ -409,7 +409,7 @@ def test_prices_change_what_a_session_has_cost() -> None:
 def test_what_was_never_said_and_what_summed_up_have_a_price_too() -> None:
     limited = msgspec.structs.replace(PRICED, cost_limit=CostLimit(9.0))
     summed = Compress(turn_id="t2", summary="s", kept=1, usage=USAGE, model="m", at=AT, rules=limited)
-    unsaid = SoFar(message_id="m1", stop_reason="end_turn", usage=USAGE, model="m")
+    unsaid = ReceivedAnswer(message_id="m1", stop_reason="end_turn", usage=USAGE, model="m")
     commands = (receive("t1", limited), finish(unsaid, limited), receive("t2", limited), summed, receive("t3", limited))
     ends = (finish(says("Hi"), limited, turn_id="t2"),)
 
@@ -435,8 +435,8 @@ def test_tools_of_another_definition_cost_what_it_says() -> None:
 
 
 def test_limits_are_not_looked_at_where_a_turn_is_cut_short_or_fails() -> None:
-    failure = SoFar(failure=Failure("overloaded_error", "busy"))
-    delete = Delete(session_id="s", at=AT, so_far=SoFar(), rules=FREE, results_id="r8")
+    failure = ReceivedAnswer(failure=Failure("overloaded_error", "busy"))
+    delete = Delete(session_id="s", at=AT, so_far=ReceivedAnswer(), rules=FREE, results_id="r8")
     runs = (receive("t1"), finish(asks(LOOK)))
     ways: list[tuple[SessionCommand, ...]] = [
         (receive("t1"), interrupt(asks(LOOK))),

@@ -6,13 +6,15 @@ from collections.abc import Iterable
 from functools import reduce
 
 from reenact.domain.messages import TextBlock
-from reenact.domain.session.agent import AgentStarted, MessageAccepted, SoFar, TurnCompleted, TurnStarted
+from reenact.domain.session.agent import AgentStarted, MessageAccepted, ReceivedAnswer, TurnCompleted, TurnStarted
 from reenact.domain.session.commands import CreateSession, Delete, Finish, Interrupt, Receive, Run, Stop
 from reenact.domain.session.state import Session, SessionCreated, SessionDeleted, SessionEvent, evolve
 
 HELLO = (TextBlock("Hello"),)
-ANSWER = SoFar(message_id="m-answer", content=(TextBlock("Hi"),), stop_reason="end_turn", model="m", responding=True)
-PART = SoFar(message_id="m-answer", content=(TextBlock("H"),), model="m", responding=True)
+ANSWER = ReceivedAnswer(
+    message_id="m-answer", content=(TextBlock("Hi"),), stop_reason="end_turn", model="m", responding=True
+)
+PART = ReceivedAnswer(message_id="m-answer", content=(TextBlock("H"),), model="m", responding=True)
 
 
 def session(*events: SessionEvent) -> Session:

@@ -7,7 +7,7 @@ from typing import Any
 from reenact.domain.loop.ledger import Price
 from reenact.domain.loop.rules import Rules
 from reenact.domain.messages import Block, TextBlock, ToolUseBlock, Usage
-from reenact.domain.session.agent import RulesRecorded, SoFar
+from reenact.domain.session.agent import ReceivedAnswer, RulesRecorded
 from reenact.domain.session.commands import (
     Approve,
     Finish,
@@ -39,10 +39,10 @@ PAY = ToolUseBlock("b", "pay", {"amount": 1})
 ASK = ToolUseBlock("q", "ask_user", {"prompt": "Which?"})
 
 
-def asks(*calls: Block, text: str = "", message_id: str = "m1", usage: Usage | None = None) -> SoFar:
+def asks(*calls: Block, text: str = "", message_id: str = "m1", usage: Usage | None = None) -> ReceivedAnswer:
     """Return an answer that asks for these calls."""
     said = (TextBlock(text),) if text else ()
-    return SoFar(
+    return ReceivedAnswer(
         message_id=message_id,
         content=(*said, *calls),
         stop_reason="tool_use",
@@ -52,10 +52,10 @@ def asks(*calls: Block, text: str = "", message_id: str = "m1", usage: Usage | N
     )
 
 
-def says(text: str, *, message_id: str = "m9", usage: Usage | None = None) -> SoFar:
+def says(text: str, *, message_id: str = "m9", usage: Usage | None = None) -> ReceivedAnswer:
     """Return an answer that ends the turn."""
     content = (TextBlock(text),) if text else ()
-    return SoFar(
+    return ReceivedAnswer(
         message_id=message_id,
         content=content,
         stop_reason="end_turn",
@@ -87,7 +87,7 @@ def receive(turn_id: str, rules: Rules = FREE) -> Receive:
     return Receive(agent_id="a", turn_id=turn_id, message_id=f"m-{turn_id}", content=HELLO, at=AT, rules=rules)
 
 
-def finish(so_far: SoFar, rules: Rules = FREE, *, turn_id: str = "t1", results_id: str = "r1") -> Finish:
+def finish(so_far: ReceivedAnswer, rules: Rules = FREE, *, turn_id: str = "t1", results_id: str = "r1") -> Finish:
     return Finish(turn_id=turn_id, so_far=so_far, at=AT, rules=rules, results_id=results_id)
 
 
@@ -109,12 +109,16 @@ def respond(call_id: str, value: Any, rules: Rules = FREE) -> Respond:  # noqa: 
     return Respond(call_id=call_id, turn_id="t7", at=AT, value=value, rules=rules, results_id="r7")
 
 
-def interrupt(so_far: SoFar | None = None, rules: Rules = FREE) -> Interrupt:
-    return Interrupt(agent_id="a", reason="user", at=AT, so_far=so_far or SoFar(), rules=rules, results_id="r8")
+def interrupt(so_far: ReceivedAnswer | None = None, rules: Rules = FREE) -> Interrupt:
+    return Interrupt(
+        agent_id="a", reason="user", at=AT, so_far=so_far or ReceivedAnswer(), rules=rules, results_id="r8"
+    )
 
 
-def stop(so_far: SoFar | None = None, rules: Rules = FREE) -> Stop:
-    return Stop(agent_id="a", reason="destroyed", at=AT, so_far=so_far or SoFar(), rules=rules, results_id="r8")
+def stop(so_far: ReceivedAnswer | None = None, rules: Rules = FREE) -> Stop:
+    return Stop(
+        agent_id="a", reason="destroyed", at=AT, so_far=so_far or ReceivedAnswer(), rules=rules, results_id="r8"
+    )
 
 
 def run(rules: Rules) -> Run:

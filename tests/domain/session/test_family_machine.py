@@ -26,7 +26,7 @@ from reenact.domain.messages import Block, TextBlock, ToolUseBlock
 from reenact.domain.policy.judge import Policies
 from reenact.domain.policy.rules import Policy
 from reenact.domain.session import child_turns as family
-from reenact.domain.session.agent import Failure, SoFar
+from reenact.domain.session.agent import Failure, ReceivedAnswer
 from reenact.domain.session.branching import waiting, waits
 from reenact.domain.session.child_calls import awaited, used
 from reenact.domain.session.child_turns import SECOND, FamilyCommand, Start
@@ -337,7 +337,7 @@ class FamilyMachine(RuleBasedStateMachine):
         turn = self.awake[id_].turn
         assert turn is not None
         reason = "tool_use" if len(content) > 1 else "end_turn"
-        so_far = SoFar(
+        so_far = ReceivedAnswer(
             message_id=self.new_id("msg"),
             content=content,
             stop_reason=None if fails else reason,

@@ -38,9 +38,9 @@ from reenact.domain.policy.rules import Policy, call_digest
 from reenact.domain.session.agent import (
     AgentStarted,
     Failure,
+    ReceivedAnswer,
     ResultsRecorded,
     RulesRecorded,
-    SoFar,
     StepStarted,
     StopReason,
     ToolsRequested,
@@ -100,9 +100,9 @@ models = st.sampled_from(["m", "m", "x", None])
 
 def _so_far(
     text: list[Block], asked: list[ToolUseBlock], ending: str, usage: dict[str, int], model: str | None
-) -> SoFar:
+) -> ReceivedAnswer:
     content = (*text, *asked)
-    return SoFar(
+    return ReceivedAnswer(
         message_id="m1" if content or usage or ending != "part" else None,
         content=content,
         stop_reason="tool_use"
@@ -176,7 +176,7 @@ class LoopMachine(RuleBasedStateMachine):
         self.facts.extend(Fact(event, self.in_force) for event in events)
         return list(events)
 
-    def _hear_answer(self, turn_id: str | None, so_far: SoFar) -> None:
+    def _hear_answer(self, turn_id: str | None, so_far: ReceivedAnswer) -> None:
         """Hear what an environment would have said for the answer to be what it is."""
         if so_far.message_id is not None:
             self._hear("message_start", turn_id, {})
@@ -278,7 +278,7 @@ class LoopMachine(RuleBasedStateMachine):
         kind=st.sampled_from(["answer", "message", "interrupt", "stop", "run", "create", "approve"]),
         so_far=ends,
     )
-    def do_something_senseless(self, data: st.DataObject, kind: str, so_far: SoFar) -> None:
+    def do_something_senseless(self, data: st.DataObject, kind: str, so_far: ReceivedAnswer) -> None:
         """Whatever is of another turn, agent or time changes nothing."""
         under_way = naive.turn_under_way(self.facts)
         others = [turn for turn in [*naive.begun_turns(self.facts)[-3:], "unheard of"] if turn != under_way]
@@ -305,15 +305,15 @@ class LoopMachine(RuleBasedStateMachine):
 
     @precondition(lambda self: naive.turn_under_way(self.facts) is not None and self.open is None)
     @rule(so_far=asking)
-    def ask_for_tools(self, so_far: SoFar) -> None:
+    def ask_for_tools(self, so_far: ReceivedAnswer) -> None:
         self._answer(so_far)
 
     @precondition(lambda self: naive.turn_under_way(self.facts) is not None and self.open is None)
     @rule(so_far=ends)
-    def answer(self, so_far: SoFar) -> None:
+    def answer(self, so_far: ReceivedAnswer) -> None:
         self._answer(so_far)
 
-    def _answer(self, so_far: SoFar) -> None:
+    def _answer(self, so_far: ReceivedAnswer) -> None:
         turn_id = naive.turn_under_way(self.facts)
         assert turn_id is not None
         so_far = msgspec.structs.replace(so_far, message_id=data_id(so_far, self.count))
@@ -361,7 +361,7 @@ class LoopMachine(RuleBasedStateMachine):
         lambda self: self.count % 4 == 0 and self.open is not None and naive.turn_under_way(self.facts) is not None
     )
     @rule(so_far=ends)
-    def answer_under_calls(self, so_far: SoFar) -> None:
+    def answer_under_calls(self, so_far: ReceivedAnswer) -> None:
         """Only a log that failed makes an answer come now; its failure is the turn's, and nobody has heard of it."""
         so_far = msgspec.structs.replace(so_far, untold=True)
         turn_id, asked = naive.turn_under_way(self.facts), self.open
@@ -512,7 +512,7 @@ class LoopMachine(RuleBasedStateMachine):
 
     @precondition(lambda self: self.count % 4 == 0 and (naive.turn_under_way(self.facts) or self.open) is not None)
     @rule(so_far=parts)
-    def interrupt(self, so_far: SoFar) -> None:
+    def interrupt(self, so_far: ReceivedAnswer) -> None:
         live, turn_id, asked = self.live, naive.turn_under_way(self.facts), self.open
 
         events = self.ask(Interrupt(agent_id=live or "z", reason="user", so_far=so_far, **self.with_rules()))
@@ -525,7 +525,7 @@ class LoopMachine(RuleBasedStateMachine):
 
     @precondition(lambda self: self.count % 5 == 0 and self.live is not None)
     @rule(so_far=parts, reason=st.sampled_from(["destroyed", "shutdown", "crash"]))
-    def stop(self, so_far: SoFar, reason: StopReason) -> None:
+    def stop(self, so_far: ReceivedAnswer, reason: StopReason) -> None:
         live, asked = self.live, self.open
 
         events = self.ask(Stop(agent_id=None, reason=reason, so_far=so_far, **self.with_rules()))
@@ -560,7 +560,7 @@ class LoopMachine(RuleBasedStateMachine):
 
     @precondition(lambda self: self.count > 80)
     @rule(so_far=parts)
-    def delete(self, so_far: SoFar) -> None:
+    def delete(self, so_far: ReceivedAnswer) -> None:
         deleted = naive.is_deleted(self.facts)
 
         events = self.ask(Delete(session_id="s", so_far=so_far, **self.with_rules()))
@@ -756,7 +756,7 @@ class LoopMachine(RuleBasedStateMachine):
             assert not ran or rules.max_steps is None or asked_now < rules.max_steps
 
 
-def data_id(so_far: SoFar, count: int) -> str | None:
+def data_id(so_far: ReceivedAnswer, count: int) -> str | None:
     """Give each message an id of its own, though some look like others."""
     return None if so_far.message_id is None else f"m{count % 3}" if count % 2 else f"n{count}"
 

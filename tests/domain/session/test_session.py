@@ -14,7 +14,7 @@ from reenact.domain.session.agent import (
     AnswerRecorded,
     Failure,
     MessageAccepted,
-    SoFar,
+    ReceivedAnswer,
     TurnCompleted,
     TurnFailed,
     TurnInterrupted,
@@ -156,13 +156,15 @@ def test_what_ended_by_itself_just_before_is_not_interrupted(command: SessionCom
 
 
 def test_what_failed_by_itself_just_before_is_not_interrupted() -> None:
-    told_too_late = replace(STOP, so_far=SoFar(failure=BROKEN))
+    told_too_late = replace(STOP, so_far=ReceivedAnswer(failure=BROKEN))
 
     assert decide(THINKING, told_too_late)[0] == TurnCompleted("t1", "failed", "error", {}, 2.0, "thinking", BROKEN)
 
 
-@pytest.mark.parametrize("so_far", [SoFar(), replace(ANSWER, content=()), replace(ANSWER, content=(TextBlock(" \n"),))])
-def test_a_blank_answer_is_not_recorded(so_far: SoFar) -> None:
+@pytest.mark.parametrize(
+    "so_far", [ReceivedAnswer(), replace(ANSWER, content=()), replace(ANSWER, content=(TextBlock(" \n"),))]
+)
+def test_a_blank_answer_is_not_recorded(so_far: ReceivedAnswer) -> None:
     (completed,) = decide(THINKING, replace(FINISH, so_far=so_far))
 
     assert isinstance(completed, TurnCompleted)

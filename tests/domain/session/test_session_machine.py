@@ -13,7 +13,7 @@ from reenact.domain.session.agent import (
     AnswerRecorded,
     Failure,
     MessageAccepted,
-    SoFar,
+    ReceivedAnswer,
     StopReason,
     TurnCompleted,
     TurnInterrupted,
@@ -31,8 +31,8 @@ agents = st.sampled_from("ab")
 texts = st.sampled_from([(), (TextBlock(" "),), (TextBlock("Hi"),)])
 
 
-def _so_far(content: tuple[TextBlock, ...], ending: str) -> SoFar:
-    return SoFar(
+def _so_far(content: tuple[TextBlock, ...], ending: str) -> ReceivedAnswer:
+    return ReceivedAnswer(
         message_id="m" if content else None,
         content=content,
         stop_reason="end_turn" if ending == "whole" else None,
@@ -58,7 +58,7 @@ class SessionMachine(RuleBasedStateMachine):
         self.asked: list[str] = []
         self.ended: dict[str, str] = {}
 
-    def ask(self, command: SessionCommand, *, ends: SoFar | None = None) -> tuple[SessionEvent, ...] | None:
+    def ask(self, command: SessionCommand, *, ends: ReceivedAnswer | None = None) -> tuple[SessionEvent, ...] | None:
         """Decide and believe; None stands for a refusal. `ends` is what the turn under way has come to."""
         before = self.session
         try:
@@ -77,7 +77,7 @@ class SessionMachine(RuleBasedStateMachine):
         self.history.extend(events)
         return events
 
-    def _hear_stream(self, turn_id: str, ends: SoFar) -> None:
+    def _hear_stream(self, turn_id: str, ends: ReceivedAnswer) -> None:
         """Hear what an environment would have said for the answer to be what it is."""
         said: list[tuple[str, dict[str, object]]] = []
         text = "".join(block.text for block in ends.content if isinstance(block, TextBlock))
@@ -94,7 +94,7 @@ class SessionMachine(RuleBasedStateMachine):
             Heard(cursor, type_, turn_id, data) for cursor, (type_, data) in enumerate(said, len(self.heard) + 1)
         )
 
-    def turn_is_cut(self, events: tuple[SessionEvent, ...], so_far: SoFar) -> None:
+    def turn_is_cut(self, events: tuple[SessionEvent, ...], so_far: ReceivedAnswer) -> None:
         """Expect the turn under way to have ended, once, as `so_far` says."""
         turn = self.running
         if turn is None:
@@ -116,9 +116,9 @@ class SessionMachine(RuleBasedStateMachine):
         if self.live is not None and self.running is None and self.waiting:
             self.running = self.waiting.pop(0)
 
-    def responded(self, so_far: SoFar) -> SoFar:
+    def responded(self, so_far: ReceivedAnswer) -> ReceivedAnswer:
         """Text was said in the part of the answer that there is."""
-        return SoFar(
+        return ReceivedAnswer(
             message_id=so_far.message_id,
             content=so_far.content,
             stop_reason=so_far.stop_reason,
@@ -164,7 +164,7 @@ class SessionMachine(RuleBasedStateMachine):
 
     @precondition(lambda self: self.asked)
     @rule(data=st.data(), so_far=ends)
-    def finish(self, data: st.DataObject, so_far: SoFar) -> None:
+    def finish(self, data: st.DataObject, so_far: ReceivedAnswer) -> None:
         turn_id = data.draw(st.sampled_from(self.asked[-3:]))
         so_far = self.responded(so_far)
 
@@ -178,7 +178,7 @@ class SessionMachine(RuleBasedStateMachine):
             self.take_up()
 
     @rule(agent=agents, so_far=parts)
-    def interrupt(self, agent: str, so_far: SoFar) -> None:
+    def interrupt(self, agent: str, so_far: ReceivedAnswer) -> None:
         so_far = self.responded(so_far)
 
         events = self.ask(Interrupt(agent_id=agent, reason="user", at=len(self.history), so_far=so_far), ends=so_far)
@@ -191,7 +191,7 @@ class SessionMachine(RuleBasedStateMachine):
             self.take_up()
 
     @rule(agent=agents | st.none(), reason=st.sampled_from(["destroyed", "shutdown", "crash"]), so_far=parts)
-    def stop(self, agent: str | None, reason: StopReason, so_far: SoFar) -> None:
+    def stop(self, agent: str | None, reason: StopReason, so_far: ReceivedAnswer) -> None:
         so_far = self.responded(so_far)
 
         events = self.ask(Stop(agent_id=agent, reason=reason, at=len(self.history), so_far=so_far), ends=so_far)
@@ -204,7 +204,7 @@ class SessionMachine(RuleBasedStateMachine):
             self.live = None
 
     @rule(so_far=parts)
-    def delete(self, so_far: SoFar) -> None:
+    def delete(self, so_far: ReceivedAnswer) -> None:
         so_far = self.responded(so_far)
 
         events = self.ask(Delete(session_id="s", at=len(self.history), so_far=so_far), ends=so_far)

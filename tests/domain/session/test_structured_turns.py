@@ -22,7 +22,7 @@ from reenact.domain.session.agent import (
     MessageAccepted,
     OutputAccepted,
     OutputRejected,
-    SoFar,
+    ReceivedAnswer,
     StepStarted,
     TurnCompleted,
     TurnFailed,
@@ -165,10 +165,10 @@ def test_an_answer_without_a_word_is_asked_for_again() -> None:
 
 
 def test_a_failure_of_the_environment_is_none_of_the_answer() -> None:
-    broken = SoFar(message_id="m9", content=(TextBlock(BAD),), failure=Failure("api_error", "down"), model="m")
+    broken = ReceivedAnswer(message_id="m9", content=(TextBlock(BAD),), failure=Failure("api_error", "down"), model="m")
 
     assert kinds(decide(ASKED, finish(broken))) == ["AnswerRecorded", "TurnCompleted"]
-    assert kinds(decide(ASKED, finish(SoFar()))) == ["TurnCompleted"]
+    assert kinds(decide(ASKED, finish(ReceivedAnswer()))) == ["TurnCompleted"]
 
 
 def test_an_answer_that_asks_for_tools_is_none_yet() -> None:
@@ -378,7 +378,7 @@ def answered(how: str, text: str, rules: Rules, call: str) -> SessionCommand:
         case "interrupt":
             return interrupt(says(text), rules)
         case "fail":
-            return finish(SoFar(failure=Failure("api_error", "down"), message_id="m9"), rules)
+            return finish(ReceivedAnswer(failure=Failure("api_error", "down"), message_id="m9"), rules)
         case "tools":
             return finish(asks(msgspec.structs.replace(LOOK, id=call)), rules)
         case "refusal" | "max_tokens":

@@ -24,8 +24,8 @@ from reenact.domain.session.agent import (
     AnswerRecorded,
     ContextCompressed,
     Failure,
+    ReceivedAnswer,
     ResultsRecorded,
-    SoFar,
     StepStarted,
     ToolsRequested,
     TurnCompleted,
@@ -400,7 +400,7 @@ def test_an_interrupt_answers_what_waits_and_goes_on_with_the_queue() -> None:
 
 
 @pytest.mark.parametrize("so_far", [asks(LOOK), asks(LOOK, text="Let me see")])
-def test_an_answer_that_asked_for_tools_just_before_is_kept_and_its_calls_are_answered(so_far: SoFar) -> None:
+def test_an_answer_that_asked_for_tools_just_before_is_kept_and_its_calls_are_answered(so_far: ReceivedAnswer) -> None:
     events = decide(ASKED, interrupt(so_far))
 
     assert kinds(events) == [
@@ -510,7 +510,7 @@ def test_only_a_turn_with_calls_is_resumed(state: Session) -> None:
 
 
 def test_a_log_that_failed_under_calls_fails_the_turn() -> None:
-    events = decide(HALF_WAITING, finish(SoFar(failure=BROKEN, untold=True), CAREFUL))
+    events = decide(HALF_WAITING, finish(ReceivedAnswer(failure=BROKEN, untold=True), CAREFUL))
 
     assert kinds(events) == ["ToolResult", "ToolResult", "ResultsRecorded", "TurnFailed", "TurnCompleted"]
     assert (the_end(events).outcome, the_end(events).failure) == ("failed", BROKEN)

@@ -16,7 +16,7 @@ from reenact.cli.output.answers import call_line
 from reenact.cli.output.exact import MARGIN, SHOWN, escaped, on_one_line, plain_or_quoted, show
 from reenact.cli.settings.configuration import user_name
 from reenact.domain.errors import InvalidInputError
-from reenact.domain.legible import harmless
+from reenact.domain.legible import display_safe
 from reenact.domain.plain import Json, JsonObject
 from reenact.domain.session.people import PendingCall, check_arguments
 
@@ -56,7 +56,7 @@ class Person:
                 discard_typed_ahead(self._editor)
                 self._say(f"{number} of {len(pending)}:" if len(pending) > 1 else "")
                 if call.path:
-                    self._say(f"In child session {harmless(call.session_id)}:", "dim")
+                    self._say(f"In child session {display_safe(call.session_id)}:", "dim")
                 decision = self._approval(call) if call.kind == "approval" else self._question(call)
                 if isinstance(decision, Rejected) and decision.ends_turn:
                     return [decision]
@@ -64,7 +64,7 @@ class Person:
         except (KeyboardInterrupt, EOFError):
             what = "It goes on waiting" if len(pending) == 1 else "They all go on waiting"
             self._say(f"\n{what}, and so does the agent. /pending asks again, and later so does:")
-            self._screen.print(f"{harmless(self._way_back())}\n")
+            self._screen.print(f"{display_safe(self._way_back())}\n")
             return None
         return decisions
 
@@ -111,7 +111,7 @@ class Person:
             try:
                 return check_arguments(msgspec.json.decode(text))
             except (msgspec.DecodeError, InvalidInputError) as error:
-                self._say(f"That cannot be used: {harmless(str(error))}", "red")
+                self._say(f"That cannot be used: {display_safe(str(error))}", "red")
             except RecursionError:
                 self._say("That cannot be used: it is nested too deeply", "red")
         return arguments
@@ -119,9 +119,9 @@ class Person:
     def _question(self, call: PendingCall) -> Answered | Rejected:
         self._say("The agent asks you:", "bold")
         for line in (call.prompt or "").splitlines():
-            self._say(f"{MARGIN}{harmless(line)}")
+            self._say(f"{MARGIN}{display_safe(line)}")
         for number, option in enumerate(call.options or (), start=1):
-            self._say(f"{MARGIN}{number:>3}. {harmless(option.label)}")
+            self._say(f"{MARGIN}{number:>3}. {display_safe(option.label)}")
         ask = _how_to_answer(call)
         while True:
             said = read_line(self._editor, ask)

@@ -38,7 +38,7 @@ from reenact.cli.output.failures import ExitCode, TerminatedError, problem_of
 from reenact.cli.render.live_line import LiveLine
 from reenact.cli.settings.environment import version
 from reenact.domain.errors import ReenactError
-from reenact.domain.legible import harmless
+from reenact.domain.legible import display_safe
 from reenact.domain.messages import TextBlock, check_message
 from reenact.domain.session.people import PendingCall
 
@@ -114,7 +114,7 @@ class Chat(Frontend):
         messages = () if conversation.is_new else self.current.runtime.sessions.messages(conversation.session_id)
         so_far = "" if conversation.is_new else f", {len(messages)} messages so far"
         named = f"Reenact {version()}"
-        welcome = Text(in_rows(f"{named} · {harmless(who)}", self.width))
+        welcome = Text(in_rows(f"{named} · {display_safe(who)}", self.width))
         welcome.stylize("bold", 0, len(named))
         self._screen.print(welcome)
         self.say(f"Session {conversation.session_id}{so_far}")
@@ -132,7 +132,7 @@ class Chat(Frontend):
         except ReenactError:
             is_found = False
         if is_found:
-            self._screen.print(harmless(f"To come back: {current.resume_command}"), style="dim")
+            self._screen.print(display_safe(f"To come back: {current.resume_command}"), style="dim")
         else:
             self._screen.print("There is no way back: this conversation is not in the log any more.", style="red")
 
@@ -183,7 +183,7 @@ class Chat(Frontend):
 
     def say(self, line: str) -> None:
         """Show the line below what was typed."""
-        self._screen.print(in_rows(harmless(line), self.width), style="dim")
+        self._screen.print(in_rows(display_safe(line), self.width), style="dim")
 
     def ask(self, text: str, *, as_it_is: bool = False) -> None:
         """Send the text to the agent, with attached files and the output of shell commands."""
@@ -208,7 +208,7 @@ class Chat(Frontend):
     def fail(self, error: ReenactError) -> None:
         """Show why there is no answer, or why a command failed."""
         for line in self._console.without_key(str(error)).split("\n"):
-            self._screen.print(in_rows(harmless(line), self.width), style="red")
+            self._screen.print(in_rows(display_safe(line), self.width), style="red")
         self._screen.print()
 
     def show(self, act: Callable[[TurnRunner], Answer], extra: ExtraBlocks | None = None) -> None:
@@ -284,7 +284,7 @@ class ShellCommands:
             how = "was interrupted" if stop.is_set() else f"was ended: it ran longer than {TIMEOUT:g} s"
         printed = self._console.without_key("\n".join(filter(None, (_cut(ran.out), _cut(ran.err)))))
         for line in printed.split("\n") if printed else ():
-            self._screen.print(harmless(line))
+            self._screen.print(display_safe(line))
         if ran.code != 0:
             self._say(f"It {how}.", "yellow")
         self._say("The model is told with your next message.", "dim")
@@ -294,7 +294,7 @@ class ShellCommands:
         if self._is_allowed:
             return True
         discard_typed_ahead(self._editor)
-        self._say(f"In {harmless(str(project_directory(self._console)))}: {escaped(command)}", "bold")
+        self._say(f"In {display_safe(str(project_directory(self._console)))}: {escaped(command)}", "bold")
         try:
             answer = read_line(self._editor, "Run it? [y]es, [n]o, [a]lways in this chat: ").casefold()
         except (EOFError, KeyboardInterrupt):

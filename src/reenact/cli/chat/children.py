@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
-from reenact.domain.legible import harmless
+from reenact.domain.legible import display_safe
 from reenact.domain.loop.ledger import sum_of
 from reenact.domain.plain import Json
 from reenact.domain.stream.events import ChildEnded, ChildStarted, Envelope, EventData, ToolStarted
@@ -57,7 +57,7 @@ class Children:
         match event:
             case ChildStarted(call_id=call_id, child_id=child_id, detached=False):
                 self._known[child_id] = _Child(call_id, 0)
-                return ChildLine(call_id, 0, f"session {harmless(child_id)}")
+                return ChildLine(call_id, 0, f"session {display_safe(child_id)}")
             case ChildEnded(call_id=call_id, child_id=child_id) if child_id in self._known:
                 known = self._known[child_id]
                 steps, tokens = known.steps + event.steps, known.tokens + sum(sum_of(event.usage, {}).values())

@@ -14,7 +14,7 @@ from reenact.cli.chat.current import Frontend
 from reenact.cli.output.answers import pending_line
 from reenact.cli.settings.configuration import user_name
 from reenact.domain.errors import ReenactError
-from reenact.domain.legible import harmless
+from reenact.domain.legible import display_safe
 from reenact.domain.session.people import PendingCall
 
 _NOTHING = "Nothing waits for you."
@@ -36,7 +36,7 @@ def approve(frontend: Frontend, call_id: str) -> None:
     if call.kind == "approval":
         frontend.apply_decisions([Approved(call=call, by=user_name())])
     else:
-        frontend.say(f"{harmless(call.id)} asks a question: /pending asks it again, in a chat.")
+        frontend.say(f"{display_safe(call.id)} asks a question: /pending asks it again, in a chat.")
 
 
 def reject(frontend: Frontend, rest: str) -> None:
@@ -52,7 +52,7 @@ def reject(frontend: Frontend, rest: str) -> None:
 def calls(frontend: Frontend) -> list[tuple[str, str]]:
     """Return the IDs of the calls that wait, with descriptions."""
     return [
-        (call.id, pending_line(call).removeprefix(harmless(call.id)).strip())
+        (call.id, pending_line(call).removeprefix(display_safe(call.id)).strip())
         for call in frontend.current.conversation.pending()
     ]
 
@@ -217,7 +217,7 @@ class Commands:
             frontend.ask(line)
         else:
             near = self._nearest(word)
-            self._frontend.say(f"There is no command {harmless(word)}; {near}/help lists those that there are.")
+            self._frontend.say(f"There is no command {display_safe(word)}; {near}/help lists those that there are.")
         return True
 
     def commands(self) -> Mapping[str, str]:

@@ -21,7 +21,7 @@ from reenact.cli.parsing.options import TalkOptions
 from reenact.cli.settings.configuration import check_price
 from reenact.domain.errors import InvalidInputError, ReenactError, SessionNotFoundError
 from reenact.domain.image import Definition, Image, ImageRegistered
-from reenact.domain.legible import harmless
+from reenact.domain.legible import display_safe
 from reenact.domain.loop.ledger import Price, price_of
 from reenact.domain.messages import check_text
 from reenact.domain.session.people import PendingCall
@@ -158,8 +158,8 @@ class Current:
             ):
                 self._warned_of.add(name)
                 self.console.warn(
-                    f"answers came from {harmless(name)}, which has no price, so that the limit of the costs "
-                    f"(--max-cost) does not count them: --price {harmless(name)}=IN,OUT"
+                    f"answers came from {display_safe(name)}, which has no price, so that the limit of the costs "
+                    f"(--max-cost) does not count them: --price {display_safe(name)}=IN,OUT"
                 )
 
     def _switch_to(self, conversation: Conversation) -> None:

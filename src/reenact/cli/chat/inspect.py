@@ -13,7 +13,7 @@ from reenact.cli.commands.sessions import first_words, session_line
 from reenact.cli.output.answers import cut
 from reenact.cli.output.exact import plain_or_quoted
 from reenact.domain.errors import InvalidInputError
-from reenact.domain.legible import harmless
+from reenact.domain.legible import display_safe
 from reenact.domain.loop.ledger import Spent, sum_of
 from reenact.domain.session.state import SessionInfo, plus_cost
 from reenact.domain.session.told import TurnInfo, UsageInfo
@@ -105,7 +105,7 @@ def _used_by_children(runtime: Runtime, session_id: str) -> dict[str, Spent]:
     found: dict[str, Spent] = {}
     for child in runtime.sessions.list(parent=session_id):
         image, used = runtime.images.get(child.image_id), runtime.sessions.usage(child.id)
-        name = child.image_id if image is None else harmless(image.name)
+        name = child.image_id if image is None else display_safe(image.name)
         own = _whole(used, used.models)
         for agent, spent in ((name, own), *_used_by_children(runtime, child.id).items()):
             found[agent] = _sum(found.get(agent, Spent()), spent)

@@ -13,7 +13,7 @@ from reenact.cli.output.console import Console
 from reenact.cli.output.exact import in_rows
 from reenact.cli.output.failures import NothingToContinueError
 from reenact.domain.errors import InvalidInputError, ReenactError, SessionNotFoundError
-from reenact.domain.legible import harmless
+from reenact.domain.legible import display_safe
 from reenact.domain.messages import Message
 from reenact.domain.tools import is_array, is_object
 
@@ -63,7 +63,9 @@ def branch(frontend: Frontend, rest: str) -> None:
     frontend.current.branch(at=at, edit=edit)
     session = frontend.current.runtime.sessions.get(frontend.current.conversation.session_id)
     where = "" if session is None or session.origin is None else f" at position {session.origin.position}"
-    _arrive(frontend, f" It branches off from {harmless(back)}{where}; /resume {harmless(back)} goes back.", before)
+    _arrive(
+        frontend, f" It branches off from {display_safe(back)}{where}; /resume {display_safe(back)} goes back.", before
+    )
 
 
 def model(frontend: Frontend, name: str) -> None:
@@ -74,10 +76,10 @@ def model(frontend: Frontend, name: str) -> None:
         return
     if name:
         current.use_model(None if name == _AS_CREATED else name)
-        frontend.say(f"{harmless(current.who)} from now on{', in this run' if current.model else ''}.")
+        frontend.say(f"{display_safe(current.who)} from now on{', in this run' if current.model else ''}.")
         return
     back = "" if current.model is None else f"; /model {_AS_CREATED} goes back to what each session was created with"
-    frontend.say(f"{harmless(current.who)}. /model NAME lets another one answer, in this run{back}.")
+    frontend.say(f"{display_safe(current.who)}. /model NAME lets another one answer, in this run{back}.")
 
 
 def models(frontend: Frontend) -> list[tuple[str, str]]:
@@ -104,7 +106,7 @@ def points(frontend: Frontend) -> list[tuple[str, str]]:
 def _words(content: object) -> str:
     """Return the first words of a message, given as it is in the log."""
     texts = [block.get("text") for block in content if is_object(block)] if is_array(content) else []
-    return cut(harmless(" ".join(" ".join(filter(None, map(str, texts))).split())), 60)
+    return cut(display_safe(" ".join(" ".join(filter(None, map(str, texts))).split())), 60)
 
 
 def _meant(frontend: Frontend, named: str) -> str:
@@ -133,8 +135,8 @@ def _arrive(frontend: Frontend, more: str, before: str) -> None:
     conversation = current.conversation
     messages = () if conversation.is_new else current.runtime.sessions.messages(conversation.session_id)
     so_far = f", {len(messages)} message{'' if len(messages) == 1 else 's'} so far" if messages else ""
-    who = "" if current.who == before else f" {harmless(current.who)}."
-    frontend.say(f"Session {harmless(conversation.session_id)}{so_far}.{more}{who}")
+    who = "" if current.who == before else f" {display_safe(current.who)}."
+    frontend.say(f"Session {display_safe(conversation.session_id)}{so_far}.{more}{who}")
     show_last_exchange(frontend, messages)
     frontend.handle_waiting()
 
@@ -160,7 +162,7 @@ def _last_exchange(messages: Sequence[Message], width: int) -> list[str]:
 
 
 def _lines(text: str) -> list[str]:
-    return [harmless(line) for line in text.strip().splitlines() if line.strip()] or [""]
+    return [display_safe(line) for line in text.strip().splitlines() if line.strip()] or [""]
 
 
 _PREFIX = "ses_"
@@ -215,7 +217,7 @@ def choose_session(runtime: Runtime, console: Console) -> str:
     if not sessions:
         raise NothingToContinueError("there is no session to resume in this log; begin one without --resume")
     for line in numbered_lines(runtime, sessions):
-        screen.print(in_rows(harmless(line), screen.width))
+        screen.print(in_rows(display_safe(line), screen.width))
     listed = [session.id for session in sessions[:SHOWN]]
     editor = editor_of_decisions(console)
     while True:
@@ -226,4 +228,4 @@ def choose_session(runtime: Runtime, console: Console) -> str:
         except EOFError:
             raise KeyboardInterrupt from None
         except ReenactError as error:
-            screen.print(in_rows(harmless(str(error)), screen.width), style="red")
+            screen.print(in_rows(display_safe(str(error)), screen.width), style="red")

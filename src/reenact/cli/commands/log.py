@@ -24,7 +24,7 @@ from reenact.cli.output.failures import ExitCode
 from reenact.cli.parsing.options import LogOptions
 from reenact.domain.errors import InvalidInputError
 from reenact.domain.history.stored import STORED
-from reenact.domain.legible import harmless, shortened
+from reenact.domain.legible import display_safe, shortened
 from reenact.domain.tools import is_array, is_object
 from reenact.projections.explain.entries import (
     Fields,
@@ -159,7 +159,7 @@ def describe(entry: LogEntry) -> str:
     if words is None:
         return fields_line(entry)
     text = words.format_map(entry.data) if isinstance(words, str) else words(entry.data)
-    return harmless(" ".join(text.split()))
+    return display_safe(" ".join(text.split()))
 
 
 def _text_of_blocks(content: object) -> str:

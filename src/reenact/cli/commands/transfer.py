@@ -20,7 +20,7 @@ from reenact.cli.output.failures import ExitCode
 from reenact.cli.parsing.options import ExportOptions, ImportOptions
 from reenact.cli.settings.configuration import check_file
 from reenact.domain.errors import ConfigurationError
-from reenact.domain.legible import harmless
+from reenact.domain.legible import display_safe
 
 _UNSAFE = re.compile(r"[^A-Za-z0-9._-]|^\.")
 """Characters of a session's id that are replaced in the name of a file."""
@@ -59,7 +59,7 @@ def export(options: ExportOptions, console: Console) -> int:
             progress=progress,
         )
     if is_output:
-        console.say(harmless(_exported(exported, "standard output")))
+        console.say(display_safe(_exported(exported, "standard output")))
     else:
         value = {"file": options.file, **msgspec.to_builtins(exported)}
         console.show(value, options.output_format, _exported(exported, options.file))
@@ -86,7 +86,7 @@ def _export_page(options: ExportOptions, session_id: str, log: LogLocation, cons
         with replacing(Path(name)) as file:
             file.write(page)
         value = {"file": name, "session": session_id, "bytes": len(page)}
-        console.show(value, options.output_format, harmless(f"{name}: session {session_id}, {len(page)} bytes"))
+        console.show(value, options.output_format, display_safe(f"{name}: session {session_id}, {len(page)} bytes"))
     return ExitCode.SUCCESS
 
 

@@ -27,7 +27,7 @@ from reenact.cli.attachments import paths
 from reenact.cli.editor.keyboard import NEW_LINE, ends_with_backslash
 from reenact.cli.interrupts import ignoring_interrupts
 from reenact.cli.settings.environment import read_variable
-from reenact.domain.legible import harmless, shortened
+from reenact.domain.legible import display_safe, shortened
 
 _LONGEST = 200
 """Maximum number of characters before the cursor for which completions are offered."""
@@ -112,7 +112,7 @@ def _completions(prefix: str, choices: Iterable[tuple[str, str, str]]) -> Iterat
     columns = get_app().output.get_size().columns
     width = min(_WIDEST, columns - 1)
     for text, shown, about in choices:
-        if text.startswith(prefix) and harmless(text) == text:
+        if text.startswith(prefix) and display_safe(text) == text:
             yield Completion(
                 text,
                 start_position=-len(prefix),
@@ -230,4 +230,4 @@ def _edited(text: str, editor: str) -> str:
 
 
 def _show_message(buffer: Buffer, what: str) -> None:
-    buffer.validation_error = ValidationError(message=harmless(what))
+    buffer.validation_error = ValidationError(message=display_safe(what))

@@ -26,7 +26,7 @@ from reenact.cli.settings.configuration import check_price
 from reenact.domain.children import AgentTool, agent_tool
 from reenact.domain.errors import ConfigurationError, InvalidInputError, ReenactError
 from reenact.domain.image import Definition, Image, define, tool_names
-from reenact.domain.legible import harmless
+from reenact.domain.legible import display_safe
 from reenact.domain.loop.ledger import Price
 from reenact.domain.messages import Said, TextBlock, ToolResultBlock, ToolUseBlock
 from reenact.domain.session.turns import TOOL_USE
@@ -73,7 +73,7 @@ class AgentTools:
                 called = self.image_of(agent, session)
                 tool = agent_tool(name, called.id, description=agent.description)
             except ReenactError as error:
-                self._warn(f"@{name} cannot be asked: {harmless(str(error))}")
+                self._warn(f"@{name} cannot be asked: {display_safe(str(error))}")
             else:
                 tools.append(tool)
                 self._images[tool.image_id] = called

@@ -26,7 +26,7 @@ from reenact.cli.parsing.options import TalkOptions
 from reenact.cli.settings.configuration import read_prices, user_name
 from reenact.domain.errors import ReenactError
 from reenact.domain.image import Image, define
-from reenact.domain.legible import harmless
+from reenact.domain.legible import display_safe
 from reenact.domain.loop.ledger import Price
 from reenact.domain.session.people import PendingCall
 from reenact.domain.stream.events import ChildStarted, Envelope
@@ -46,7 +46,7 @@ def load_for_chat(options: TalkOptions, console: Console, *, asks: bool) -> Load
         _warn_in_a_line(extensions, console)
         return LoadedExtensions(extensions, options, console, asks=False)
     for problem in extensions.problems[:_MOST_PROBLEMS]:
-        console.warn(f"skipped: {harmless(problem.told())}")
+        console.warn(f"skipped: {display_safe(problem.told())}")
     if len(extensions.problems) > _MOST_PROBLEMS:
         console.warn(f"{len(extensions.problems) - _MOST_PROBLEMS} more are skipped; `reenact extensions` lists them")
     withheld = extensions.withheld
@@ -66,7 +66,7 @@ def _warn_in_a_line(extensions: Extensions, console: Console) -> None:
             console.warn(why_not(withheld))
         return
     if withheld is None and len(problems) == 1:
-        console.warn(f"skipped: {harmless(problems[0].told())}")
+        console.warn(f"skipped: {display_safe(problems[0].told())}")
         return
     count = "1 extension is" if len(problems) == 1 else f"{len(problems)} extensions are"
     more = "" if withheld is None else f", and {not_in_force(withheld)}"
@@ -158,7 +158,7 @@ class LoadedExtensions(ChatExtensions):
         if isinstance(verdict, Problem):
             return unasked(conversation.shown_id, verdict)
         if verdict.refusal is not None:
-            refusal = harmless(" ".join(verdict.refusal.split()))
+            refusal = display_safe(" ".join(verdict.refusal.split()))
             refused = Problem(ExitCode.USAGE, "refused_by_hook", f"a hook refuses the prompt: {refusal}")
             return unasked(conversation.shown_id, refused)
         added = (_with_heading(self._context), _with_heading(verdict.context))
@@ -181,19 +181,19 @@ class LoadedExtensions(ChatExtensions):
     def commands(self) -> Mapping[str, str]:
         """Return the usage of each command that runs, with its description."""
         return {
-            harmless(command.usage): harmless(command.description)
+            display_safe(command.usage): display_safe(command.description)
             for command in self._extensions.commands.values()
             if command.name not in self._extensions.hidden
         }
 
     def agents(self) -> Mapping[str, str]:
         """Return each agent as `@name`, with its description."""
-        return {f"@{agent.name}": harmless(agent.description) for agent in self._extensions.agents.values()}
+        return {f"@{agent.name}": display_safe(agent.description) for agent in self._extensions.agents.values()}
 
     def help(self) -> Mapping[str, str]:
         """Return all commands and agents for the help, also the commands that cannot be called."""
         hidden = {
-            f"/{name}": f"built in; yours in {harmless(self._extensions.commands[name].path)} has another's name"
+            f"/{name}": f"built in; yours in {display_safe(self._extensions.commands[name].path)} has another's name"
             for name in self._extensions.hidden
             if name in self._extensions.commands
         }
@@ -210,9 +210,9 @@ class LoadedExtensions(ChatExtensions):
         if called is None or withheld is None or called[0] not in self._withheld:
             return None
         message = (
-            f"/{called[0]} is a command of the project {harmless(withheld.project)}, which nobody has trusted, so the "
-            "model is not asked; `reenact extensions` says where the command is, `reenact extensions trust` trusts the "
-            "project"
+            f"/{called[0]} is a command of the project {display_safe(withheld.project)}, which nobody has trusted, so "
+            "the model is not asked; `reenact extensions` says where the command is, `reenact extensions trust` trusts "
+            "the project"
         )
         return Problem(ExitCode.USAGE, "untrusted_command", message)
 

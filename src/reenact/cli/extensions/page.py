@@ -17,7 +17,7 @@ from reenact.cli.output.failures import ExitCode
 from reenact.cli.parsing.options import ExtensionsOptions, TrustOptions
 from reenact.cli.settings.environment import home_directory, state_directory
 from reenact.domain.errors import ConfigurationError
-from reenact.domain.legible import harmless
+from reenact.domain.legible import display_safe
 from reenact.extensions.files import Problem
 from reenact.extensions.hooks import Hook, Trust
 from reenact.extensions.kinds import Agent, Skill
@@ -81,7 +81,7 @@ def trust(options: TrustOptions, console: Console) -> int:
     project = Path(os.path.realpath(project_directory(console) / (options.project or "")))
     if options.untrust:
         was_trusted = _trust(console).remove(project)
-        console.say(f"{harmless(str(project))} is {'no longer' if was_trusted else 'not'} trusted")
+        console.say(f"{display_safe(str(project))} is {'no longer' if was_trusted else 'not'} trusted")
         return ExitCode.SUCCESS
     withheld, problems = withheld_of(project)
     if withheld is None:
@@ -89,12 +89,12 @@ def trust(options: TrustOptions, console: Console) -> int:
         raise ConfigurationError(f"there are no hooks or commands in {project} that could run{why}")
     if console.has_person and not console.in_ci and not options.yes:
         if not may_trust(withheld, console):
-            console.say(f"{harmless(str(project))} is not trusted with what it has now")
+            console.say(f"{display_safe(str(project))} is not trusted with what it has now")
             return ExitCode.UNEXPECTED
-        console.say(_TRUSTED.format(harmless(str(project))) + ".")
+        console.say(_TRUSTED.format(display_safe(str(project))) + ".")
         return ExitCode.SUCCESS
     _trust(console).add(project, withheld.digest)
-    console.say(_TRUSTED.format(harmless(str(project))) + ":")
+    console.say(_TRUSTED.format(display_safe(str(project))) + ":")
 
     def say(line: str, _style: str | None = None) -> None:
         console.say(line)
@@ -134,7 +134,7 @@ def why_not(withheld: Withheld) -> str:
 def not_in_force(withheld: Withheld) -> str:
     """Return the sentence that hooks or commands do not run, and why not."""
     what = " and ".join(name for name, some in (("hooks", withheld.hooks), ("commands", withheld.commands)) if some)
-    return f"the {what} in {harmless(withheld.project)} do not run, because nobody has trusted them"
+    return f"the {what} in {display_safe(withheld.project)} do not run, because nobody has trusted them"
 
 
 def _trust(console: Console) -> Trust:
@@ -195,7 +195,7 @@ class ExtensionPage(msgspec.Struct, frozen=True, kw_only=True):
         if self.hooks:
             yield "Hooks"
         for hook in self.hooks:
-            yield f"  {harmless(f'{hook.event} {hook.matcher}'.rstrip())}: {harmless(hook.command)}"
+            yield f"  {display_safe(f'{hook.event} {hook.matcher}'.rstrip())}: {display_safe(hook.command)}"
             yield f"    {hook.source}: {hook.path}{'' if hook.runs else f' ({_UNTRUSTED})'}"
         if self.problems:
             yield "Skipped"

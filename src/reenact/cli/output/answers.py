@@ -14,7 +14,7 @@ from reenact.cli.output.control_characters import escape_plainly
 from reenact.cli.output.exact import on_one_line, plain_or_quoted
 from reenact.cli.output.failures import AGENT_FAILED, Problem, problem_of_turn
 from reenact.cli.settings.values import OutputFormat
-from reenact.domain.legible import harmless
+from reenact.domain.legible import display_safe
 from reenact.domain.loop.calls import content_of
 from reenact.domain.loop.ledger import sum_of
 from reenact.domain.messages import StopDetails, ToolUseBlock, Usage
@@ -312,19 +312,19 @@ def call_line(name: str, arguments: object, width: int) -> str:
 
 def pending_line(call: PendingCall) -> str:
     """Return a line with the ID and the description of a call that waits for a person."""
-    return f"{harmless(call.id)}  {pending_description(call)}"
+    return f"{display_safe(call.id)}  {pending_description(call)}"
 
 
 def pending_description(call: PendingCall) -> str:
     """Return the question that a call asks, or the call itself on one line."""
-    return call_line(call.name, call.arguments, _WIDTH) if call.prompt is None else harmless(call.prompt)
+    return call_line(call.name, call.arguments, _WIDTH) if call.prompt is None else display_safe(call.prompt)
 
 
 def result_lines(result: object, width: int) -> list[str]:
     """Return the first lines of a result, each of at most `width` columns, and the number of further lines."""
     content = content_of(result)
     text = content if isinstance(content, str) else "\n".join(map(_block, content))
-    lines = [harmless(line) for line in text.rstrip().splitlines()] or ["(nothing)"]
+    lines = [display_safe(line) for line in text.rstrip().splitlines()] or ["(nothing)"]
     more = len(lines) - _LINES
     shown = [cut(line, width) for line in lines[:_LINES]]
     return shown if more <= 0 else [*shown, f"… {more} more line{'' if more == 1 else 's'}"]

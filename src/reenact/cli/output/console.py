@@ -39,7 +39,7 @@ from reenact.cli.output.streams import (
 from reenact.cli.settings.environment import KEYS, is_dumb, ring_variable
 from reenact.cli.settings.providers import CLAUDE, VARIABLES, Variables
 from reenact.domain.errors import StorageError
-from reenact.domain.legible import harmless
+from reenact.domain.legible import display_safe
 
 if TYPE_CHECKING:
     from rich.console import Console as Screen
@@ -188,7 +188,7 @@ class Console:
 
     def show(self, value: object, form: ListFormat, *lines: str) -> None:
         """Print the result of a command: as a line of JSON, or as text in which control characters are escaped."""
-        self.write(as_line(value) if form is ListFormat.JSON else "".join(f"{harmless(line)}\n" for line in lines))
+        self.write(as_line(value) if form is ListFormat.JSON else "".join(f"{display_safe(line)}\n" for line in lines))
 
     def flush(self) -> None:
         """Flush everything that was written, also by others; raises the same errors as `write`."""

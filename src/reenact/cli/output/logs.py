@@ -19,7 +19,7 @@ from typing import Final, TypeAlias
 import msgspec
 
 from reenact.cli.output.failures import printable
-from reenact.domain.legible import harmless, in_ascii
+from reenact.domain.legible import display_safe, in_ascii
 
 Conceal: TypeAlias = Callable[[str], str]
 """Removes secrets from a text."""
@@ -54,7 +54,7 @@ class ErrorFileFormatter(logging.Formatter):
 
 def _indented(text: str) -> str:
     """Return the text without control characters, with its further lines indented."""
-    return f"\n{_MARGIN}".join(map(harmless, text.split("\n")))
+    return f"\n{_MARGIN}".join(map(display_safe, text.split("\n")))
 
 
 class TextFormatter(ErrorFileFormatter):

@@ -46,7 +46,7 @@ class Preferences(msgspec.Struct, frozen=True):
     """
 
     settings: Mapping[str, Setting]
-    passed_over: tuple[Ignored, ...]
+    ignored: tuple[Ignored, ...]
     files: tuple[str, ...]
     provider: str | None
 
@@ -74,7 +74,7 @@ def preferred(options: TalkOptions, on_command_line: frozenset[str], console: Co
         is_limited=options.max_cost is not None and not options.goes_on,
         provider=options.provider,
     )
-    for line in _warnings(found.passed_over):
+    for line in _warnings(found.ignored):
         console.warn(line)
     of_new = _with_settings(found, options, on_command_line, console)
     if not options.goes_on:
@@ -118,14 +118,14 @@ def with_provider_settings(options: ServeOptions, environ: Mapping[str, str]) ->
 
 def _read_user_settings(path: Path, environ: Mapping[str, str], provider: str | None) -> Preferences:
     """Read the user's settings; those for a provider are dropped if another provider answers."""
-    settings, passed_over = read_file(path, "user", home=home_directory(environ))
+    settings, ignored = read_file(path, "user", home=home_directory(environ))
     named = provider or provider_of_environment(environ)
     own = settings.get("provider")
     if own is not None and named is not None and named != own.value:
         why = f"it is for the provider {own.value}, and {named} is named elsewhere"
-        passed_over += [_ignore(settings, name, why, is_quiet=True) for name in _OF_PROVIDERS if name in settings]
+        ignored += [_ignore(settings, name, why, is_quiet=True) for name in _OF_PROVIDERS if name in settings]
     answers = named or (None if own is None else str(own.value))
-    return Preferences(settings, tuple(passed_over), (str(path),), answers)
+    return Preferences(settings, tuple(ignored), (str(path),), answers)
 
 
 def read_preferences(
@@ -146,19 +146,19 @@ def read_preferences(
     own = Preferences({}, (), (), provider or provider_of_environment(environ))
     if os.path.lexists(user):
         own = _read_user_settings(user, environ, provider)
-    settings, passed_over, files = dict(own.settings), [*own.passed_over], [*own.files]
+    settings, ignored, files = dict(own.settings), [*own.ignored], [*own.files]
     if os.path.lexists(project) and os.path.realpath(user) != os.path.realpath(project):
         of_project, more = read_file(project, "project", home=home_directory(environ))
-        passed_over += [*more, *_remove_loosening(of_project, settings, prices, is_limited=is_limited)]
+        ignored += [*more, *_remove_loosening(of_project, settings, prices, is_limited=is_limited)]
         if "model" in of_project and own.provider not in {None, CLAUDE, MOCK}:
             why = f"{own.provider} answers, and a project does not know its models"
-            passed_over.append(_ignore(of_project, "model", why, is_quiet=True))
+            ignored.append(_ignore(of_project, "model", why, is_quiet=True))
         both = (*_prices(settings), *_prices(of_project))
         settings |= of_project
         if "prices" in of_project:
             settings["prices"] = replace(of_project["prices"], value=both)
         files.append(str(project))
-    return Preferences(settings, tuple(passed_over), tuple(files), own.provider)
+    return Preferences(settings, tuple(ignored), tuple(files), own.provider)
 
 
 def _remove_loosening(
@@ -223,15 +223,15 @@ def _is_in_environment(name: str, found: Preferences, environ: Mapping[str, str]
     return variable is not None and read_variable(environ, variable) is not None
 
 
-def _warnings(passed_over: Iterable[Ignored]) -> Iterator[str]:
+def _warnings(ignored: Iterable[Ignored]) -> Iterator[str]:
     """Yield warnings, one for all keys that are ignored in the same file for the same reason."""
     together: dict[tuple[str, str], list[Ignored]] = {}
-    for ignored in passed_over:
-        if not ignored.is_quiet:
-            together.setdefault((ignored.path, ignored.why), []).append(ignored)
+    for one in ignored:
+        if not one.is_quiet:
+            together.setdefault((one.path, one.why), []).append(one)
     for (path, why), ones in together.items():
         where = path if ones[0].line is None else f"{path}:{ones[0].line}"
-        yield f"{where}: ignored: {', '.join(ignored.key for ignored in ones)}: {why}"
+        yield f"{where}: ignored: {', '.join(one.key for one in ones)}: {why}"
 
 
 class _Effective(msgspec.Struct, frozen=True):
@@ -251,7 +251,8 @@ class _Settings(msgspec.Struct, frozen=True):
 
     settings: tuple[_Effective, ...]
     files: tuple[str, ...]
-    passed_over: tuple[Ignored, ...]
+    ignored: tuple[Ignored, ...] = msgspec.field(name="passed_over")
+    """In JSON they keep the name under which programs know them."""
 
     def lines(self) -> Iterator[str]:
         """Yield the page as lines of text."""
@@ -259,7 +260,7 @@ class _Settings(msgspec.Struct, frozen=True):
         widest = max(len(name) for name, _, _ in shown)
         for name, value, place in shown:
             yield f"{name:<{widest}}  {value}  ({place})"
-        for ignored in self.passed_over:
+        for ignored in self.ignored:
             where = ignored.path if ignored.line is None else f"{ignored.path}:{ignored.line}"
             yield f"ignored: {ignored.key}, {where}: {ignored.why}"
         if not self.files:
@@ -274,7 +275,7 @@ def settings(options: SettingsOptions, console: Console) -> int:
     """
     found = read_preferences(console.environ)
     effective = tuple(_effective(name, found, options, console.environ) for name in KEYS)
-    page = _Settings(effective, found.files, found.passed_over)
+    page = _Settings(effective, found.files, found.ignored)
     console.show(page, options.output_format, *page.lines())
     return ExitCode.SUCCESS
 

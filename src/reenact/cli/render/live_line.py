@@ -17,7 +17,7 @@ from rich.console import Console as Screen
 from reenact.cli.editor.keyboard import TypedAhead
 from reenact.cli.interrupts import around_suspension, interrupt_once
 from reenact.cli.render.flow import Pens, can_be_styled, can_show, size_of
-from reenact.domain.legible import harmless
+from reenact.domain.legible import display_safe
 
 _DELAY = 0.15
 """Seconds before the line appears."""
@@ -242,11 +242,11 @@ class LiveLine:
         glyph = self._glyphs[self._frame % len(self._glyphs)]
         typed = "" if self._typed is None else self._typed.text.replace("\n", self._enter)
         if typed:
-            typed = _end_of(f" > {harmless(typed)}", " > ", width - len(glyph))
+            typed = _end_of(f" > {display_safe(typed)}", " > ", width - len(glyph))
         facts = [
             f"{seconds} s" if seconds else "",
             f"~{self.tokens:,} tokens" if self.tokens else "",
-            harmless(self.model),
+            display_safe(self.model),
         ]
         told = [fact for fact in facts if fact]
         status = glyph

@@ -237,7 +237,7 @@ def read_file(path: Path, source: Source, *, home: Path) -> tuple[dict[str, Sett
 
 def _read(text: str, path: Path, source: Source, place: Place) -> tuple[dict[str, Setting], list[Ignored]]:
     settings: dict[str, Setting] = {}
-    passed_over: list[Ignored] = []
+    ignored: list[Ignored] = []
     content, lines = read_json(text)
     if not is_object(content):
         raise MalformedError('it must be an object, as {"model": "claude-x"}', 1)
@@ -246,7 +246,7 @@ def _read(text: str, path: Path, source: Source, place: Place) -> tuple[dict[str
         key = KEYS.get(name)
         if key is None or (source == "project" and key.withheld is not None):
             why = _why_not(name) if key is None else f"{key.withheld}{_OWN}"
-            passed_over.append(Ignored(str(path), line, name, why, is_quiet=name == _SCHEMA))
+            ignored.append(Ignored(str(path), line, name, why, is_quiet=name == _SCHEMA))
             continue
         try:
             _check_texts(value)
@@ -257,7 +257,7 @@ def _read(text: str, path: Path, source: Source, place: Place) -> tuple[dict[str
         raise MalformedError(
             "baseUrl needs a provider beside it, which says whose address it is", lines.get(("baseUrl",))
         )
-    return settings, passed_over
+    return settings, ignored
 
 
 def _why_not(name: str) -> str:

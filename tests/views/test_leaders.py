@@ -21,7 +21,7 @@ Open = Callable[["CalledWords"], Projections]
 class CalledWords(Words):
     """Counts words in the process of this name, and says which it has counted."""
 
-    keeper = ""
+    leader = ""
     shuns = ""
 
     def __init__(self, process: str) -> None:
@@ -45,14 +45,14 @@ class CalledTwice(CalledWords):
 
 @pytest.fixture
 def opened(server: Server, log: WatchedLog, monkeypatch: pytest.MonkeyPatch) -> Generator[Open]:
-    monkeypatch.setattr(CalledWords, "keeper", "one")
+    monkeypatch.setattr(CalledWords, "leader", "one")
     monkeypatch.setattr(CalledWords, "shuns", "")
     url = server.new_log()
     with ExitStack() as undo:
 
         def open_one(words: CalledWords) -> Projections:
-            is_keeper = lambda: CalledWords.keeper == words.process  # noqa: E731 - it is handed on
-            return undo.enter_context(Projections.open_beside(url, log, [words], is_keeper=is_keeper))
+            is_leader = lambda: CalledWords.leader == words.process  # noqa: E731 - it is handed on
+            return undo.enter_context(Projections.open_beside(url, log, [words], is_leader=is_leader))
 
         yield open_one
 
@@ -63,7 +63,7 @@ def waiting() -> Generator[Callable[[Projections], Future[None]]]:
         yield lambda projections: threads.submit(projections.wait_for, None, 60)
 
 
-def test_only_the_keeper_calls_the_functions_and_all_read_what_it_has_written(opened: Open, log: WatchedLog) -> None:
+def test_only_the_leader_calls_the_functions_and_all_read_what_it_has_written(opened: Open, log: WatchedLog) -> None:
     one, other = CalledWords("one"), CalledWords("other")
     here, there = opened(one), opened(other)
 
@@ -76,14 +76,14 @@ def test_only_the_keeper_calls_the_functions_and_all_read_what_it_has_written(op
     assert (one.called, other.called) == (["a", "b", "c"], [])
 
 
-def test_who_waits_while_nobody_keeps_them_waits_for_the_next_keeper(
+def test_who_waits_while_nobody_keeps_them_waits_for_the_next_leader(
     opened: Open, log: WatchedLog, waiting: Callable[[Projections], Future[None]]
 ) -> None:
     one, other = CalledWords("one"), CalledWords("other")
     here, there = opened(one), opened(other)
     say(log, "a")
     there.wait_for(timeout=60)
-    CalledWords.keeper = ""
+    CalledWords.leader = ""
     here.close()
 
     say(log, "b")
@@ -91,14 +91,14 @@ def test_who_waits_while_nobody_keeps_them_waits_for_the_next_keeper(
     with pytest.raises(ReadModelBehindError):
         there.wait_for(timeout=0.05)
     assert other.called == []
-    CalledWords.keeper = "other"
+    CalledWords.leader = "other"
 
     waits.result(timeout=60)
     assert found(there, Words) == (log.head(), counted(log.rows))
     assert (one.called, other.called) == (["a"], ["b"])
 
 
-def test_a_keeper_that_cannot_go_on_is_told_of_everywhere_until_it_does(opened: Open, log: WatchedLog) -> None:
+def test_a_leader_that_cannot_go_on_is_told_of_everywhere_until_it_does(opened: Open, log: WatchedLog) -> None:
     here, there = opened(CalledWords("one")), opened(CalledWords("other"))
     CalledWords.shuns = "ugh"
     say(log, "ugh")
@@ -108,13 +108,13 @@ def test_a_keeper_that_cannot_go_on_is_told_of_everywhere_until_it_does(opened: 
     assert there.status()[0].health == "troubled"
     CalledWords.shuns = ""
     here.retry("words")
-    wait_until(lambda: there.status()[0].health == "running", what="the keeper's next try")
+    wait_until(lambda: there.status()[0].health == "running", what="the leader's next try")
 
     there.wait_for(timeout=60)
     assert found(there, Words) == (log.head(), counted(log.rows))
 
 
-def test_tables_that_the_keeper_has_made_anew_are_what_the_others_wait_for(opened: Open, log: WatchedLog) -> None:
+def test_tables_that_the_leader_has_made_anew_are_what_the_others_wait_for(opened: Open, log: WatchedLog) -> None:
     here, there = opened(CalledWords("one")), opened(CalledWords("other"))
     say(log, "a")
     there.wait_for(timeout=60)
@@ -127,7 +127,7 @@ def test_tables_that_the_keeper_has_made_anew_are_what_the_others_wait_for(opene
 
 
 @pytest.mark.parametrize("first", ["one", "other"])
-def test_tables_of_another_version_are_made_anew_by_the_keeper(opened: Open, log: WatchedLog, first: str) -> None:
+def test_tables_of_another_version_are_made_anew_by_the_leader(opened: Open, log: WatchedLog, first: str) -> None:
     say(log, "a", "b")
     former = opened(CalledWords("one"))
     former.wait_for(timeout=60)
@@ -141,7 +141,7 @@ def test_tables_of_another_version_are_made_anew_by_the_keeper(opened: Open, log
     assert (one.called, other.called) == (["a", "b"], [])
 
 
-def test_the_next_keeper_makes_the_tables_of_another_version(opened: Open, log: WatchedLog) -> None:
+def test_the_next_leader_makes_the_tables_of_another_version(opened: Open, log: WatchedLog) -> None:
     say(log, "a")
     former = opened(CalledWords("one"))
     former.wait_for(timeout=60)
@@ -152,13 +152,13 @@ def test_the_next_keeper_makes_the_tables_of_another_version(opened: Open, log: 
         there.wait_for(timeout=0.05)
     assert other.called == []
 
-    CalledWords.keeper = "other"
+    CalledWords.leader = "other"
 
     there.wait_for(timeout=60)
     assert found(there, CalledTwice) == (1, {"a": 2})
 
 
-def test_new_tables_that_were_begun_are_left_to_the_keeper(opened: Open, log: WatchedLog) -> None:
+def test_new_tables_that_were_begun_are_left_to_the_leader(opened: Open, log: WatchedLog) -> None:
     say(log, "a")
     here = opened(CalledWords("one"))
     here.wait_for(timeout=60)

@@ -23,7 +23,7 @@ Open = Callable[[str], ReadModelProjection]
 class Role:
     """Who keeps the tables: nobody, or the process of this name."""
 
-    keeper = ""
+    leader = ""
 
 
 @pytest.fixture
@@ -42,7 +42,7 @@ def opened(url: str, world: World, role: Role) -> Generator[Open]:
     with ExitStack() as undo:
 
         def open_one(name: str) -> ReadModelProjection:
-            kept = open_read_model(url, world.log, lambda: role.keeper == name)
+            kept = open_read_model(url, world.log, lambda: role.leader == name)
             undo.callback(kept.model.close)
             undo.callback(kept.close)
             return kept
@@ -64,7 +64,7 @@ def looks_of(kept: ReadModelProjection, monkeypatch: pytest.MonkeyPatch) -> list
     return found
 
 
-def test_who_is_not_the_keeper_projects_nothing_by_itself(
+def test_who_is_not_the_leader_projects_nothing_by_itself(
     opened: Open, world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     other = opened("other")
@@ -79,8 +79,8 @@ def test_who_is_not_the_keeper_projects_nothing_by_itself(
     assert other.runner.lag == world.log.head() - before
 
 
-def test_who_is_not_the_keeper_sees_how_far_that_is(opened: Open, world: World, role: Role) -> None:
-    role.keeper = "one"
+def test_who_is_not_the_leader_sees_how_far_that_is(opened: Open, world: World, role: Role) -> None:
+    role.leader = "one"
     one, other = opened("one"), opened("other")
 
     position = world.say("a", "word 20")
@@ -91,8 +91,8 @@ def test_who_is_not_the_keeper_sees_how_far_that_is(opened: Open, world: World, 
     assert said(other) == numbered(21)
 
 
-def test_who_waits_where_the_keeper_is_not_helps(opened: Open, world: World, role: Role) -> None:
-    role.keeper = "one"
+def test_who_waits_where_the_leader_is_not_helps(opened: Open, world: World, role: Role) -> None:
+    role.leader = "one"
     one, other = opened("one"), opened("other")
     for number in range(20, 60, 2):
         other.wait_for(world.say("a", f"word {number}"), timeout=60)
@@ -101,7 +101,7 @@ def test_who_waits_where_the_keeper_is_not_helps(opened: Open, world: World, rol
         assert said(one) == numbered(number + 2)
 
 
-def test_who_waits_with_little_time_where_the_keeper_is_not_is_helped_by_the_thread(opened: Open, world: World) -> None:
+def test_who_waits_with_little_time_where_the_leader_is_not_is_helped_by_the_thread(opened: Open, world: World) -> None:
     other = opened("other")
 
     other.wait_for(world.say("a", "word 20"), timeout=5)
@@ -109,27 +109,27 @@ def test_who_waits_with_little_time_where_the_keeper_is_not_is_helped_by_the_thr
     assert said(other) == numbered(21)
 
 
-def test_the_next_keeper_goes_on_where_the_tables_are_though_it_heard_of_nothing(
+def test_the_next_leader_goes_on_where_the_tables_are_though_it_heard_of_nothing(
     opened: Open, world: World, role: Role
 ) -> None:
-    role.keeper = "one"
+    role.leader = "one"
     one, other = opened("one"), opened("other")
     one.notify(world.say("a", "word 20"))
-    wait_until(lambda: one.runner.lag == 0, what="the keeper")
-    role.keeper = ""
+    wait_until(lambda: one.runner.lag == 0, what="the leader")
+    role.leader = ""
     world.say("a", "word 21")
 
-    role.keeper = "other"
+    role.leader = "other"
 
-    wait_until(lambda: other.runner.position == world.log.head(), what="the next keeper")
+    wait_until(lambda: other.runner.position == world.log.head(), what="the next leader")
     assert said(other) == numbered(22)
-    role.keeper = "one"
+    role.leader = "one"
     one.notify(world.say("a", "word 22"))
     wait_until(lambda: one.runner.position == world.log.head(), what="the first one")
     assert said(one) == said(other) == numbered(23)
 
 
-def test_who_closes_projects_what_is_left_as_the_keeper_may_be_gone(opened: Open, world: World) -> None:
+def test_who_closes_projects_what_is_left_as_the_leader_may_be_gone(opened: Open, world: World) -> None:
     other = opened("other")
     other.notify(world.say("a", "word 20"))
 
@@ -138,10 +138,10 @@ def test_who_closes_projects_what_is_left_as_the_keeper_may_be_gone(opened: Open
     assert other.runner.position == world.log.head()
 
 
-def test_tables_that_the_keeper_has_made_anew_are_what_the_others_look_at(
+def test_tables_that_the_leader_has_made_anew_are_what_the_others_look_at(
     opened: Open, world: World, role: Role
 ) -> None:
-    role.keeper = "one"
+    role.leader = "one"
     one, other = opened("one"), opened("other")
     one.rebuild()
 
@@ -158,7 +158,7 @@ def test_tables_that_were_replaced_and_are_still_there_are_looked_at_no_more(
 ) -> None:
     monkeypatch.setattr("reenact.projections.read_model.queries._PATIENCE", 0.0)
     monkeypatch.setattr("reenact.projections.views.schemas.PATIENCE", 1)
-    role.keeper = "one"
+    role.leader = "one"
     one, other = opened("one"), opened("other")
     with schemas.reading():
         one.rebuild()
@@ -172,7 +172,7 @@ def test_tables_that_were_replaced_and_are_still_there_are_looked_at_no_more(
 
 
 def test_a_look_finds_the_server_again(opened: Open, world: World, role: Role, server: Server) -> None:
-    role.keeper = "one"
+    role.leader = "one"
     one, other = opened("one"), opened("other")
     tables = tables_of(other.runner)
     tables._connection.close()
@@ -185,7 +185,7 @@ def test_a_look_finds_the_server_again(opened: Open, world: World, role: Role, s
     assert other.runner.position == world.log.head()
 
 
-def test_who_waits_for_what_never_comes_where_the_keeper_is_not_is_told(opened: Open, world: World) -> None:
+def test_who_waits_for_what_never_comes_where_the_leader_is_not_is_told(opened: Open, world: World) -> None:
     other = opened("other")
 
     with pytest.raises(ReadModelBehindError):
