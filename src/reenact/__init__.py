@@ -143,7 +143,7 @@ if TYPE_CHECKING:
     from reenact.domain.output import OutputSpec
     from reenact.domain.policy.judge import Policies
     from reenact.domain.policy.rules import Policy, Rule
-    from reenact.domain.session.agent import AgentInfo
+    from reenact.domain.session.agent import AgentInfo, Failure
     from reenact.domain.session.people import Caller, PendingCall
     from reenact.domain.session.schedules import Schedule
     from reenact.domain.session.state import BranchPoint, Forgotten, SessionInfo
@@ -206,6 +206,7 @@ __all__ = [
     "EventLoopActor",
     "EventSourcedActor",
     "ExportUnusableError",
+    "Failure",
     "FamilyStream",
     "Forgotten",
     "Guard",
@@ -371,7 +372,7 @@ __getattr__, __dir__ = lazy_names(
         "reenact.client.dialing": "Reconnect",
         "reenact.client.runtime": "RemoteRuntime",
         "reenact.client.subscription": "RemoteSubscription",
-        "reenact.domain.session.agent": "AgentInfo",
+        "reenact.domain.session.agent": "AgentInfo Failure",
         "reenact.domain.attachments": "DocumentBlock ImageBlock",
         "reenact.domain.children": "AgentTool Budget Parent agent_tool",
         "reenact.domain.container": "ContainerInfo",

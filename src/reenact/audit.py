@@ -22,11 +22,11 @@ from reenact.domain.history.what_if import Otherwise, Ruling
 from reenact.domain.image import Image
 from reenact.domain.loop.ledger import CostLimit, Price
 from reenact.domain.policy.judge import Policies
-from reenact.projections.explain.difference import Difference, difference
+from reenact.projections.explain.difference import Change, Difference, difference
 from reenact.projections.explain.entries import Filter, LogEntry, entries_of, follow
 from reenact.projections.explain.history import Moment, moment_of
 from reenact.projections.explain.history_view import Shown, shown
-from reenact.projections.explain.why import Why, why
+from reenact.projections.explain.why import Link, Why, why
 from reenact.projections.log import OnProgress
 from reenact.projections.read_model.reader_tables import ReaderTables
 from reenact.projections.statistics.counting import Selection, check_selection, statistics_of
@@ -38,12 +38,14 @@ from reenact.projections.verification.what_if import Supposed, supposed, what_if
 
 __all__ = [
     "Audit",
+    "Change",
     "Checkpoint",
     "Difference",
     "Exported",
     "Filter",
     "Finding",
     "Imported",
+    "Link",
     "LogEntry",
     "Moment",
     "Otherwise",

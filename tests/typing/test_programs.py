@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import get_args, get_overloads, get_type_hints
 
+from reenact import events
 from reenact.actors.feed.observable import Observable
 from reenact.domain.operations.table import (
     CATALOGUE,
@@ -32,6 +33,11 @@ def test_the_types_name_every_event_with_its_data() -> None:
     assert set(get_args(RequestType)) == set(REQUESTS)
     assert set(get_args(ResponseType)) == {kind.event_type for kind in RESPONSES.values()}
     assert {name for names in get_args(EventType) for name in get_args(names)} == set(CATALOGUE)
+
+
+def test_the_data_of_each_event_has_a_public_name() -> None:
+    assert {data.__name__ for data in DATA.values()} <= set(events.__all__)
+    assert all(getattr(events, data.__name__) is data for data in DATA.values())
 
 
 def test_a_handler_of_each_event_is_given_its_data() -> None:
