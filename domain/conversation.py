@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import TypeAlias, overload
 
-from reenact.domain.messages import Said, TextBlock, ToolResultBlock
+from reenact.domain.messages import Said, TextBlock
 
 Read: TypeAlias = Callable[[], Sequence[Said]]
 """Reads a conversation from the log, from its first message on."""
@@ -142,11 +142,7 @@ def replaceable_count(messages: Sequence[Said]) -> int:
     the kept part begins with the last answer, so that the results of calls still follow the calls.
     """
     question = max(
-        (
-            at
-            for at, said in enumerate(messages)
-            if said.role == "user" and not any(isinstance(block, ToolResultBlock) for block in said.content)
-        ),
+        (at for at, said in enumerate(messages) if said.role == "user" and not said.tool_results),
         default=0,
     )
     answer = max((at for at, said in enumerate(messages) if said.role == "assistant"), default=0)

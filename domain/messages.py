@@ -102,6 +102,11 @@ class Message(FrozenByName):
         """The text of the message, without thinking and tool calls."""
         return text_of(self.content)
 
+    @property
+    def tool_results(self) -> tuple[ToolResultBlock, ...]:
+        """The results of tool calls in the message."""
+        return results_in(self.content)
+
 
 class Said(Frozen, omit_defaults=True):
     """A message as it is sent to the model: its role and its content.
@@ -117,6 +122,16 @@ class Said(Frozen, omit_defaults=True):
     def text(self) -> str:
         """The text of the message, without thinking and tool calls."""
         return text_of(self.content)
+
+    @property
+    def tool_results(self) -> tuple[ToolResultBlock, ...]:
+        """The results of tool calls in the message."""
+        return results_in(self.content)
+
+
+def results_in(blocks: tuple[Block, ...]) -> tuple[ToolResultBlock, ...]:
+    """Return those of the blocks that are results of tool calls."""
+    return tuple(block for block in blocks if isinstance(block, ToolResultBlock))
 
 
 def text_of(blocks: tuple[Block, ...]) -> str:

@@ -21,7 +21,7 @@ from reenact.domain.loop.events import Warning as LimitWarning
 from reenact.domain.loop.ledger import CostLimit, cost_of, price_of, sum_of
 from reenact.domain.loop.rounds import Round, Stage
 from reenact.domain.loop.rules import Rules
-from reenact.domain.messages import Block, ToolResultBlock, ToolUseBlock, is_blank
+from reenact.domain.messages import Block, ToolUseBlock, is_blank
 from reenact.domain.output import INVALID, OutputSpec, faults_of_answer, is_checked
 from reenact.domain.session.agent import (
     AnswerRecorded,
@@ -215,9 +215,7 @@ def compress(draft: DecisionDraft, command: Compress) -> None:
     """Record the summary that replaces older messages for the model from now on."""
     turn, conversation, summary = draft.session.turn, draft.session.conversation, draft.session.summary
     replaced = len(conversation) - command.kept
-    if 0 < replaced < len(conversation) and any(
-        isinstance(block, ToolResultBlock) for block in conversation[replaced].content
-    ):
+    if 0 < replaced < len(conversation) and conversation[replaced].tool_results:
         replaced -= 1  # results stay with their calls
     before = max(draft.session.since, 0 if summary is None else summary.replaced)
     if turn is None or turn.id != command.turn_id or draft.session.round is not None:

@@ -267,8 +267,7 @@ def _conversation(shown: Shown) -> Iterator[str]:
 def _speaker(message: Message) -> str:
     if message.partial:
         return f"{message.role} (in part: {message.stop_reason})"
-    is_results = any(isinstance(block, ToolResultBlock) for block in message.content)
-    return "results" if is_results else message.role
+    return "results" if message.tool_results else message.role
 
 
 def _block(block: Block) -> Iterator[str]:

@@ -35,7 +35,7 @@ from tests.runtime.witness import PATIENCE, Ears, at_every_commit
 
 
 def results_in(said: Sequence[Said]) -> list[ToolResultBlock]:
-    return [block for block in said[-1].content if isinstance(block, ToolResultBlock)]
+    return [*said[-1].tool_results]
 
 
 def asks(
