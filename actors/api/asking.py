@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import itertools
 import time
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
@@ -20,7 +19,6 @@ from reenact.domain.content import Content, check_content, plain_content
 from reenact.domain.errors import (
     AgentNotFoundError,
     AgentStoppedError,
-    AlreadyExistsError,
     InvalidInputError,
     RuntimeClosedError,
     SessionNotFoundError,
@@ -486,16 +484,11 @@ def _pending_of(turn: AwaitedTurn, agents: Agents) -> tuple[PendingCall, ...]:
 
 
 def _new_session(runtime: Asking, image: Image | str | None, container: str | None) -> str:
-    """Create a session for `ask`, with its container and image if necessary; return its id."""
-    if container is None:
-        container = DEFAULT_CONTAINER
-        if runtime.containers.get(container) is None:
-            with contextlib.suppress(AlreadyExistsError):  # another caller was as fast
-                runtime.containers.create(container_id=container)
+    """Create a session for `ask`, with its image if necessary; return its id."""
     if image is None:
         image = runtime.default_image
         if runtime.images.get(image) is None:
             runtime.images.register(Image(id=image))
     elif isinstance(image, Image):
         image = runtime.images.register(image).id
-    return runtime.sessions.create(container, image).id
+    return runtime.sessions.create(DEFAULT_CONTAINER if container is None else container, image).id

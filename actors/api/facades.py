@@ -98,7 +98,7 @@ class Sessions(_Facade):
     """Sessions: conversations in a container, on an image. `runtime.sessions`."""
 
     def create(self, container_id: str, image_id: str, *, session_id: str | None = None) -> SessionInfo:
-        """Create a session on the image's newest revision and return it.
+        """Create a session on the image's newest revision and return it. The container `default` is created if needed.
 
         Raises:
             ContainerNotFoundError: there is no such container.

@@ -240,7 +240,7 @@ class RuntimeOperations:
     def session_create(self, request: commands.SessionCreateRequest, attempt: Attempt) -> SessionInfo:
         """See `Sessions.create`."""
         id_ = request.session_id or self._new_session_id()
-        self._check_container(request.container_id)
+        self._find_container(request.container_id, attempt.timeout)
         command = CreateSession(
             session_id=id_,
             container_id=request.container_id,
@@ -510,13 +510,8 @@ class RuntimeOperations:
 
     def _default_session(self, image_id: str, container_id: str | None, attempt: Attempt) -> str:
         self.newest_revision(image_id)
-        if container_id is not None:
-            self._check_container(container_id)
-        else:
-            container_id = DEFAULT_CONTAINER
-            if self.read().container(container_id) is None:
-                with contextlib.suppress(AlreadyExistsError):  # another caller was as fast
-                    self.container_create(commands.ContainerCreateRequest(container_id=container_id), attempt)
+        container_id = DEFAULT_CONTAINER if container_id is None else container_id
+        self._find_container(container_id, attempt.timeout)
         for number in itertools.count(1):
             session_id = _default_id(container_id, image_id, number)
             with contextlib.suppress(AlreadyExistsError):  # another caller has just created it, or it once was deleted
@@ -626,6 +621,16 @@ class RuntimeOperations:
                 break
             id_ = self.new_id("ses")
         return id_
+
+    def _find_container(self, container_id: str, timeout: float | None) -> None:
+        """Check that the container exists, or create it if it is `default`."""
+        if container_id in self._containers:
+            return
+        if container_id == DEFAULT_CONTAINER and self.read().container(container_id) is None:
+            with contextlib.suppress(AlreadyExistsError):  # another caller was as fast
+                create = commands.ContainerCreateRequest(container_id=container_id)
+                self.container_create(create, Attempt(timeout))
+        self._check_container(container_id)
 
     def _check_container(self, container_id: str) -> None:
         if container_id not in self._containers:

@@ -510,6 +510,20 @@ def test_who_waits_when_the_runtime_closes_is_told_so(runtime: Runtime) -> None:
         waiting.result(PATIENCE)
 
 
+def test_the_default_container_is_created_with_the_first_session_in_it(opened: Open, log: str) -> None:
+    with opened(log) as first:
+        first.images.register(Image(id="chat"))
+        first.sessions.create("default", "chat")
+        with pytest.raises(ContainerNotFoundError):
+            first.sessions.create("another", "chat")
+
+    again = opened(log)
+    again.sessions.create("default", "chat")
+
+    assert [container.id for container in again.containers.list()] == ["default"]
+    assert len(again.sessions.list(container_id="default")) == 2
+
+
 def test_a_new_session_is_in_the_default_container_on_the_image_that_is_given_or_the_runtime_s_own(
     opened: Open, log: str
 ) -> None:
