@@ -61,6 +61,7 @@ class FakeReply(Faults, frozen=True, kw_only=True):
     tools: Sequence[tuple[str, Mapping[str, object]]] = ()
     content: Sequence[Mapping[str, object]] | None = None
     stop_reason: str | None = "end_turn"
+    """Why the message ends; `end_turn` is sent as `tool_use` if there are `tools`, as by the API."""
     stop_sequence: str | None = None
     stop_details: Mapping[str, object] | None = None
     """The details of a refusal: `type`, `category`, `explanation`."""
@@ -117,9 +118,12 @@ class FakeReply(Faults, frozen=True, kw_only=True):
         return on_the_wire([_named({"type": "error", "error": error})], self)[0]
 
     def _end(self) -> Json:
-        end: Json = {"stop_reason": self.stop_reason, "stop_sequence": self.stop_sequence}
+        end: Json = {"stop_reason": self._stop_reason(), "stop_sequence": self.stop_sequence}
         end["stop_details"] = None if self.stop_details is None else dict(self.stop_details)
         return end if self.container is None else {**end, "container": dict(self.container)}
+
+    def _stop_reason(self) -> str | None:
+        return "tool_use" if self.tools and self.stop_reason == "end_turn" else self.stop_reason
 
     def _block_events(self, index: int, block: Json) -> list[Json]:
         start, deltas = dict(block), list[Json]()

@@ -36,6 +36,19 @@ def test_the_sdk_understands_an_answer_that_streams_and_one_that_does_not(api: F
     assert streamed.stop_reason == whole.stop_reason == "tool_use"
 
 
+@pytest.mark.parametrize(
+    ("reply", "reason"),
+    [
+        (FakeReply(), "end_turn"),
+        (FakeReply(tools=[("bash", {})]), "tool_use"),
+        (FakeReply(tools=[("bash", {})], stop_reason="max_tokens"), "max_tokens"),
+        (FakeReply(stop_reason=None), None),
+    ],
+)
+def test_a_reply_with_calls_stops_for_them_unless_another_reason_is_given(reply: FakeReply, reason: str | None) -> None:
+    assert reply.message("m")["stop_reason"] == reason
+
+
 def test_requests_are_kept_without_their_key(api: FakeMessagesAPI) -> None:
     post(api, QUESTION)
 
