@@ -16,7 +16,7 @@ from reenact.actors.kernel.supervision import shown
 from reenact.actors.kernel.timetable import SECOND, Clock, Timetable
 from reenact.domain.errors import ReenactError, StorageError
 
-Command = TypeVar("Command")
+Command_co = TypeVar("Command_co", covariant=True)
 
 RETRY = 1.0
 """Seconds to wait before waking a stream again whose actor could not start, or could not record its events.
@@ -35,11 +35,11 @@ _BEGINNING = -_LIMIT
 _log = logging.getLogger("reenact.kernel")
 
 
-class Timer(msgspec.Struct, Generic[Command], frozen=True):
+class Timer(msgspec.Struct, Generic[Command_co], frozen=True):
     """A command that an actor is given at a time, in microseconds since 1970-01-01 UTC."""
 
     at: int
-    command: Command
+    command: Command_co
 
     def __post_init__(self) -> None:
         """Reject a time that the log cannot hold, such as a `datetime` or fractional seconds.

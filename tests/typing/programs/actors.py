@@ -101,7 +101,7 @@ class Show(EventSourcedActor[Seats, Command, Happened]):
         return Seats()
 
     @staticmethod
-    def timers(seats: Seats) -> Iterable[Timer[Command]]:
+    def timers(seats: Seats) -> Iterable[Timer[Expire]]:
         return () if seats.until is None else (Timer(seats.until, Expire()),)
 
     @staticmethod
