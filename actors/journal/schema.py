@@ -123,7 +123,7 @@ def check_file(path: str) -> None:
     if not header:
         return
     if len(header) < _HEADER_SIZE or not header.startswith(_MAGIC):
-        message = f"{path} is not a log; choose another file"
+        message = f"{path} is not a log; choose another file, or import it if it is an export"
         raise LogUnusableError(message)
     expected = _expected_size(header)
     # With a write-ahead log, the rest of the database may still be in there.

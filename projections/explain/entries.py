@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from datetime import datetime, timedelta
 from functools import partial
 from itertools import islice
@@ -67,7 +67,7 @@ class Filter(msgspec.Struct, frozen=True, kw_only=True):
     session: str | None = None
     lineage: bool = False
     agent: str | None = None
-    types: frozenset[str] = frozenset()
+    types: Collection[str] = ()
     since: datetime | None = None
     until: datetime | None = None
     text: str | None = None
@@ -76,7 +76,7 @@ class Filter(msgspec.Struct, frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         """Raise `InvalidInputError` unless types are stored names, times have a time zone, and positions are valid."""
-        for name in sorted(self.types - STORED.keys()):
+        for name in sorted(set(self.types) - STORED.keys()):
             raise InvalidInputError(f"the log knows no type {name!r}; it knows {', '.join(sorted(STORED))}")
         for which, time in (("since", self.since), ("until", self.until)):
             if time is not None and time.tzinfo is None:

@@ -173,7 +173,7 @@ def import_log(
 
 
 def open_export(source: Place, *, keys: KeyRing | None = None, progress: OnProgress | None = None) -> InMemoryLog:
-    """Return the content of a file as a log in memory, for inspection and replay; the keys decrypt what is encrypted.
+    """Return the content of a file as a log in memory, whose events can be read; the keys decrypt what is encrypted.
 
     Raises:
         LogEncryptedError: it is encrypted, and there are no keys.

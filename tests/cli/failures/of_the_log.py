@@ -143,7 +143,7 @@ LOG = Section(
             ),
             code=2,
             type="log_unusable",
-            says=error("…list.txt is not a log; choose another file"),
+            says=error("…list.txt is not a log; choose another file, or import it if it is an export"),
         ),
         Row(
             what="the database of another program",
