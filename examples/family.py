@@ -10,7 +10,7 @@ It prints:
 
 from collections.abc import Iterator, Sequence
 
-from reenact import Budget, Image, Runtime, Said, ToolResultBlock, agent_tool, tool
+from reenact import Budget, Image, Runtime, Said, agent_tool, tool
 from reenact.testing import MockEnvironmentFactory, MockEvent
 
 BOOKS = {"okapis": "leaves"}
@@ -29,7 +29,7 @@ def call(name: str, **arguments: str) -> MockEvent:
 def model(conversation: Sequence[Said]) -> Iterator[MockEvent]:
     """Play the editor and the researchers, in the place of a model."""
     question = next(said.text for said in reversed(conversation) if said.text)
-    results = [block for block in conversation[-1].content if isinstance(block, ToolResultBlock)]
+    results = conversation[-1].tool_results
     if question.startswith("Write"):
         if not results:
             yield call("researcher", prompt="What do okapis eat?")

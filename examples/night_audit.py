@@ -18,7 +18,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import closing
 
-from reenact import Audit, Image, Policies, Policy, Runtime, Said, ToolResultBlock, tool
+from reenact import Audit, Image, Policies, Policy, Runtime, Said, tool
 from reenact.audit import Filter
 from reenact.testing import MockEnvironmentFactory, MockEvent
 
@@ -40,8 +40,8 @@ def refund(order: str, amount: int) -> str:
 def model(conversation: Sequence[Said]) -> Iterator[MockEvent]:
     """Look the order up, and pay back what was paid: in the place of a model."""
     order = next(said.text for said in reversed(conversation) if said.text).split()[-1]
-    last = conversation[-1].content[-1]
-    result = str(last.content) if isinstance(last, ToolResultBlock) else None
+    results = conversation[-1].tool_results
+    result = str(results[-1].content) if results else None
     if result is None:
         yield MockEvent("tool_call", data={"name": "look_up", "input": {"order": order}})
     elif result.isdigit():
@@ -62,7 +62,7 @@ def night(mock: MockEnvironmentFactory) -> None:
 
 def report(audit: Audit) -> None:
     """Print what is to be known in the morning."""
-    results = {entry.position: entry.data for entry in audit.entries(Filter(types=frozenset({"tool-result"})))}
+    results = {entry.position: entry.data for entry in audit.entries(Filter(types=["tool-result"]))}
     ran = Counter(data["name"] for data in results.values())
     turns = audit.stats().total.turns
     print(

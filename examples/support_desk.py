@@ -21,7 +21,7 @@ from collections.abc import Iterator, Sequence
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Thread
 
-from reenact import Image, PendingCall, Runtime, Said, ToolResultBlock, tool
+from reenact import Image, PendingCall, Runtime, Said, tool
 from reenact.testing import MockEnvironmentFactory, MockEvent
 
 PAID = {"A-17": 40, "A-18": 900}
@@ -44,8 +44,8 @@ def refund(order: str, amount: int) -> str:
 def model(conversation: Sequence[Said]) -> Iterator[MockEvent]:
     """Look the order up, pay it back, say what came of it: in the place of a model."""
     order = next(said.text for said in reversed(conversation) if said.text).split()[-1]
-    last = conversation[-1].content[-1]
-    result = str(last.content) if isinstance(last, ToolResultBlock) else None
+    results = conversation[-1].tool_results
+    result = str(results[-1].content) if results else None
     if result is None:
         yield MockEvent("tool_call", data={"name": "look_up", "input": {"order": order}})
     elif result.isdigit():

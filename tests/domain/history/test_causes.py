@@ -282,6 +282,7 @@ def test_no_stored_form_loses_its_name_or_a_field() -> None:
 
 def test_every_field_is_looked_for_where_there_is_one() -> None:
     assert {kind for kind, _ in FORMS.values()} == {*get_args(SessionCommand), CreateContainer, RegisterImage}
+    assert set(FORMS) == set(FIELDS)
     for name, (_, places) in FORMS.items():
         assert set(places) <= set(FIELDS[name].split())
         for event, field, _ in chain.from_iterable(places.values()):
