@@ -1,4 +1,4 @@
-"""The event-sourced actors that the workloads use, their log, and how many take part."""
+"""The event-sourced actors of the workloads, their log, and a latch on which a measurement waits."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ class Deposited(Event, frozen=True):
 
 
 class Deposit(msgspec.Struct, frozen=True):
-    """Put the amount in; and then so many times `more`, each when the one before is durable."""
+    """Deposit the amount, then repeat it `more` times, each time once the last deposit is durable."""
 
     amount: int
     more: int = 0
 
 
 class Look(msgspec.Struct, frozen=True):
-    """Ask for the balance; nothing follows from it."""
+    """Ask for the balance; records no event."""
 
 
 Command: TypeAlias = Deposit | Look
@@ -47,7 +47,7 @@ def evolve(balance: int, event: Deposited) -> int:
 
 
 class Account(EventSourcedActor[int, Command, Deposited]):
-    """A balance; the reply is what it is now."""
+    """A balance; the reply is the current balance."""
 
     category = "account"
     initial = 0
@@ -59,50 +59,50 @@ class Account(EventSourcedActor[int, Command, Deposited]):
 
 
 class Busy(Account):
-    """An account that goes on by itself: one event at a time, each appended when the one before is durable."""
+    """An account that sends itself the next deposit once the last one is durable."""
 
     category = "busy"
 
-    def __init__(self, context: ActorContext, finish: Finish) -> None:
+    def __init__(self, context: ActorContext, latch: Latch) -> None:
         super().__init__(context)
-        self._finish_line = finish
+        self._latch = latch
 
     def on_committed(self, command: Command, events: Sequence[Deposited]) -> None:
         if isinstance(command, Deposit):
             if command.more:
                 self.actor_ref.tell(Deposit(command.amount, command.more - 1))
             else:
-                self._finish_line.cross()
+                self._latch.count_down()
 
 
-class Finish:
-    """Where one waits until so many have arrived."""
+class Latch:
+    """Lets a thread wait until it has been counted down a number of times."""
 
     def __init__(self, expected: int) -> None:
         self._last = expected - 1
         self._arrivals = itertools.count()  # its step is atomic
         self._all = threading.Event()
 
-    def cross(self) -> None:
-        """Arrive."""
+    def count_down(self) -> None:
+        """Count down once."""
         if next(self._arrivals) == self._last:
             self._all.set()
 
     def wait(self) -> None:
-        """Return when all have arrived.
+        """Wait until it has been counted down to zero.
 
         Raises:
-            TimeoutError: they do not come.
+            TimeoutError: that takes longer than ten minutes.
         """
         if not self._all.wait(600):
-            raise TimeoutError("not all have arrived within ten minutes")
+            raise TimeoutError("not all actors were ready within ten minutes")
 
 
 def forms() -> EventCodec:
-    """Return what encodes the accounts' events."""
+    """Return the codec of the accounts' events."""
     return EventCodec([StoredForm("deposited", Deposited)])
 
 
 def open_log(path: Path, synchronous: Synchronous = "FULL") -> SqliteJournal:
-    """Open a log of accounts, or begin one."""
+    """Open a log of accounts, or create it."""
     return SqliteJournal.open(path, forms(), synchronous=synchronous)

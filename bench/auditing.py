@@ -1,4 +1,4 @@
-"""The log as evidence: verifying it, and folding all of it, against sqlite3 and blake2b over the same rows."""
+"""Verifying and replaying a log, against sqlite3 and blake2b over the same rows."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ _unpack: Final = msgspec.msgpack.Decoder(list[tuple[str, bytes]]).decode
 
 
 class Replayed(Account):
-    """An account that says what its events are called in the log."""
+    """An account with its own stored names of events."""
 
     events: ClassVar[StoredNames] = {"deposited": Deposited}
 
@@ -155,7 +155,7 @@ def _folded_by_hand(path: Path, streams: Sequence[str]) -> int:
 
 
 def write_sessions(path: Path, sessions: int, turns: int) -> tuple[int, int]:
-    """Write so many sessions with so many turns; return how many events that are, and how many entries of feeds."""
+    """Write sessions with turns; return the number of events and of feed entries."""
     told = 0
     with SqliteJournal.open(path, codec(), synchronous="OFF") as journal:
         for number in range(sessions):

@@ -17,29 +17,29 @@ import msgspec
 from websockets.asyncio.server import ServerConnection, broadcast, serve
 from websockets.exceptions import ConnectionClosed
 
-from bench.children import order, resident, say
+from bench.children import order, report, resident
 
 _EVENT: Final = '{{"type":"text_delta","data":{{"text":"{now} "}},"rest":"{rest}"}}'
 _SAMPLE: Final = len(_EVENT.format(now=10**18, rest=""))
 
 
 async def main() -> None:
-    """Serve until nobody gives orders any more."""
+    """Serve until standard input ends."""
     async with serve(_greet, "127.0.0.1", 0, compression=None, ping_interval=None) as server:
         port = next(iter(server.sockets)).getsockname()[1]
-        say(url=f"http://127.0.0.1:{port}")
+        report(url=f"http://127.0.0.1:{port}")
         while (told := await asyncio.to_thread(order)) is not None:
             match told:
                 case {"broadcast": how}:
-                    say(sent=await _broadcast(server.connections, **how))
+                    report(sent=await _broadcast(server.connections, **how))
                 case {"replay": file}:
                     frames = _frames(file)
                     for connection in server.connections:
                         for frame in frames:
                             await connection.send(frame, text=True)
-                    say(sent=len(frames))
+                    report(sent=len(frames))
                 case _:
-                    say(resident=resident())
+                    report(resident=resident())
 
 
 def _frames(file: str) -> list[bytes]:
@@ -47,7 +47,7 @@ def _frames(file: str) -> list[bytes]:
 
 
 async def _greet(connection: ServerConnection) -> None:
-    """Say that each subscription stands, and nothing more."""
+    """Confirm each subscription, and do nothing else."""
     with contextlib.suppress(ConnectionClosed):
         async for message in connection:
             asked = msgspec.json.decode(message)

@@ -1,4 +1,4 @@
-"""A branch of a long session through the public facades, beside a session that begins with nothing."""
+"""Branching off from a long session through the public facades, against creating an empty session."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def _measure(directory: Path, events: int) -> Sequence[Sample]:
 
 
 def _milliseconds(act: Callable[[], object]) -> float:
-    """Return how long it takes, on average."""
+    """Return the average duration."""
     begun = time.perf_counter()
     for _ in range(TIMES):
         act()
@@ -91,7 +91,7 @@ def _found(session: SessionInfo | None) -> None:
 
 
 def _rows(runtime: Runtime, path: Path) -> int:
-    """Return how many rows there are in the log and in the tables, once these have reached it."""
+    """Return the number of rows in the log and in the tables, once these have caught up."""
     runtime.containers.list()
     return sum(map(_count, (path, Generations(Path(f"{path}.projections")).current())))
 
@@ -104,7 +104,7 @@ def _count(path: Path) -> int:
 
 
 def _write(path: Path, events: int) -> None:
-    """Write the events of a session with as many turns as they make, at once."""
+    """Write the events of a session with that many turns, in one append."""
     happened: list[SessionEvent] = [SessionCreated("long", "c", "i", 1), AgentStarted("a")]
     for number in range((events - len(happened) - 1) // _OF_A_TURN):
         turn_id, at = f"t{number}", 1_700_000_000_000_000 + number

@@ -1,4 +1,4 @@
-"""Processes of a measurement: told what to do, and telling what came of it, in JSON lines."""
+"""Child processes of a measurement, which receive orders and send results as JSON lines."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ PATIENCE = 120.0
 
 
 class Child:
-    """A module of the bench, run as a process for as long as its `with` block lasts."""
+    """A module of the bench that runs as a process while its `with` block lasts."""
 
     def __init__(self, module: str, **given: Any) -> None:  # noqa: ANN401 - whatever JSON holds
         self._name = module
@@ -45,8 +45,8 @@ class Child:
         """Send it a signal."""
         self._process.send_signal(number)
 
-    def hear(self) -> dict[str, Any]:
-        """Return what it says next."""
+    def receive(self) -> dict[str, Any]:
+        """Return its next message."""
         assert self._process.stdout is not None
         line = self._process.stdout.readline()
         if not line:
@@ -54,38 +54,38 @@ class Child:
         said: dict[str, Any] = json.loads(line)
         return said
 
-    def tell(self, **order: Any) -> None:  # noqa: ANN401 - likewise
-        """Give it an order."""
+    def send(self, **order: Any) -> None:  # noqa: ANN401 - likewise
+        """Send it an order."""
         assert self._process.stdin is not None
         self._process.stdin.write(json.dumps(order) + "\n")
         self._process.stdin.flush()
 
     def ask(self, **order: Any) -> dict[str, Any]:  # noqa: ANN401 - likewise
-        """Give it an order, and return its answer."""
-        self.tell(**order)
-        return self.hear()
+        """Send it an order, and return its answer."""
+        self.send(**order)
+        return self.receive()
 
 
 def given() -> dict[str, Any]:
-    """Return what this process was given."""
+    """Return the arguments of this process."""
     read: dict[str, Any] = json.loads(sys.argv[1])
     return read
 
 
 def order() -> dict[str, Any] | None:
-    """Return the next order, or None if nobody is there to give one."""
+    """Return the next order, or None at the end of standard input."""
     line = sys.stdin.readline()
     return json.loads(line) if line else None
 
 
-def say(**words: Any) -> None:  # noqa: ANN401 - likewise
-    """Say this to whoever started the process."""
-    sys.stdout.write(json.dumps(words) + "\n")
+def report(**result: Any) -> None:  # noqa: ANN401 - likewise
+    """Send this to the parent process."""
+    sys.stdout.write(json.dumps(result) + "\n")
     sys.stdout.flush()
 
 
 def resident() -> int:
-    """Return the bytes of memory that this process takes up, without what it could give back."""
+    """Return the resident memory of this process in bytes, after freeing what it can."""
     gc.collect()
     with contextlib.suppress(OSError, AttributeError):  # other systems keep what was freed, or not
         ctypes.CDLL("libc.so.6").malloc_trim(0)

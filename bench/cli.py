@@ -1,6 +1,6 @@
-"""What people wait for who type `reenact`: processes from their start to their end, and a chat until its prompt.
+"""The start of the command line: whole runs of `reenact`, and a chat until its prompt.
 
-The other side is a Python that does nothing, started in turns with ours. The mock answers, at once.
+The other side is an empty Python program, started alternately with ours. The mock answers at once.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def workloads(*, quick: bool) -> Sequence[Workload]:
 
 
 def _compared(name: str, side: Callable[[Home], float], tries: int, goal: Goal | None = None) -> Workload:
-    """Return the workload of one line: a start of ours and one of Python, so many times."""
+    """Return a workload of one line, which starts ours and Python alternately."""
 
     def measure(directory: Path, _number: int) -> Sequence[Sample]:
         pairs = [(side(directory), _timed([sys.executable, "-c", "pass"], directory, "")) for _ in range(tries)]
@@ -88,7 +88,7 @@ _COMMAND: Final = (sys.executable, "-m", "reenact")
 
 
 def _timed(command: Sequence[str], home: Home, says: str) -> float:
-    """Return the milliseconds that the command takes, which ends well and says this."""
+    """Return the milliseconds that the command takes; check that it succeeds and prints this."""
     begun = time.perf_counter()
     done = subprocess.run(  # noqa: S603 - ours
         command, env=_environment(home), cwd=home, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=True
@@ -103,13 +103,13 @@ def _milliseconds(begun: float) -> float:
 
 
 def _environment(home: Home) -> Mapping[str, str]:
-    """Return the environment of a user who has just come, who sits at no build, and whom the mock answers."""
+    """Return the environment of a new user, outside of CI, with the mock as the model."""
     inherited = {name: os.environ[name] for name in ("PATH", "PYTHONPATH", "LANG") if name in os.environ}
     return {**inherited, "HOME": str(home), "MOCK_LLM": "true"}
 
 
 def _fill(log: Path, sessions: int) -> None:
-    """Make a log in which each session has a question and an answer."""
+    """Create a log in which each session has a question and an answer."""
     ended = threading.Semaphore(0)
     with Runtime.open(log, environment=MockEnvironmentFactory()) as runtime:
         runtime.events.on("turn_completed", lambda _event: ended.release())

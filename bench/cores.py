@@ -1,4 +1,4 @@
-"""Turns in a process that may use one core, against the same turns in one that may use all of them."""
+"""Turns in a process that is limited to one core, against the same turns with all cores."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from bench.tooling import OursWithTools
 
 
 def workloads(*, quick: bool) -> Sequence[Workload]:
-    """Return what is measured of cores; nothing where a process cannot choose them."""
+    """Return the workloads; none where a process cannot choose its cores."""
     if not hasattr(os, "sched_setaffinity"):
         return []
     scale = 10 if quick else 1

@@ -1,7 +1,7 @@
-"""Events on their way to those who follow: over WebSockets, against a bare server of the same library, and in process.
+"""Delivery of events: over WebSockets, against a bare server of the same library, and in the same process.
 
 Servers and clients are processes of their own. The bare server has no log and no cursors: it sends frames of the size
-and at the rate of ours, to clients that do with them what ours do.
+and at the rate of ours, to clients that handle them as ours do.
 """
 
 from __future__ import annotations
@@ -51,22 +51,22 @@ def _stream_ours(directory: Path, seconds: int) -> dict[str, Any]:
     deltas = RATE * seconds
     topics = [f"s{number:03d}" for number in range(SESSIONS)]
     with Child("bench.served", log=str(directory / "bench.db"), sessions=SESSIONS, synchronous="NORMAL") as server:
-        url = server.hear()["url"]
+        url = server.receive()["url"]
         with Child("bench.receivers", url=url, clients=CLIENTS, topics=topics, deltas=deltas) as clients:
-            clients.hear()
+            clients.receive()
             server.ask(say={"sessions": SESSIONS, "turns": 1, "count": deltas // SESSIONS, "rate": RATE // SESSIONS})
-            measured = clients.hear()
+            measured = clients.receive()
     return {**measured, "deltas": deltas * CLIENTS}
 
 
 def _stream_bare(seconds: int, each: int, size: int) -> dict[str, Any]:
     deltas = RATE * seconds
     with Child("bench.bare") as server:
-        url = server.hear()["url"]
+        url = server.receive()["url"]
         with Child("bench.receivers", url=url, clients=CLIENTS, topics=["all"], deltas=deltas) as clients:
-            clients.hear()
+            clients.receive()
             server.ask(broadcast={"rate": RATE, "count": deltas, "each": each, "size": size})
-            measured = clients.hear()
+            measured = clients.receive()
     must(measured["events"] == deltas * CLIENTS, "every client of the bare server has every event")
     return measured
 
@@ -75,13 +75,13 @@ def _catching_up(events: int) -> Workload:
     def measure(directory: Path, _number: int) -> Sequence[Sample]:
         kept = str(directory / "frames")
         with Child("bench.served", log=str(directory / "bench.db"), sessions=1, synchronous="NORMAL") as server:
-            url = server.hear()["url"]
+            url = server.receive()["url"]
             server.ask(say={"sessions": 1, "turns": events // TURN, "count": TURN, "rate": 0})
             ours = _receive_all(url, events, keep=kept)
-        with Child("bench.bare") as server, _receiver(server.hear()["url"], events) as client:
-            client.hear()
-            server.tell(replay=kept)
-            peer = client.hear()
+        with Child("bench.bare") as server, _receiver(server.receive()["url"], events) as client:
+            client.receive()
+            server.send(replay=kept)
+            peer = client.receive()
         must(peer["bytes"] == ours["bytes"], "both sides have sent the same bytes")
         return (Sample(ours["events"] / ours["seconds"], peer["events"] / peer["seconds"]),)
 
@@ -94,8 +94,8 @@ def _receiver(url: str, deltas: int, keep: str | None = None) -> Child:
 
 def _receive_all(url: str, deltas: int, *, keep: str | None) -> dict[str, Any]:
     with _receiver(url, deltas, keep) as client:
-        client.hear()
-        return client.hear()
+        client.receive()
+        return client.receive()
 
 
 def _stalling(events: int) -> Workload:
@@ -112,13 +112,13 @@ def _stalling(events: int) -> Workload:
 
 
 def _growth(server: Child, produce: dict[str, Any]) -> float:
-    """Return by how many bytes the server grows when a client reads nothing of what it produces."""
-    url = server.hear()["url"]
+    """Return by how many bytes the server grows while a client reads nothing."""
+    url = server.receive()["url"]
     for _ in range(WARMED):  # what is made once, is made
         server.ask(**produce)
     before = server.ask(resident=True)["resident"]
     with Child("bench.receivers", url=url, clients=1, topics=["s000"], deltas=1, stall=True) as client:
-        client.hear()
+        client.receive()
         server.ask(**produce)
         growth: float = server.ask(resident=True)["resident"] - before
     return growth

@@ -1,4 +1,4 @@
-"""Turns in an encrypted log, against the same turns in a plain one: what keys cost."""
+"""Turns in an encrypted log, against the same turns in a plain one: the cost of encryption."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from reenact import KeyRing, Runtime
 
 
 class Encrypted(Ours):
-    """The same with keys."""
+    """The same with an encrypted log."""
 
     def open(self, path: Path, synchronous: Literal["FULL", "NORMAL"]) -> Runtime:
         """Open a runtime whose log is encrypted."""

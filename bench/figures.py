@@ -1,4 +1,4 @@
-"""The figures of a large log: how long the costs by day, model and tool take, which a page shows, and all figures."""
+"""Statistics of a large log: the time for costs by day, model and tool, as a page shows them, and for all figures."""
 
 from __future__ import annotations
 

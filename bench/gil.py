@@ -47,7 +47,7 @@ def _beside_a_busy_thread(each: int, interval: float) -> Workload:
 
 
 def _rates(each: int, interval: float | None) -> Measure:
-    """Measure appends; with an interval, beside a thread that computes, and what that thread is left with."""
+    """Measure appends; with a switch interval also beside a computing thread, and the rate of that thread."""
     idle = _spins_alone() if interval is not None else 1.0
 
     def measure(directory: Path, _number: int) -> Sequence[Sample]:
@@ -96,7 +96,7 @@ def _spins_alone() -> float:
 
 
 def _spin(is_over: Callable[[], bool]) -> float:
-    """Compute until it is over, and return how many rounds a second that were."""
+    """Compute until the measurement ends; return the rounds per second."""
     begun = time.perf_counter()
     rounds = 0
     while not is_over():
@@ -106,7 +106,7 @@ def _spin(is_over: Callable[[], bool]) -> float:
 
 
 def _round_trip(times: int) -> Measure:
-    """Measure what lies between an append and its outcome when there is no disk to wait for: two changes of thread."""
+    """Measure the time from an append to its outcome without a disk: two thread switches."""
 
     def ours(directory: Path) -> float:
         outcomes: SimpleQueue[Outcome] = SimpleQueue()

@@ -1,4 +1,4 @@
-"""Turns with guards, against the same turns without: what it costs to ask them, and to record what they say."""
+"""Turns with guards, against the same turns without: the cost of calling them and of recording their verdicts."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from reenact.actors.environment.guards import Guard
 
 @guard
 def plain(_: GuardInput) -> str | None:
-    """Let pass, on a thread of its own."""
+    """Pass, on a thread of its own."""
     return None
 
 
 @guard
 async def waiting(_: GuardInput) -> str | None:
-    """Let pass, on the loop."""
+    """Pass, on the event loop."""
     return None
 
 
@@ -29,12 +29,12 @@ GUARDS: Sequence[Guard] = (plain, waiting)
 
 
 class Guarded(Ours):
-    """Guards that let everything pass, as one of the kinds of functions, at the points that a subclass names."""
+    """Guards of one kind of function that pass everything, at the points that a subclass names."""
 
     guards = Guards()
 
     def open(self, path: Path, synchronous: Literal["FULL", "NORMAL"]) -> Runtime:
-        """Open a runtime that knows the guards."""
+        """Open a runtime with the guards."""
         return Runtime.open(path, llm_provider=self.provider(), synchronous=synchronous, guards=GUARDS)
 
     def image(self) -> Image:

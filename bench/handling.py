@@ -1,4 +1,4 @@
-"""Turns whose events are heard by coroutine functions on an event loop, against the same with plain functions."""
+"""Turns with handlers that are coroutine functions on an event loop, against the same with plain functions."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from reenact.events import Envelope
 
 
 class OnLoop(Ours):
-    """Coroutine functions hear every delta, and the turn's end."""
+    """Coroutine functions handle every delta, and the end of the turn."""
 
     def __init__(self, path: Path, synchronous: Literal["FULL", "NORMAL"]) -> None:
         self._loop = asyncio.new_event_loop()
@@ -24,7 +24,7 @@ class OnLoop(Ours):
         super().__init__(path, synchronous)
 
     def hear(self) -> None:
-        """Have the handlers called."""
+        """Subscribe the handlers."""
         events = self._runtime.events
         events.register("text_delta", self._hear_on_loop, None, self._loop)
         events.register("turn_completed", self._end_on_loop, None, self._loop)

@@ -1,4 +1,4 @@
-"""The projections' tables as somebody writes them who has sqlite3, the events, and nothing else."""
+"""The projections' tables, written by hand with sqlite3."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ _PUT_USAGE: Final = "INSERT OR REPLACE INTO usage VALUES (?, 'model', ?, ?, ?, 0
 
 
 class Handwritten:
-    """One statement after the other, for the events that the workload has; what it needs to know again it remembers."""
+    """One statement after the other, for the events of the workload, with a cache of the ids that it needs again."""
 
     def __init__(self) -> None:
         self._sessions: dict[str, int] = {}
@@ -53,7 +53,7 @@ class Handwritten:
         self._used: dict[tuple[int, str], tuple[int, dict[str, int]]] = {}
 
     def project(self, execute: Execute, stream: str, position: int, recorded_at: int, event: object) -> None:
-        """Write what follows from the event."""
+        """Write the rows of the event."""
         session = self._sessions.get(stream, 0)
         match event:
             case SessionCreated():

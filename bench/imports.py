@@ -1,4 +1,4 @@
-"""What `import reenact` costs a fresh process, what it brings along, and when a session is ready for its next turn."""
+"""The cost of `import reenact` in a new process, the modules that it imports, and the time until a session is ready."""
 
 from __future__ import annotations
 

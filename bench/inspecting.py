@@ -1,4 +1,4 @@
-"""The inspector on long logs: its pages, its memory, and what it costs whoever writes, also while a browser follows."""
+"""The inspector on long logs: its pages, its memory, and its cost to the writer, also while a browser follows."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _LINK: Final = re.compile(r'href="(/session\?id=[^"&]+)"')
 
 
 class Served(NamedTuple):
-    """An inspector in a process of its own, and what asks it."""
+    """An inspector in a process of its own, and its HTTP client."""
 
     client: httpx2.Client
     address: str
@@ -140,7 +140,7 @@ def _addresses(page: str, head: int) -> list[str]:
 
 
 class _Followed(Ours):
-    """The runtime, with an inspector beside it that looks at what is written."""
+    """The runtime, with an inspector that follows its log."""
 
     def __init__(self, path: Path, sync: Sync) -> None:
         super().__init__(path, sync)
@@ -158,7 +158,7 @@ def _turns(side: type[Ours], directory: Path, *, turns: int) -> float:
 
 
 class _Paced:
-    """A model that says so many deltas, one after the other at its pace."""
+    """A model that sends deltas at a fixed rate."""
 
     name = "paced"
 
@@ -189,7 +189,7 @@ class _Paced:
 
 
 def _answer(directory: Path, *, seconds: int, is_followed: bool = False) -> float:
-    """Return how many deltas a second were written; the model says so many a second that this can be kept."""
+    """Return the deltas written per second; the model sends them at a rate that can be kept."""
     log = directory / "bench.db"
     with ExitStack() as stack:
         runtime = stack.enter_context(
@@ -209,7 +209,7 @@ def _answer(directory: Path, *, seconds: int, is_followed: bool = False) -> floa
 
 @contextmanager
 def _browser_at(inspector: Served) -> Generator[Page]:
-    """Have the session open in a browser, which follows it."""
+    """Keep the session open in a browser, which follows it."""
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=_CHROMIUM, chromium_sandbox=os.getuid() != 0)
         page = browser.new_page()

@@ -6,7 +6,7 @@ import time
 from pathlib import Path
 from typing import Final
 
-from bench.account import Account, Busy, Deposit, Deposited, Finish, Look, open_log
+from bench.account import Account, Busy, Deposit, Deposited, Latch, Look, open_log
 from bench.measure import Line, Workload, must, ratio_of_at_least, versus
 from bench.ours import Ours
 from bench.product import at_once
@@ -82,7 +82,7 @@ def _conversations(sessions: int, turns: int) -> Workload:
 
 
 def by_asking(directory: Path, actors: int, each: int) -> float:
-    """Ask all actors at once, again when all have replied; return durable replies per second."""
+    """Ask all actors at once, and again when all have replied; return the durable replies per second."""
     with open_log(directory / "ours.db") as journal, ActorSystem(journal) as system:
         references = [system.actor(Account, f"{number:06d}") for number in range(actors)]
         for warm in [reference.ask_future(Look()) for reference in references]:
@@ -95,12 +95,12 @@ def by_asking(directory: Path, actors: int, each: int) -> float:
 
 
 def by_actors(directory: Path, actors: int, each: int) -> tuple[float, Written]:
-    """Have each actor append so many events, one at a time; return the seconds, and what was written."""
+    """Let each actor append events, one at a time; return the seconds and the rows."""
     path = directory / "ours.db"
     commits: list[int] = []
-    finish = Finish(actors)
+    latch = Latch(actors)
     with open_log(path) as journal, ActorSystem(journal) as system:
-        system.register(Busy, lambda context: Busy(context, finish))
+        system.register(Busy, lambda context: Busy(context, latch))
         references = [system.actor(Busy, f"{number:06d}") for number in range(actors)]
         for warm in [reference.ask_future(Look()) for reference in references]:
             warm.get()
@@ -108,28 +108,28 @@ def by_actors(directory: Path, actors: int, each: int) -> tuple[float, Written]:
         begun = time.perf_counter()
         for reference in references:
             reference.tell(Deposit(1, each - 1))
-        finish.wait()
+        latch.wait()
         took = time.perf_counter() - begun
     return took, Written.found_in(path, before=0, commits=commits)
 
 
 def _without_actors(directory: Path, streams: int, each: int) -> tuple[float, Written]:
-    """Append so many events to each stream, one at a time; return the seconds, and what was written."""
+    """Append events to each stream, one at a time; return the seconds and the rows."""
     path = directory / "ours.db"
     commits: list[int] = []
-    finish = Finish(streams)
+    latch = Latch(streams)
     with open_log(path) as journal:
         journal.watch(commits.append)
         begun = time.perf_counter()
         for number in range(streams):
-            append_on(journal, f"account/{number:06d}", each, finish)
-        finish.wait()
+            append_on(journal, f"account/{number:06d}", each, latch)
+        latch.wait()
         took = time.perf_counter() - begun
     return took, Written.found_in(path, before=0, commits=commits)
 
 
-def append_on(journal: StoredJournal, stream: str, last: int, finish: Finish) -> None:
-    """Append so many events to the stream, each when the one before is durable, and arrive."""
+def append_on(journal: StoredJournal, stream: str, last: int, latch: Latch) -> None:
+    """Append events to the stream, each once the last one is durable; then count down the latch."""
 
     def step(after: int) -> Append:
         return Append(stream, after, microseconds(), (Deposited(1),))
@@ -140,7 +140,7 @@ def append_on(journal: StoredJournal, stream: str, last: int, finish: Finish) ->
         if version < last:
             journal.append(step(version), go_on)
         else:
-            finish.cross()
+            latch.count_down()
 
     journal.append(step(0), go_on)
 

@@ -13,75 +13,75 @@ from pathlib import Path
 from statistics import quantiles
 from typing import Final
 
-from bench.account import Finish
+from bench.account import Latch
 from bench.measure import Line, Sample, Side, Workload, at_least, at_most, must, ratio_of_at_least, versus
-from bench.plain import WAVE, AnyRef, Cast, Stage, pooled, threading_actors
+from bench.plain import WAVE, Actors, AnyRef, OpenActors, pooled, threading_actors
 
 PEER: Final = "ThreadingActor"
 
 LIVE: Final = 100_000
 FEW: Final = 2_000
-"""So many actors stand for all on the other side: with a thread each, more than about 20,000 cannot live."""
+"""The number of actors on the other side, scaled up: with a thread each, about 20,000 are the limit."""
 
 WAVES: Final = 100
-"""So many waves of messages wait for the flooded actor, or nearly."""
+"""The number of waves of messages that wait for the flooded actor."""
 
 
 def workloads(*, quick: bool) -> list[Workload]:
     """Return what is measured."""
     scale = 10 if quick else 1
     return [
-        _rate("ask, actor to actor", "asks/s", 10, lambda cast: asks_inside(cast, 50_000 // scale)),
-        _rate("ask, from outside", "asks/s", None, lambda cast: asks_from_outside(cast, 20_000 // scale)),
-        _rate("tell", "messages/s", 2.5, lambda cast: tells(cast, 1, 200_000 // scale)),
-        _rate("tell, 1,000 actors", "messages/s", 50, lambda cast: tells(cast, 1_000, 200_000 // scale)),
+        _rate("ask, actor to actor", "asks/s", 10, lambda actors: asks_inside(actors, 50_000 // scale)),
+        _rate("ask, from outside", "asks/s", None, lambda actors: asks_from_outside(actors, 20_000 // scale)),
+        _rate("tell", "messages/s", 2.5, lambda actors: tells(actors, 1, 200_000 // scale)),
+        _rate("tell, 1,000 actors", "messages/s", 50, lambda actors: tells(actors, 1_000, 200_000 // scale)),
         _live("pooled", LIVE // scale),
         _live("event-sourced", LIVE // scale),
         _flood(500 // scale),
     ]
 
 
-def _rate(name: str, unit: str, bound: float | None, side: Callable[[Cast], float]) -> Workload:
+def _rate(name: str, unit: str, bound: float | None, side: Callable[[Actors], float]) -> Workload:
     goal = None if bound is None else ratio_of_at_least(bound)
     return Workload((Line(name, unit, PEER, goal),), versus(_on(pooled, side), _on(threading_actors, side)))
 
 
-def _on(stage: Stage, side: Callable[[Cast], float]) -> Side:
+def _on(open_actors: OpenActors, side: Callable[[Actors], float]) -> Side:
     def play(directory: Path) -> float:
-        with stage(directory) as cast:
-            return side(cast)
+        with open_actors(directory) as actors:
+            return side(actors)
 
     return play
 
 
-def asks_inside(cast: Cast, times: int) -> float:
-    """Return how many times a second an actor asks another one."""
-    echo, asker = cast.echo(), cast.asker()
+def asks_inside(actors: Actors, times: int) -> float:
+    """Return the asks per second from one actor to another."""
+    echo, asker = actors.echo(), actors.asker()
     asker.ask((echo, 100))
     begun = time.perf_counter()
     must(asker.ask((echo, times)) == times, "every ask was answered")
     return times / (time.perf_counter() - begun)
 
 
-def asks_from_outside(cast: Cast, times: int) -> float:
-    """Return how many times a second a thread that is not an actor's asks one."""
-    echo = cast.echo()
+def asks_from_outside(actors: Actors, times: int) -> float:
+    """Return the asks per second from a thread outside of the system."""
+    echo = actors.echo()
     begun = time.perf_counter()
     must(sum(echo.ask(1, block=True) for _ in range(times)) == times, "every ask was answered")
     return times / (time.perf_counter() - begun)
 
 
-def tells(cast: Cast, actors: int, messages: int) -> float:
-    """Return how many messages a second go from one thread to so many actors, in turn, until all are handled."""
-    each = messages // actors
-    finish = Finish(actors)
-    references = [cast.counter(each, finish) for _ in range(actors)]
+def tells(actors: Actors, count: int, messages: int) -> float:
+    """Return the messages per second from one thread to all actors, until all are handled."""
+    each = messages // count
+    latch = Latch(count)
+    references = [actors.counter(each, latch) for _ in range(count)]
     begun = time.perf_counter()
     for number in range(each):
         for reference in references:
             reference.tell(number)
-    finish.wait()
-    return actors * each / (time.perf_counter() - begun)
+    latch.wait()
+    return count * each / (time.perf_counter() - begun)
 
 
 def _live(kind: str, count: int) -> Workload:
@@ -121,26 +121,26 @@ def _flood(asks: int) -> Workload:
     )
 
     def measure(directory: Path, _number: int) -> Sequence[Sample]:
-        with pooled(directory) as cast:
-            ours = delays(cast, asks)
-        with threading_actors(directory) as cast:
-            peers = delays(cast, asks)
+        with pooled(directory) as actors:
+            ours = delays(actors, asks)
+        with threading_actors(directory) as actors:
+            peers = delays(actors, asks)
         return tuple(Sample(*delay) for delay in zip(ours, peers, strict=True))
 
     return Workload(lines, measure)
 
 
-def delays(cast: Cast, times: int) -> tuple[float, ...]:
-    """Return by how many milliseconds a flood moves the median and the 99th percentile of messages, then of asks."""
-    echo = cast.echo()
-    calm = (*_messages(cast, times), *_asks(echo, times))
-    with _flooding(cast):
-        beside = (*_messages(cast, times), *_asks(echo, times))
+def delays(actors: Actors, times: int) -> tuple[float, ...]:
+    """Return by how many milliseconds a flood delays messages, then asks: median and 99th percentile."""
+    echo = actors.echo()
+    calm = (*_messages(actors, times), *_asks(echo, times))
+    with _flooding(actors):
+        beside = (*_messages(actors, times), *_asks(echo, times))
     return tuple(late - soon for soon, late in zip(calm, beside, strict=True))
 
 
-def _messages(cast: Cast, times: int) -> tuple[float, float]:
-    """Return the percentiles of the time from an actor that sends to the one that handles it."""
+def _messages(actors: Actors, times: int) -> tuple[float, float]:
+    """Return the percentiles of the time from sending a message to handling it."""
     took: list[float] = []
     arrived = threading.Semaphore(0)
 
@@ -148,7 +148,7 @@ def _messages(cast: Cast, times: int) -> tuple[float, float]:
         took.append(seconds)
         arrived.release()
 
-    sender, receiver = cast.passer(note), cast.passer(note)
+    sender, receiver = actors.passer(note), actors.passer(note)
     for _ in range(times):
         time.sleep(0.001)  # else most would fall into the moments in which the others wait
         sender.tell(receiver)
@@ -173,11 +173,11 @@ def _percentiles(seconds: Sequence[float]) -> tuple[float, float]:
 
 
 @contextmanager
-def _flooding(cast: Cast) -> Generator[None]:
-    """Have an actor always have more to do, meanwhile; who floods it rests while it works."""
+def _flooding(actors: Actors) -> Generator[None]:
+    """Keep an actor busy meanwhile; the flooding thread waits while the actor works."""
     handled = threading.Semaphore(WAVES)
     over = threading.Event()
-    flooded = cast.flooded(handled)
+    flooded = actors.flooded(handled)
 
     def flood() -> None:
         while not over.is_set():

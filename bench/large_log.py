@@ -1,6 +1,6 @@
-"""A large log of sessions as they are: turns with calls of tools, approvals, denials and failures, over thirty days.
+"""A large, realistic log: turns with tool calls, approvals, denials and failures, over thirty days.
 
-`python -m bench.large_log LOG [SESSIONS [TURNS]]` writes one; with the numbers it has by default, a million events.
+`python -m bench.large_log LOG [SESSIONS [TURNS]]` writes one; by default it has a million events.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ RULES: Final = Rules(
 
 
 class _Writer:
-    """Decides and appends; times go on with each turn."""
+    """Decides and appends; each turn advances the time."""
 
     def __init__(self, journal: StoredJournal, turns: int) -> None:
         self._journal = journal
@@ -70,7 +70,7 @@ class _Writer:
         self.failures: list[Exception] = []
 
     def tell(self, session_id: str, make: Callable[[int], SessionCommand], seconds: float = 0.0) -> None:
-        """Give the session a command, so many seconds later."""
+        """Send the session a command, this many seconds later."""
         self.at += round(seconds * 1_000_000)
         state, command = self.states.get(session_id, Session()), make(self.at)
         events = decide(state, command)
@@ -80,7 +80,7 @@ class _Writer:
         self.append(f"session/{session_id}", events, command, heard)
 
     def finish(self, session_id: str, turn_id: str, answer: ReceivedAnswer, seconds: float) -> None:
-        """Have the model answer, so many seconds later: what is heard of that comes first."""
+        """Let the model answer, this many seconds later; the deltas come first."""
         self.at += round(seconds * 1_000_000)
         state = self.states[session_id]
         entries = tuple(Entry(data.event_type, self.at, data) for data in _said(answer))
@@ -100,7 +100,7 @@ class _Writer:
         self._journal.append(Append(stream, version, self.at, tuple(events), heard or (), cause=cause), self._done)
 
     def settle(self, turn: int) -> None:
-        """Wait for what was handed over, and go on at the time of the next turn."""
+        """Wait for the pending appends, and advance to the time of the next turn."""
         stream = next(iter(self._versions))
         self._journal.recover(stream, after=self._versions[stream])
         if self.failures:
@@ -113,7 +113,7 @@ class _Writer:
 
 
 def write_large_log(log: str, sessions: int = SESSIONS, turns: int = TURNS) -> int:
-    """Write a log at a path or URL with so many sessions and turns in each; return how many events that are."""
+    """Write a log at a path or URL with these numbers of sessions and turns; return the number of events."""
     with closing(open_journal(log, codec(), synchronous="OFF")) as journal:
         writer = _Writer(journal, turns)
         for name in ("office", "lab"):

@@ -1,4 +1,4 @@
-"""So many live actors of a kind, in a process of its own: prints what they take and how fast they started."""
+"""Live actors of one kind, in a process of its own: prints their memory and threads, and how fast they started."""
 
 from __future__ import annotations
 
@@ -12,28 +12,28 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
 
-from bench.account import Account, Finish, Look, open_log
+from bench.account import Account, Latch, Look, open_log
 from bench.measure import must
-from bench.plain import AnyRef, Stage, pooled, threading_actors
+from bench.plain import AnyRef, OpenActors, pooled, threading_actors
 from reenact.actors.kernel import ActorContext, ActorSystem
 
 
 class Starting(Account):
-    """Arrives at the finish when it has handled its first message."""
+    """Counts down the latch with its first message."""
 
     category = "starting"
 
-    def __init__(self, context: ActorContext, finish: Finish) -> None:
+    def __init__(self, context: ActorContext, latch: Latch) -> None:
         super().__init__(context)
-        self._finish_line = finish
+        self._latch = latch
 
     def reply(self, command: object, events: object) -> int:
-        self._finish_line.cross()
+        self._latch.count_down()
         return self.state
 
 
 def main() -> None:
-    """Start them, and look."""
+    """Start them, and print the figures."""
     kind, count, path = sys.argv[1], int(sys.argv[2]), Path(sys.argv[3])
     with ExitStack() as undo:
         match kind:
@@ -53,8 +53,8 @@ def main() -> None:
         print(json.dumps({"bytes": taken, "threads": threading.active_count(), "rate": count / took}))
 
 
-def _plain(stage: Stage, count: int, path: Path, undo: ExitStack) -> Callable[[], None]:
-    cast = undo.enter_context(stage(path.parent))
+def _plain(open_actors: OpenActors, count: int, path: Path, undo: ExitStack) -> Callable[[], None]:
+    cast = undo.enter_context(open_actors(path.parent))
     references: list[AnyRef] = []
 
     def start() -> None:
@@ -65,21 +65,21 @@ def _plain(stage: Stage, count: int, path: Path, undo: ExitStack) -> Callable[[]
 
 
 def _sourced(count: int, path: Path, undo: ExitStack) -> Callable[[], None]:
-    finish = Finish(count)
+    latch = Latch(count)
     system = undo.enter_context(ActorSystem(undo.enter_context(open_log(path))))
-    system.register(Starting, lambda context: Starting(context, finish))
+    system.register(Starting, lambda context: Starting(context, latch))
 
     def start() -> None:
         for number in range(count):
             system.actor(Starting, f"{number:06d}").ask_future(Look())
-        finish.wait()
+        latch.wait()
         must(system.live() == count, "they live")
 
     return start
 
 
 def resident() -> int:
-    """Return the bytes of memory that the process takes up."""
+    """Return the resident memory of the process in bytes."""
     pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1])
     return pages * os.sysconf("SC_PAGE_SIZE")
 

@@ -1,4 +1,4 @@
-"""What a measurement is: lines with goals, and a measure that gives each line a sample a round."""
+"""Measurements: lines with goals, and a measure that returns a sample for each line and round."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Literal, NamedTuple, TypeAlias
 
 
 class Sample(NamedTuple):
-    """What a round gave, in the line's unit; `peer` is None where there is nothing to compare with."""
+    """The result of a round, in the line's unit; `peer` is None if there is nothing to compare with."""
 
     ours: float
     peer: float | None = None
@@ -27,7 +27,7 @@ class Goal:
     bound: float
 
     def met(self, ours: float, ratio: float | None) -> bool:
-        """Tell whether the figure is on the right side of the bound."""
+        """Return whether the figure meets the bound."""
         figure = ours if self.of == "ours" else ratio
         if figure is None:
             return False
@@ -38,7 +38,7 @@ class Goal:
 
 
 def ratio_of_at_least(bound: float) -> Goal:
-    """Return the goal that ours is at least so many times the peer's."""
+    """Return the goal that our figure is at least this multiple of the peer's."""
     return Goal("ratio", "≥", bound)
 
 
@@ -54,7 +54,7 @@ def at_most(bound: float) -> Goal:
 
 @dataclass(frozen=True)
 class Line:
-    """One line of the table: what is measured, in which unit, against whom, and what is wanted."""
+    """One line of the table: the name, the unit, the peer, and the goal."""
 
     name: str
     unit: str
@@ -71,7 +71,7 @@ Side: TypeAlias = Callable[[Path], float]
 
 @dataclass(frozen=True)
 class Workload:
-    """One measure, and the lines that it fills."""
+    """One measure, and its lines."""
 
     lines: tuple[Line, ...]
     measure: Measure
@@ -93,7 +93,7 @@ class Result:
 
 
 def versus(ours: Side, peer: Side) -> Measure:
-    """Return a measure of one line that runs both sides, the other one first in every other round."""
+    """Return a measure of one line that runs both sides, the peer first in every other round."""
 
     def measure(directory: Path, number: int) -> Sequence[Sample]:
         if number % 2:
@@ -106,14 +106,14 @@ def versus(ours: Side, peer: Side) -> Measure:
 
 
 def alone(side: Side, directory: Path) -> float:
-    """Run one side in a directory of its own, with the other side's garbage out of the way."""
+    """Run one side in a directory of its own, after collecting the other side's garbage."""
     gc.collect()
     with tempfile.TemporaryDirectory(dir=directory) as own:
         return side(Path(own))
 
 
 def run(workload: Workload, rounds: int, directory: str | None) -> list[Result]:
-    """Run so many rounds, and return the medians of each line."""
+    """Run the rounds, and return the medians of each line."""
     samples: list[Sequence[Sample]] = []
     for number in range(rounds):
         with tempfile.TemporaryDirectory(dir=directory) as own:
@@ -123,7 +123,7 @@ def run(workload: Workload, rounds: int, directory: str | None) -> list[Result]:
 
 
 def must(holds: bool, what: str) -> None:  # noqa: FBT001 - the condition itself
-    """Refuse a figure that was reached by doing something else.
+    """Check a condition without which a figure means nothing.
 
     Raises:
         AssertionError: it does not hold.

@@ -1,4 +1,4 @@
-"""So many sessions in one log, in a process of its own: prints the figures of each line of `bench.scale`."""
+"""Many sessions in one log, in a process of its own: prints the figures of each line of `bench.scale`."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ Figures: TypeAlias = tuple[float, float | None]
 
 
 class Small(EventSourcedActor[Session, SessionCommand, SessionEvent]):
-    """A session's rules without anything around them."""
+    """The rules of a session as a bare actor."""
 
     category = "session"
     initial = Session()
@@ -54,7 +54,7 @@ class Small(EventSourcedActor[Session, SessionCommand, SessionEvent]):
 
 
 def main() -> None:
-    """Write the sessions, then look at the log from all sides."""
+    """Write the sessions, then measure opening, reading and listing."""
     directory, count = Path(sys.argv[1]), int(sys.argv[2])
     path = directory / "log.db"
     with Runtime.open(path) as runtime:
@@ -76,7 +76,7 @@ def main() -> None:
 
 
 def _write(path: Path, count: int) -> tuple[list[str], list[float], int, Written]:
-    """Return the ids, the seconds of each tenth, the memory that all but the first two took, and what was written."""
+    """Return the ids, the seconds of each tenth, the memory of all but the first two, and the rows."""
     commits: list[int] = []
     ids: list[str] = []
     seconds: list[float] = []
@@ -112,7 +112,7 @@ def _settle(futures: Sequence[PooledFuture[Any]]) -> None:
 
 
 def _tenths(written: Written, seconds: Sequence[float]) -> list[float]:
-    """Return the seconds that each tenth of the events took, given those of each transaction."""
+    """Return the seconds of each tenth of the events, from those of each transaction."""
     tenths = [0.0] * TENTHS
     done, total = 0, written.events
     for rows, took in zip(written.transactions, seconds, strict=True):
@@ -122,14 +122,14 @@ def _tenths(written: Written, seconds: Sequence[float]) -> list[float]:
 
 
 def _uneven(seconds: Sequence[float]) -> float:
-    """Return by how many percent the rate of a tenth is off the mean, at most."""
+    """Return the largest deviation of a tenth's rate from the mean, in percent."""
     rates = [1 / each for each in seconds]
     mean = fmean(rates)
     return max(abs(rate - mean) for rate in rates) / mean * 100
 
 
 def _opening(open_it: Callable[[], AbstractContextManager[object]]) -> float:
-    """Return the milliseconds that it takes until it is open."""
+    """Return the milliseconds that opening takes."""
     took: list[float] = []
     for _ in range(5):
         begun = time.perf_counter()

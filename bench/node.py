@@ -1,9 +1,9 @@
 """A node of a log in PostgreSQL, with a model that answers at once, in a process of its own.
 
-Orders: `{"create": [ID …]}` creates sessions, runs their agents, and tells these; `{"converse": {"agents": {ID: AGENT},
-"seconds": N}}` talks with all of them at once, as long as that, and tells how many turns that were and the longest that
-a message took to be acknowledged; `{"send": [AGENT …]}` sends each a message, and tells when each was acknowledged;
-`{"close": true}` closes the runtime, and tells when it has.
+Orders: `{"create": [ID …]}` creates sessions, runs their agents, and returns the agents. `{"converse": {"agents": {ID:
+AGENT}, "seconds": N}}` talks with all of them at once for N seconds, and returns the number of turns and the longest
+time until a message was acknowledged. `{"send": [AGENT …]}` sends each a message, and returns when each was
+acknowledged. `{"close": true}` closes the runtime.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
-from bench.children import given, order, say
+from bench.children import given, order, report
 from bench.ours import Provider
 from bench.workload import question
 from reenact import Image, Runtime
@@ -22,26 +22,26 @@ from reenact.events import Envelope
 
 
 def main(url: str) -> None:
-    """Do what is ordered until nobody gives orders any more."""
+    """Carry out orders until standard input ends."""
     with Runtime.open(url, llm_provider=Provider()) as runtime:
         if runtime.containers.get("bench") is None:
             runtime.containers.create(container_id="bench")
             runtime.images.register(Image(id="bench"))
         gc.collect()
         gc.freeze()  # as `reenact serve` does
-        say(ready=True)
+        report(ready=True)
         while (told := order()) is not None:
             match told:
                 case {"create": ids}:
-                    say(agents={id_: _create(runtime, id_) for id_ in ids})
+                    report(agents={id_: _create(runtime, id_) for id_ in ids})
                 case {"converse": how}:
                     turns, longest = _converse(runtime, how["agents"], how["seconds"])
-                    say(turns=turns, longest=longest)
+                    report(turns=turns, longest=longest)
                 case {"send": agents}:
-                    say(acknowledged=_send(runtime, agents))
+                    report(acknowledged=_send(runtime, agents))
                 case _:
                     runtime.close()
-                    say(closed=True)
+                    report(closed=True)
                     break
 
 
@@ -50,7 +50,7 @@ def _create(runtime: Runtime, session_id: str) -> str:
 
 
 def _converse(runtime: Runtime, agents: Mapping[str, str], seconds: float) -> tuple[int, float]:
-    """Have one turn after the other in each session, all at once."""
+    """Run one turn after the other in each session, all sessions at once."""
 
     def converse(session_id: str) -> tuple[int, float]:
         ended = threading.Semaphore(0)
@@ -74,7 +74,7 @@ def _converse(runtime: Runtime, agents: Mapping[str, str], seconds: float) -> tu
 
 
 def _send(runtime: Runtime, agents: Sequence[str]) -> list[float]:
-    """Send each a message, all at once; return by the clock of all processes when each was acknowledged."""
+    """Send each a message, all at once; return when each was acknowledged, by the clock that all processes share."""
 
     def send(agent: str) -> float:
         runtime.agents.receive(agent, question(0))

@@ -1,7 +1,7 @@
-"""Several nodes on one log in PostgreSQL: turns of one, two and three, and how soon a node's sessions are taken over.
+"""Several nodes on one log in PostgreSQL: turns with one, two and three nodes, and the time until a takeover.
 
-Each node is a process with the same share of a core, by a control group; the server is not limited. Beside the turns
-stands how often the log's position moves, and how often as many processes can move it by hand.
+Each node is a process that a control group limits to the same share of a core; the server is not limited. Beside the
+turns the table has the commits per second, and those of as many processes with hand-written SQL.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def workloads(*, quick: bool) -> list[Workload]:
 
 
 class Nodes:
-    """Processes that run nodes of one log, and who of them owns what."""
+    """Processes that run nodes of one log, and the shards of each."""
 
     def __init__(self, url: str, stack: ExitStack) -> None:
         self._address = address_of(url)
@@ -74,10 +74,10 @@ class Nodes:
         self.children: list[Child] = []
 
     def start(self, nodes: int) -> None:
-        """Start so many, and wait until each has its share."""
+        """Start the nodes, and wait until each has its shards."""
         for number in range(nodes):
             child = self._stack.enter_context(Child("bench.node", url=self.url))
-            must(child.hear() == {"ready": True}, "the node is ready")
+            must(child.receive() == {"ready": True}, "the node is ready")
             self.children.append(child)
             self._wait_until(lambda: self._owners().keys() != self._ids.keys(), "the node to own something")
             self._ids |= dict.fromkeys(self._owners().keys() - self._ids.keys(), number)
@@ -93,7 +93,7 @@ class Nodes:
             return cursor.fetchall() if cursor.description else []
 
     def create(self, node: int) -> Agents:
-        """Have a node create sessions that are its own."""
+        """Let a node create sessions in its own shards."""
         owners = {shard: str(owner) for shard, owner in self.execute(_OWNED)}
         ids: list[str] = []
         while len(ids) < CONVERSATIONS:
@@ -104,10 +104,10 @@ class Nodes:
         return agents
 
     def converse(self, agents: Sequence[Agents], seconds: float) -> int:
-        """Have each node talk with its own; return how many turns that were."""
+        """Let each node run turns in its own sessions; return the number of turns."""
         for child, own in zip(self.children, agents, strict=True):
-            child.tell(converse={"agents": own, "seconds": seconds})
-        return sum(child.hear()["turns"] for child in self.children)
+            child.send(converse={"agents": own, "seconds": seconds})
+        return sum(child.receive()["turns"] for child in self.children)
 
     def _wait_until(self, condition: Callable[[], bool], what: str) -> None:
         given_up = time.monotonic() + PATIENCE
@@ -157,7 +157,7 @@ def _turns(groups: Path, seconds: float) -> Workload:
 
 
 def _converse(directory: Path, groups: Path, nodes: int, seconds: float) -> tuple[float, Sample]:
-    """Return the turns in a second of so many nodes, and their commits beside those by hand."""
+    """Return the turns per second of the nodes, and their commits beside those of hand-written SQL."""
     with ExitStack() as limits, _nodes(directory, nodes) as log:
         agents = [log.create(number) for number in range(nodes)]
         for child in log.children:
@@ -173,17 +173,17 @@ def _converse(directory: Path, groups: Path, nodes: int, seconds: float) -> tupl
 
 
 def _by_hand(log: Nodes, processes: int, seconds: float, *, rows: int, size: int) -> float:
-    """Return how often in a second so many processes move a position by hand, with as much to write each time."""
+    """Return the commits per second of processes with hand-written SQL that write as much each time."""
     for child in log.children:
         child.ask(close=True)
     log.execute(position.MADE)
     with ExitStack() as stack:
         children = [stack.enter_context(Child("bench.position", url=log.url)) for _ in range(processes)]
         for child in children:
-            child.hear()
+            child.receive()
         for child in children:
-            child.tell(append={"seconds": seconds, "rows": rows, "bytes": size})
-        commits: list[int] = [child.hear()["commits"] for child in children]
+            child.send(append={"seconds": seconds, "rows": rows, "bytes": size})
+        commits: list[int] = [child.receive()["commits"] for child in children]
     return sum(commits) / seconds
 
 
@@ -216,10 +216,10 @@ def _drained() -> Workload:
     def measure(directory: Path, _number: int) -> Sequence[Sample]:
         with _nodes(directory, 3) as log:
             agents = log.create(2)
-            log.children[0].tell(converse={"agents": agents, "seconds": 3.0})
+            log.children[0].send(converse={"agents": agents, "seconds": 3.0})
             time.sleep(1.0)
             log.children[2].ask(close=True)
-            longest: float = log.children[0].hear()["longest"]
+            longest: float = log.children[0].receive()["longest"]
         return [Sample(1000 * longest)]
 
     return Workload((line,), measure)
@@ -227,7 +227,7 @@ def _drained() -> Workload:
 
 @contextmanager
 def _limited(groups: Path, pid: int) -> Generator[None]:
-    """Hold a process to its share of a core until it has ended, which it must have at the end of the block."""
+    """Limit a process to its share of a core until it has ended, before the end of the block."""
     group = groups / f"reenact-bench-{pid}"
     group.mkdir()
     try:
@@ -244,7 +244,7 @@ def _limited(groups: Path, pid: int) -> Generator[None]:
 
 
 def _control_groups() -> Path | None:
-    """Return where this process may make control groups that limit the processor, if it may."""
+    """Return the directory in which this process may create control groups for the processor, or None."""
     first, second = _GROUPS
     if os.access(first / "cpu.cfs_quota_us", os.W_OK):
         return first

@@ -16,7 +16,7 @@ from reenact.events import Envelope, MessageStop, TextDelta
 
 
 class Ours:
-    """Every turn: two decisions, every delta kept and addressable by cursor, heard by a handler, projections behind."""
+    """Every turn: two decisions, every delta stored under a cursor and handled, projections kept up to date."""
 
     name = "reenact"
 
@@ -32,7 +32,7 @@ class Ours:
             self._runtime.images.register(self.image())
 
     def hear(self) -> None:
-        """Have the handlers called."""
+        """Subscribe the handlers."""
         self._runtime.events.on("text_delta", self._hear)
         self._runtime.events.on("turn_completed", self._end)
 
@@ -41,7 +41,7 @@ class Ours:
         return Runtime.open(path, llm_provider=self.provider(), synchronous=synchronous)
 
     def provider(self) -> LLMProvider:
-        """Return what provides the model."""
+        """Return the provider of the model."""
         return Provider()
 
     def image(self) -> Image:
@@ -58,13 +58,13 @@ class Ours:
         return session
 
     def turn(self, session: str, number: int) -> str:
-        """Ask and answer once; return when a handler has heard of the turn's durable end."""
+        """Ask and answer once; return when a handler has received the durable end of the turn."""
         self._runtime.agents.receive(self._sessions[session], question(number))
         self._done.acquire()
         return "".join(deltas(number))
 
     def turns_at_once(self, sessions: list[str], turns: int) -> None:
-        """Run so many turns in each session, all sessions at once."""
+        """Run the turns in each session, all sessions at once."""
 
         def converse(session: str) -> None:
             agent = self._sessions[session]
@@ -93,7 +93,7 @@ class Ours:
 
 
 class _Driver:
-    """A model without a network: all that it costs is to say its deltas."""
+    """A model without a network, which only reports its deltas."""
 
     async def send_message(
         self,
@@ -110,7 +110,7 @@ class _Driver:
         on_event(MessageStop())
 
     def interrupt(self) -> None:
-        """Nothing is ever under way for long."""
+        """Do nothing, since no answer takes long."""
 
 
 class Provider:

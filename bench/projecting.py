@@ -1,4 +1,4 @@
-"""Catching up with a log: our runner, and hand-written sqlite3 that fills the same tables with the same rows."""
+"""Catching up with a log: our runner, against hand-written sqlite3 that writes the same rows."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def _against(name: str, who: str, bound: float | None, size: tuple[int, int], pe
 
 
 def write_log(path: Path, sessions: int, turns: int) -> int:
-    """Write the log of so many sessions with so many turns, all at once; return how many events that are."""
+    """Write a log of sessions with turns, all at once; return the number of events."""
     with SqliteJournal.open(path, codec(), synchronous="OFF") as journal:
         for session in range(sessions):
             name = f"s{session:06d}"
@@ -107,7 +107,7 @@ def write_log(path: Path, sessions: int, turns: int) -> int:
 
 
 def ours(log: Path, tables: Path) -> float:
-    """Have our runner catch up."""
+    """Let our runner catch up."""
     with (
         SqliteJournal.open(log, codec(), read_only=True) as journal,
         Runner(journal, ReadModelTables(journal, _made(tables))) as runner,
@@ -118,7 +118,7 @@ def ours(log: Path, tables: Path) -> float:
 
 
 def by_hand(log: Path, tables: Path) -> float:
-    """Read the log in pages of the same size, and write what follows from each in one transaction."""
+    """Read the log in pages of the same size, and write the rows of each in one transaction."""
     decode, projector, number = codec().decode, Handwritten(), 0
     position = 0
     _make_tables(log, tables)

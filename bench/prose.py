@@ -1,6 +1,6 @@
 """An answer as it appears in the chat: Markdown in pieces of four characters, written to a terminal.
 
-The other side draws all of it again at every piece, with `rich.markdown`, as a live display does.
+The other side renders all of it again for every piece, with `rich.markdown`, as a live display does.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ ANSWER: Final = (
 
 
 class Nowhere(io.StringIO):
-    """A terminal that is asked for its width, and forgets what is written."""
+    """A terminal that has a width and discards what is written."""
 
     def __init__(self, terminal: int) -> None:
         super().__init__()
@@ -86,7 +86,7 @@ def _compared(_directory: Path, _number: int) -> Sequence[Sample]:
 
 
 def _seconds(write: Callable[[Console], None]) -> float:
-    """Return how long the processor is busy with it."""
+    """Return the processor time in seconds."""
     with terminal() as console:
         begun = time.process_time()
         write(console)

@@ -1,4 +1,4 @@
-"""Hand-written sqlite3: what somebody would write who needs nothing but this workload."""
+"""Hand-written sqlite3, for this workload only."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ CREATE TABLE IF NOT EXISTS messages(
 
 
 class Raw:
-    """Two commits a turn: the question before the model is asked, the answer after it. Deltas are heard, not kept."""
+    """Two commits a turn: the question before the model is asked, the answer after it. Deltas are not stored."""
 
     name = "sqlite3"
 
@@ -38,7 +38,7 @@ class Raw:
         return session
 
     def run(self, session: str) -> str:
-        """There is nothing to run."""
+        """Do nothing: there is no agent."""
         return session
 
     def turn(self, session: str, number: int) -> str:
@@ -53,7 +53,7 @@ class Raw:
         return answer
 
     def turns_at_once(self, sessions: list[str], turns: int) -> None:
-        """Run so many turns in each session, all sessions at once."""
+        """Run the turns in each session, all sessions at once."""
 
         def converse(session: str) -> None:
             for number in range(turns):
@@ -71,7 +71,7 @@ class Raw:
         )
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
         self._connection.close()
 
     def _insert(self, session: str, number: int, role: str, content: str) -> None:

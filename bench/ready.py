@@ -11,7 +11,7 @@ from reenact.events import Envelope
 
 
 class Ready(Ours):
-    """Notes when the first delta is heard."""
+    """Records when the first delta arrives."""
 
     first: float | None = None
 

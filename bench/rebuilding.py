@@ -1,4 +1,4 @@
-"""Projections of a user's own beside a loop that is written by hand, and what a rebuilding beside readers costs."""
+"""Projections of users against a hand-written loop, and the cost of a rebuild while others read."""
 
 from __future__ import annotations
 

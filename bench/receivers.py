@@ -1,8 +1,8 @@
-"""WebSocket clients that follow sessions and look at the clock, in a process of their own.
+"""WebSocket clients that follow sessions and measure delays, in a process of their own.
 
-Given: the `url`, how many `clients`, which `topics` each follows, how many `deltas` of all of them each waits for, a
-file to `keep` the first client's frames in, if any, and whether they `stall`: read nothing. They say when they follow,
-and in the end what they have measured. A delta's text begins with the monotonic time of its making, in nanoseconds.
+Arguments: the `url`, how many `clients`, which `topics` each follows, how many `deltas` each waits for, a file to
+`keep` the first client's frames in, if any, and whether they `stall`, that is, read nothing. They report when they
+follow, and at the end the figures. A delta's text begins with the monotonic time at which it was made, in nanoseconds.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from statistics import quantiles
 import msgspec
 from websockets.asyncio.client import ClientConnection, connect
 
-from bench.children import given, say
+from bench.children import given, report
 
 
 class _Data(msgspec.Struct, gc=False):
@@ -39,7 +39,7 @@ class _Frame(msgspec.Struct, gc=False):
 
 
 class Client:
-    """One connection: what it has received, and how long that was under way."""
+    """One connection: the events that it received, and their delays."""
 
     def __init__(self, topics: Sequence[str], deltas: int) -> None:
         self._topics = topics
@@ -50,14 +50,14 @@ class Client:
         self.began = self.ended = 0.0
 
     async def follow(self, connection: ClientConnection) -> None:
-        """Subscribe to all topics, and return when all subscriptions stand."""
+        """Subscribe to all topics, and return when all subscriptions are confirmed."""
         await connection.send('{"type":"hello"}')
         self.began = time.perf_counter()
         for topic in self._topics:
             await connection.send(f'{{"type":"subscribe","id":"{topic}","topic":"{topic}","after":0}}')
 
     async def receive(self, connection: ClientConnection, *, keep: bool, following: asyncio.Event) -> None:
-        """Return when all deltas have come."""
+        """Return when all deltas have arrived."""
         decoder, standing = msgspec.json.Decoder(_Frame), 0
         while self._left > 0:
             data = await connection.recv(decode=False)
@@ -89,7 +89,7 @@ class Client:
 async def main(
     url: str, clients: int, topics: list[str], deltas: int, keep: str | None = None, *, stall: bool = False
 ) -> None:
-    """Follow, receive, and say what was measured."""
+    """Follow, receive, and report the figures."""
     address = f"{url.replace('http', 'ws', 1)}/ws"
     many = [Client(topics, deltas) for _ in range(clients)]
     connections = [
@@ -99,7 +99,7 @@ async def main(
     for client, connection in zip(many, connections, strict=True):
         await client.follow(connection)
     if stall:
-        say(following=True)
+        report(following=True)
         await asyncio.to_thread(sys.stdin.read)
         for connection in connections:
             connection.transport.abort()
@@ -111,13 +111,13 @@ async def main(
     ]
     for stands in following:
         await stands.wait()
-    say(following=True)
+    report(following=True)
     await asyncio.gather(*receiving)
     if keep is not None:
         _keep(keep, many[0].kept)
     latencies = [one for client in many for one in client.latencies]
     percent = quantiles(latencies, n=100) if len(latencies) > 1 else [0.0] * 99
-    say(
+    report(
         events=sum(client.events for client in many),
         frames=sum(client.frames for client in many),
         bytes=sum(client.bytes for client in many),

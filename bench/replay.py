@@ -1,4 +1,4 @@
-"""Reading back: streams and whole logs against a raw SELECT of the same rows, and actors that come back to memory."""
+"""Reading streams and whole logs, against a plain SELECT of the same rows, and the recovery of actors."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ _SNAPSHOT: Final = """
 
 
 class Condensed(Account):
-    """An account that comes back from a snapshot."""
+    """An account that is recovered from a snapshot."""
 
     category = "condensed"
     snapshot_every = HISTORY
 
 
 class _Asker(PooledActor):
-    """Asks one actor after the other to come back, and says how many milliseconds each took."""
+    """Asks one actor after the other, so that it is recovered, and returns the milliseconds of each."""
 
     def on_receive(self, message: Sequence[Reference[Command]]) -> list[float]:
         return [_look(reference) for reference in message]
@@ -168,7 +168,7 @@ def _milliseconds_of_selects(path: Path, query: str, streams: Sequence[str]) -> 
 
 
 def fill(journal: SqliteJournal, streams: Sequence[str], each: int) -> None:
-    """Append so many events to each stream, each as a step and thus a row of its own."""
+    """Append events to each stream, each as a row of its own."""
 
     def ignore(_outcome: Outcome) -> None:
         pass  # `recover` waits for all of them

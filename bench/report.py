@@ -29,7 +29,7 @@ def markdown(results: Iterable[Result]) -> str:
 
 
 def write_into(page: Path, group: str, table: str) -> bool:
-    """Put the table between the marks of its group; return False if the page has no such marks."""
+    """Write the table between the markers of its group; return False if the page has no such markers."""
     begin, end = f"<!-- bench {group} -->\n", f"<!-- /bench {group} -->\n"
     text = page.read_text(encoding="utf-8")
     before, found, rest = text.partition(begin)

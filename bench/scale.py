@@ -1,4 +1,4 @@
-"""A million sessions in one log: written by actors, of which few stay in memory, opened again, and asked about."""
+"""A million sessions in one log: written by actors of which few stay in memory, reopened, and queried."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Messages that come by themselves, through the public facades, beside messages that somebody sends."""
+"""Scheduled messages through the public facades, against messages that are sent."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Reenact's server on a log, with a model that says so much in so much time, in a process of its own.
+"""Reenact's server on a log, with a model of a given rate, in a process of its own.
 
-Orders: `{"say": {"sessions": N, "turns": N, "count": N, "rate": N}}` has the first so many sessions answer so often, in
-so many deltas each time, at so many a second (0: as fast as it can), and tells when all turns are over; `{"resident":
-true}` asks for its memory.
+Orders: `{"say": {"sessions": N, "turns": N, "count": N, "rate": N}}` lets that many sessions answer that many times, in
+`count` deltas each time, at `rate` a second (0: as fast as it can), and reports when all turns have ended.
+`{"resident": true}` asks for its memory.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, Literal
 
-from bench.children import given, order, resident, say
+from bench.children import given, order, report, resident
 from reenact import Image, Runtime
 from reenact.actors.environment.api import OnEvent
 from reenact.domain.messages import Said
@@ -27,7 +27,7 @@ _TEXT: Final = 24
 
 
 def main(log: str, sessions: int, synchronous: Literal["FULL", "NORMAL"]) -> None:
-    """Serve until nobody gives orders any more."""
+    """Serve until standard input ends."""
     completed = threading.Semaphore(0)
 
     def complete(_event: Envelope) -> None:
@@ -42,7 +42,7 @@ def main(log: str, sessions: int, synchronous: Literal["FULL", "NORMAL"]) -> Non
             agents = [runtime.sessions.run(name) for name in names]
             gc.collect()
             gc.freeze()  # as `reenact serve` does
-            say(url=server.url)
+            report(url=server.url)
             while (told := order()) is not None:
                 match told:
                     case {"say": how}:
@@ -52,9 +52,9 @@ def main(log: str, sessions: int, synchronous: Literal["FULL", "NORMAL"]) -> Non
                                 runtime.agents.receive(agent, f"{how['count']} {how['rate']}")
                             for _ in chosen:
                                 completed.acquire()
-                        say(said=how["turns"] * how["count"] * len(chosen))
+                        report(said=how["turns"] * how["count"] * len(chosen))
                     case _:
-                        say(resident=resident())
+                        report(resident=resident())
 
 
 class _Driver:

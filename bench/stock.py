@@ -1,4 +1,4 @@
-"""The `eventsourcing` library as it comes, in a `pykka.ThreadingActor`: aggregates saved by its `Application`."""
+"""The plain `eventsourcing` library in a `pykka.ThreadingActor`: aggregates saved by its `Application`."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from bench.measure import must
 
 
 class StockAccount(Aggregate):
-    """A balance as the library's own kind of aggregate."""
+    """A balance as an aggregate of the library."""
 
     def __init__(self) -> None:
         self.balance = 0
 
     @event("Deposited")
     def deposit(self, amount: int) -> None:
-        """Put the amount in."""
+        """Deposit the amount."""
         self.balance += amount
 
 
@@ -43,7 +43,7 @@ class StockBank(pykka.ThreadingActor):
 
 
 def stock_deposits(directory: Path, accounts: int, each: int) -> float:
-    """Put so many amounts into each account, on SQLite as the library sets it up: FULL; return deposits per second."""
+    """Make deposits into each account, on SQLite with the library's setting FULL; return the deposits per second."""
     application = Application[Any](
         {"PERSISTENCE_MODULE": "eventsourcing.sqlite", "SQLITE_DBNAME": str(directory / "stock.db")}
     )

@@ -25,29 +25,29 @@ from reenact.domain.history.stored import STORED
 
 
 class Sessions(Application[Any]):
-    """What is projected: a log of the library's own with our events, in memory: its SQLite cannot be subscribed to."""
+    """The projected log: one of the library with our events, in memory, since its SQLite has no subscriptions."""
 
 
 class SessionMapper(MsgspecMapper[Any]):
-    """Decodes them as fast as ours does."""
+    """Decodes events as fast as ours does."""
 
     forms = tuple(StoredForm(name, kind) for name, kind in STORED.items())
 
 
 class View(SQLiteTrackingRecorder):
-    """The tables, and where the projection has got to."""
+    """The tables, and the position of the projection."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:  # noqa: ANN401 - as the base class
         super().__init__(*args, **kwargs)
         self._projector = Handwritten()
 
     def set_synchronous(self, synchronous: str) -> None:
-        """Change SQLite's setting, which is FULL as the library comes; it writes over one connection."""
+        """Change SQLite's setting from the library's default, FULL; it writes over one connection."""
         with self.datastore.get_connection(commit=True) as connection:
             connection.cursor().execute(f"PRAGMA synchronous = {synchronous}")
 
     def write(self, event: JournalEvent[str], tracking: Tracking) -> None:
-        """Write what follows from the event, and that it was seen, in one transaction."""
+        """Write the rows of the event and its position in one transaction."""
         with self.datastore.transaction(commit=True) as cursor:
             self._insert_tracking(cursor, tracking)
 
@@ -59,7 +59,7 @@ class View(SQLiteTrackingRecorder):
 
 
 class SessionsProjection(Projection[View]):
-    """Hands each event on to the view."""
+    """Passes each event to the view."""
 
     last: ClassVar[int] = 0
     done: ClassVar[threading.Event] = threading.Event()
@@ -72,7 +72,7 @@ class SessionsProjection(Projection[View]):
 
 
 def stock_projection(log: Path, tables: Path, synchronous: str) -> float:
-    """Have the library's runner project the same events; return the seconds."""
+    """Let the library's runner project the same events; return the seconds."""
     environment = {
         "SESSIONS_PERSISTENCE_MODULE": "eventsourcing.popo",
         "SESSIONS_MAPPER_TOPIC": f"{__name__}:{SessionMapper.__name__}",

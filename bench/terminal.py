@@ -1,7 +1,7 @@
-"""What the tests of programs at a terminal cost: sequences parsed, screens worked out, programs started, waits ended.
+"""The cost of tests at a terminal: parsing sequences, computing screens, starting programs, and waiting.
 
-The peers are what one would write by hand, a regular expression and `pty` with `subprocess`, and pyte, the emulator in
-Python that most would take.
+The peers are hand-written code, a regular expression and `pty` with `subprocess`, and pyte, a common emulator in
+Python.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def workloads(*, quick: bool) -> Sequence[Workload]:
 
 
 def coloured_log(size: int) -> str:
-    """Return so many characters, or few more, of what builds write: coloured lines, progress, titles, wide letters."""
+    """Return about this many characters of typical build output: coloured lines, progress, titles, wide letters."""
     chance = random.Random(7)
     lines: list[str] = []
     length = 0
@@ -103,7 +103,7 @@ def _parsed(log: str) -> Side:
 
 
 class _Heard:
-    """Hears what pyte's parser has read, and does nothing with it."""
+    """Ignores the events of pyte's parser."""
 
     def __getattr__(self, event: str) -> Callable[..., None]:
         return _nothing

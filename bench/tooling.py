@@ -3,7 +3,7 @@
 The model asks for two calls, a plain function and a coroutine function; both run; it answers in 20 deltas. Each step is
 durable before the next: the question, the answer with the calls, their results, the last answer.
 
-Or the model calls another agent, which answers in 20 deltas in a child session of its own; then it does.
+Or the model calls another agent, which answers in 20 deltas in a child session, and then answers itself.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ async def waiting(number: int) -> dict[str, int]:
 
 
 class OursWithTools(Ours):
-    """Every call: its intent durable before it runs, its outcome after; both heard by whoever subscribes."""
+    """Every call: its intent is durable before it runs, its outcome after; subscribers receive both."""
 
     def provider(self) -> LLMProvider:
         """Return what provides the model."""
@@ -86,7 +86,7 @@ class OursWithChildren(Ours):
 
 
 class RawWithChildren(Raw):
-    """Six commits a turn: what is asked of the other agent, and what it answers, stand in rows of their own."""
+    """Six commits a turn: the question to the other agent and its answer are rows of their own."""
 
     def turn(self, session: str, number: int) -> str:
         """Ask, call, and answer; return the answer, which is durable."""

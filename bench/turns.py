@@ -21,19 +21,19 @@ _CONTEXT: Final = {"session": "bench"}
 
 
 class Asked(Event, frozen=True):
-    """Somebody has said something."""
+    """A question was asked."""
 
     text: str
 
 
 class Answered(Event, frozen=True):
-    """This was the answer."""
+    """The question was answered."""
 
     text: str
 
 
 class Take(msgspec.Struct, frozen=True):
-    """Take up the question, and answer it in these deltas."""
+    """Answer the question in these deltas."""
 
     question: str
     deltas: tuple[str, ...]
@@ -45,7 +45,7 @@ def take(number: int) -> Take:
 
 
 def decide(_turns: int, command: Take) -> tuple[Asked | Answered, ...]:
-    """Return what was said."""
+    """Return the question and the answer as events."""
     return Asked(command.question), Answered("".join(command.deltas))
 
 
@@ -55,7 +55,7 @@ def evolve(turns: int, event: Asked | Answered) -> int:
 
 
 class Talk(EventSourcedActor[int, Take, Asked | Answered]):
-    """A conversation; the reply is how many turns it has had."""
+    """A conversation; the reply is the number of its turns."""
 
     category = "talk"
     initial = 0
@@ -73,7 +73,7 @@ class Talk(EventSourcedActor[int, Take, Asked | Answered]):
 
 
 def run_turns(directory: Path, actors: int, turns: int) -> tuple[float, Written]:
-    """Ask each actor for so many turns, all at once; return the seconds, and what they wrote."""
+    """Run the turns of each actor, all actors at once; return the seconds and the rows."""
     path = directory / "ours.db"
     codec = EventCodec([StoredForm("asked", Asked), StoredForm("answered", Answered)])
     takes = [take(number) for number in range(turns)]

@@ -1,4 +1,4 @@
-"""The payload that both sides handle: the same every time, different from turn to turn."""
+"""The payload of both sides: the same in each run, different in each turn."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The rows that a log has got, by transaction; and hand-written sqlite3 that writes the very same ones."""
+"""The rows of a log by transaction, and hand-written sqlite3 that writes the same rows."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _TABLES: Final = "SELECT sql FROM sqlite_master WHERE tbl_name = 'steps' AND sql
 
 @dataclass(frozen=True)
 class Written:
-    """What a log held before, and the transactions that were measured."""
+    """The earlier rows of a log, and the measured transactions."""
 
     tables: tuple[str, ...]
     before: Transaction
@@ -33,12 +33,12 @@ class Written:
 
     @property
     def events(self) -> int:
-        """How many events were written."""
+        """The number of events written."""
         return sum(events_in(rows) for rows in self.transactions)
 
     @classmethod
     def found_in(cls, path: Path, *, before: int, commits: Sequence[int]) -> Written:
-        """Read what a log has got since position `before`; `commits` are the positions after each transaction."""
+        """Read the rows of a log since position `before`; `commits` are the positions after each transaction."""
         tables, rows = _read(path)
         must(events_in(rows) == commits[-1], "the log holds what was committed and no more")
         parts: list[Transaction] = []
@@ -53,9 +53,9 @@ class Written:
 
     @classmethod
     def guessed_from(cls, path: Path) -> Written:
-        """Read a log whose commits nobody has counted, as if there had been no more than there must have been.
+        """Read a log whose commits were not counted, assuming the smallest possible number.
 
-        A transaction ends where a stream comes again.
+        A transaction ends where a stream occurs again.
         """
         tables, rows = _read(path)
         parts: list[Transaction] = [[]]
@@ -98,31 +98,31 @@ def _read(path: Path) -> tuple[tuple[str, ...], Transaction]:
 
 
 def events_in(rows: Transaction) -> int:
-    """Return how many events rows hold."""
+    """Return the number of events in the rows."""
     return sum(int(row[5] or 0) for row in rows)
 
 
 class Writing(Protocol):
-    """What was written, and can be written again without us."""
+    """The rows that were written, which plain code can write again."""
 
     @property
     def events(self) -> int:
-        """How many events were written."""
+        """The number of events written."""
         ...
 
     def write_again(self, directory: Path) -> list[float]:
-        """Write the same in the same transactions; return the seconds of each."""
+        """Write the same rows in the same transactions; return the seconds of each."""
         ...
 
 
 class Rewritten:
-    """A measure of one line: what ours writes in a second, and what a bare driver does that writes the same again.
+    """A measure of one line: the events per second of ours, and of a bare driver that writes the same rows.
 
-    The other side goes first in every other round, with what the round before has written.
+    The other side runs first in every other round, with the rows of the round before.
     """
 
     def __init__(self, ours: Callable[[Path], tuple[float, Writing]], *, events_each: float = 1) -> None:
-        """Take what runs our side and returns its seconds; a unit of the line is so many events."""
+        """Set the function that runs our side and returns its seconds, and the events in a unit of the line."""
         self._ours = ours
         self._events_each = events_each
         self._written: Writing | None = None

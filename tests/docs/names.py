@@ -16,7 +16,7 @@ import msgspec
 PAGE = Path(__file__).resolve().parent.parent.parent / "docs" / "names.md"
 MODULES = {
     "reenact": "runtimes, images, tools, messages, actors, projections, and every error",
-    "reenact.events": "the types of what is heard",
+    "reenact.events": "the types of the events that subscribers receive, and of requests",
     "reenact.loop": "the loop, step by step",
     "reenact.audit": "the log as evidence",
     "reenact.server": "serving a runtime",
@@ -26,7 +26,7 @@ MODULES = {
     "reenact.terminal": "tests of programs at a terminal",
 }
 VALUES = {
-    "Announcement": "what `announce` returns: the segments that are kept, and those that are only heard",
+    "Announcement": "what `announce` returns: the segments that are stored, and those that are only delivered",
     "BUILT_IN_DENY_LIST": "the rules that deny what hardly anybody means, such as `rm -rf /`",
     "ask_user": "the tool with which the model asks a person a question",
     "CATALOGUE": "the type of each event, by name",
