@@ -1,4 +1,4 @@
-"""A command line, tested at a terminal as a person uses it: a game that asks, has colours, and can be interrupted.
+"""A command line, tested at a terminal: a game with prompts and colours that can be interrupted.
 
 `python at_a_terminal.py play` plays it. It prints:
 

@@ -1,4 +1,4 @@
-"""Accounts that cannot be overdrawn, and holds on their money that expire, also while nobody is there.
+"""Accounts that cannot be overdrawn, and holds on their money that expire, even while no program runs.
 
 It prints:
 

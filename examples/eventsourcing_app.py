@@ -1,4 +1,4 @@
-"""An `Application` of the `eventsourcing` library on a log of Reenact; with a number, it measures so many saves.
+"""An `Application` of the `eventsourcing` library on a log of Reenact; given a number, it measures that many saves.
 
 `python eventsourcing_app.py 1000` prints how many saves a second the log and the library's own SQLite recorder make.
 It prints:

@@ -1,4 +1,4 @@
-"""An agent with children and a budget: an editor asks two researchers, one of which does not come to an end.
+"""An agent with children and a budget: an editor asks two researchers, one of which never finishes.
 
 It prints:
 
@@ -18,7 +18,7 @@ BOOKS = {"okapis": "leaves"}
 
 @tool
 def read(animal: str) -> str:
-    """Return what the books say that an animal eats."""
+    """Return what an animal eats, according to the books."""
     return BOOKS.get(animal, "nothing found, look again")
 
 

@@ -1,4 +1,4 @@
-"""A warehouse of many articles, of which few are in memory; what is reserved and not paid in time is for sale again.
+"""A warehouse of many articles with few of them in memory; reservations that are not paid in time expire.
 
 It prints:
 

@@ -1,4 +1,4 @@
-"""A night audit: what an agent did since the evening, whether its log is whole, and what stricter rules would do.
+"""A night audit: what an agent did since the evening, whether its log is intact, and what stricter rules would change.
 
 It prints:
 
@@ -61,7 +61,7 @@ def night(mock: MockEnvironmentFactory) -> None:
 
 
 def report(audit: Audit) -> None:
-    """Print what is to be known in the morning."""
+    """Print the report of the morning."""
     results = {entry.position: entry.data for entry in audit.entries(Filter(types=["tool-result"]))}
     ran = Counter(data["name"] for data in results.values())
     turns = audit.stats().total.turns
@@ -81,7 +81,7 @@ def report(audit: Audit) -> None:
 
 
 def tamper() -> None:
-    """Change the amount in a copy of the log, past all programs of ours."""
+    """Change the amount in a copy of the log with plain SQL."""
     shutil.copy("shop.db", "changed.db")
     with closing(sqlite3.connect("changed.db")) as log, log:
         for number, events in log.execute("SELECT number, events FROM steps").fetchall():

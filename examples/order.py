@@ -1,4 +1,4 @@
-"""A saga of an order with the stock and the shipment of `stock.py`: what nobody picks up in a day is undone.
+"""A saga of an order with the stock and the shipment of `stock.py`; an order that is not picked up in a day is undone.
 
 Each step is recorded before it is tried. An older program, which counted dozens, has begun the log. It prints:
 
@@ -90,7 +90,7 @@ class Order(EventSourcedActor[Course, Command, Placed | Went]):
             self.context.me.tell(Go(next_stage))
 
     def act(self) -> str:
-        """Do what the stage is about; whoever is asked twice for one order does nothing the second time."""
+        """Carry out the stage; a second request for the same order has no effect."""
         stock = self.context.system.actor(Stock, "lamp")
         shipment = self.context.system.actor(Shipment, self.context.id)
         match self.state.stage:

@@ -1,4 +1,4 @@
-"""Stock and shipments, which an order in `order.py` has to get to agree; asked twice for one order, they do it once.
+"""Stock and shipments for the orders of `order.py`; a second request for the same order has no effect.
 
 It prints:
 

@@ -1,4 +1,4 @@
-"""A support desk: an agent looks orders up by itself, and pays money back when a person has allowed it on a web page.
+"""A support desk: an agent looks up orders, and pays money back once a person has approved it on a web page.
 
 `python support_desk.py 8000` asks for a refund and keeps the page open at http://127.0.0.1:8000.
 It prints:
@@ -42,7 +42,7 @@ def refund(order: str, amount: int) -> str:
 
 
 def model(conversation: Sequence[Said]) -> Iterator[MockEvent]:
-    """Look the order up, pay it back, say what came of it: in the place of a model."""
+    """Look the order up, pay it back, report the result: in the place of a model."""
     order = next(said.text for said in reversed(conversation) if said.text).split()[-1]
     results = conversation[-1].tool_results
     result = str(results[-1].content) if results else None
@@ -62,7 +62,7 @@ def shown(call: PendingCall) -> str:
 
 
 class Desk(ThreadingHTTPServer):
-    """The page of all calls that wait, whatever session they are of, with two buttons each."""
+    """A page with the pending calls of all sessions, and two buttons for each."""
 
     def __init__(self, runtime: Runtime, port: int = 0) -> None:
         super().__init__(("127.0.0.1", port), Page)

@@ -1,4 +1,4 @@
-"""Property tests of a class that is not yours and knows nothing of actors: what goes wrong with it in one is found.
+"""Property tests of an actor whose state is a class of another library, which reveal what goes wrong with it.
 
 The state of the actor is a `collections.Counter`. It prints:
 
@@ -47,7 +47,7 @@ class Careful(Careless):
 
 
 class PollMachine(ReplayMachine):
-    """Sends votes for few choices, so that they meet; the replies are checked against something simpler."""
+    """Sends votes for few choices, so that they collide, and checks the replies against a simpler model."""
 
     actor = Careless
     commands = st.sampled_from(["tea", "coffee"])

@@ -1,4 +1,4 @@
-"""Transfers between the accounts of `bank.py`, which neither lose nor double money, whenever the process dies.
+"""Transfers between the accounts of `bank.py` that neither lose nor double money, wherever the process dies.
 
 It prints:
 

@@ -37,7 +37,7 @@ def refund(amount: int) -> str:
 
 
 def model(conversation: Sequence[Said]) -> Iterator[MockEvent]:
-    """Ask for the refund, then say what came of it: in the place of a model."""
+    """Ask for the refund, then report the result: in the place of a model."""
     results = conversation[-1].tool_results
     yield MockEvent("text_delta", data={"text": str(results[0].content) if results else "Let me see."})
     if not results:
