@@ -476,7 +476,7 @@ def test_what_commands_tell_is_no_result(run: Run) -> None:
     done = run(stdin=b"Hello\n/help\n/sessions\n/cost\n/log\n/model\n/pending\n/approve\n/reject\n/new\n")
 
     assert (done.code, done.out) == (0, "Hello from mock!\n")
-    for told in ("/help ", "2 messages  Hello", "no prices are known", "turn-completed", "whatever the model"):
+    for told in ("/help ", "2 messages  Hello", "unknown prices", "turn-completed", "whatever the model"):
         assert told in done.err
 
 
@@ -501,12 +501,12 @@ def test_what_was_used_is_told_by_model_and_by_tool_and_of_the_last_turn(
     done = run(*options, stdin=b"First\n/cost\nSecond\n/cost\n")
 
     first, second, last = done.err.split("The last answer: ")
-    assert "claude-sonnet-5: 1 answer, 1,200 tokens in, 30 out, 400 read from it, cost 0.0154" in first
-    assert "In all: 1,200 tokens in, 30 out, 400 read from it, cost 0.0154 of at most 5 (--max-cost)" in first
-    assert "claude-sonnet-5: 3 answers, 2,410 tokens in, 65 out, 800 read from it, cost 0.0314" in second
+    assert "claude-sonnet-5: 1 answer, 1,200 tokens in, 30 out, 400 read from the cache, cost 0.0154" in first
+    assert "Total: 1,200 tokens in, 30 out, 400 read from the cache, cost 0.0154 of at most 5 (--max-cost)" in first
+    assert "claude-sonnet-5: 3 answers, 2,410 tokens in, 65 out, 800 read from the cache, cost 0.0314" in second
     assert "send_mail: 2 calls" in second
-    assert "In all: 2,410 tokens in, 65 out, 800 read from it, cost 0.0314 of at most 5" in second
-    assert last.startswith("1,210 tokens in, 35 out, 400 read from it, cost 0.016")
+    assert "Total: 2,410 tokens in, 65 out, 800 read from the cache, cost 0.0314 of at most 5" in second
+    assert last.startswith("1,210 tokens in, 35 out, 400 read from the cache, cost 0.016")
 
 
 def test_the_limit_of_a_session_that_goes_on_is_that_of_its_creation(run: Run, claude: FakeMessagesAPI) -> None:

@@ -170,10 +170,10 @@ def test_commands_are_offered_while_typing_and_leave_no_trace(chat: Chat) -> Non
 
     terminal.write("/")
     terminal.wait_for("list the conversations")
-    terminal.get_by_text("/help").in_row(terminal.get_by_text("say this")).expect_visible()
+    terminal.get_by_text("/help").in_row(terminal.get_by_text("show this help")).expect_visible()
     terminal.write("sess\t")
     terminal.get_by_text("> /sessions").expect_cursor()
-    terminal.get_by_text("say this").expect_count(0)
+    terminal.get_by_text("show this help").expect_count(0)
     terminal.send_key(SpecialKey.ENTER)
     terminal.wait_for("There are no sessions yet")
     terminal.wait_for(PROMPT)

@@ -84,18 +84,18 @@ _SLASH = "/"
 _EXIT_WORDS = frozenset({"exit", "quit"})
 """Words that leave the chat if a person types nothing else."""
 _KEYS = (
-    ("Enter", "send it; choose what is marked"),
-    ("Alt+Enter, Ctrl+J", "begin a line; so does \\ Enter"),
+    ("Enter", "send the message; choose the marked entry"),
+    ("Alt+Enter, Ctrl+J", "insert a line break; so does \\ Enter"),
     ("Tab", "complete a command, or its ID"),
-    ("Up, Ctrl+R", "what was said before; look for it"),
-    ("Ctrl+X Ctrl+E", "write it in your own editor"),
+    ("Up, Ctrl+R", "earlier messages; search them"),
+    ("Ctrl+X Ctrl+E", "edit the message in your own editor"),
     ("Ctrl+C", "interrupt the answer or clear the line"),
     ("Esc", "interrupt the answer"),
-    ("Ctrl+D", "leave, where nothing is typed"),
+    ("Ctrl+D", "leave, if nothing is typed"),
 )
 _TYPED = (
     ("@PATH", "in a message: attach the file, text, image or PDF"),
-    ("!COMMAND", "run it in your shell, after asking; the model is told with your next message"),
+    ("!COMMAND", "run it in your shell, after a question; the model sees the output with your next message"),
 )
 _Choice: TypeAlias = tuple[str, str]
 
@@ -124,7 +124,7 @@ def _help(frontend: Frontend, _: str) -> None:
     known = [(command.usage, command.description) for command in TABLE.values()]
     known += [*frontend.current.extensions.help().items()]
     known += [
-        ("//TEXT", "send /TEXT to the model, though it looks like a command"),
+        ("//TEXT", "send /TEXT to the model as a message"),
         *(() if frontend.width is None else _TYPED),
         *_KEYS,
     ]
@@ -158,24 +158,26 @@ def _leave(frontend: Frontend, _: str) -> None:
 TABLE: Final[Mapping[str, Command]] = {
     command.word: command
     for command in (
-        Command("/help", "say this", _help),
+        Command("/help", "show this help", _help),
         Command("/sessions", "list the conversations of this log", inspect.sessions),
-        Command("/resume [ID]", "go on with another one: its ID, or its number", navigate.resume, inspect.beginnings),
-        Command("/new", "begin a new one", navigate.new),
-        Command("/model [NAME]", "say which model answers, or let another one", navigate.model, navigate.models),
-        Command("/cost", "say what this conversation has used", inspect.cost),
-        Command("/log [N]", "show its last events, 20 or so many", inspect.log),
+        Command(
+            "/resume [ID]", "switch to another one, by its ID or number", navigate.resume, inspect.beginnings
+        ),
+        Command("/new", "start a new conversation", navigate.new),
+        Command("/model [NAME]", "show which model answers, or switch to another one", navigate.model, navigate.models),
+        Command("/cost", "show what this conversation has used", inspect.cost),
+        Command("/log [N]", "show its last N events, 20 by default", inspect.log),
         Command(
             "/branch [POSITION] [TEXT]",
-            "go on from there in a new one; TEXT stands for the last message",
+            "start a branch at a position; TEXT replaces the last message",
             navigate.branch,
             navigate.points,
         ),
-        Command("/pending", "see to the calls that wait for you", pending),
-        Command("/approve [ID]", "let a call run that waits; without ID the only one", approve, calls),
-        Command("/reject [ID] [REASON]", "do not let it run; the model is told why", reject, calls),
+        Command("/pending", "decide the calls that wait for you", pending),
+        Command("/approve [ID]", "let a waiting call run; without ID the only one", approve, calls),
+        Command("/reject [ID] [REASON]", "reject a waiting call; the model is told the reason", reject, calls),
         Command("/exit", "leave; so do exit, quit and Ctrl+D", _leave),
-        Command("/clear", "begin a new one, as /new does", navigate.new),
+        Command("/clear", "start a new conversation, as /new does", navigate.new),
         Command("/quit", "leave, as /exit does", _leave),
     )
 }

@@ -28,9 +28,9 @@ _COUNTS = {
     "input_tokens": "in",
     "output_tokens": "out",
     "cache_creation_input_tokens": "written to the cache",
-    "cache_read_input_tokens": "read from it",
+    "cache_read_input_tokens": "read from the cache",
 }
-_NO_PRICES = "no prices are known (--price)"
+_NO_PRICES = "unknown prices (--price)"
 _AGENT = "@"
 """Prefix of the names of agents, which have answered in place of a model."""
 _NOTHING = "Nothing was said in this session yet."
@@ -81,13 +81,13 @@ def cost(frontend: Frontend, _: str) -> None:
     children = _used_by_children(runtime, session_id)
     models = {name: spent for name, spent in used.models.items() if not name.startswith(_AGENT)}
     for name, spent in models.items():
-        who = plain_or_quoted(name) if name else "a model without a name"
+        who = plain_or_quoted(name) if name else "unnamed model"
         frontend.say(f"{who}: {_times('answer', spent)}, {_tokens(spent.usage)}{_cost(spent)}")
     for name, spent in used.tools.items():
         frontend.say(f"{plain_or_quoted(name)}: {_times('call', spent)}{_cost(spent)}")
     whole = _whole(used, models)
     if models or not children:
-        frontend.say(f"In all: {_tokens(used.usage)}, {_cost_of_all(whole)}{_limit(frontend)}")
+        frontend.say(f"Total: {_tokens(used.usage)}, {_cost_of_all(whole)}{_limit(frontend)}")
     for name, spent in children.items():
         whole = _sum(whole, spent)
         costs = _cost(spent) or f", {_NO_PRICES}"
@@ -164,7 +164,7 @@ def _times(what: str, spent: Spent) -> str:
 def _tokens(usage: Mapping[str, int]) -> str:
     counted = [f"{usage.get(name, 0):,} {words}" for name, words in _COUNTS.items() if name in usage]
     first, *more = counted or ["none"]
-    return ", ".join((first.replace(" ", " tokens ", 1) if counted else "no tokens are known of", *more))
+    return ", ".join((first.replace(" ", " tokens ", 1) if counted else "unknown token counts", *more))
 
 
 def _cost(spent: Spent) -> str:
