@@ -160,9 +160,7 @@ TABLE: Final[Mapping[str, Command]] = {
     for command in (
         Command("/help", "show this help", _help),
         Command("/sessions", "list the conversations of this log", inspect.sessions),
-        Command(
-            "/resume [ID]", "switch to another one, by its ID or number", navigate.resume, inspect.beginnings
-        ),
+        Command("/resume [ID]", "switch to another one, by its ID or number", navigate.resume, inspect.beginnings),
         Command("/new", "start a new conversation", navigate.new),
         Command("/model [NAME]", "show which model answers, or switch to another one", navigate.model, navigate.models),
         Command("/cost", "show what this conversation has used", inspect.cost),
