@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import stat
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import httpx2
 import pytest
@@ -14,9 +16,10 @@ from starlette.applications import Starlette
 from starlette.routing import Mount
 from websockets.exceptions import InvalidStatus
 
-from reenact import ConfigurationError, Runtime
+from reenact import AsyncRuntime, ConfigurationError, Runtime
 from reenact.server import Server, create_app
 from reenact.server.service import Access, Hosts, hosts_of, is_exposed, is_loopback, read_tokens
+from reenact.testing import MockEnvironmentFactory
 from tests.server.conftest import TOKEN, Serve
 from tests.server.talk import Talk, greeted, talking
 
@@ -95,6 +98,17 @@ def test_a_server_that_is_mounted_below_a_path_asks_for_the_same_tokens(
             return await client.get(f"/agents{path}")
 
     assert asyncio.run(ask()).status_code == status
+
+
+@pytest.mark.parametrize("serving", [Server, create_app])
+def test_only_a_runtime_can_be_served(serving: Callable[[Any], object], runtime: Runtime) -> None:
+    async def awaited() -> None:
+        async with AsyncRuntime.in_memory(environment=MockEnvironmentFactory()) as other:
+            with pytest.raises(ConfigurationError, match=r"AsyncRuntime; .*AsyncRuntime\.connect"):
+                serving(other)
+
+    asyncio.run(awaited())
+    serving(runtime)
 
 
 def test_without_tokens_the_metrics_need_none(server: Server) -> None:

@@ -18,6 +18,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from starlette.websockets import WebSocket
 
 from reenact.actors.runtime import LocalRuntime
+from reenact.domain.errors import ConfigurationError
 from reenact.domain.stream.frames import SUBPROTOCOL
 from reenact.server.answers import failure
 from reenact.server.http import ERRORS, routes
@@ -179,10 +180,24 @@ def create_app(
         starts, or that receive its environment variables.
 
     Raises:
-        ConfigurationError: a token or an origin is not valid.
+        ConfigurationError: a token or an origin is not valid, or it is not a `Runtime`.
     """
+    check_runtime(runtime)
     access = Access(tokens, origins, hosts or Hosts(any_name=bool(tokens)))
     return application(Service(runtime, access, limits or Limits(), allow_programs))
+
+
+def check_runtime(runtime: object) -> None:
+    """Check that clients can be served from it.
+
+    Raises:
+        ConfigurationError: it is not a `Runtime`.
+    """
+    if not isinstance(runtime, LocalRuntime):
+        raise ConfigurationError(
+            f"a server needs a Runtime, not a value of type {type(runtime).__name__}; asyncio programs open a Runtime, "
+            "and use it by `AsyncRuntime.connect(server.url)`"
+        )
 
 
 def application(service: Service[LocalRuntime], inspector: ASGIApp | None = None) -> Starlette:

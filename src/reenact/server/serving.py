@@ -17,7 +17,7 @@ from reenact.actors.kernel.at_exit import AtExit
 from reenact.actors.runtime import LocalRuntime
 from reenact.domain.errors import ConfigurationError
 from reenact.domain.plain import seconds_of
-from reenact.server.app import application
+from reenact.server.app import application, check_runtime
 from reenact.server.limits import Limits
 from reenact.server.service import Access, Hosts, Served, Service, hosts_of, is_loopback
 from reenact.server.transports import FIRST_SIZE, Transports, http_protocol, socket_protocol
@@ -160,10 +160,10 @@ class Server(Listener):
             inspector: an application of `reenact.inspector`, which is served under `/inspect`; it has its own token.
 
         Raises:
-            ConfigurationError: the address is not a loopback address and there is no token, it is not one of this
-                machine, or a
-            token or an origin is not valid.
+            ConfigurationError: it is not a `Runtime`; the address is not a loopback address and there is no token, or
+                it is not one of this machine; or a token or an origin is not valid.
         """
+        check_runtime(runtime)
         check_port(port)
         if not tokens and not is_loopback(_resolved(host)[1]):
             raise ConfigurationError(
