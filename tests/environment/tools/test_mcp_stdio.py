@@ -583,8 +583,34 @@ def test_a_tool_that_the_api_would_refuse_is_left_out_for_it_would_refuse_them_a
     assert any("a tool is left out: tool 'mcp__rough__broken': " in record.getMessage() for record in caplog.records)
 
 
-def test_a_list_of_tools_that_breaks_the_protocol_is_told() -> None:
-    problems = problems_of(rough(tools=[listed("broken", {"type": "object", "properties": []}), listed("echo")]))
+@pytest.mark.parametrize(
+    ("malformed", "mistake"),
+    [
+        (listed("broken", {"properties": {}}), "'broken': tools.0.inputSchema.type: Field required"),
+        (listed("broken", {"type": "object", "properties": []}), "'broken': tools.0.inputSchema.properties: "),
+        (listed("broken", outputSchema={"type": "string"}), "'broken': tools.0.outputSchema.type: "),
+        (listed("broken", description=7), "'broken': tools.0.description: "),
+        ({"name": "broken"}, "'broken': tools.0.inputSchema: Field required"),
+        ({"inputSchema": {"type": "object"}}, "None: tools.0.name: Field required"),
+        ("broken", "'broken': tools.0: "),
+        (None, "None: tools.0: "),
+    ],
+    ids=str,
+)
+def test_a_malformed_tool_is_left_out_of_a_list(
+    malformed: object, mistake: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def names(box: Toolbox) -> list[str]:
+        return [spec.name for spec in box.specs()]
+
+    server = rough(tools=[listed("echo"), malformed, listed("pid")])
+
+    assert run(names, server) == ["mcp__rough__echo", "mcp__rough__pid"]
+    assert [f"MCP server 'rough': a tool is left out: {mistake}" in text for text in caplog.messages].count(True) == 1
+
+
+def test_a_list_with_only_malformed_tools_is_an_error() -> None:
+    problems = problems_of(rough(tools=[listed("broken", {"type": "object", "properties": []})]))
 
     assert "MCP server 'rough' could not be connected: ValidationError: " in problems["rough"]
     assert "tools.0.inputSchema.properties" in problems["rough"]

@@ -23,6 +23,7 @@ from mcp.client.streamable_http import streamable_http_client
 
 from reenact.actors.environment.received_json import is_json_object
 from reenact.actors.environment.tools.mcp.errors import ErrorReporter, LostError, UnknownSessionError, cause_of
+from reenact.actors.environment.tools.mcp.listing import ListedTools
 from reenact.actors.environment.tools.mcp.stdio import MAX_LINE, StdioTransport
 from reenact.actors.environment.tools.outcome import ToolOutcome, error_text, failure
 from reenact.domain.errors import ConfigurationError
@@ -147,10 +148,12 @@ async def open_session(
     async with AsyncExitStack() as stack:
         transport = await _transport(stack, lost, report)
         ourselves = types.Implementation(name="reenact", version=version("reenact"))
-        client = Client(transport, client_info=ourselves, message_handler=handle, cache=None)
+        tools = ListedTools(server.name)
+        client = Client(tools.streams(transport), client_info=ourselves, message_handler=handle, cache=None)
         try:
             async with asyncio.timeout(server.connect_timeout):
                 await stack.enter_async_context(client)
+                tools.version = client.protocol_version
         except TimeoutError:
             raise report.unreachable(f"no answer within {server.connect_timeout:g} s") from None
         except Exception as error:
