@@ -555,6 +555,16 @@ def test_what_nobody_expected_is_logged_and_the_connection_made_again(
     assert "nobody expected this" in caplog.text
 
 
+def test_a_frame_that_only_newer_servers_send_costs_no_connection(talk: Talk, beyond: Beyond) -> None:
+    runtime, line = talk()
+
+    line.say("aurora", id="1", colour="green")
+    call = beyond.call(runtime.agents.list)
+    line.answer(line.hear("request"), result=[])
+
+    assert call.result() == []
+
+
 def test_connecting_from_asyncio_may_be_given_up(nobody: str) -> None:
     async def give_up() -> None:
         connecting = asyncio.ensure_future(_connected(nobody))

@@ -70,12 +70,16 @@ def test_an_event_of_a_type_that_is_not_known_keeps_its_data_as_json_has_it() ->
 
 @pytest.mark.parametrize(
     "message",
-    [b"", b"{", b"[]", b'{"type": "hello"}', b'{"type": "acked", "id": "1"}', b"\xff", b"[" * 100_000],
-    ids=["empty", "cut", "list", "client's", "incomplete", "no text", "deep"],
+    [b"", b"{", b"[]", b"{}", b'{"type": "acked", "id": "1"}', b"\xff", b"[" * 100_000],
+    ids=["empty", "cut", "list", "no type", "incomplete", "no text", "deep"],
 )
 def test_what_is_no_frame_of_a_server_is_refused(message: bytes) -> None:
     with pytest.raises(ProtocolError):
         read_frame(message)
+
+
+def test_a_frame_of_a_type_that_is_not_known_is_none() -> None:
+    assert read_frame(b'{"type": "aurora", "id": "1"}') is None
 
 
 @pytest.mark.parametrize("wrong", [{}, {"id": "e", "type": 5, "context": {}}, [], {**event(1), "cursor": "first"}])

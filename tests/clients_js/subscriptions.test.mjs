@@ -385,6 +385,16 @@ test("who listens and lags begins anew; who names a session that is gone goes on
   await assert.rejects(events.next(), { code: "unknown_event_type" });
 });
 
+test("a frame that only newer servers send costs nothing", async () => {
+  const server = await Scripted.connected();
+  const events = server.client.subscribe("ses_1");
+  const { id } = server.stand(0);
+  server.socket.say({ type: "aurora", id, colour: "green" });
+  server.socket.say({ type: "aurora" });
+  server.events(id, event(1));
+  assert.equal((await events.next()).value.cursor, 1);
+});
+
 test("who listens remembers a thousand sessions", async () => {
   const server = await Scripted.connected();
   server.client.listen();

@@ -6,7 +6,7 @@ import time
 from concurrent.futures import Future
 from functools import cache
 from types import GenericAlias
-from typing import Any, Final, TypeAlias, TypeVar
+from typing import Any, Final, TypeAlias, TypeVar, get_args
 
 import msgspec
 
@@ -93,16 +93,23 @@ class Response(Frozen):
 
 
 _FRAMES: Final[msgspec.json.Decoder[FromServer]] = msgspec.json.Decoder(FromServer)
+_FRAME_TYPES = frozenset(frame.__struct_config__.tag for frame in get_args(FromServer))
 _TYPES = msgspec.json.Decoder(_Type)
 _HEADS = msgspec.json.Decoder(Head)
 _BODIES = msgspec.json.Decoder(_Body)
 _RESPONSES = msgspec.json.Decoder(Response)
 _NO_EVENT = "a malformed event"
+_NO_FRAME = "what is not a frame of its own"
 
 
-def read_frame(message: str | bytes) -> FromServer:
-    """Return the frame, or raise `ProtocolError`."""
-    return _read(_FRAMES, message, "what is not a frame of its own")
+def read_frame(message: str | bytes) -> FromServer | None:
+    """Return the frame, None for one of a type that only newer servers send, or raise `ProtocolError`."""
+    try:
+        return _read(_FRAMES, message, _NO_FRAME)
+    except ProtocolError:
+        if _read(_TYPES, message, _NO_FRAME).type in _FRAME_TYPES:
+            raise
+        return None
 
 
 def read_head(event: msgspec.Raw) -> Head:

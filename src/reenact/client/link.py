@@ -397,6 +397,8 @@ class Link:
     def _receive(self, message: bytes) -> None:
         frame = read_frame(message)
         match frame:
+            case None:
+                _log.debug("the server sent a frame that this version does not know: %.200r", message)
             case Answered():
                 for asked in tuple(self._requests.get(frame.id, ())):
                     asked.handle(frame.response)
