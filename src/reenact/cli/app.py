@@ -32,7 +32,7 @@ from reenact.cli.parsing.commands import (
     options_of,
     refuse_options_as_values,
 )
-from reenact.cli.parsing.declaration import made_of, with_signature
+from reenact.cli.parsing.declaration import errors_of, made_of, with_signature
 from reenact.cli.parsing.help_page import Section
 from reenact.cli.parsing.options import (
     COMMANDS,
@@ -261,9 +261,10 @@ def print_help(options: HelpOptions, console: Console) -> int:
     command: object = _parser()
     context = typer.Context(_parser(), info_name="reenact")
     for word in options.words:
-        if not isinstance(command, Group):
-            raise typer.TyperException(f"`{context.command_path}` has no commands of its own")
-        command = command.named(word)
+        with errors_of(context):
+            if not isinstance(command, Group):
+                raise typer.TyperException(f"`{context.command_path}` has no commands of its own")
+            command = command.named(word)
         context = typer.Context(command, parent=context, info_name=word)
     console.write(f"{context.get_help()}\n")
     return ExitCode.SUCCESS

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import contextmanager
 from inspect import Parameter, Signature
 from typing import Annotated, TypeVar, get_args, get_origin
 
@@ -79,6 +80,17 @@ def made_of(options: type[Some], values: Mapping[str, object]) -> Some:
                 value = reader(f"--{field.name.replace('_', '-')}", value)
         read[field.name] = value
     return options(**read)
+
+
+@contextmanager
+def errors_of(context: typer.Context) -> Generator[None]:
+    """Let an error in the arguments hint at the help of this command, unless it is known to be about another one."""
+    try:
+        yield
+    except typer.TyperException as error:
+        if getattr(error, "ctx", None) is None:
+            vars(error)["ctx"] = context
+        raise
 
 
 def _is_option(field: FieldInfo) -> bool:

@@ -19,6 +19,7 @@ from reenact.cli.parsing.declaration import (
     Options,
     amount,
     argument,
+    errors_of,
     flag,
     made_of,
     names,
@@ -819,12 +820,14 @@ def typer_function(options: type[Options], run: str) -> Callable[..., BoundComma
     def read(*, context: typer.Context, **values: object) -> BoundCommand | None:
         if context.invoked_subcommand is not None:
             return None
-        made = made_of(options, {"database": context.obj, **values})
+        with errors_of(context):
+            made = made_of(options, {"database": context.obj, **values})
 
         def command(console: Console) -> int:
             if isinstance(made, OfLog):
                 console.use_keys(made.keys)
-            code: int = getattr(importlib.import_module(f"reenact.cli.{module}"), name)(made, console)
+            with errors_of(context):
+                code: int = getattr(importlib.import_module(f"reenact.cli.{module}"), name)(made, console)
             return code
 
         return command
