@@ -39,9 +39,11 @@ _LONGEST_MESSAGE = 2000
 _LIBRARIES = frozenset({"anthropic", "openai", "httpx", "httpx2"})
 
 
-def failure(error_type: str, message: str) -> StreamError:
-    """Return the `error` event of that type; whether it is retryable follows from the type."""
-    return StreamError(type=error_type, message=message[:_LONGEST_MESSAGE], retryable=error_type in RETRYABLE)
+def failure(error_type: str, message: str, *, retryable: bool | None = None) -> StreamError:
+    """Return the `error` event of that type; whether it is retryable follows from the type, unless it is given."""
+    if retryable is None:
+        retryable = error_type in RETRYABLE
+    return StreamError(type=error_type, message=message[:_LONGEST_MESSAGE], retryable=retryable)
 
 
 def type_of_refusal(said: str | None, status: int) -> str:

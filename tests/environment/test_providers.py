@@ -139,8 +139,16 @@ def test_a_refusal_that_will_not_change_is_not_asked_for_again(
     heard = api.conversation().ask()
 
     assert [event.event_type for event in heard] == ["error"]
-    assert failure(heard).type == error_type
+    assert (failure(heard).type, failure(heard).retryable) == (error_type, False)
     assert len(api.server.requests) == 1
+
+
+def test_what_may_be_sent_again_is_reported_as_such(api: ModelAPI) -> None:
+    api.will(FakeError(400, should_retry=True))
+
+    heard = api.conversation(max_retries=0).ask()
+
+    assert (failure(heard).type, failure(heard).retryable) == ("invalid_request_error", True)
 
 
 def test_attempts_come_to_an_end(api: ModelAPI) -> None:
