@@ -101,6 +101,21 @@ def test_what_cannot_be_attached_is_refused(name: str, why: str) -> None:
         attached(f"see @{name}", (), lambda _: None)
 
 
+def test_a_file_without_content_for_now_as_in_proc_is_not_waited_for(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("reenact.cli.attachments.Path.is_file", Path.exists)  # as for /proc/kmsg
+    writer = os.open(folder / "pipe", os.O_RDWR)
+    told: list[str] = []
+
+    attached("@pipe", (), told.append)
+    os.write(writer, b"<6>up")
+    attached("@pipe", (), told.append)
+    os.close(writer)
+
+    assert told == ["Attached: pipe (0 bytes)", "Attached: pipe (5 bytes)"]
+
+
 @pytest.mark.usefixtures("folder")
 @pytest.mark.parametrize(
     ("begun", "found"),

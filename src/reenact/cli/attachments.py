@@ -86,11 +86,12 @@ def _file(name: str) -> Path | None:
 
 
 def _content(path: Path) -> bytes:
-    if not path.is_file():  # opening a pipe would block
+    if not path.is_file():
         raise InvalidInputError(f"{path} cannot be attached: it is not a regular file")
     try:
-        with path.open("rb") as file:
-            content = file.read(MOST + 1)
+        # Some files in /proc, such as kmsg, are read as pipes are: `read` returns None if there is nothing yet.
+        with os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK), "rb") as file:
+            content = file.read(MOST + 1) or b""
     except OSError as error:
         raise InvalidInputError(f"{path} cannot be attached: {error.strerror}") from error
     if len(content) > MOST:
