@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 import sqlite3
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
+from urllib.parse import quote
 
 from reenact.domain.chain import Row
 from reenact.domain.errors import LogTooNewError, LogUnusableError
@@ -108,10 +109,10 @@ _HEADER_SIZE = 100
 
 
 def check_file(path: str) -> None:
-    """Check the file without SQLite; a missing or empty file passes, as a log that is still to be created.
+    """Check the file, and leave nothing beside it; a missing or empty one passes, as a log that is still to be created.
 
     Raises:
-        LogUnusableError: the file is not an SQLite database, or shorter than its header says.
+        LogTooNewError, LogUnusableError: the file is not a log, or shorter than its header says.
         OSError: the file cannot be read.
     """
     try:
@@ -130,6 +131,20 @@ def check_file(path: str) -> None:
     if size < expected and not _has_content(f"{path}-wal"):
         message = f"{path} is truncated: {size} bytes instead of {expected}; restore a copy of it"
         raise LogUnusableError(message)
+    if int.from_bytes(header[68:72], "big") != APPLICATION_ID:
+        _check_unlabelled(path)
+
+
+def _check_unlabelled(path: str) -> None:
+    """Raise `LogUnusableError` if the database in the file has the tables, or the application id, of something else.
+
+    The write-ahead log is read only if a program uses the database, since SQLite would create a file for that. A log
+    may be in there completely; it has no tables without its id in the file.
+    """
+    how = "mode=ro" if Path(f"{path}-shm").exists() else "immutable=1"
+    location = f"file:{quote(os.fsencode(path))}?{how}"
+    with suppress(sqlite3.Error), closing(sqlite3.connect(location, uri=True)) as connection:
+        check_format(connection, path)
 
 
 def check_format(connection: sqlite3.Connection, path: str) -> bool:

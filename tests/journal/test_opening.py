@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import sqlite3
 import subprocess
 import sys
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from pathlib import Path
 
 import pytest
 
+from reenact._location import location_of
 from reenact.actors.journal.api import Journal, Publication, Synchronous
 from reenact.actors.journal.opening import file_of, is_postgres, open_journal, private_directory, without_password
 from reenact.actors.journal.postgres.journal import PostgresJournal
 from reenact.actors.journal.sqlite import SqliteJournal
-from reenact.domain.errors import ConfigurationError
+from reenact.domain.errors import ConfigurationError, LogUnusableError
 from tests.journal.server import Server
 from tests.journal.support import CODEC, Added, Log, commit, said, step
 
@@ -54,6 +56,27 @@ def test_a_database_is_opened_by_its_url(server: Server, scheme: str) -> None:
 def test_what_is_no_log_is_refused_with_what_to_do(url: str) -> None:
     with pytest.raises(ConfigurationError, match=r"give one|needs a file"):
         open_journal(url, CODEC)
+
+
+@pytest.mark.parametrize("mode", ["DELETE", "WAL"])
+@pytest.mark.parametrize("read_only", [False, True])
+@pytest.mark.parametrize("in_use", [False, True])
+def test_nothing_is_left_beside_the_database_of_something_else(
+    path: Path, mode: str, *, read_only: bool, in_use: bool
+) -> None:
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute(f"PRAGMA journal_mode = {mode}")
+        connection.execute("CREATE TABLE notes (text)")
+        if not in_use:
+            connection.close()
+        before = set(path.parent.iterdir())
+
+        with pytest.raises(LogUnusableError, match="the database of something else"):
+            open_journal(path, CODEC, read_only=read_only)
+        with pytest.raises(LogUnusableError, match="the database of something else"):
+            location_of(path).lock_streams()
+
+        assert set(path.parent.iterdir()) == before
 
 
 def test_a_database_is_no_file() -> None:
