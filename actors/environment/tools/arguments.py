@@ -119,6 +119,8 @@ def parameters_of(tool: str, function: AnyFunction, docs: Mapping[str, str], nam
     for parameter in _signature(tool, function):
         hint = _parameter_type(tool, function, parameter, names)
         if hint is ToolContext or (get_origin(hint) in (Annotated, *_UNIONS) and ToolContext in get_args(hint)):
+            if context:
+                raise _parameter_error(tool, parameter.name, f"is a second ToolContext, beside `{context}`: remove one")
             context = parameter.name
             continue
         types[parameter.name] = _with_formats(hint)
@@ -212,11 +214,13 @@ def _parameter_type(
         raise _parameter_error(tool, name, _NOT_BY_NAME[parameter.kind])
     if parameter.annotation is inspect.Parameter.empty:
         raise _parameter_error(tool, name, f"has no type: write `{name}: str`, or `{name}: Any` for any JSON value")
+    if name.startswith("__"):
+        raise _parameter_error(tool, name, "begins with two underscores, as internal names do: rename it")
     if not is_property_name(name):
         raise _parameter_error(tool, name, "has a name that the Messages API refuses: use at most 64 ASCII letters")
     try:
         return _resolved(function, parameter, names)
-    except (NameError, SyntaxError, TypeError, AttributeError) as error:
+    except Exception as error:  # an annotation in quotes is code, and may raise anything
         raise _parameter_error(tool, name, f"has a type that cannot be resolved: {error}") from error
 
 

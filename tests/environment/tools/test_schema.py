@@ -15,6 +15,7 @@ import pydantic
 import pytest
 from jsonschema import Draft202012Validator
 
+from reenact.actors.environment.tools.arguments import ToolContext
 from reenact.actors.environment.tools.tool import Tool, tool
 from reenact.domain.errors import ConfigurationError
 from tests.environment.tools.support import fits
@@ -334,7 +335,7 @@ class Strange:
 
 def wrong(source: str) -> Callable[..., None]:
     """Return a function with this signature."""
-    names: dict[str, Any] = {"Strange": Strange, "Any": Any}
+    names: dict[str, Any] = {"Strange": Strange, "Any": Any, "ToolContext": ToolContext}
     exec(f"def look({source}) -> None: ...", names)  # noqa: S102 - signatures that no checker would let pass
     made: Callable[..., None] = names["look"]
     return made
@@ -349,6 +350,10 @@ def wrong(source: str) -> Callable[..., None]:
         ("city", "parameter `city` has no type: write `city: str`, or `city: Any`"),
         ("city: 'Nowhere'", "parameter `city` has a type that cannot be resolved: name 'Nowhere' is not defined"),
         ("city: 'not a type'", "parameter `city` has a type that cannot be resolved"),
+        ("city: ''", "parameter `city` has a type that cannot be resolved"),
+        ("__city: str", "parameter `__city` begins with two underscores, as internal names do: rename it"),
+        ("__module__: str", "parameter `__module__` begins with two underscores"),
+        ("a: ToolContext, b: ToolContext", "parameter `b` is a second ToolContext, beside `a`: remove one"),
         ("ok: int, city: Strange", "parameter `city` has a type that JSON does not have .*Strange.*: use str, int"),
         ("city: object", "parameter `city` has a type that JSON does not have"),
         ("city: complex", "parameter `city` has a type that JSON does not have"),
