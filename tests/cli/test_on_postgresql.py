@@ -8,7 +8,9 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from reenact import Runtime
 from reenact.cli.output.failures import ExitCode
+from reenact.testing import MockEnvironmentFactory
 from tests.cli.conftest import Chat, Outcome, Run, ask
 from tests.journal.guarded import SECRET, guarded_server, url_of
 from tests.journal.server import Server
@@ -68,6 +70,30 @@ def test_every_command_takes_a_log_in_postgresql(run: Run, url: str, tmp_path: P
     assert '"postgresql://…"' in does("settings").out
     offered = run("show", "", REENACT_DB=url, _REENACT_COMPLETE="bash").out
     assert offered.split("\n") == ["words", f"{branch}\t", f"{session}\tHello", ""]
+
+
+def test_a_log_is_followed_although_its_server_goes_away(
+    run: Run, server: Server, url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def create(name: str) -> None:
+        with Runtime.open(url, environment=MockEnvironmentFactory()) as runtime:
+            runtime.containers.create(container_id=name)
+
+    steps = iter((server.stop, lambda: None, server.start, lambda: create("second")))
+
+    def take_step_instead(_seconds: float) -> None:
+        step = next(steps, None)
+        if step is None:
+            raise KeyboardInterrupt
+        step()
+
+    create("first")
+    monkeypatch.setattr("reenact.cli.commands.log.pause", take_step_instead)
+    done = run("log", "--follow", "--type", "container-created", "--db", url)
+
+    assert (done.code, done.out.count("container/first"), done.out.count("container/second")) == (130, 1, 1)
+    assert done.err.count("waiting for the log") == 1
+    assert SECRET not in done.err
 
 
 def test_what_a_chat_tells_to_come_back_with_has_no_password(chat: Chat, url: str) -> None:

@@ -22,7 +22,7 @@ from reenact.cli.output.console import Console
 from reenact.cli.output.exact import on_one_line
 from reenact.cli.output.failures import ExitCode
 from reenact.cli.parsing.options import LogOptions
-from reenact.domain.errors import InvalidInputError
+from reenact.domain.errors import InvalidInputError, LogUnreachableError
 from reenact.domain.history.stored import STORED
 from reenact.domain.legible import display_safe, shortened
 from reenact.domain.tools import is_array, is_object
@@ -39,6 +39,8 @@ from reenact.projections.explain.why import why
 
 _PAUSE = 0.1
 """Interval in seconds at which a followed log is polled."""
+_PAUSE_WHILE_AWAY = 1.0
+"""Interval in seconds at which a server that is away is tried again."""
 _LINE = 200
 _SPAN = re.compile(r"(\d+(?:\.\d+)?)([smhd])")
 _UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
@@ -64,7 +66,7 @@ def log(options: LogOptions, console: Console) -> int:
         if options.session is not None and not options.follow:  # with `follow` it may be created later
             check_session(journal, options.session)
         with uninterrupted_calls() as call_whole:  # print lines completely or not at all
-            for entry in islice(_found(journal, wanted, options), options.limit):
+            for entry in islice(_found(journal, wanted, options, console), options.limit):
                 call_whole(partial(console.show, entry, options.output_format, _line(entry)))
     return ExitCode.SUCCESS
 
@@ -124,15 +126,36 @@ def _filter(options: LogOptions, now: datetime) -> Filter:
     )
 
 
-def _found(journal: StoredJournal, wanted: Filter, options: LogOptions) -> Iterator[LogEntry]:
+def _found(journal: StoredJournal, wanted: Filter, options: LogOptions, console: Console) -> Iterator[LogEntry]:
     if options.last is not None:
         head = journal.head()
         yield from last_entries(journal, replace(wanted, before=head + 1), options.last)
         wanted = replace(wanted, after=max(wanted.after, head))
     if options.follow:
-        yield from follow(journal, wanted, pause=lambda: pause(_PAUSE))
+        yield from _followed(journal, wanted, console)
     elif options.last is None:
         yield from entries_of(journal, wanted, backwards=options.reverse)
+
+
+def _followed(journal: StoredJournal, wanted: Filter, console: Console) -> Iterator[LogEntry]:
+    """Follow the log; while its server is away, try again, and report it once."""
+    is_away = False
+
+    def pause_after_reading() -> None:
+        nonlocal is_away
+        is_away = False
+        pause(_PAUSE)
+
+    while True:
+        try:
+            for entry in follow(journal, wanted, pause=pause_after_reading):
+                yield entry
+                wanted = replace(wanted, after=entry.position)
+        except LogUnreachableError as error:
+            if not is_away:
+                console.say(f"waiting for the log: {error}")
+            is_away = True
+            pause(_PAUSE_WHILE_AWAY)
 
 
 def _line(entry: LogEntry) -> str:
