@@ -10,6 +10,7 @@ import os
 import subprocess
 import sys
 import textwrap
+from functools import reduce
 from pathlib import Path
 from typing import Any
 
@@ -47,6 +48,7 @@ def listed(name: str, schema: Json | None = None, **more: object) -> Json:
     return {"name": name, "inputSchema": schema or {"type": "object"}, **more}
 
 
+NOTHING: Json = {"type": "object"}
 ALONE = ["echo", "pid", "hang", "die", "garbage", "large", "half", "nan", "change"]
 MORE = ["nonsense", "cancelled", "spawn", "close", "deaf", "unread", "refuse"]
 TOOLS = [listed(name) for name in (*ALONE, *MORE)]
@@ -583,6 +585,9 @@ def test_a_tool_that_the_api_would_refuse_is_left_out_for_it_would_refuse_them_a
     assert any("a tool is left out: tool 'mcp__rough__broken': " in record.getMessage() for record in caplog.records)
 
 
+DEEP = reduce(lambda schema, _: {"type": "object", "properties": {"in": schema}}, range(300), NOTHING)
+
+
 @pytest.mark.parametrize(
     ("malformed", "mistake"),
     [
@@ -592,10 +597,11 @@ def test_a_tool_that_the_api_would_refuse_is_left_out_for_it_would_refuse_them_a
         (listed("broken", description=7), "'broken': tools.0.description: "),
         ({"name": "broken"}, "'broken': tools.0.inputSchema: Field required"),
         ({"inputSchema": {"type": "object"}}, "None: tools.0.name: Field required"),
+        (listed("broken", DEEP), "'broken': Maximum serialization depth exceeded"),
         ("broken", "'broken': tools.0: "),
         (None, "None: tools.0: "),
     ],
-    ids=str,
+    ids=range(9),
 )
 def test_a_malformed_tool_is_left_out_of_a_list(
     malformed: object, mistake: str, caplog: pytest.LogCaptureFixture

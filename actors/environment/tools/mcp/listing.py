@@ -87,5 +87,6 @@ def _mistake(result: JsonObject, version: str) -> str:
     try:
         validate_server_result("tools/list", version, result)
     except ValueError as error:
-        return ": ".join(line.strip().partition(" [")[0] for line in str(error).splitlines()[1:3])
+        _, *lines = str(error).splitlines()
+        return ": ".join(line.strip().partition(" [")[0] for line in lines[:2]) or str(error)
     return ""
