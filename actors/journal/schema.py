@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sqlite3
+import stat
 from contextlib import closing, suppress
 from pathlib import Path
 from urllib.parse import quote
@@ -115,6 +116,7 @@ def check_file(path: str) -> None:
         LogTooNewError, LogUnusableError: the file is not a log, or shorter than its header says.
         OSError: the file cannot be read.
     """
+    refuse_pipe(path)
     try:
         with Path(path).open("rb") as file:
             header = file.read(_HEADER_SIZE)
@@ -133,6 +135,17 @@ def check_file(path: str) -> None:
         raise LogUnusableError(message)
     if int.from_bytes(header[68:72], "big") != APPLICATION_ID:
         _check_unlabelled(path)
+
+
+def refuse_pipe(path: str) -> None:
+    """Raise `LogUnusableError` if a pipe or a device is at the path: reading it could block."""
+    try:
+        mode = Path(path).stat().st_mode
+    except OSError:  # whoever opens it reports why
+        return
+    if stat.S_ISFIFO(mode) or stat.S_ISCHR(mode):
+        kind = "pipe" if stat.S_ISFIFO(mode) else "device"
+        raise LogUnusableError(f"{path} is a {kind}, which keeps nothing; choose a file")
 
 
 def _check_unlabelled(path: str) -> None:

@@ -12,6 +12,7 @@ from reenact.actors.journal.examination import Examination
 from reenact.actors.journal.faults import translated
 from reenact.actors.journal.opening import is_postgres
 from reenact.actors.journal.postgres.driver import require_driver
+from reenact.actors.journal.schema import refuse_pipe
 from reenact.actors.journal.sqlite_reader import connect_to_read
 from reenact.actors.journal.walk import Finding
 
@@ -51,5 +52,6 @@ def evidence_of(log: str | os.PathLike[str]) -> Generator[Evidence]:
             yield evidence
         return
     path = os.path.realpath(log)
+    refuse_pipe(path)
     with translated(path), closing(connect_to_read(path)) as connection, sqlite_evidence(connection) as evidence:
         yield evidence

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
 import subprocess
 import sys
@@ -15,6 +16,7 @@ from reenact.actors.journal.api import Journal, Publication, Synchronous
 from reenact.actors.journal.opening import file_of, is_postgres, open_journal, private_directory, without_password
 from reenact.actors.journal.postgres.journal import PostgresJournal
 from reenact.actors.journal.sqlite import SqliteJournal
+from reenact.actors.journal.verify import verify
 from reenact.domain.errors import ConfigurationError, LogUnusableError
 from tests.journal.server import Server
 from tests.journal.support import CODEC, Added, Log, commit, said, step
@@ -77,6 +79,25 @@ def test_nothing_is_left_beside_the_database_of_something_else(
             location_of(path).lock_streams()
 
         assert set(path.parent.iterdir()) == before
+
+
+@pytest.mark.parametrize("read_only", [False, True])
+def test_a_pipe_in_the_place_of_a_log_is_refused_at_once(path: Path, *, read_only: bool) -> None:
+    os.mkfifo(path)
+
+    with pytest.raises(LogUnusableError, match="is a pipe, which keeps nothing; choose a file"):
+        open_journal(path, CODEC, read_only=read_only)
+    with pytest.raises(LogUnusableError, match="is a pipe, which keeps nothing; choose a file"):
+        verify(path)
+
+    assert list(path.parent.iterdir()) == [path]
+
+
+def test_a_device_in_the_place_of_a_log_is_refused() -> None:
+    with pytest.raises(LogUnusableError, match="is a device, which keeps nothing; choose a file"):
+        open_journal("/dev/null", CODEC)
+
+    assert not Path("/dev/null.lock").exists()
 
 
 def test_a_database_is_no_file() -> None:

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import stat
 import time
 from collections.abc import Generator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from datetime import datetime
-from pathlib import Path
 from typing import Final
 
 import msgspec
@@ -20,7 +18,7 @@ from reenact.cli.output.console import Console
 from reenact.cli.output.failures import ExitCode, NoLogYetError
 from reenact.cli.parsing.options import BranchOptions, HandedOver, SchedulesOptions, SessionsOptions, SwitchOptions
 from reenact.cli.settings.environment import KEYS, database_of, default_database, read_variable, ring_variable
-from reenact.domain.errors import ConfigurationError, InvalidInputError, LogUnusableError, SessionNotFoundError
+from reenact.domain.errors import ConfigurationError, InvalidInputError, SessionNotFoundError
 from reenact.domain.messages import Message, text_of
 from reenact.domain.session.schedules import Schedule
 from reenact.domain.session.state import Forgotten, SessionInfo
@@ -123,9 +121,6 @@ def log_to_write(database: str | None, console: Console) -> LogLocation:
     """Return the location of the log for writing; create the directory of the default one."""
     named = database or read_variable(console.environ, "REENACT_DB")
     if named is not None:
-        with suppress(OSError, ValueError):
-            if stat.S_ISCHR(Path(named).stat().st_mode):
-                raise LogUnusableError(f"{named} is a device, which keeps nothing; choose a file")
         return log_named(database, console)
     path = default_database(console.environ)
     try:
