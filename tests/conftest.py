@@ -116,7 +116,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--cases",
         default="all",
         choices=("all", "most", "some", "many"),
-        help="of tests with many cases, try all, every fourth but all of the domain and the documents, or every fourth; or these alone",
+        help="of tests with many cases, try all, every fourth but all of house and docs, every fourth, or these alone",
     )
     parser.addoption("--short", action="store_true", help="leave out what needs a database's server, a browser or Node")
 

@@ -263,7 +263,7 @@ class Asker:
         """
         tries = itertools.count(1)
         while True:
-            agent_id = live or await waiting.call(self._runtime.sessions.run, session_id)
+            agent_id = await waiting.call(self._runtime.sessions.run, session_id) if live is None else live
             live = None
             try:
                 return agent_id, await waiting.receive(agent_id, content, output)

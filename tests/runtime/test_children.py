@@ -635,9 +635,13 @@ def test_a_report_that_another_process_could_not_deliver_comes_when_the_session_
     runtime: Runtime, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ears, undelivered = Ears(runtime), list[str]()
+
+    def fail_to_deliver(session_id: str, *_: object) -> None:
+        undelivered.append(session_id)
+
     ask(runtime, [[("agent", SENDS)], "done"])
     with monkeypatch.context() as locked:
-        locked.setattr(runtime._ports, "tell_kin", lambda session_id, *_: undelivered.append(session_id))
+        locked.setattr(runtime._ports, "tell_kin", fail_to_deliver)
         turn_id = runtime.agents.approve("c00")
         ears.wait("turn_completed", turn_id=turn_id)
         wait_until(lambda: "root" in undelivered)

@@ -110,7 +110,8 @@ def test_the_last_event_of_an_agent_that_has_ended_may_come_a_moment_later(runti
     conversation._events = Late()
 
     try:
-        assert conversation._next("agt_ended", math.inf) == "the end"
+        found: object = conversation._next("agt_ended", math.inf)
+        assert found == "the end"
     finally:
         conversation.close()
 
