@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TypeAlias
 
@@ -34,7 +35,10 @@ from reenact.domain.plain import JsonDict
 _Place: TypeAlias = int | str | None
 PHASE = "phase"
 _PARAGRAPH = "\n\n"
+_UNFINISHED = frozenset({"queued", "in_progress"})
+_NO_ANSWER_YET = "the server has only begun to answer; `background` is not supported: leave it out of `extra`"
 _CUT = {"max_output_tokens": "max_tokens", "content_filter": "refusal"}
+_log = logging.getLogger(__name__)
 
 
 class ResponsesReader:
@@ -50,6 +54,8 @@ class ResponsesReader:
         """The items of which pieces have arrived."""
         self._done: set[_Place] = set()
         self._phased: set[_Place] = set()
+        self._left_out: set[str] = set()
+        """The types of items that have been logged as left out."""
         self._usage: Usage = {}
         self.is_complete = False
         self._table: dict[str, Callable[[JsonDict], None]] = {
@@ -136,17 +142,26 @@ class ResponsesReader:
 
     def _end_item(self, place: _Place, item: JsonDict) -> None:
         """End an item, which is complete in this event; report what has not been reported in pieces."""
-        self._done.add(place)
+        self._done |= {place, text_in(item, "id") or place}
         match item.get("type"):
             case "message":
                 self._end_message(place, item)
             case "reasoning":
                 self._end_thought(place, item)
-            case "function_call" if item.get("status") != "incomplete":
-                call_id = self._calls.get(place) or self._builder.new_call_id(item.get("call_id"))
-                self._builder.add_call(call_id, str(item.get("name", "")), arguments_text(item.get("arguments")))
-            case _:
-                pass
+            case "function_call":
+                self._end_call(place, item)
+            case kind:
+                self._leave_out(str(kind))
+
+    def _end_call(self, place: _Place, item: JsonDict) -> None:
+        if item.get("status") != "incomplete":
+            call_id = self._calls.get(place) or self._builder.new_call_id(item.get("call_id"))
+            self._builder.add_call(call_id, str(item.get("name", "")), arguments_text(item.get("arguments")))
+
+    def _leave_out(self, kind: str) -> None:
+        if kind not in self._left_out:
+            self._left_out.add(kind)
+            _log.warning("left out of the answer, because the type is not supported: an item of type %r", kind)
 
     def _begin_message(self, place: _Place, item: JsonDict) -> None:
         """Keep the phase of a message, such as `commentary`, before its text."""
@@ -181,6 +196,8 @@ class ResponsesReader:
         error = response.get("error") or event.get("error")
         if error or text_in(response, "status") in {"failed", "cancelled"}:
             raise fault_of(error or "the server gave up its answer")
+        if text_in(response, "status") in _UNFINISHED and not response.get("output"):
+            raise Fault("api_error", _NO_ANSWER_YET, retryable=False)
         if not response:
             raise Fault(
                 "api_error", f"the server answered with {event!r:.200}, which is not a response", retryable=True

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import re
 
 import pytest
@@ -135,6 +136,14 @@ def test_items_that_are_never_done_are_told_at_the_end(*, streamed: bool) -> Non
     assert (heard.calls, heard.ids) == ([("f", {})], ["a"])
 
 
+def test_an_item_that_is_done_is_not_reported_again_if_its_place_differs_at_the_end() -> None:
+    events = text(2, "Hi")
+
+    heard = responses(CREATED, *events, ended(output=[events[-1]["item"]]))
+
+    assert heard.content == (TextBlock("Hi"),)
+
+
 def test_items_may_be_known_by_their_ids_alone() -> None:
     item = {"type": "message", "id": "msg_1", "content": [{"type": "output_text", "text": "Hi"}]}
 
@@ -221,6 +230,11 @@ def test_a_response_that_fails_is_a_fault_of_its_type(event: Json, error_type: s
     assert fault.value.error_type == error_type
 
 
+def test_a_response_that_has_only_begun_is_a_fault() -> None:
+    with pytest.raises(Fault, match="`background` is not supported"):
+        responses(ended("queued", output=[]) | {"type": "response.completed"})
+
+
 def test_a_stream_without_an_end_has_broken_off() -> None:
     with pytest.raises(Fault) as fault:
         responses(CREATED, *text(0, "So"), "[DONE]")
@@ -228,13 +242,14 @@ def test_a_stream_without_an_end_has_broken_off() -> None:
     assert (fault.value.error_type, fault.value.retryable) == ("incomplete_stream", True)
 
 
-def test_events_and_items_that_mean_nothing_here_are_left_out() -> None:
+def test_events_and_items_that_mean_nothing_here_are_left_out(caplog: pytest.LogCaptureFixture) -> None:
     search = {"type": "web_search_call", "id": "ws_1", "status": "completed"}
 
     heard = responses(
         CREATED,
         event("web_search_call.searching", 0),
         event("output_item.done", 0, item=search),
+        event("output_item.done", 6, item={**search, "id": "ws_2"}),
         event("function_call_arguments.delta", 5, delta="{}"),
         *text(1, "Hi"),
         ended(),
@@ -242,3 +257,5 @@ def test_events_and_items_that_mean_nothing_here_are_left_out() -> None:
     )
 
     assert heard.content == (TextBlock("Hi"),)
+    (warning,) = [record.message for record in caplog.records if record.levelno == logging.WARNING]
+    assert "an item of type 'web_search_call'" in warning
