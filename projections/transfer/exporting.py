@@ -346,7 +346,12 @@ def _relatives_in(event: object) -> Sequence[str]:
 
 def _legible_events(row: Row, cipher: Cipher | None) -> Iterator[tuple[str, bytes]]:
     """Yield the events of the row that were not forgotten."""
-    for topic, state in events_of(row):
+    try:
+        events = events_of(row)
+    except ValueError as error:
+        told = f"the row at position {row.position} of {row.stream!r} holds no events ({error}); nothing was exported"
+        raise LogUnusableError(f"{told}: verify the log, and restore a copy of it") from error
+    for topic, state in events:
         legible = state if cipher is None else cipher.opened(state)
         if legible is not None:
             yield topic, legible

@@ -16,6 +16,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+from reenact import Image, Runtime
 from reenact._runtime import codec
 from reenact.actors.journal.sqlite import SqliteJournal
 from reenact.audit import export_log, import_log, open_export
@@ -27,6 +28,7 @@ from reenact.domain.errors import (
     LogUnusableError,
     StorageFullError,
 )
+from reenact.testing import MockEnvironmentFactory
 from tests.examples import examples
 from tests.projections.histories import World, play
 from tests.transfer.logs import Line, forged, write
@@ -488,3 +490,14 @@ def test_a_log_that_was_changed_is_not_exported(whole: Path, tmp_path: Path) -> 
         with pytest.raises(LogUnusableError, match="not as it was written; nothing was exported"):
             export_log(log, tmp_path / "export-of-it.jsonl")
         assert not (tmp_path / "export-of-it.jsonl").exists()
+
+
+def test_a_session_that_was_changed_is_not_exported_alone(tmp_path: Path) -> None:
+    log = tmp_path / "log.db"
+    with Runtime.open(log, environment=MockEnvironmentFactory(delays=False), synchronous="OFF") as runtime:
+        session_id = runtime.ask("Hello", image=Image(id="chat")).session_id
+    with closing(sqlite3.connect(log)) as connection, connection:
+        connection.execute("UPDATE steps SET events = events || x'00' WHERE stream = ?", (f"session/{session_id}",))
+
+    with pytest.raises(LogUnusableError, match=r"holds no events .*; nothing was exported: verify the log"):
+        export_log(log, tmp_path / "export-of-it.jsonl", sessions=[session_id])
