@@ -138,6 +138,12 @@ def test_what_is_not_in_the_log_is_said_plainly(browser: Browser) -> None:
     assert "There is nothing like that in this log" in words(page.main)
 
 
+@pytest.mark.parametrize("name", ["path", "self"])
+@pytest.mark.parametrize("page", ["/", "/rows", "/session", "/costs"])
+def test_parameters_that_no_page_knows_are_left_alone(browser: Browser, page: str, name: str) -> None:
+    browser.page(f"{page}?id=greeting&{name}=1")
+
+
 def test_tables_that_are_behind_say_so(browser: Browser, monkeypatch: pytest.MonkeyPatch) -> None:
     all_known(browser.source)
     tables = browser.source.tables

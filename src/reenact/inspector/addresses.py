@@ -64,11 +64,11 @@ class Address:
             raise InvalidInputError(f"{name} must be one of {', '.join(choices)}, not {text!r}")
         return text
 
-    def to(self, path: str, **query: object) -> str:
+    def to(self, path: str, /, **query: object) -> str:
         """Return the address of another page; values that are None or empty are left out."""
         given = {name: str(value) for name, value in query.items() if value not in (None, "")}
         return f"{self.base}{path}{f'?{urlencode(given)}' if given else ''}"
 
-    def but(self, **changes: object) -> str:
+    def but(self, /, **changes: object) -> str:
         """Return the address of this page with some parameters changed; None removes one."""
         return self.to(self.path, **{**self.query, **changes})

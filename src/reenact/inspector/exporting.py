@@ -27,7 +27,7 @@ DRAWN = 400
 class _InFile(Address):
     """Addresses in the file: of its events, and of nothing else."""
 
-    def to(self, path: str, **query: object) -> str:
+    def to(self, path: str, /, **query: object) -> str:
         """Return the address of an event, or an empty string for another page."""
         return f"#p{query['at']}" if path == "/event" else ""
 
