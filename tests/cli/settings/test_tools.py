@@ -198,6 +198,17 @@ def test_a_file_that_is_not_there_is_named(run: Run, option: str) -> None:
     assert f"{option} nowhere.json: it cannot be read (No such file or directory)" in done.err
 
 
+@pytest.mark.parametrize("option", ["--mcp-config", "--policy"])
+@pytest.mark.parametrize("content", [b'{"caf\xe9": 1}', b"[" * 10_000], ids=["Latin-1", "deep"])
+def test_a_file_that_no_json_decoder_takes_is_named(run: Run, option: str, content: bytes) -> None:
+    Path("given.json").write_bytes(content)
+
+    done = run("-p", "Hello", option, "given.json")
+
+    assert done.code == 2
+    assert f"{option} given.json: it is not valid JSON" in done.err
+
+
 @pytest.mark.parametrize("content", ["{", "[]", '{"deny": 1}', '"x"'])
 def test_policies_that_are_not_right_are_refused(run: Run, content: str) -> None:
     Path("policy.json").write_text(content)

@@ -131,7 +131,7 @@ def _made(name: str, server: _Server) -> MCPServer:
 def _json(path: str, who: str) -> object:
     try:
         return msgspec.json.decode(read_file(path, who))
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise ConfigurationError(f"{who}: it is not valid JSON: {error}") from error
 
 

@@ -158,7 +158,7 @@ def _edited(form: Form, call: WaitingCall) -> JsonDict | None:
         return None
     try:
         written = _object(text)
-    except (msgspec.DecodeError, UnicodeEncodeError) as error:
+    except (msgspec.DecodeError, UnicodeEncodeError, RecursionError) as error:
         raise InvalidInputError(f"the arguments are not a JSON object: {error}; nothing was approved") from None
     return None if written == call.arguments else written
 
