@@ -131,8 +131,9 @@ def test_other_arguments_are_shown_once_more_before_they_are_approved(shift: Bro
     assert call.original is not None
 
 
-def test_arguments_that_are_no_object_are_refused(shift: Browser, runtime: Runtime) -> None:
-    page = parsed(send(shift, shift.page("/waiting"), QUERY, "approve", arguments="[1]"), 400)
+@pytest.mark.parametrize("written", ["[1]", '{"sql": ' * 10_000], ids=["a list", "deep"])
+def test_arguments_that_are_no_object_are_refused(shift: Browser, runtime: Runtime, written: str) -> None:
+    page = parsed(send(shift, shift.page("/waiting"), QUERY, "approve", arguments=written), 400)
 
     assert "nothing was approved" in words(page)
     assert len(runtime.agents.pending()) == 3
