@@ -183,11 +183,12 @@ def usage_of(told: JsonDict) -> Usage:
     Servers that count cached tokens separately, or count them as both read and written, do not inflate the total.
     """
     asked = _count(told, "prompt_tokens", "input_tokens")
-    answered = _count(told, "completion_tokens", "output_tokens")
     of_asked = object_in(told, "prompt_tokens_details") or object_in(told, "input_tokens_details")
     of_answered = object_in(told, "completion_tokens_details") or object_in(told, "output_tokens_details")
-    read, written = _count(of_asked, "cached_tokens") or 0, _count(of_asked, "cache_write_tokens") or 0
+    read = _count(of_asked, "cached_tokens") or _count(told, "cached_tokens", "num_cached_tokens") or 0
+    written = _count(of_asked, "cache_write_tokens") or 0
     thought = _count(of_answered, "reasoning_tokens")
+    answered = _answered(told, asked or 0, thought or 0)
     usage: JsonDict = {}
     if asked is not None:
         if read <= asked:  # otherwise they are not included in the input tokens
@@ -203,6 +204,14 @@ def usage_of(told: JsonDict) -> Usage:
     if thought:
         usage["output_tokens_details"] = {"thinking_tokens": thought}
     return usage
+
+
+def _answered(told: JsonDict, asked: int, thought: int) -> int | None:
+    """Return the output tokens with those of thoughts, which xAI counts separately, as its total shows."""
+    answered = _count(told, "completion_tokens", "output_tokens")
+    if answered is not None and _count(told, "total_tokens") == asked + answered + thought:
+        return answered + thought
+    return answered
 
 
 def _count(told: JsonDict, *names: str) -> int | None:

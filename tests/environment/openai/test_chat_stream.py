@@ -206,6 +206,32 @@ def test_a_filter_that_cuts_the_answer_off_is_a_refusal() -> None:
             {"input_tokens": 0, "cache_read_input_tokens": 2161, "cache_creation_input_tokens": 7},
         ),
         ({"prompt_tokens": -1, "completion_tokens": "many"}, {}),
+        (  # xAI counts thoughts beside the answer
+            {
+                "prompt_tokens": 12,
+                "completion_tokens": 2,
+                "total_tokens": 354,
+                "completion_tokens_details": {"reasoning_tokens": 340},
+            },
+            {"input_tokens": 12, "output_tokens": 342, "output_tokens_details": {"thinking_tokens": 340}},
+        ),
+        (
+            {
+                "prompt_tokens": 12,
+                "completion_tokens": 342,
+                "total_tokens": 354,
+                "completion_tokens_details": {"reasoning_tokens": 340},
+            },
+            {"input_tokens": 12, "output_tokens": 342, "output_tokens_details": {"thinking_tokens": 340}},
+        ),
+        (  # Mistral
+            {"prompt_tokens": 64, "completion_tokens": 6, "total_tokens": 70, "num_cached_tokens": 32},
+            {"input_tokens": 32, "output_tokens": 6, "cache_read_input_tokens": 32},
+        ),
+        (  # Moonshot
+            {"prompt_tokens": 20, "completion_tokens": 30, "total_tokens": 50, "cached_tokens": 10},
+            {"input_tokens": 10, "output_tokens": 30, "cache_read_input_tokens": 10},
+        ),
     ],
 )
 def test_what_was_used_is_told_under_the_names_of_the_messages_api(told: Json, usage: Json) -> None:
