@@ -205,7 +205,7 @@ class Export:
                     redacting.check_name(row.stream)
                 legible = row if row.key is None or self._cipher is None else opened_row(row, previous, self._cipher)
                 if legible is not None:
-                    leaving = redacting.row(legible, previous)
+                    leaving = self._without_removed(redacting, legible, previous, what)
                     self._redacted += leaving is not legible
             if not (self._feeds or row.count):
                 continue
@@ -215,6 +215,12 @@ class Export:
                 )
             left[row.stream] = row.digest
             yield self._line(leaving, what)
+
+    def _without_removed(self, redacting: Redactor, row: Row, previous: bytes, what: str) -> Row:
+        try:
+            return redacting.row(row, previous)
+        except msgspec.DecodeError as error:
+            raise self._damaged(what) from error
 
     def _line(self, row: Row, what: str) -> Line:
         try:

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from reenact import Image, Runtime
 from reenact._runtime import codec
 from reenact.actors.journal.sqlite import SqliteJournal
-from reenact.audit import export_log, import_log, open_export
+from reenact.audit import Redaction, export_log, import_log, open_export
 from reenact.domain.errors import (
     ConfigurationError,
     ExportUnusableError,
@@ -32,6 +32,7 @@ from reenact.testing import MockEnvironmentFactory
 from tests.examples import examples
 from tests.projections.histories import World, play
 from tests.transfer.logs import Line, forged, write
+from tests.verification.forging import rewrite
 
 
 def _exported(world: World, directory: Path, name: str) -> Path:
@@ -501,3 +502,14 @@ def test_a_session_that_was_changed_is_not_exported_alone(tmp_path: Path) -> Non
 
     with pytest.raises(LogUnusableError, match=r"holds no events .*; nothing was exported: verify the log"):
         export_log(log, tmp_path / "export-of-it.jsonl", sessions=[session_id])
+
+
+def test_a_row_that_was_forged_is_not_exported_with_a_redaction(whole: Path, tmp_path: Path) -> None:
+    log = tmp_path / "log.db"
+    import_log(whole, log)
+    with closing(sqlite3.connect(log)) as connection, connection:
+        ((stream, number),) = connection.execute("SELECT stream, number FROM steps WHERE events IS NOT NULL LIMIT 1")
+        rewrite(connection, stream, number)
+
+    with pytest.raises(LogUnusableError, match="not as it was written; nothing was exported"):
+        export_log(log, tmp_path / "export-of-it.jsonl", redaction=Redaction(secrets=True))
