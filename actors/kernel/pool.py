@@ -104,10 +104,11 @@ class WorkerPool:
             raise ValueError(f"a pool needs at least one worker, not {workers}")
         self._target_workers = workers
         self._daemons = daemons
-        # `_lock` protects the list of threads and the numbers of running, leading and resting ones. A thread that
-        # submits work reads whether somebody must be called without the lock, after it has queued the work; a worker
-        # that leaves the lead, or stops watching, first changes what that thread reads, and then looks at the queue: so
-        # at least one of them sees the other. `_end_lock` protects `_is_end_queued`, and is taken inside `_lock`.
+        # `_lock` protects the list of threads, the numbers of running, leading and resting ones, and `_is_watched`. A
+        # thread that submits work reads whether somebody must be called without the lock, after it has queued the work;
+        # a worker that leaves the lead, or stops watching, first changes what that thread reads, and then looks at the
+        # queue: so at least one of them sees the other. `_end_lock` protects `_is_end_queued`, and is taken inside
+        # `_lock`.
         # `_lock` is re-entrant, since the handler of a signal may submit work while the main thread does.
         self._queue: SimpleQueue[Runnable | None] = SimpleQueue()  # leaders take from it
         self._calls: SimpleQueue[None] = SimpleQueue()  # wakes a resting worker; one too many is harmless
@@ -115,9 +116,9 @@ class WorkerPool:
         self._threads: list[threading.Thread] = []
         self._running = 0  # without those that are blocked
         self._leading = 0
-        self._resting = 0
+        self._resting = 0  # or watching
         self._is_busy = False  # whether the leaders may be at work; cleared only by the last one
-        self._is_watched = False  # whether a worker was called, and has not gone back to rest
+        self._is_watched = False  # whether a worker watches, or will as soon as it has read its call
         self._taken = 0  # changes whenever work is taken
         self._after_round: list[Callable[[], object]] = []
         self._round_ends = 0.0
@@ -148,7 +149,7 @@ class WorkerPool:
 
         Only for a worker; it calls the function at once, too, if no other one could when the next work blocks.
         """
-        has_others = self._running > self._leading or self._running < self._target_workers
+        has_others = self._resting or self._running < self._target_workers
         if not (here.leads and has_others) or self._queue.empty():
             function()
             return
@@ -192,7 +193,7 @@ class WorkerPool:
             self._running -= 1
             self._leave_lead()
         try:
-            if not (self._leading or self._queue.empty()):
+            if not (self._queue.empty() or (self._leading and self._is_watched)):
                 self._call_worker()
             yield
         finally:
@@ -212,9 +213,11 @@ class WorkerPool:
     def _call_worker(self) -> None:
         """Wake a resting worker, or start one if that is allowed."""
         with self._lock:
-            self._is_watched = True
-            self._calls.put(None)
-            if self._resting or self._running >= self._target_workers or self._closed:
+            if self._resting:
+                self._calls.put(None)
+                self._is_watched = True
+                return
+            if self._running >= self._target_workers or self._closed:
                 return
             self._threads = [thread for thread in self._threads if thread.is_alive()]
             name = f"reenact-worker-{len(self._threads)}"
@@ -222,12 +225,12 @@ class WorkerPool:
             try:
                 thread.start()
             except RuntimeError:  # such as in a program that is exiting (Python 3.12)
-                self._is_watched = False
                 if not self._threads:
                     raise
                 return  # the existing threads do the work
             self._threads.append(thread)
             self._running += 1
+            self._is_watched = True
 
     def _work(self) -> None:
         here.pool = self
@@ -253,6 +256,7 @@ class WorkerPool:
                     if not (self._queue.empty() or self._is_watched):
                         self._call_worker()
                 if work is None:
+                    self._end_round()
                     if self._end_if_unused():
                         return
                     continue
@@ -279,33 +283,33 @@ class WorkerPool:
 
     def _rest(self) -> bool:
         """Rest until this worker must lead; return False if it ends."""
-        while True:
-            with self._lock:
-                is_spare = self._running > self._target_workers
-                self._resting += 1
+        with self._lock:
+            self._resting += 1
+        while not self._watch():
+            is_spare = self._running > self._target_workers
             try:
                 self._calls.get(timeout=_SPARE_TIMEOUT if is_spare else None)
-                is_called = True
             except Empty:
-                is_called = False
-            with self._lock:
-                self._resting -= 1
-                if not is_called and self._calls.empty() and self._running > self._target_workers:
-                    self._running -= 1
+                if self._ends_as_spare():
                     return False
-            if is_called and self._watch():
-                return True
+        return True
+
+    def _ends_as_spare(self) -> bool:
+        with self._lock:
+            ends = self._calls.empty() and self._running > self._target_workers
+            if ends:
+                self._running -= 1
+                self._resting -= 1
+            return ends
 
     def _watch(self) -> bool:
         """Lead as soon as nobody does, or those who do are held up; return False when there is nothing left to do."""
         taken, looks, unchanged = self._taken, 0, 0.0
         while True:
-            if not self._leading:
-                with self._lock:
-                    if not self._leading:
-                        self._join()
-                        return True
-            if self._has_nothing_to_do():
+            with self._lock:
+                if not self._leading:
+                    self._join()
+                    return True
                 self._is_watched = False
                 if self._has_nothing_to_do():
                     return False
@@ -330,6 +334,7 @@ class WorkerPool:
 
     def _join(self) -> None:
         self._lead()
+        self._resting -= 1
         self._is_watched = False
 
     def _has_nothing_to_do(self) -> bool:
@@ -355,9 +360,7 @@ class WorkerPool:
             if here.has_joined and self._taken <= here.taken:
                 return False
             self._leave_lead()
-        if not self._has_nothing_to_do():
-            self._call_worker()
-        return True
+            return True
 
     def _end_if_unused(self) -> bool:
         with self._lock:
@@ -369,7 +372,7 @@ class WorkerPool:
             # Passed on to the other workers, including one that returns from blocking later; or queued again, to be
             # read after the work that is queued.
             self._queue.put(None)
-            if ends and self._running:
+            if ends and self._resting:
                 self._calls.put(None)
             return ends
 

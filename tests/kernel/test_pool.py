@@ -112,6 +112,55 @@ def test_a_long_computation_does_not_keep_others_waiting(monkeypatch: pytest.Mon
     pool.close()
 
 
+def test_one_that_says_that_it_blocks_is_stood_in_for_though_all_others_are_held_up() -> None:
+    pool = WorkerPool()
+    first, second, third = (Obedient.start_on(pool) for _ in range(3))
+    both_held, gate = threading.Barrier(3), threading.Event()
+    goes_on = threading.Event()
+
+    def hold() -> bool:
+        both_held.wait(60)
+        return gate.wait(60)
+
+    def hold_and_then_wait() -> bool:
+        both_held.wait(60)
+        goes_on.wait(60)
+        with waiting():
+            return gate.wait(60)
+
+    held = [first.ask(hold_and_then_wait, block=False), second.ask(hold, block=False)]
+    both_held.wait(60)
+    reply = third.ask(lambda: "here", block=False)  # no worker is left
+    goes_on.set()
+
+    assert reply.get(timeout=60) == "here"
+    gate.set()
+    assert all(place.get(timeout=60) for place in held)
+    for ref in (first, second, third):
+        ref.stop()
+    pool.close()
+
+
+def test_the_end_of_a_round_is_not_lost_when_the_pool_closes() -> None:
+    pool = WorkerPool()
+    ref = Obedient.start_on(pool)
+    begun, ends = threading.Event(), Future[None]()
+
+    def work() -> None:
+        begun.set()
+        while not pool.has_work:  # until the pool is closed
+            pass
+        pool.after_round(lambda: ends.set_result(None))
+
+    closing = threading.Thread(target=pool.close)
+    ref.tell(work)
+    assert begun.wait(60)
+    closing.start()
+    closing.join()
+
+    assert ends.done()
+
+
 @pytest.mark.usefixtures("long_round")
 def test_the_steps_of_a_round_are_committed_together(tmp_path: Path) -> None:
     commits: list[int] = []
@@ -159,6 +208,36 @@ def test_a_step_becomes_durable_though_the_next_work_of_the_round_blocks(
         assert reply.get(timeout=60) == 2
         gate.set()
         assert held.get(timeout=60)
+
+
+@pytest.mark.usefixtures("long_round")
+def test_a_step_becomes_durable_though_the_next_work_blocks_and_the_other_worker_does_too(system: ActorSystem) -> None:
+    account, waits, blocking = system.actor(Savings, "a"), system.start(Obedient), system.start(Obedient)
+    account.ask(1)
+    waits_for_others, goes_on, holds, gate, is_durable = (threading.Event() for _ in range(5))
+
+    def wait_and_then_hold() -> bool:
+        with waiting():
+            waits_for_others.set()
+            goes_on.wait(60)
+        holds.set()
+        return gate.wait(60)
+
+    def send() -> tuple[PooledFuture[object], pykka.Future[bool]]:
+        return account.ask_future(1), blocking.ask(lambda: gate.wait(60), block=False)
+
+    waits.tell(wait_and_then_hold)
+    assert waits_for_others.wait(60)
+    assert account.ask(1) == 2  # now another worker leads
+    goes_on.set()
+    assert holds.wait(60)
+    system.journal.watch(lambda _: is_durable.set())
+    reply, held = system.start(Obedient).ask(send, block=True)
+
+    assert is_durable.wait(60)
+    gate.set()
+    assert reply.get(timeout=60) == 3
+    assert held.get(timeout=60)
 
 
 class Placed(Savings):
