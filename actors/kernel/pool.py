@@ -320,12 +320,12 @@ class WorkerPool:
                 continue
             except Empty:
                 passed = perf_counter() - begun
-            if taken != self._taken:
-                taken, looks, unchanged = self._taken, 0, 0.0
-                continue
-            # If nobody had the interpreter lock when the time was over, the leaders are blocked outside Python. Twice,
-            # since they may just be giving it to each other.
-            looks, unchanged = looks + 1 if passed < 1.25 * _LOOK else 0, unchanged + passed
+            # If nobody had the interpreter lock when the time was over, the leaders, if they have done little, are
+            # blocked outside Python. Twice, since they may just be giving it to each other.
+            is_slow = self._taken - taken < self._leading * _LOOK / _QUICK
+            looks = looks + 1 if is_slow and passed < 1.25 * _LOOK else 0
+            unchanged = unchanged + passed if taken == self._taken else 0.0
+            taken = self._taken
             if looks > 1 or unchanged > _LONGEST_TURN:
                 with self._lock:
                     self._join()

@@ -65,6 +65,30 @@ def test_as_many_actors_may_block_at_once_as_there_are_workers() -> None:
     pool.close()
 
 
+def test_work_that_often_blocks_for_a_short_time_blocks_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pools, "_LOOK", 0.05)
+    monkeypatch.setattr(pools, "_LONGEST_TURN", 600.0)
+    pool = WorkerPool()
+    blocking: list[object] = []
+    two_at_once = threading.Event()
+
+    class Blocking:
+        def run(self) -> None:
+            blocking.append(self)
+            if len(blocking) > 1:
+                two_at_once.set()
+            if not two_at_once.wait(0.02):  # so some work is taken between any two looks
+                pool.submit(self)
+            blocking.pop()
+
+    for _ in range(3):
+        pool.submit(Blocking())
+
+    came = two_at_once.wait(60)
+    pool.close()
+    assert came
+
+
 def test_one_that_blocks_again_and_again_is_stood_in_for_each_time() -> None:
     pool = WorkerPool()
     blocking, other = Obedient.start_on(pool), Obedient.start_on(pool)
