@@ -255,7 +255,8 @@ def test_a_step_becomes_durable_though_the_next_work_blocks_and_the_other_worker
     assert account.ask(1) == 2  # now another worker leads
     goes_on.set()
     assert holds.wait(60)
-    system.journal.watch(lambda _: is_durable.set())
+    assert isinstance(system.journal, SqliteJournal)
+    system.journal.watch(lambda _position: is_durable.set())
     reply, held = system.start(Obedient).ask(send, block=True)
 
     assert is_durable.wait(60)
