@@ -16,7 +16,7 @@ from reenact.domain.errors import DeadlockError, RuntimeClosedError
 
 _SPARE_TIMEOUT = 1.0
 """Seconds after which a surplus worker ends."""
-_LOOK = 0.005
+_LOOK = 0.002
 """Seconds between two looks at whether the leaders get on; if not, and they are blocked, a worker joins them."""
 _LONGEST_TURN = 0.05
 """Seconds after which it joins them also if they compute."""
@@ -323,7 +323,7 @@ class WorkerPool:
             # If nobody had the interpreter lock when the time was over, the leaders, if they have done little, are
             # blocked outside Python. Twice, since they may just be giving it to each other.
             is_slow = self._taken - taken < self._leading * _LOOK / _QUICK
-            looks = looks + 1 if is_slow and passed < 1.25 * _LOOK else 0
+            looks = looks + 1 if is_slow and passed < 2 * _LOOK else 0
             unchanged = unchanged + passed if taken == self._taken else 0.0
             taken = self._taken
             if looks > 1 or unchanged > _LONGEST_TURN:
