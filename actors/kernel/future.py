@@ -175,6 +175,7 @@ class PooledFuture(pykka.Future[T]):
 
         def release(_: object) -> None:
             gate.release()
+            here.has_woken = True
 
         self.add_done_callback(release)
         with waiting():

@@ -9,7 +9,7 @@ import threading
 from collections.abc import Callable, Generator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from queue import Empty, SimpleQueue
-from time import perf_counter
+from time import perf_counter, sleep
 from typing import Protocol
 
 from reenact.domain.errors import DeadlockError, RuntimeClosedError
@@ -22,6 +22,8 @@ _LONGEST_TURN = 0.05
 """Seconds after which it joins them also if they compute."""
 _QUICK = 0.001
 """A worker that has joined rests again after work that took fewer seconds, if the others get on."""
+_SHORT = 0.0001
+"""After longer work a worker gives the interpreter to a thread that it has woken before."""
 _ROUND = 0.002
 """Seconds after which a round ends, though work is queued."""
 
@@ -68,6 +70,8 @@ class _ThreadState(threading.local):
     """Whether the thread is a worker that takes work from its pool's queue."""
     has_joined = False
     """Whether it leads because another one is held up."""
+    has_woken = False
+    """Whether it has woken a thread that waited for a reply, and not given the interpreter away since."""
     taken = 0
     """How much work was taken when it joined, and by itself since."""
 
@@ -236,7 +240,7 @@ class WorkerPool:
         here.pool = self
         while self._rest():
             self._end_round()
-            looks = True
+            looks, yields = True, False
             while here.leads:
                 try:
                     work = self._queue.get_nowait()
@@ -246,7 +250,7 @@ class WorkerPool:
                         continue
                     if self._leaves():
                         break
-                    self._is_busy = False
+                    self._is_busy = yields = False
                     work = self._queue.get()
                     self._is_busy = looks = True
                 self._taken += 1
@@ -260,11 +264,16 @@ class WorkerPool:
                     if self._end_if_unused():
                         return
                     continue
-                begun = perf_counter() if here.has_joined else 0.0
+                begun = perf_counter() if yields or here.has_joined else 0.0
                 try:
                     work.run()
                 except BaseException:  # noqa: BLE001 - a worker must survive it
                     _log.critical("an actor's turn ended in a way that the kernel does not know", exc_info=True)
+                if yields and perf_counter() - begun > _SHORT:
+                    yields = False
+                    sleep(0)  # gives the interpreter away: the woken thread would wait 5 ms for it
+                if here.has_woken:
+                    yields, here.has_woken = True, False
                 if self._after_round and perf_counter() >= self._round_ends:
                     self._end_round()
                 if here.has_joined and perf_counter() - begun < _QUICK:
