@@ -269,15 +269,19 @@ def waiting(chat: Chat, office: Office, *arguments: str) -> TerminalEmulator:
     return terminal
 
 
+def output_of(terminal: TerminalEmulator) -> str:
+    return "".join(event.data for event in terminal.recording.events if event.code == "o")
+
+
 def test_its_row_is_never_blank_and_nothing_of_it_is_left(chat: Chat, office: Office) -> None:
     terminal = waiting(chat, office)
-    terminal.wait_for("⠼ waiting")
+    wait_until(lambda: output_of(terminal).count("waiting") > 5)
     terminal.send_key(SpecialKey.CTRL_C)
     terminal.wait_for("Interrupted.")
     terminal.wait_for(PROMPT)
 
     rows: list[str] = []
-    output = "".join(event.data for event in terminal.recording.events if event.code == "o")
+    output = output_of(terminal)
     first = output.index("waiting") + len("waiting")
     last = output.rindex("waiting", first, output.index("Interrupted."))
     place = 0
