@@ -320,8 +320,8 @@ class Live:
         arrived = self._recording.elapsed()
 
         def record(piece: bytes) -> None:
+            self._recording.add_output(arrived, piece)  # first: who finds a text in the output finds it here, too
             self.transcript.add(piece)
-            self._recording.add_output(arrived, piece)
 
         try:
             for reply in self.display.process(data, record):
