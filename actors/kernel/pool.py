@@ -16,14 +16,14 @@ from reenact.domain.errors import DeadlockError, RuntimeClosedError
 
 _SPARE_TIMEOUT = 1.0
 """Seconds after which a surplus worker ends."""
-_LOOK = 0.002
-"""Seconds between two looks at whether the leaders get on; if not, and they are blocked, a worker joins them."""
+_CHECK = 0.002
+"""Seconds between two checks of the leaders' progress; if there is none because they block, a worker joins them."""
 _LONGEST_TURN = 0.05
-"""Seconds after which it joins them also if they compute."""
+"""Seconds without progress after which it joins them also if they compute."""
 _QUICK = 0.001
-"""A worker that has joined rests again after work that took fewer seconds, if the others get on."""
+"""A worker that has joined rests again after work that took fewer seconds, if the others make progress."""
 _SHORT = 0.0001
-"""After longer work a worker gives the interpreter to a thread that it has woken before."""
+"""After work that took more seconds a worker yields the interpreter to a thread that it has woken before."""
 _ROUND = 0.002
 """Seconds after which a round ends, though work is queued."""
 
@@ -71,7 +71,7 @@ class _ThreadState(threading.local):
     has_joined = False
     """Whether it leads because another one is held up."""
     has_woken = False
-    """Whether it has woken a thread that waited for a reply, and not given the interpreter away since."""
+    """Whether it has just woken a thread that waited for a reply."""
     taken = 0
     """How much work was taken when it joined, and by itself since."""
 
@@ -93,7 +93,7 @@ class WorkerPool:
     """Worker threads that are started when there is work, and end when no actor is left.
 
     One worker leads: it does all work, as Python runs one thread at a time and two would take turns at each statement
-    of a database. Others rest. One of them joins in when work is queued and the leaders do not get on with it.
+    of a database. The others rest. One of them joins when work is queued and the leaders make no progress with it.
 
     Unless they are daemons, live actors keep the process running until they are stopped, as pykka's do.
     """
@@ -112,8 +112,7 @@ class WorkerPool:
         # thread that submits work reads whether somebody must be called without the lock, after it has queued the work;
         # a worker that leaves the lead, or stops watching, first changes what that thread reads, and then looks at the
         # queue: so at least one of them sees the other. `_end_lock` protects `_is_end_queued`, and is taken inside
-        # `_lock`.
-        # `_lock` is re-entrant, since the handler of a signal may submit work while the main thread does.
+        # `_lock`; that is re-entrant, since the handler of a signal may submit work while the main thread does.
         self._queue: SimpleQueue[Runnable | None] = SimpleQueue()  # leaders take from it
         self._calls: SimpleQueue[None] = SimpleQueue()  # wakes a resting worker; one too many is harmless
         self._lock = threading.RLock()
@@ -240,7 +239,7 @@ class WorkerPool:
         here.pool = self
         while self._rest():
             self._end_round()
-            looks, yields = True, False
+            has_to_check, yields = True, False
             while here.leads:
                 try:
                     work = self._queue.get_nowait()
@@ -252,11 +251,11 @@ class WorkerPool:
                         break
                     self._is_busy = yields = False
                     work = self._queue.get()
-                    self._is_busy = looks = True
+                    self._is_busy = has_to_check = True
                 self._taken += 1
                 here.taken += 1
-                if looks:  # submitting threads have not seen that this one is busy
-                    looks = False
+                if has_to_check:  # submitting threads have not seen that this one is busy
+                    has_to_check = False
                     if not (self._queue.empty() or self._is_watched):
                         self._call_worker()
                 if work is None:
@@ -271,7 +270,7 @@ class WorkerPool:
                     _log.critical("an actor's turn ended in a way that the kernel does not know", exc_info=True)
                 if yields and perf_counter() - begun > _SHORT:
                     yields = False
-                    sleep(0)  # gives the interpreter away: the woken thread would wait 5 ms for it
+                    sleep(0)  # yields the interpreter, for which the woken thread would otherwise wait 5 ms
                 if here.has_woken:
                     yields, here.has_woken = True, False
                 if self._after_round and perf_counter() >= self._round_ends:
@@ -312,8 +311,8 @@ class WorkerPool:
             return ends
 
     def _watch(self) -> bool:
-        """Lead as soon as nobody does, or those who do are held up; return False when there is nothing left to do."""
-        taken, looks, unchanged = self._taken, 0, 0.0
+        """Lead as soon as nobody does, or the leaders make no progress; return False when there is nothing to do."""
+        taken, blocked_checks, unchanged = self._taken, 0, 0.0
         while True:
             with self._lock:
                 if not self._leading:
@@ -325,17 +324,17 @@ class WorkerPool:
                 self._is_watched = True
             begun = perf_counter()
             try:
-                self._calls.get(timeout=_LOOK)
+                self._calls.get(timeout=_CHECK)
                 continue
             except Empty:
                 passed = perf_counter() - begun
             # If nobody had the interpreter lock when the time was over, the leaders, if they have done little, are
             # blocked outside Python. Twice, since they may just be giving it to each other.
-            is_slow = self._taken - taken < self._leading * _LOOK / _QUICK
-            looks = looks + 1 if is_slow and passed < 2 * _LOOK else 0
+            is_slow = self._taken - taken < self._leading * _CHECK / _QUICK
+            blocked_checks = blocked_checks + 1 if is_slow and passed < 2 * _CHECK else 0
             unchanged = unchanged + passed if taken == self._taken else 0.0
             taken = self._taken
-            if looks > 1 or unchanged > _LONGEST_TURN:
+            if blocked_checks > 1 or unchanged > _LONGEST_TURN:
                 with self._lock:
                     self._join()
                 here.has_joined, here.taken = True, self._taken
@@ -361,7 +360,7 @@ class WorkerPool:
             here.has_joined = False
 
     def _leaves(self) -> bool:
-        """Go back to rest if others lead and get on; return whether it does."""
+        """Leave the lead if others lead and make progress; return whether it was left."""
         with self._lock:
             if self._leading == 1:
                 here.has_joined = False

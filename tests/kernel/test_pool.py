@@ -20,6 +20,7 @@ from reenact.actors.kernel import pool as pools
 from reenact.actors.kernel.future import PooledFuture
 from reenact.actors.kernel.pool import WorkerPool, waiting
 from reenact.actors.kernel.pooled import PooledActor
+from reenact.testing.clock import wait_until
 
 
 class Saved(Event, frozen=True):
@@ -67,7 +68,7 @@ def test_as_many_actors_may_block_at_once_as_there_are_workers() -> None:
 
 
 def test_work_that_often_blocks_for_a_short_time_blocks_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pools, "_LOOK", 0.05)
+    monkeypatch.setattr(pools, "_CHECK", 0.05)
     monkeypatch.setattr(pools, "_LONGEST_TURN", 600.0)
     pool = WorkerPool()
     blocking: list[object] = []
@@ -78,7 +79,7 @@ def test_work_that_often_blocks_for_a_short_time_blocks_at_once(monkeypatch: pyt
             blocking.append(self)
             if len(blocking) > 1:
                 two_at_once.set()
-            if not two_at_once.wait(0.02):  # so some work is taken between any two looks
+            if not two_at_once.wait(0.02):  # so some work is taken between any two checks
                 pool.submit(self)
             blocking.pop()
 
@@ -330,29 +331,31 @@ def test_a_worker_handles_a_quick_command_while_the_event_loop_has_other_work(sy
     over.set_result(None)
 
 
-def test_a_worker_gives_the_interpreter_to_the_thread_it_has_woken_after_longer_work(
+def test_a_worker_yields_the_interpreter_to_the_thread_it_has_woken_after_longer_work(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    given: list[float] = []
-    monkeypatch.setattr(pools, "sleep", given.append)
-    pool = WorkerPool()
-    refs = [Obedient.start_on(pool) for _ in range(3)]
-    answered = threading.Event()
+    yielded: list[float] = []
+    monkeypatch.setattr(pools, "sleep", yielded.append)
+    pool = WorkerPool(1)  # so that no other worker takes the longer work
+    first, second = Obedient.start_on(pool), Obedient.start_on(pool)
+    reply = PooledFuture[int]()
+    asking = threading.Thread(target=reply.get)
+    asking.start()
+    wait_until(lambda: reply._callbacks)
 
     def compute() -> None:
-        assert answered.wait(60)
         until = time.perf_counter() + 0.001
         while time.perf_counter() < until:
             pass
 
-    def send() -> None:
-        refs[1].tell(lambda: None)
-        refs[2].tell(compute)
+    def answer() -> None:
+        second.tell(compute)
+        reply.set(1)
 
-    refs[0].ask(send, block=True)
-    answered.set()
-    for ref in refs:
+    first.tell(answer)
+    asking.join()
+    for ref in (first, second):
         ref.stop()
     pool.close()
 
-    assert given == [0]
+    assert yielded == [0]

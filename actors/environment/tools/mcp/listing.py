@@ -1,4 +1,4 @@
-"""Takes malformed tools out of the lists of a server, since the `mcp` package refuses a list that has any."""
+"""Removes malformed tools from the lists of a server, since the `mcp` package rejects a list that has any."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ Outgoing = TypeVar("Outgoing")
 
 
 class ListedTools:
-    """Takes malformed tools out of the lists of a server, once the `version` of its protocol is known."""
+    """Removes malformed tools from the lists of a server, once the `version` of its protocol is known."""
 
     def __init__(self, server: str) -> None:
         self.version: str | None = None
@@ -44,7 +44,7 @@ class ListedTools:
             yield CheckedMessages(self, incoming), outgoing
 
     def check(self, received: SessionMessage | Exception) -> None:
-        """Take the malformed tools out of the message if it is a list of tools, each with a warning."""
+        """Remove the malformed tools from the message if it is a list of tools, each with a warning."""
         if isinstance(received, SessionMessage) and isinstance(received.message, JSONRPCResponse):
             result = received.message.result
             if self.version is not None and isinstance(result.get("tools"), list):

@@ -1,4 +1,4 @@
-"""Synchronized updates: terminals show the output between the marks of private mode 2026 as a whole."""
+"""Buffers synchronized updates (private mode 2026), so that the screen never shows half of one."""
 
 from __future__ import annotations
 
