@@ -117,7 +117,7 @@ def test_a_child_that_is_handed_over_does_its_part_first(runtime: Runtime, mock:
     assert results(runtime) == [("answered", "so far, held", False)]
     assert [one.image_id for one in children(runtime)] == ["other"]
     assert runtime.ask("why?", session=child.id, timeout=60).text == "heard: why?"
-    assert [event.data["image_id"] for event in ears.of("image_changed")] == ["other"]
+    assert [event.data["image_id"] for event in ears.wait("image_changed")] == ["other"]
     check(runtime)
 
 
@@ -264,7 +264,7 @@ def test_what_is_not_stated_is_an_equal_share_of_what_is_left(opened: Open) -> N
 
     ask(runtime, [[("agent", ["one"]), ("agent", ["two"])], [("agent", ["three"])], "done"])
 
-    starts = [event.data for event in ears.of("child_started")]
+    starts = [event.data for event in ears.wait("child_started", count=3)]
     assert all(isinstance(start, ChildStarted) for start in starts)
     costs = [start.budget.cost for start in starts if isinstance(start, ChildStarted)]
     assert costs == [pytest.approx(8 / 3), pytest.approx(8 / 3), pytest.approx((9 - 4) / 2)]

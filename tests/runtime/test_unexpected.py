@@ -111,6 +111,7 @@ def test_an_error_of_that_type_that_a_model_reports_is_told_once(runtime: Runtim
     answer = ask(runtime, [])
 
     assert (answer.text, answer.failure) == ("Half an", Failure("internal_error", "sorry"))
+    ears.wait("turn_completed")  # an answer does not wait for handlers
     assert len(ears.of("error")) == 1
     check(runtime)
 
