@@ -72,6 +72,10 @@ class _ThreadState(threading.local):
     """Whether it leads because another one is held up."""
     has_woken = False
     """Whether it has just woken a thread that waited for a reply."""
+    yields = False
+    """Whether it is to yield the interpreter to such a thread after its next longer work."""
+    has_to_check = False
+    """Whether threads that submit work have not seen yet that it is busy."""
     taken = 0
     """How much work was taken when it joined, and by itself since."""
 
@@ -239,7 +243,7 @@ class WorkerPool:
         here.pool = self
         while self._rest():
             self._end_round()
-            has_to_check, yields = True, False
+            here.has_to_check, here.yields = True, False
             while here.leads:
                 try:
                     work = self._queue.get_nowait()
@@ -249,34 +253,45 @@ class WorkerPool:
                         continue
                     if self._leaves():
                         break
-                    self._is_busy = yields = False
-                    work = self._queue.get()
-                    self._is_busy = has_to_check = True
-                self._taken += 1
-                here.taken += 1
-                if has_to_check:  # submitting threads have not seen that this one is busy
-                    has_to_check = False
-                    if not (self._queue.empty() or self._is_watched):
-                        self._call_worker()
-                if work is None:
-                    self._end_round()
-                    if self._end_if_unused():
-                        return
+                    work = self._wait_for_work()
+                self._note_taken()
+                if work is not None:
+                    self._run(work)
                     continue
-                begun = perf_counter() if yields or here.has_joined else 0.0
-                try:
-                    work.run()
-                except BaseException:  # noqa: BLE001 - a worker must survive it
-                    _log.critical("an actor's turn ended in a way that the kernel does not know", exc_info=True)
-                if yields and perf_counter() - begun > _SHORT:
-                    yields = False
-                    sleep(0)  # yields the interpreter, for which the woken thread would otherwise wait 5 ms
-                if here.has_woken:
-                    yields, here.has_woken = True, False
-                if self._after_round and perf_counter() >= self._round_ends:
-                    self._end_round()
-                if here.has_joined and perf_counter() - begun < _QUICK:
-                    self._leaves()
+                self._end_round()
+                if self._end_if_unused():
+                    return
+
+    def _wait_for_work(self) -> Runnable | None:
+        self._is_busy = here.yields = False
+        work = self._queue.get()
+        self._is_busy = here.has_to_check = True
+        return work
+
+    def _note_taken(self) -> None:
+        self._taken += 1
+        here.taken += 1
+        if here.has_to_check:
+            here.has_to_check = False
+            if not (self._queue.empty() or self._is_watched):
+                self._call_worker()
+
+    def _run(self, work: Runnable) -> None:
+        yields, has_joined = here.yields, here.has_joined
+        begun = perf_counter() if yields or has_joined else 0.0
+        try:
+            work.run()
+        except BaseException:  # noqa: BLE001 - a worker must survive it
+            _log.critical("an actor's turn ended in a way that the kernel does not know", exc_info=True)
+        if yields and perf_counter() - begun > _SHORT:
+            here.yields = False
+            sleep(0)  # yields the interpreter, for which the woken thread would otherwise wait 5 ms
+        if here.has_woken:
+            here.yields, here.has_woken = True, False
+        if self._after_round and perf_counter() >= self._round_ends:
+            self._end_round()
+        if here.has_joined and perf_counter() - begun < _QUICK:
+            self._leaves()
 
     def _end_round(self) -> None:
         while self._after_round:
