@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from bench import fanout
+from bench import fanout, heard
 from bench.children import Child
 from bench.measure import Line, Sample, Workload, at_least, at_most, must
 
@@ -29,6 +29,7 @@ def workloads(*, quick: bool) -> Sequence[Workload]:
     scale = 10 if quick else 1
     return [
         _streaming(seconds=1 if quick else 5),
+        *heard.workloads(20_000 // scale),
         _catching_up(50_000 // scale),
         _stalling(50_000 // scale),
         *fanout.workloads(20_000 // scale),

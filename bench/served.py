@@ -33,7 +33,7 @@ def main(log: str, sessions: int, synchronous: Literal["FULL", "NORMAL"]) -> Non
     def complete(_event: Envelope) -> None:
         completed.release()
 
-    with Runtime.open(log, llm_provider=_Provider(), synchronous=synchronous) as runtime:
+    with Runtime.open(log, llm_provider=PacedProvider(), synchronous=synchronous) as runtime:
         runtime.containers.create(container_id="c")
         runtime.images.register(Image(id="i"))
         names = [runtime.sessions.create("c", "i", session_id=f"s{number:03d}").id for number in range(sessions)]
@@ -57,7 +57,9 @@ def main(log: str, sessions: int, synchronous: Literal["FULL", "NORMAL"]) -> Non
                         report(resident=resident())
 
 
-class _Driver:
+class PacedDriver:
+    """Answers in as many deltas, and at the rate, as the message says; each begins with the time of its report."""
+
     async def send_message(
         self,
         *,
@@ -83,11 +85,14 @@ class _Driver:
         """The cancellation of `send_message` ends the answer."""
 
 
-class _Provider:
+class PacedProvider:
+    """Provides paced drivers."""
+
     name = "bench"
 
-    def provide(self) -> _Driver:
-        return _Driver()
+    def provide(self) -> PacedDriver:
+        """Return a new driver."""
+        return PacedDriver()
 
 
 if __name__ == "__main__":

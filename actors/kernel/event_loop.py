@@ -221,8 +221,9 @@ class EventLoopThread:
         if self._is_committing and not self._is_pausing:  # else another commit has ended already and the pause runs
             self._is_pausing = True
             loop = asyncio.get_running_loop()
-            took = loop.time() - self._commit_began
-            loop.call_later(min(took, _LONGEST_PAUSE), self._call_held)
+            pause = min(loop.time() - self._commit_began, _LONGEST_PAUSE)
+            # Two rounds later, so that tasks whose timers are due in the same round report in time for the next commit.
+            loop.call_later(pause, loop.call_soon, loop.call_soon, self._call_held)
 
     def _call_held(self) -> None:
         self._is_committing = self._is_pausing = False

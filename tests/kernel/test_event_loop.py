@@ -386,6 +386,37 @@ def test_after_a_commit_there_is_a_rest_that_is_as_long(loop: EventLoopThread) -
     assert time.monotonic() - ended >= ended - began
 
 
+def test_a_task_that_wakes_when_the_rest_is_over_reports_before_the_next_commit(loop: EventLoopThread) -> None:
+    made: list[str] = []
+    over = threading.Event()
+
+    def begin_next() -> None:
+        made.append("the next commit")
+        loop.commit_begins()
+
+    async def report() -> None:
+        began = asyncio.get_running_loop().time()
+        loop.commit_begins()
+        loop.call_between_commits(begin_next)
+        loop.commit_is_over()
+        loop.call(lambda: hold_up(began))
+        await asyncio.sleep(1e-6)
+        loop.call_between_commits(lambda: made.append("the report"))
+        loop.call_between_commits(over.set)
+
+    def hold_up(began: float) -> None:
+        """Hold up the loop until the rest and the task's sleep are both over."""
+        asyncio_loop = asyncio.get_running_loop()
+        rested = 2 * asyncio_loop.time() - began
+        while asyncio_loop.time() <= rested:
+            pass
+
+    loop.spawn(report())
+
+    assert over.wait(PATIENCE)
+    assert made == ["the next commit", "the report"]
+
+
 def test_a_call_that_fails_does_not_keep_the_next_from_being_made(loop: EventLoopThread) -> None:
     over = threading.Event()
     gone: list[str] = []
