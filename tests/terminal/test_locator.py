@@ -46,6 +46,9 @@ class Scripted:
         """How many screens are still to come."""
         return len(self._screens) - 1
 
+    def send_mouse(self, *_: object, **__: object) -> None:
+        raise AssertionError("nothing is clicked here")
+
     def wait_until(self, condition: Callable[[Screen], bool], timeout: float | None = None, *, what: str) -> Screen:
         self.asked.append((timeout, what))
         while not condition(self.screen):

@@ -2,16 +2,29 @@
 
 from __future__ import annotations
 
+from typing import Final, get_args
+
 from reenact.terminal.ansi.style import PLAIN, ANSIStyle
-from reenact.terminal.errors import not_possible
+from reenact.terminal.errors import invalid, not_possible
 from reenact.terminal.screen.libghostty import Glyph, Terminal, style_of
-from reenact.terminal.screen.model import Cell, Cursor, Modes, Screen, checked_size
+from reenact.terminal.screen.model import Cell, Cursor, Modes, MouseAction, MouseButton, Screen, checked_size
 
 _CACHED_CELLS = 20_000
 """Maximum number of cached cells before the cache is cleared."""
 _CURSOR_KEYS = 1
 _KEYPAD = 66
 _PASTE = 2004
+_MOUSE_EVENTS: Final[dict[MouseAction, tuple[str, ...]]] = {
+    "click": ("PRESS", "RELEASE"),
+    "press": ("PRESS",),
+    "release": ("RELEASE",),
+    "drag": ("MOTION",),
+    "move": ("MOTION",),
+    "scroll_up": ("PRESS",),
+    "scroll_down": ("PRESS",),
+}
+_MOUSE_BUTTONS: Final[dict[str, str | None]] = {"move": None, "scroll_up": "FOUR", "scroll_down": "FIVE"}
+"""The buttons of actions that have their own: a wheel turns as buttons 4 and 5."""
 
 
 class Engine:
@@ -75,6 +88,37 @@ class Engine:
             modes=self.modes(),
             scrollback=self._history.lines(get("scrollback_rows", "size_t"), columns),
         )
+
+    def mouse(
+        self,
+        action: MouseAction,
+        row: int,
+        column: int,
+        button: MouseButton = "left",
+        *,
+        shift: bool = False,
+        alt: bool = False,
+        ctrl: bool = False,
+    ) -> bytes:
+        """Return what the mouse sends in the modes that the program has set; nothing if it has not asked for this.
+
+        Rows and columns count from 0. A scroll is one step of the wheel.
+
+        Raises:
+            TerminalTestError: there is no such action, button or cell (`INVALID_CONFIG`).
+        """
+        columns, rows = self._terminal.size
+        if action not in _MOUSE_EVENTS or button not in get_args(MouseButton):
+            raise invalid(
+                f"mouse: expected one of {', '.join(_MOUSE_EVENTS)} with {', '.join(get_args(MouseButton))}, "
+                f"got {action!r} with {button!r}"
+            )
+        if row not in range(rows) or column not in range(columns):
+            raise invalid(f"mouse: row {row!r}, column {column!r} is not on the screen, which is {columns} by {rows}")
+        pressed = _MOUSE_BUTTONS.get(action, button.upper())
+        modifiers = shift * 1 + ctrl * 2 + alt * 4
+        events = _MOUSE_EVENTS[action]
+        return b"".join([self._terminal.mouse(event, pressed, modifiers, row, column) for event in events])
 
     def close(self) -> None:
         """Release the engine's memory. Idempotent."""

@@ -28,6 +28,8 @@ _CELL_HEIGHT = 16
 """The size of a cell in pixels, reported to programs that query it."""
 _LONGEST_STRING = 64 * 1024
 """Maximum number of bytes kept of an unfinished string sequence, or of the clipboard."""
+_LONGEST_REPORT = 64
+"""Maximum number of bytes of a report of the mouse."""
 _MOST_HISTORY = 64 * 1024 * 1024
 """Maximum number of bytes for the rows above the screen."""
 _CELL = 16
@@ -124,6 +126,31 @@ class Terminal:
     def mode(self, number: int) -> bool:
         """Return whether a private mode is set."""
         return bool(self._terminal.mode(number))
+
+    def mouse(self, action: str, button: str | None, modifiers: int, row: int, column: int) -> bytes:
+        """Return what an event of the mouse sends in the modes that the program has set, which may be nothing."""
+        encoder = _new_object("GhosttyMouseEncoder", _lib.ghostty_mouse_encoder_new)
+        event = _new_object("GhosttyMouseEvent", _lib.ghostty_mouse_event_new)
+        columns, rows = self.size
+        size = _core.init_sized("GhosttyMouseEncoderSize")
+        size.cell_width, size.cell_height = _CELL_WIDTH, _CELL_HEIGHT
+        size.screen_width, size.screen_height = columns * _CELL_WIDTH, rows * _CELL_HEIGHT
+        place = {"x": (column + 0.5) * _CELL_WIDTH, "y": (row + 0.5) * _CELL_HEIGHT}
+        room, length = _ffi.new("char[]", _LONGEST_REPORT), _ffi.new("size_t*")
+        try:
+            _lib.ghostty_mouse_encoder_setopt_from_terminal(encoder[0], self._handle)
+            _lib.ghostty_mouse_encoder_setopt(encoder[0], _lib.GHOSTTY_MOUSE_ENCODER_OPT_SIZE, size)
+            _lib.ghostty_mouse_event_set_action(event[0], getattr(_lib, f"GHOSTTY_MOUSE_ACTION_{action}"))
+            if button is not None:
+                _lib.ghostty_mouse_event_set_button(event[0], getattr(_lib, f"GHOSTTY_MOUSE_BUTTON_{button}"))
+            _lib.ghostty_mouse_event_set_mods(event[0], modifiers)
+            _lib.ghostty_mouse_event_set_position(event[0], place)
+            _check(_lib.ghostty_mouse_encoder_encode(encoder[0], event[0], room, _LONGEST_REPORT, length))
+        finally:
+            _lib.ghostty_mouse_event_free(event[0])
+            _lib.ghostty_mouse_encoder_free(encoder[0])
+        report: bytes = _ffi.buffer(room, length[0])[:]
+        return report
 
     def title(self) -> str:
         """Return the window title that the program has set."""

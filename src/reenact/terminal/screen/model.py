@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal, TypeAlias
+
 import msgspec
 
 from reenact.terminal.ansi.style import PLAIN, ANSIStyle
@@ -53,6 +55,11 @@ class Cursor(msgspec.Struct, frozen=True):
     row: int = 0
     column: int = 0
     visible: bool = True
+
+
+MouseAction: TypeAlias = Literal["click", "press", "release", "drag", "move", "scroll_up", "scroll_down"]
+"""A click is a press and a release; a drag is a movement with the button held, a move one without."""
+MouseButton: TypeAlias = Literal["left", "middle", "right"]
 
 
 class Modes(msgspec.Struct, frozen=True, kw_only=True):

@@ -7,7 +7,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from reenact.terminal.screen.model import Screen
 from reenact.terminal.session.updates import pieces
@@ -15,6 +15,7 @@ from reenact.terminal.session.updates import pieces
 if TYPE_CHECKING:
     from reenact.terminal.screen.engine import Engine
 
+T = TypeVar("T")
 _PIECE = 65_536
 """Maximum number of bytes processed at a time, which takes a millisecond or two."""
 _LONGEST_YIELD = 0.01
@@ -70,6 +71,11 @@ class Display:
                 return b""
             self._updates += 1
             return self._engine.resize(cols, rows)
+
+    def ask(self, question: Callable[[Engine], T]) -> T:
+        """Ask the engine while no output is processed."""
+        with self.locked():
+            return question(self._engine)
 
     def screen(self) -> Screen:
         """Return a snapshot of the screen."""

@@ -40,7 +40,7 @@ from reenact.terminal.matching.options import (
     explanation,
     is_pattern,
 )
-from reenact.terminal.screen.model import Cell, Cursor, Screen, checked_size
+from reenact.terminal.screen.model import Cell, Cursor, MouseAction, MouseButton, Screen, checked_size
 from reenact.terminal.screen.recording import Recording
 from reenact.terminal.session import checking
 from reenact.terminal.session.display import Display
@@ -323,13 +323,17 @@ class Session:
             asking(changes, limit, ask, ended=error or ended, too_late=error or too_late, next_check=next_check)
         )
 
-    def _writing(self, data: object) -> Asking[None]:
+    def _running(self) -> Live:
         live = self._started()
+        if live.has_ended():
+            raise self._exited_error("before it could be written to", None)
+        return live
+
+    def _writing(self, data: object) -> Asking[None]:
+        live = self._running()
         if not isinstance(data, (str, bytes)):
             raise invalid(f"data: expected str or bytes, got {data!r}")
         outgoing = Outgoing(encoded(data) if isinstance(data, str) else data)
-        if live.has_ended():
-            raise self._exited_error("before it could be written to", None)
 
         def progress() -> str:
             return f"{outgoing.sent} of {len(outgoing.data)} bytes went"
@@ -432,6 +436,36 @@ class AsyncTerminalEmulator(Session):
         """
         modes = self._started().display.screen().modes
         await self._wait(self._writing(encode(key, modes, shift=shift, alt=alt, ctrl=ctrl)))
+
+    async def send_mouse(
+        self,
+        action: MouseAction,
+        row: int,
+        column: int,
+        button: MouseButton = "left",
+        *,
+        shift: bool = False,
+        alt: bool = False,
+        ctrl: bool = False,
+    ) -> None:
+        """Use the mouse at this position, counted from 0, as soon as the program asks for such reports of it.
+
+        `click` is `press` and `release`; `drag` is a movement with the button held, `move` one without; `scroll_up` and
+        `scroll_down` turn the wheel by one step. Also raises the errors of `write`.
+
+        Raises:
+            WaitTimeoutError: the program has not asked for them in time: no terminal would send any.
+            TerminalTestError: there is no such action or button, or the position is not on the screen
+                (`INVALID_CONFIG`).
+        """
+        display = self._running().display
+
+        def report() -> bytes | None:
+            held = {"shift": shift, "alt": alt, "ctrl": ctrl}
+            return display.ask(lambda engine: engine.mouse(action, row, column, button, **held)) or None
+
+        sent = await self._answer(report, f"a mode that reports {action!r} of the mouse", None, display.text)
+        await self._wait(self._writing(sent))
 
     async def wait_for(self, pattern: Pattern | Finder, timeout: float | None = None, *, scope: Scope = "new") -> str:
         r"""Wait until the pattern is found; return the searched text from its beginning to the end of the match.
@@ -646,6 +680,7 @@ class TerminalEmulator(Session):
     send_line = blocking(AsyncTerminalEmulator.send_line)
     paste = blocking(AsyncTerminalEmulator.paste)
     send_key = blocking(AsyncTerminalEmulator.send_key)
+    send_mouse = blocking(AsyncTerminalEmulator.send_mouse)
     wait_for = blocking(AsyncTerminalEmulator.wait_for)
     wait_idle = blocking(AsyncTerminalEmulator.wait_idle)
     wait_until = blocking(AsyncTerminalEmulator.wait_until)

@@ -21,7 +21,7 @@ from reenact.terminal.errors import (
     is_kit_error,
 )
 from reenact.terminal.matching.options import Pattern
-from reenact.terminal.screen.model import Cell, Screen
+from reenact.terminal.screen.model import Cell, MouseAction, MouseButton, Screen
 from reenact.terminal.session.transcript import compiled
 from reenact.terminal.session.waiting import blocking, run
 
@@ -52,6 +52,20 @@ class Viewed(Protocol):
         Raises:
             WaitTimeoutError: there was none in time.
         """
+        ...
+
+    def send_mouse(
+        self,
+        action: MouseAction,
+        row: int,
+        column: int,
+        button: MouseButton = "left",
+        *,
+        shift: bool = False,
+        alt: bool = False,
+        ctrl: bool = False,
+    ) -> Awaitable[None] | None:
+        """Use the mouse at this position."""
         ...
 
 
@@ -266,6 +280,17 @@ class AsyncLocator(_Located):
         """Wait for the match and return its style; raises `ExpectationError` if its cells have several."""
         return await self._style()
 
+    async def click(
+        self, button: MouseButton = "left", *, shift: bool = False, alt: bool = False, ctrl: bool = False
+    ) -> Self:
+        """Wait for the match and click in its middle; raises the errors of the terminal's `send_mouse`."""
+        match = await self._single_match()
+        column = (match.column + match.end) // 2
+        sent = self._viewed.send_mouse("click", match.row, column, button, shift=shift, alt=alt, ctrl=ctrl)
+        if sent is not None:
+            await sent
+        return self
+
     async def expect_visible(self, timeout: float | None = None) -> Self:
         """Wait until there is a match."""
         return await self._expect("to be visible", lambda _match, _screen: True, timeout)
@@ -363,6 +388,7 @@ class Locator(_Located):
         """The style of its cells; raises `ExpectationError` if they have several."""
         return run(self._style())
 
+    click = _chained(AsyncLocator.click)
     expect_visible = _chained(AsyncLocator.expect_visible)
     expect_hidden = _chained(AsyncLocator.expect_hidden)
     expect_count = _chained(AsyncLocator.expect_count)
