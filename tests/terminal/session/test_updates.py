@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from itertools import pairwise
 
 import pytest
 from hypothesis import given
@@ -16,9 +17,14 @@ from tests.terminal.session.programs import shell
 
 BEGIN, END = b"\x1b[?2026h", b"\x1b[?2026l"
 PARTS = st.lists(st.sampled_from([BEGIN, END, b"a", b"bc", b"\x1b["]), max_size=12)
+ARRIVED = PARTS.map(b"".join).flatmap(
+    lambda output: st.lists(st.integers(0, len(output)), max_size=6).map(
+        lambda cuts: [output[start:end] for start, end in pairwise([0, *sorted(cuts), len(output)])]
+    )
+)
 
 
-@given(PARTS)
+@given(ARRIVED)
 def test_all_output_is_shown_and_nothing_of_an_open_update_before_its_end(parts: list[bytes]) -> None:
     held = Updates()
     shown = b""
@@ -26,9 +32,18 @@ def test_all_output_is_shown_and_nothing_of_an_open_update_before_its_end(parts:
     for part in parts:
         shown += held.finished(part, now=0)
         assert shown.count(BEGIN) == 0 or END in shown[shown.rfind(BEGIN) :]
+        assert not any(shown.endswith(BEGIN[:length]) for length in range(1, len(BEGIN)))
 
     assert shown + held.rest() == b"".join(parts)
     assert not held.is_open
+
+
+def test_an_update_whose_beginning_comes_in_two_pieces_is_held_back() -> None:
+    held = Updates()
+
+    assert held.finished(b"before" + BEGIN[:5], now=0) == b"before"
+    assert held.finished(BEGIN[5:] + b"half", now=0) == b""
+    assert held.finished(b"more" + END, now=0) == BEGIN + b"halfmore" + END
 
 
 def test_an_update_that_does_not_end_is_shown_when_it_is_late() -> None:

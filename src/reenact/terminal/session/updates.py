@@ -6,6 +6,8 @@ from collections.abc import Iterator
 
 _BEGIN = b"\x1b[?2026h"
 _END = b"\x1b[?2026l"
+_PARTS = tuple(_BEGIN[:length] for length in reversed(range(1, len(_BEGIN))))
+"""What may become the beginning of an update when more output arrives."""
 LONGEST = 1.0
 """Seconds after which an update that has not ended is shown anyway, as in Ghostty."""
 _LARGEST = 1024 * 1024
@@ -28,6 +30,8 @@ class Updates:
         """Add output; return what can be shown: everything before an open update, which is included if it is late."""
         output = self._held + data
         begin = output.find(_BEGIN, output.rfind(_END) + 1)
+        if begin == -1:
+            begin = next((len(output) - len(part) for part in _PARTS if output.endswith(part)), -1)
         if begin or not self._held:  # the update is a new one
             self._latest = now + LONGEST
         if begin == -1 or now >= self._latest or len(output) - begin > _LARGEST:
