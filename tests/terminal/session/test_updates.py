@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from itertools import pairwise
+from itertools import accumulate, pairwise
 
 import pytest
 from hypothesis import given
@@ -73,14 +73,16 @@ def test_an_update_that_is_too_large_is_shown(monkeypatch: pytest.MonkeyPatch) -
 
 
 @given(PARTS, st.integers(1, 30))
-def test_pieces_end_with_updates_if_these_are_not_too_long(parts: list[bytes], largest: int) -> None:
+def test_no_update_that_ends_is_cut(parts: list[bytes], largest: int) -> None:
     output = b"".join(parts)
 
     cut = list(pieces(output, largest))
 
     assert b"".join(cut) == output
-    assert all(0 < len(piece) <= largest for piece in cut)
-    assert all(piece.endswith(END) for piece in cut[:-1] if END in piece)
+    assert all(0 < len(piece) <= largest or piece.startswith(BEGIN) for piece in cut)
+    for shown in accumulate(cut[:-1]):
+        is_in_an_update = BEGIN in shown.rpartition(END)[2]
+        assert not (is_in_an_update and END in output[len(shown) :])
 
 
 def test_half_of_an_update_is_not_on_the_screen(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:

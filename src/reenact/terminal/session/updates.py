@@ -46,11 +46,20 @@ class Updates:
 
 
 def pieces(output: bytes, largest: int) -> Iterator[bytes]:
-    """Split output into pieces of at most this many bytes, where possible behind the end of an update."""
+    """Split output into pieces of at most this many bytes, or of one update, so that no update that ends is cut."""
     start = 0
     while start < len(output):
-        end = start + largest
-        if end < len(output) and (mark := output.rfind(_END, start, end)) != -1:
-            end = mark + len(_END)
+        latest = start + largest
+        end = latest if latest >= len(output) else _end_of_piece(output, start, latest)
         yield output[start:end]
         start = end
+
+
+def _end_of_piece(output: bytes, start: int, latest: int) -> int:
+    end = output.rfind(_END, start, latest)
+    begin = output.find(_BEGIN, start, latest + len(_BEGIN) - 1)
+    if end == -1 and begin > start:
+        return begin
+    if end == -1 and begin == start:
+        end = output.find(_END, start)
+    return latest if end == -1 else end + len(_END)
