@@ -240,8 +240,7 @@ class MessageDecoder:
         self._end()
         self._report_call()
         block = _OpenBlock(index, fields)
-        if block.type not in _REPORTED_TYPES:
-            _check_storable(index, fields)
+        _check_block(index, {**fields, "input": None} if block.type == "tool_use" else fields)
         self._blocks.append(block)
         if block.type == "thinking":
             self.report(ThinkingStart())
@@ -270,6 +269,7 @@ class MessageDecoder:
         elif delta.signature is not None:
             block.signature = delta.signature
         elif delta.citation is not None:
+            _check_storable("a citation", delta.citation)
             block.citations.append(delta.citation)
         elif delta.content is not None:
             block.text.append(delta.content)
@@ -356,7 +356,9 @@ class MessageDecoder:
 
     def _store_stop_reason(self, told: Ending) -> None:
         """Store the reason for the end of the message, as far as this event holds it."""
-        self.container = told.container or self.container
+        if told.container:
+            _check_storable("the container", told.container)
+            self.container = told.container
         self.stop_reason = told.stop_reason or self.stop_reason
         self._stop_sequence = told.stop_sequence or self._stop_sequence
         self._stop_details = told.stop_details or self._stop_details
@@ -387,13 +389,17 @@ class MessageDecoder:
             self.end(self.stop_reason)
 
 
-def _check_storable(index: int | None, fields: JsonDict) -> None:
+def _check_block(index: int | None, fields: JsonDict) -> None:
     if not isinstance(fields.get("type", ""), str):
         raise MalformedEventError(f"the type of the block at index {index} is not text")
+    _check_storable(f"the block at index {index}", fields)
+
+
+def _check_storable(what: str, fields: JsonDict) -> None:
     try:
         plain("it", fields)
     except InvalidInputError as broken:
-        raise MalformedEventError(f"the block at index {index} cannot be kept: {broken}") from None
+        raise MalformedEventError(f"{what} cannot be kept: {broken}") from None
 
 
 def _mismatch(block: _OpenBlock, kind: str) -> MalformedEventError:

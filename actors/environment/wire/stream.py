@@ -210,17 +210,20 @@ def events_of_whole_message(body: bytes) -> tuple[WireEvent, ...]:
 
 def _checked(event: WireEvent) -> WireEvent:
     for usage in (event.usage, event.message.usage if event.message else None):
-        _check_counts(usage)
+        _check_counts("it", usage)
     return event
 
 
-def _check_counts(usage: object) -> None:
+def _check_counts(name: str, usage: object) -> None:
     """Raise `MalformedEventError` if a number in the usage cannot be a count of tokens."""
+    if isinstance(usage, int | float) and not 0 <= usage < _IMPOSSIBLE_COUNT:
+        raise MalformedEventError(f"the usage is invalid: {name} is {usage!r:.40}")
     if is_json_object(usage):
-        for name, value in usage.items():
-            if isinstance(value, int | float) and not 0 <= value < _IMPOSSIBLE_COUNT:
-                raise MalformedEventError(f"the usage is invalid: {name} is {value!r:.40}")
-            _check_counts(value)
+        for inner, value in usage.items():
+            _check_counts(inner, value)
+    elif is_sequence(usage):
+        for one in usage:
+            _check_counts(name, one)
 
 
 def _decoded_leniently(name: str, data: bytes) -> WireEvent | None:

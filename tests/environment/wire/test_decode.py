@@ -382,6 +382,33 @@ def test_a_block_that_no_log_can_hold_is_malformed() -> None:
         decoded(START, opened(1, **{**RESULT, "content": deep}))
 
 
+@pytest.mark.parametrize(
+    ("event", "what"),
+    [
+        (opened(0, type="tool_use", id="t", name="bash", input={}, caller={"n": 2**64}), "the block at index 0"),
+        (delta(0, "citations_delta", citation={"n": 2**64}), "a citation"),
+        ({**STOP_NOW, "delta": {"stop_reason": "end_turn", "container": {"n": 2**64}}}, "the container"),
+    ],
+)
+def test_an_integer_that_no_log_can_hold_is_malformed_wherever_it_is_kept(event: Json, what: str) -> None:
+    opening = [opened(0, type="text", text="")] if event["type"] == "content_block_delta" else []
+
+    with pytest.raises(MalformedEventError, match=rf"{what} cannot be kept: it.* is an integer of more than 64 bits"):
+        decoded(START, *opening, event)
+
+
+def test_an_integer_that_no_log_can_hold_is_kept_in_the_input_of_a_call_as_its_digits() -> None:
+    call = opened(0, type="tool_use", id="t", name="bash", input={"a": 2**64 + 1})
+
+    assert decoded(START, call, closed(0))[1][-1] == ToolCall(id="t", name="bash", input={"a": "18446744073709551617"})
+
+
+@pytest.mark.parametrize("iterations", [[{"input_tokens": 2**64}], [2**64], [{"input_tokens": [-1]}]])
+def test_a_number_in_a_list_of_the_usage_that_cannot_be_a_count_is_malformed(iterations: Json) -> None:
+    with pytest.raises(MalformedEventError, match=r"the usage is invalid: (input_tokens|iterations) is"):
+        decoded(START, near_end(iterations=iterations))
+
+
 def test_a_block_whose_type_is_no_text_is_malformed() -> None:
     with pytest.raises(MalformedEventError, match="the type of the block at index 1 is not text"):
         decoded(START, opened(1, **{**RESULT, "type": {"name": "text"}}))
