@@ -229,7 +229,7 @@ class AsyncTurns(Twin):
 
     async def wait(self, turn_id: str, timeout: float | None = None) -> Answer:  # noqa: ASYNC109 - as there
         """See `Turns.wait`."""
-        return await self._asker.wait(self._on_loop, turn_id, timeout)
+        return await self._asker.limited(timeout).wait(self._on_loop, turn_id, timeout)
 
 
 class AsyncSubscription:
@@ -502,7 +502,7 @@ class AsyncFacades(ClosingTwin, _EnteredAsync):
         output: object = None,
     ) -> Answer[object]:
         """See `Runtime.ask`. `on_event` is a plain or a coroutine function, and runs on the loop."""
-        return await self._asker.ask(
+        return await self._asker.limited(timeout).ask(
             self._on_loop,
             content,
             session=session,
