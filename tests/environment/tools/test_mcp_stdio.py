@@ -50,7 +50,7 @@ def listed(name: str, schema: Json | None = None, **more: object) -> Json:
 
 NOTHING: Json = {"type": "object"}
 ALONE = ["echo", "pid", "hang", "die", "garbage", "large", "half", "nan", "change"]
-MORE = ["nonsense", "cancelled", "spawn", "close", "deaf", "unread", "refuse"]
+MORE = ["nonsense", "cancelled", "spawn", "close", "deaf", "unread", "refuse", "misfit"]
 TOOLS = [listed(name) for name in (*ALONE, *MORE)]
 
 
@@ -786,6 +786,34 @@ def test_a_connection_can_be_closed_while_it_is_made(tmp_path: Path) -> None:
 
     assert asyncio.run(go()).startswith("MCP server 'rough' could not be connected: ")
     assert not is_alive(int(pid.read_text()))
+
+
+@pytest.mark.parametrize(
+    "misfit",
+    [
+        {"result": None},
+        {"result": ["a"]},
+        {"error": "no way"},
+        {"error": {"message": "no way"}},
+        {"error": {"code": -1}},
+        {"jsonrpc": "1.0", "result": {"content": []}},
+        {},
+    ],
+)
+def test_an_answer_that_does_not_fit_the_protocol_fails_its_call_at_once(misfit: Json) -> None:
+    failed, after = outcomes_of(("misfit", misfit), ("echo", {"a": 1}))
+
+    assert failed.is_error
+    assert "misfit: the server's answer does not fit the protocol: {" in str(failed.content)
+    assert (after.content, after.is_error) == ('{"a": 1}', False)
+
+
+@pytest.mark.parametrize("misfit", [{"id": None, "error": "no way"}, {"id": 3.5}, {"id": True}, {"method": 5}])
+def test_a_line_that_is_not_the_answer_to_a_call_fails_none(misfit: Json) -> None:
+    failed, after = outcomes_of(("misfit", misfit), ("echo", {"a": 1}), timeout=SOON)
+
+    assert "did not finish within" in str(failed.content)
+    assert not after.is_error
 
 
 def test_what_a_server_says_besides_is_logged_for_those_who_look(caplog: pytest.LogCaptureFixture) -> None:

@@ -16,9 +16,9 @@ import anyio
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 from mcp.client.stdio import get_default_environment
 from mcp.shared.message import SessionMessage
-from mcp.types import JSONRPCMessage, jsonrpc_message_adapter
+from mcp.types import INVALID_REQUEST, ErrorData, JSONRPCError, JSONRPCMessage, jsonrpc_message_adapter
 
-from reenact.actors.environment.received_json import lenient_json
+from reenact.actors.environment.received_json import is_json_object, lenient_json
 from reenact.domain.tools import MCPServer
 
 Incoming: TypeAlias = MemoryObjectReceiveStream[SessionMessage | Exception]
@@ -129,7 +129,7 @@ class StdioTransport:
         except ValueError:
             if line.strip():
                 _log.debug("MCP server %r sent what is not a message: %.200r", self._server.name, line)
-            return None
+            return _malformed_answer(line)
 
     async def _read_stderr(self, stderr: asyncio.StreamReader) -> None:
         """Keep the last lines of the server's standard error, for error messages."""
@@ -181,6 +181,22 @@ def _message(line: bytes) -> JSONRPCMessage:
         return jsonrpc_message_adapter.validate_json(line, by_name=False)
     except ValueError:
         return jsonrpc_message_adapter.validate_python(lenient_json(line), by_name=False)
+
+
+def _malformed_answer(line: bytes) -> SessionMessage | None:
+    """Return an answer that does not fit the protocol as a failure of its request; None for any other line."""
+    try:
+        answer = lenient_json(line)
+    except ValueError:
+        return None
+    if not is_json_object(answer) or "method" in answer:
+        return None
+    request_id = answer.get("id")
+    if isinstance(request_id, bool) or not isinstance(request_id, int | str):
+        return None
+    told = f"the server's answer does not fit the protocol: {line.decode(errors='replace').strip():.200}"
+    error = ErrorData(code=INVALID_REQUEST, message=told)
+    return SessionMessage(JSONRPCError(jsonrpc="2.0", id=request_id, error=error))
 
 
 class _InputPipe(asyncio.BaseProtocol):

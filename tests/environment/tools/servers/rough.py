@@ -108,7 +108,9 @@ def answer(message: dict[str, Any]) -> None:
             arguments: dict[str, Any] = params.get("arguments") or {}
             if params["name"] == "unread":
                 arguments["id"] = number
-            if params["name"] == "refuse":
+            if params["name"] == "misfit":
+                say(**{"id": number, **arguments})
+            elif params["name"] == "refuse":
                 say(id=number, error={"code": -32000, "message": f"refused to {arguments.get('whom', 'you')}"})
             elif (returned := call(params["name"], arguments)) is not None:
                 say(id=number, result=returned)
