@@ -70,8 +70,8 @@ class EventLoopThread:
 
     @property
     def is_idle(self) -> bool:
-        """Whether no function waits to be called, and no coroutine that was passed to `run` is running."""
-        return not (self._tasks or self._calls)
+        """Whether no function waits to be called, and no coroutine that was passed to `run` or `spawn` is running."""
+        return not (self._tasks or self._spawned or self._calls)
 
     def call(self, function: Callable[[], object]) -> None:
         """Call the function on the loop's thread, after those handed over earlier. May be called from any thread.

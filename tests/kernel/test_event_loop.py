@@ -15,6 +15,7 @@ import pytest
 
 from reenact.actors.kernel.event_loop import EventLoopThread
 from reenact.domain.errors import RuntimeClosedError
+from reenact.testing import wait_until
 from tests.environment.support import PATIENCE
 from tests.threads import at_once
 
@@ -68,6 +69,16 @@ def test_work_sees_no_context_variables_of_whoever_spawns_it(loop: EventLoopThre
     loop.spawn(work()).result(PATIENCE)
 
     assert seen == ["nobody"]
+
+
+def test_a_loop_is_idle_unless_work_is_under_way_whoever_gave_it(loop: EventLoopThread) -> None:
+    assert loop.is_idle
+
+    working = loop.spawn(wait_for_ever(threading.Event(), lambda: None))
+
+    assert not loop.is_idle
+    working.cancel()
+    wait_until(lambda: loop.is_idle)
 
 
 def test_what_work_raises_stands_in_its_future(loop: EventLoopThread) -> None:
