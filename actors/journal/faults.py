@@ -63,6 +63,8 @@ def _translate_sqlite(error: sqlite3.Error, path: str) -> StorageError:
         return _full(path)
     if primary in _DAMAGED:
         return _damaged(error, path)
+    if extended == sqlite3.SQLITE_READONLY_ROLLBACK:  # a process was killed while it created the log
+        return LogUnusableError(f"{path} holds a change that was never completed ({error}); open it for writing first")
     if primary in _NO_ACCESS:
         return LogUnusableError(f"{path} cannot be opened here ({error}); check that file and directory are writable")
     return StorageError(f"{path} cannot be used now ({error})")

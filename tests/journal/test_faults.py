@@ -130,6 +130,24 @@ def test_an_event_of_a_newer_version_is_named_when_it_is_read(path: Path) -> Non
         assert len(journal.read("s1")) > 0
 
 
+def test_a_file_that_a_crash_left_in_a_change_can_be_read_once_it_was_opened_for_writing(path: Path) -> None:
+    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        connection.executescript("CREATE TABLE t (content); DROP TABLE t; PRAGMA cache_size = 1; BEGIN")
+        before = path.read_bytes()
+        connection.execute("CREATE TABLE t (content)")
+        connection.executemany("INSERT INTO t VALUES (zeroblob(?))", [(10_000,)] * 100)
+        journal = Path(f"{path}-journal").read_bytes()
+    path.write_bytes(before)
+    Path(f"{path}-journal").write_bytes(journal)
+
+    for read in (partial(SqliteJournal.open, path, CODEC, read_only=True), partial(verify, path)):
+        with pytest.raises(LogUnusableError, match=r"a change that was never completed .*; open it for writing first"):
+            read()
+
+    SqliteJournal.open(path, CODEC).close()
+    SqliteJournal.open(path, CODEC, read_only=True).close()
+
+
 @both_ways
 @pytest.mark.parametrize("keep", [1, 99, 512, PAGE_SIZE, -1, -PAGE_SIZE])
 def test_a_truncated_file_is_noticed(path: Path, keep: int, *, read_only: bool) -> None:
