@@ -147,6 +147,7 @@ def questions(audit: Audit) -> Iterator[Callable[[], object]]:
     for position in range(1, 60, 7):
         yield partial(told, audit.why, position)
     yield lambda: [msgspec.json.encode(one) for one in audit.replay()]
+    yield lambda: [msgspec.json.encode(one) for one in audit.replay(policies={"add": "always"}, max_steps=1)]
     yield lambda: [msgspec.json.encode(one) for one in audit.entries(Filter(text="hello"))]
     yield lambda: list(audit.entries(Filter(session="z", lineage=True), backwards=True))
 
