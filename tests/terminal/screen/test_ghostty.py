@@ -5,8 +5,6 @@ from __future__ import annotations
 import gc
 import itertools
 import resource
-import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import closing
 
@@ -184,27 +182,6 @@ def test_an_engine_that_is_forgotten_gives_everything_back() -> None:
 
     assert len(screens) == 3
     assert [end.alive for end in ends] == [False, False, False]
-
-
-FORGETTING = """
-import gc
-from reenact.terminal import Engine
-from reenact.terminal.screen import libghostty
-
-engine = Engine(10, 2)
-engine.feed(b"1\\r\\n2\\r\\n3")
-engine.screen()
-with libghostty._ffi._lock:
-    del engine
-    gc.collect()
-print("forgotten")
-"""
-
-
-def test_an_engine_can_be_forgotten_at_any_moment_also_within_a_call_of_cffi() -> None:
-    done = subprocess.run([sys.executable, "-c", FORGETTING], capture_output=True, text=True, timeout=60, check=False)
-
-    assert (done.stdout, done.stderr) == ("forgotten\n", "")
 
 
 def test_lines_that_are_too_long_for_a_narrower_screen_are_broken_anew(engine: Engine) -> None:

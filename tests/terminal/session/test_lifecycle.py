@@ -254,21 +254,26 @@ def test_a_forgotten_terminal_is_cleared_away() -> None:
 
 FORGETTING = """
 import gc
-from reenact.terminal import TerminalEmulator
+from reenact.terminal import Engine, TerminalEmulator
 from reenact.terminal.screen import libghostty
 
-terminal = TerminalEmulator("/bin/cat").start()
+one = {}
 with libghostty._ffi._lock:
-    del terminal
+    del one
     gc.collect()
 print("forgotten")
 """
+SHOWING_AN_ENGINE = """Engine(10, 2)
+one.feed(b"1\\r\\n2\\r\\n3")
+one.screen()"""
 
 
-def test_a_terminal_can_be_forgotten_at_any_moment_also_within_a_call_of_cffi() -> None:
-    done = subprocess.run([sys.executable, "-c", FORGETTING], capture_output=True, text=True, timeout=60, check=False)
+@pytest.mark.parametrize("one", [SHOWING_AN_ENGINE, 'TerminalEmulator("/bin/cat").start()'])
+def test_what_has_a_screen_can_be_forgotten_at_any_moment_also_within_a_call_of_cffi(one: str) -> None:
+    program = FORGETTING.replace("{}", one)
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False)
 
-    assert done.stdout == "forgotten\n"
+    assert (done.stdout, done.stderr) == ("forgotten\n", "")
 
 
 def test_a_terminal_that_is_in_use_does_not_hold_up_the_end_of_the_interpreter() -> None:
