@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 from reenact.actors.kernel import Timer
 from reenact.domain.session import child_turns as family
 from reenact.domain.session.commands import FireSchedule, GiveUpChildren, SessionCommand
 from reenact.domain.session.state import Session
 from reenact.domain.session.turns import BUDGET
+
+_REMEMBERED = 10_000
 
 
 def timers(session: Session) -> tuple[Timer[SessionCommand], ...]:
@@ -14,10 +18,12 @@ def timers(session: Session) -> tuple[Timer[SessionCommand], ...]:
     waits = _of_family(session)
     if not session.schedules:
         return waits
-    to_come: tuple[Timer[SessionCommand], ...] = tuple(
-        Timer(one.due, FireSchedule(schedule_id=one.id, due=one.due)) for one in session.schedules
-    )
-    return (*waits, *to_come)
+    return (*waits, *(_of_schedule(one.id, one.due) for one in session.schedules))
+
+
+@lru_cache(_REMEMBERED)  # each step of a session asks for all its timers, and there may be thousands
+def _of_schedule(schedule_id: str, due: int) -> Timer[SessionCommand]:
+    return Timer(due, FireSchedule(schedule_id=schedule_id, due=due))
 
 
 def _of_family(session: Session) -> tuple[Timer[SessionCommand], ...]:
