@@ -40,6 +40,8 @@ class AtExit:
         self._unfinished = unfinished
         self._process = os.getpid()
         self._to_be_closed = False
+        self.has_failed = False
+        """Whether it raised an exception when it was closed here, which is logged."""
         self._undecided = threading.Lock()  # taken once, by whoever decides first what the thread does
         self._decided = threading.Event()
         self._thread = threading.Thread(target=self._run, name=_NAME, daemon=True)
@@ -88,6 +90,7 @@ class AtExit:
             try:
                 self.close()
             except Exception:  # noqa: BLE001 - there is no caller to report to
+                self.has_failed = True
                 _log.exception("%s could not be closed", self.name)
 
 
@@ -103,7 +106,7 @@ def _listen_for_exit() -> None:
 def _close_all() -> None:
     while _open:
         last = _open.pop()  # last opened, first closed: it may use resources that were opened before it
-        if last.close_within(PATIENCE):
+        if last.close_within(PATIENCE) and not last.has_failed:
             left = [] if _open else _thread_names()
             _log.warning(
                 "%s was left open, and was closed at exit%s",

@@ -1,7 +1,11 @@
 from __future__ import annotations
 
+import logging
 import threading
 
+import pytest
+
+from reenact.actors.kernel import at_exit as exiting
 from reenact.actors.kernel.at_exit import AtExit
 from tests.environment.support import PATIENCE
 
@@ -35,3 +39,18 @@ def test_what_is_closed_is_not_closed_once_more_in_time() -> None:
 
     assert at_exit.close_within(PATIENCE)
     assert closes == []
+
+
+def test_of_what_cannot_be_closed_at_exit_it_is_not_said_that_it_was_closed(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def close() -> None:
+        raise RuntimeError("can't create new thread at interpreter shutdown")
+
+    caplog.set_level(logging.WARNING, "reenact.exit")
+    monkeypatch.setattr(exiting, "_open", [])
+    AtExit("it", close)
+
+    exiting._close_all()
+
+    assert caplog.messages == ["it could not be closed"]
