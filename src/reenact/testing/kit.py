@@ -5,7 +5,7 @@ from __future__ import annotations
 import weakref
 from collections.abc import Callable, Sequence
 from queue import SimpleQueue
-from typing import Generic, Self, TypeVar
+from typing import TYPE_CHECKING, Generic, Protocol, Self
 
 import msgspec
 
@@ -20,9 +20,20 @@ from reenact.testing.faulty_journal import PATIENCE, FaultyJournal
 from reenact.testing.portrait import ReplayError, differences, finding, portrait
 from reenact.testing.stage import Stage, check_class
 
+if TYPE_CHECKING:
+    from typing_extensions import TypeVar
+
+    Reply_co = TypeVar("Reply_co", covariant=True, default=object)
+else:  # `typing.TypeVar` has no defaults before Python 3.13
+    from typing import TypeVar
+
+    Reply_co = TypeVar("Reply_co", covariant=True)
+
 State = TypeVar("State")
+State_co = TypeVar("State_co", covariant=True)
 Command = TypeVar("Command")
 Event = TypeVar("Event")
+Event_contra = TypeVar("Event_contra", contravariant=True)
 
 _NOTHING = "nothing"
 
@@ -119,7 +130,17 @@ def _lines(details: Sequence[str]) -> str:
     return "".join(f"\n  {detail}" for detail in details)
 
 
-class EventSourcedTestKit(Generic[State, Command, Event]):
+class Tested(Protocol[State_co, Command, Event_contra, Reply_co]):
+    """An event-sourced actor, whose types are those of its methods: `EventSourcedActor` does not name its replies."""
+
+    @property
+    def state(self) -> State_co: ...
+    def prepare(self, command: Command) -> Command: ...
+    def on_committed(self, command: Command, events: tuple[Event_contra, ...]) -> None: ...
+    def reply(self, command: Command, events: tuple[Event_contra, ...]) -> Reply_co: ...
+
+
+class EventSourcedTestKit(Generic[State, Command, Event, Reply_co]):
     """Runs a real actor in a real system, on a log in a private directory, and checks everything that it does.
 
     `kit.given(Deposited(5)).when(Withdraw(3)).then(Withdrawn(3))`. After each step it checks that `decide`, `evolve`
@@ -129,9 +150,15 @@ class EventSourcedTestKit(Generic[State, Command, Event]):
     context manager, `close` it, or use the fixture `kit_for`.
     """
 
+    if not TYPE_CHECKING:
+
+        def __class_getitem__(cls, _: object) -> type[EventSourcedTestKit]:
+            """Accept three type arguments or four."""
+            return cls
+
     def __init__(
         self,
-        actor_class: type[EventSourcedActor[State, Command, Event]],
+        actor_class: type[Tested[State, Command, Event, Reply_co]],
         id: str = "test",  # noqa: A002 - the word users know it by
         *,
         clock: ManualClock | None = None,
@@ -151,12 +178,12 @@ class EventSourcedTestKit(Generic[State, Command, Event]):
         Raises:
             TypeError: it is not a class of event-sourced actors, or one of its declarations cannot work.
         """
-        check_class(actor_class, "what EventSourcedTestKit tests")
+        self._class = check_class(actor_class, "what EventSourcedTestKit tests")
+        self._tested = actor_class
         self.clock = clock if clock is not None else ManualClock()
-        self._class = actor_class
         self._id = id
         self._upcasts: set[tuple[str, int]] = set()
-        self._stage = Stage(actor_class, factory or actor_class, clock=self.clock, effects=effects)
+        self._stage = Stage(self._class, factory or self._class, clock=self.clock, effects=effects)
         # A kit that is never closed must not keep the process from ending.
         self.close = weakref.finalize(self, self._stage.close)
 
@@ -185,13 +212,25 @@ class EventSourcedTestKit(Generic[State, Command, Event]):
             ReplayError: a check failed.
             Exception: an exception of the actor that is not a refusal.
         """
-        reply: object = None
+        result, _ = self._asked(command)
+        return result
+
+    def ask(self, command: Command) -> Reply_co:
+        """Ask the actor the command, check everything, and return the reply, or raise the refusal."""
+        result, reply = self._asked(command)
+        if result.refusal is not None:
+            raise result.refusal
+        return reply[0]
+
+    def _asked(self, command: Command) -> tuple[Result[State, Command, Event], tuple[Reply_co, ...]]:
+        """Do as `when`, and return the reply, too, if there is one."""
+        replies: tuple[Reply_co, ...] = ()
         refusal: ReenactError | None = None
         failure: Exception | None = None
         self._stage.watch.replied(self.stream)
         version = self._stage.version(self._id)
         try:
-            reply = self._stage.reference(self._id).ask(command, timeout=PATIENCE)
+            replies = (self._stage.system.actor(self._tested, self._id).ask(command, timeout=PATIENCE),)
         except ReenactError as error:
             refusal = error
         except Exception as error:  # noqa: BLE001 - raised below, unless a finding explains it
@@ -202,19 +241,14 @@ class EventSourcedTestKit(Generic[State, Command, Event]):
             raise error from (failure or refusal)
         if failure is not None:
             raise failure
-        if refusal is None:
-            self._stage.remember(self._id, command, reply, version)
+        if replies:
+            self._stage.remember(self._id, command, replies[0], version)
         after, until = self._stage.watch.replied(self.stream)
         recorded = self.journal.read(self.stream, after=after)
         events: tuple[Event, ...] = tuple(one.event for one in recorded if one.version <= until)
-        return Result(self, f"when {command!r}", events=events, reply=reply, refusal=refusal, state=self.state)
-
-    def ask(self, command: Command) -> object:
-        """Ask the actor the command, check everything, and return the reply, or raise the refusal."""
-        result = self.when(command)
-        if result.refusal is not None:
-            raise result.refusal
-        return result.reply
+        reply = replies[0] if replies else None
+        step = f"when {command!r}"
+        return Result(self, step, events=events, reply=reply, refusal=refusal, state=self.state), replies
 
     def advance(self, seconds: float) -> Result[State, Command, Event]:
         """Advance the clock, so that timers go off, and return the result."""
@@ -285,9 +319,11 @@ class EventSourcedTestKit(Generic[State, Command, Event]):
     def state(self) -> State:
         """The state of the actor; while it is not in memory, the state replayed from the log."""
         live = self._stage.live(self._id)
+        state: State
         if live is None:
-            return self._class.replay(self.journal.read(self.stream), self.journal)
-        state: State = live.state
+            state = self._class.replay(self.journal.read(self.stream), self.journal)
+        else:
+            state = live.state
         return state
 
     @property

@@ -248,14 +248,15 @@ class _Question(NamedTuple):
     looks: Portrait
 
 
-def check_class(kind: object, what: str) -> None:
-    """Check that this is a class of event-sourced actors; `what` names the argument in the message.
+def check_class(kind: object, what: str) -> type[AnyActor]:
+    """Return the class if it is one of event-sourced actors; `what` names the argument in the message.
 
     Raises:
         TypeError: it is something else.
     """
     if not (isinstance(kind, type) and issubclass(kind, EventSourcedActor)):
         raise TypeError(f"{what} must be a subclass of EventSourcedActor, not {kind!r:.100}")
+    return kind  # pyright: ignore[reportUnknownVariableType]  # of any state, command and event
 
 
 class Stage:

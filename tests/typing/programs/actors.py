@@ -19,6 +19,7 @@ from reenact import (
     Supervision,
     Timer,
 )
+from reenact.testing import EventSourcedTestKit, Result
 
 
 class Counted(Event, frozen=True):
@@ -146,6 +147,24 @@ def hand_on(to: Reference[int]) -> None:
     """Take any actor that takes numbers, whatever it replies."""
     to.tell(3)
     assert_type(to.ask(3), object)
+
+
+def check() -> None:
+    with EventSourcedTestKit(Counter) as kit:
+        assert_type(kit.given(Counted(1)).ask(4), int)
+        assert_type(kit.when(4), Result[int, int, Counted])
+        assert_type(kit.state, int)
+        kit.ask("4")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+        check_more(kit)
+    with EventSourcedTestKit(Show, factory=lambda context: Show(context, [])) as shows:
+        shows.given(Reserved(2, until=5)).when(Expire()).then(Expired())
+        for event in shows.ask(Reserve(2, until=5)):
+            print(event)
+
+
+def check_more(kit: EventSourcedTestKit[int, int, Counted]) -> None:
+    """Take a kit of any such actor, whatever it replies."""
+    assert_type(kit.ask(3), object)
 
 
 async def reserve(mails: list[str]) -> None:
