@@ -87,7 +87,7 @@ if TYPE_CHECKING:
         Receptor,
         Unsubscribe,
     )
-    from reenact.actors.environment.claude.environment import ClaudeEnvironment
+    from reenact.actors.environment.claude.environment import ClaudeEnvironment, ClaudeProvider
     from reenact.actors.environment.guards import Guard, guard
     from reenact.actors.environment.openai.provider import OpenAIProvider
     from reenact.actors.environment.tools.arguments import ToolContext
@@ -187,6 +187,7 @@ __all__ = [
     "Caller",
     "CheckpointError",
     "ClaudeEnvironment",
+    "ClaudeProvider",
     "Compacted",
     "ConfigurationError",
     "ConflictError",
@@ -350,7 +351,7 @@ __getattr__, __dir__ = lazy_names(
             "Effector Environment EnvironmentConfig EnvironmentFactory LLMConfig LLMDriver LLMProvider "
             "Receptor Unsubscribe"
         ),
-        "reenact.actors.environment.claude.environment": "ClaudeEnvironment",
+        "reenact.actors.environment.claude.environment": "ClaudeEnvironment ClaudeProvider",
         "reenact.actors.environment.openai.provider": "OpenAIProvider",
         "reenact.actors.environment.guards": "Guard guard",
         "reenact.actors.environment.tools.arguments": "ToolContext",

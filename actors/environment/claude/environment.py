@@ -1,7 +1,8 @@
-"""The driver for Claude's Messages API, its environment, and the factory, which shares one HTTP client among them."""
+"""The driver for Claude's Messages API, its provider, its environment, and the factory, which shares one HTTP client."""
 
 from __future__ import annotations
 
+import asyncio
 import functools
 import importlib
 from collections.abc import Callable
@@ -74,6 +75,36 @@ class ClaudeDriver(StreamingDriver):
     def is_about_thoughts(self, fault: Fault) -> bool:
         """Return whether the API has refused the request because of the thoughts in the conversation."""
         return fault.error_type == "invalid_request_error" and "`thinking`" in fault.message
+
+
+class ClaudeProvider:
+    """Claude as one of several models, or with requests that are changed before they are sent.
+
+    A runtime that Claude alone answers needs no provider, but only the `LLMConfig`.
+
+    Raises:
+        MissingExtraError: the extra `claude` is not installed.
+        ConfigurationError: there is no API key, or the address is not valid.
+    """
+
+    def __init__(self, llm: LLMConfig) -> None:
+        self._llm = llm
+        self._client = ClaudeClient(llm)
+
+    @property
+    def name(self) -> str:
+        """The kind of model: `claude`."""
+        return "claude"
+
+    @property
+    def llm(self) -> LLMConfig:
+        """The settings."""
+        return self._llm
+
+    async def provide(self) -> ClaudeDriver:
+        """Return a driver; the first call imports the SDK on another thread, so that the event loop is not blocked."""
+        await asyncio.to_thread(importlib.import_module, "anthropic")
+        return ClaudeDriver(self._llm, self._client, RetryPolicy(self._llm.max_retries))
 
 
 class ClaudeEnvironment(ModelEnvironment):

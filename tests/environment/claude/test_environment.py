@@ -11,7 +11,7 @@ import anthropic
 import msgspec
 import pytest
 
-from reenact import Image, Runtime
+from reenact import Answer, ClaudeProvider, Image, Runtime
 from reenact.actors.environment.api import (
     Environment,
     EnvironmentConfig,
@@ -424,6 +424,26 @@ def test_a_wrong_key_is_an_authentication_error() -> None:
 def test_a_factory_without_a_key_is_refused_at_once(key: str | None) -> None:
     with pytest.raises(ConfigurationError, match="API key"):
         ClaudeEnvironmentFactory(LLMConfig(api_key=key))
+
+
+def test_a_provider_answers_as_the_config_alone_does(api: FakeMessagesAPI) -> None:
+    llm = LLMConfig(api_key=KEY, base_url=api.url, model="claude-sonnet-4-5", max_tokens=3000, thinking_budget=2000)
+    texts = [_answer(api, llm=llm).text, _answer(api, llm_provider=ClaudeProvider(llm)).text]
+
+    assert texts == ["Hello", "Hello"]
+    assert api.requests[0].body == api.requests[1].body
+
+
+def _answer(api: FakeMessagesAPI, **opened: Any) -> Answer[object]:  # noqa: ANN401 - arguments of `Runtime.in_memory`
+    api.reply("Hello")
+    with Runtime.in_memory(**opened) as runtime:
+        return runtime.ask("Hi", image=Image(id="chat", system_prompt="Be brief."))
+
+
+@pytest.mark.parametrize("key", [None, "", "  "])
+def test_a_provider_without_a_key_is_refused_at_once(key: str | None) -> None:
+    with pytest.raises(ConfigurationError, match="API key"):
+        ClaudeProvider(LLMConfig(api_key=key))
 
 
 def test_the_environments_of_a_factory_share_its_connections(
