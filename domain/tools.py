@@ -203,7 +203,8 @@ class MCPServer(FrozenByName, omit_defaults=True):
 
     `connect_timeout` and the `timeout` of one call are in seconds, None for no limit. In `args`, `env`, `url` and
     `headers`, `${NAME}` stands for an environment variable, so that a secret need not be written into a configuration.
-    The values of `env` and `headers` are never shown.
+    The values of `env` and `headers` are never shown. `tools` are the names of the server's tools that are used, None
+    for all.
     """
 
     name: str
@@ -215,6 +216,7 @@ class MCPServer(FrozenByName, omit_defaults=True):
     headers: dict[str, str] = {}
     connect_timeout: float = 30.0
     timeout: float | None = 60.0
+    tools: tuple[str, ...] | None = None
 
     @classmethod
     def stdio(
@@ -227,6 +229,7 @@ class MCPServer(FrozenByName, omit_defaults=True):
         *,
         connect_timeout: float = 30.0,
         timeout: float | None = 60.0,
+        tools: Sequence[str] | None = None,
     ) -> Self:
         """Return a server that runs as a program and communicates over its standard input and output.
 
@@ -243,6 +246,7 @@ class MCPServer(FrozenByName, omit_defaults=True):
             cwd=cwd,
             connect_timeout=connect_timeout,
             timeout=timeout,
+            tools=None if tools is None else tuple(tools),
         )
         check_server(server)
         return server
@@ -256,13 +260,21 @@ class MCPServer(FrozenByName, omit_defaults=True):
         *,
         connect_timeout: float = 30.0,
         timeout: float | None = 60.0,
+        tools: Sequence[str] | None = None,
     ) -> Self:
         """Return a server that is reached over streamable HTTP.
 
         Raises:
             ConfigurationError: the configuration is not valid.
         """
-        server = cls(name=name, url=url, headers=dict(headers or {}), connect_timeout=connect_timeout, timeout=timeout)
+        server = cls(
+            name=name,
+            url=url,
+            headers=dict(headers or {}),
+            connect_timeout=connect_timeout,
+            timeout=timeout,
+            tools=None if tools is None else tuple(tools),
+        )
         check_server(server)
         return server
 

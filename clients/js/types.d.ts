@@ -746,7 +746,7 @@ export interface Listen {
   sessions?: Array<string>;
 }
 
-/** The address of a Model Context Protocol server and how to connect to it; created by `stdio` or by `http`. `connect_timeout` and the `timeout` of one call are in seconds, None for no limit. In `args`, `env`, `url` and `headers`, `${NAME}` stands for an environment variable, so that a secret need not be written into a configuration. The values of `env` and `headers` are never shown. */
+/** The address of a Model Context Protocol server and how to connect to it; created by `stdio` or by `http`. `connect_timeout` and the `timeout` of one call are in seconds, None for no limit. In `args`, `env`, `url` and `headers`, `${NAME}` stands for an environment variable, so that a secret need not be written into a configuration. The values of `env` and `headers` are never shown. `tools` are the names of the server's tools that are used, None for all. */
 export interface MCPServer {
   name: string;
   command?: string | null;
@@ -757,6 +757,7 @@ export interface MCPServer {
   headers?: Record<string, string>;
   connect_timeout?: number;
   timeout?: number | null;
+  tools?: Array<string> | null;
 }
 
 /** One message of a conversation. `partial` is true for an answer that an interrupt, an error or a crash cut short; `stop_reason` is then `interrupted` or `error`, else the API's. `stop_sequence` is the stop sequence that ended the answer, and `stop_details` says why the model refused. `turn_id` names the turn that the message began or answered. */

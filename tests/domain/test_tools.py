@@ -168,10 +168,16 @@ def test_long_names_that_begin_alike_stay_apart() -> None:
 
 
 def test_a_program_is_a_server() -> None:
-    server = MCPServer.stdio("files", "npx", ["-y", "files"], {"TOKEN": "x"}, "/srv", timeout=5)
+    server = MCPServer.stdio("files", "npx", ["-y", "files"], {"TOKEN": "x"}, "/srv", timeout=5, tools=["read"])
 
     assert server == MCPServer(
-        name="files", command="npx", args=("-y", "files"), env={"TOKEN": "x"}, cwd="/srv", timeout=5
+        name="files",
+        command="npx",
+        args=("-y", "files"),
+        env={"TOKEN": "x"},
+        cwd="/srv",
+        timeout=5,
+        tools=("read",),
     )
 
 
@@ -186,8 +192,8 @@ def test_an_address_is_a_server() -> None:
 @pytest.mark.parametrize(
     "server",
     [
-        MCPServer.stdio("files", "npx", ["-y"], {"A": "b"}, "/srv"),
-        MCPServer.http("files", "http://127.0.0.1:80/mcp?x=1", {"X-A": "b"}),
+        MCPServer.stdio("files", "npx", ["-y"], {"A": "b"}, "/srv", tools=["read"]),
+        MCPServer.http("files", "http://127.0.0.1:80/mcp?x=1", {"X-A": "b"}, tools=[]),
     ],
     ids=["stdio", "http"],
 )

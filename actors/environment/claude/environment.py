@@ -1,4 +1,4 @@
-"""The driver for Claude's Messages API, its provider, its environment, and the factory, which shares one HTTP client."""
+"""The driver for Claude's Messages API, its provider, its environment, and the factory that shares one HTTP client."""
 
 from __future__ import annotations
 

@@ -97,7 +97,7 @@ class Toolbox:
                 problems[name] = result
             elif isinstance(result, BaseException):
                 raise result
-            found = {one.spec.name: one for one in connection.known}
+            found = {one.spec.name: one for one in connection.used}
             if taken := sorted(found.keys() & {*self._local, *remote}):
                 problems[name] = ConfigurationError(f"MCP server {name!r} has tools whose names are taken: {taken}")
             else:

@@ -141,6 +141,28 @@ def test_the_tools_of_a_server_stand_beside_the_local_ones_by_name(answers: Answ
     assert [spec.name for spec in specs if spec.idempotent] == ["mcp__proper__add", "mcp__proper__weather"]
 
 
+def test_of_a_server_s_tools_those_are_used_that_are_named(caplog: pytest.LogCaptureFixture) -> None:
+    server = MCPServer.stdio("proper", sys.executable, [str(SERVERS / "proper.py")], tools=["add", "lost"])
+    policies = policies_of({"deny": ["mcp__proper__weather"]})
+
+    async def ask() -> tuple[list[str], list[ToolOutcome]]:
+        async with Toolbox([server], policies=policies) as box:
+            await box.connect()
+            asked = [("mcp__proper__add", {"a": 1, "b": 2}), ("mcp__proper__weather", {"city": "Oslo"})]
+            return [spec.name for spec in box.specs()], [await box.call(*call) for call in asked]
+
+    names, (added, weather) = asyncio.run(ask())
+
+    assert names == ["mcp__proper__add"]
+    assert (added.content, weather.content) == (
+        "3",
+        "Tool not found: mcp__proper__weather; there are: mcp__proper__add",
+    )
+    assert [record.getMessage() for record in caplog.records if record.name == "reenact.tools"] == [
+        "MCP server 'proper' has no tools named lost"
+    ]
+
+
 def test_a_tool_of_a_server_is_known_as_the_server_describes_it(answers: Answers) -> None:
     _, add, *_ = answers[0]
 

@@ -50,6 +50,12 @@ class MCPConnection:
         self._closed = False
         self._backoff = Backoff()
 
+    @property
+    def used(self) -> tuple[RemoteTool, ...]:
+        """The known tools that are used: those that `MCPServer.tools` names, or all."""
+        names = self.server.tools
+        return self.known if names is None else tuple(one for one in self.known if one.name in names)
+
     async def tools(self) -> tuple[RemoteTool, ...]:
         """Return the server's tools, which are requested over a new connection or when the server reports a change.
 
@@ -70,6 +76,8 @@ class MCPConnection:
                 raise
             self._backoff.end()
             self.known, self.was_asked = tuple(RemoteTool(self, one) for one in listed), True
+            if missing := set(self.server.tools or ()) - {one.name for one in self.known}:
+                _log.warning("MCP server %r has no tools named %s", self.server.name, ", ".join(sorted(missing)))
         return self.known
 
     async def call(self, tool: ListedTool, arguments: Mapping[str, object]) -> ToolOutcome:
@@ -146,6 +154,8 @@ class RemoteTool:
 
     def __init__(self, connection: MCPConnection, listed: ListedTool) -> None:
         self.spec: ToolSpec = listed.spec
+        self.name = listed.name
+        """Its name at the server."""
         self._connection = connection
         self._listed = listed
 
