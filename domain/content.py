@@ -15,8 +15,8 @@ from reenact.domain.errors import InvalidInputError, InvalidMessageError
 from reenact.domain.messages import Block, OpaqueBlock, TextBlock, check_message
 from reenact.domain.plain import Json, JsonDict, check_unicode, is_mapping, is_sequence, plain_object
 
-Content: TypeAlias = str | Sequence[Block | Mapping[str, object]]
-"""The content of a message as callers may give it: text, content blocks, or their plain mappings."""
+Content: TypeAlias = str | Sequence[str | Block | Mapping[str, object]]
+"""The content of a message as callers may give it: text, or a list of texts, content blocks, or plain mappings."""
 IMAGE_TYPES = ("image/jpeg", "image/png", "image/gif", "image/webp")
 DOCUMENT_TYPES = ("application/pdf",)
 MAX_CONTENT_BYTES = 20 * 1024 * 1024
@@ -54,14 +54,19 @@ def plain_content(content: object) -> object:
         return str.__str__(content)  # template engines, for example, return subclasses of str
     if not is_sequence(content):
         return content
-    return [
-        block.data
-        if isinstance(block, OpaqueBlock)
-        else msgspec.to_builtins(block)
-        if isinstance(block, msgspec.Struct)
-        else block
-        for block in content
-    ]
+    return [_plain_block(block) for block in content]
+
+
+def _plain_block(block: object) -> object:
+    match block:
+        case str():
+            return {"type": "text", "text": str.__str__(block)}
+        case OpaqueBlock(data=data):
+            return data
+        case msgspec.Struct():
+            return msgspec.to_builtins(block)
+        case _:
+            return block
 
 
 def check_result_content(content: object) -> str | tuple[JsonDict, ...]:

@@ -225,7 +225,7 @@ class Asker:
         deadline = Deadline(timeout)
         wanted = None if output is None else output_of(output)
         of_image = output_of(image.output) if isinstance(image, Image) and image.output is not None else None
-        check_content(content)  # refuse invalid input before anything is created for it
+        check_content(plain_content(content))  # refuse invalid input before anything is created for it
         if on_event is not None:
             check_callable(on_event)
         if session is not None and not (image is None and container is None):

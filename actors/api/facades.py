@@ -481,7 +481,7 @@ class Agents(_Facade):
     def receive(self, agent_id: str, message: Content, *, output: OutputType | None = None) -> str:
         """Accept a message for the agent and return the id of the turn that will answer it.
 
-        It is text, or a list of content blocks, such as `ImageBlock.from_bytes(…)`, or of their plain mappings. The
+        It is text, or a list of texts, content blocks, such as `ImageBlock.from_bytes(…)`, or their plain mappings. The
         message is durable when this returns. A busy agent takes it up after earlier ones. `output` is what the answer
         must be: a type, or the JSON Schema of an object; None: the output of the image.
 

@@ -505,12 +505,12 @@ def test_a_request_with_an_id_of_its_own_is_carried_out_once(pair: Pair) -> None
     assert at(str, first.data.result, "id") == "once"
 
 
-def test_a_request_takes_blocks_as_objects_and_as_mappings(pair: Pair) -> None:
+def test_a_request_takes_blocks_as_objects_and_as_mappings_and_texts(pair: Pair) -> None:
     image = ImageBlock.from_bytes(PIXEL, "image/png")
     mappings = [{"type": "text", "text": "Look"}, msgspec.to_builtins(image)]
 
     for runtime in (pair.local, pair.remote):
-        for content in ([TextBlock("Look"), image], (TextBlock("Look"), mappings[1]), mappings):
+        for content in ([TextBlock("Look"), image], (TextBlock("Look"), mappings[1]), mappings, ["Look", image]):
             data = {"image_id": "i", "content": content, "container_id": "c"}
             session = at(str, runtime.request("message_send_request", data).data.result, "session_id")
             asked = [message for message in pair.local.sessions.messages(session) if message.role == "user"]

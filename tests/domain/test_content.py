@@ -21,7 +21,14 @@ from reenact.domain.attachments import (
     TextSource,
     UrlSource,
 )
-from reenact.domain.content import DOCUMENT_TYPES, IMAGE_TYPES, MAX_CONTENT_BYTES, check_content, check_result_content
+from reenact.domain.content import (
+    DOCUMENT_TYPES,
+    IMAGE_TYPES,
+    MAX_CONTENT_BYTES,
+    check_content,
+    check_result_content,
+    plain_content,
+)
 from reenact.domain.errors import InvalidInputError, InvalidMessageError
 from reenact.domain.messages import Block, OpaqueBlock, TextBlock, ThinkingBlock
 from reenact.domain.plain import DEEPEST
@@ -212,3 +219,25 @@ def test_a_document_is_cited_only_if_that_is_wanted() -> None:
     assert DocumentBlock.from_text("x").citations is None
     assert DocumentBlock.from_bytes(b"x", citations=True).citations == Citations(enabled=True)
     assert DocumentBlock.from_url("https://x", citations=True).citations == Citations(enabled=True)
+
+
+class Rendered(str):
+    """Text as a template engine returns it."""
+
+    __slots__ = ()
+
+    def __str__(self) -> str:
+        return "something else"
+
+
+def test_blocks_are_plain_mappings_when_they_are_sent_and_so_are_texts() -> None:
+    other = {"type": "search_result"}
+    picture = ImageBlock.from_bytes(b"\x89PNG", "image/png")
+
+    assert plain_content([Rendered("Look"), picture, OpaqueBlock(other), other, 5]) == [
+        {"type": "text", "text": "Look"},
+        PICTURE,
+        other,
+        other,
+        5,
+    ]

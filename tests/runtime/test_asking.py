@@ -20,6 +20,7 @@ from reenact import (
     AsyncRuntime,
     ContainerNotFoundError,
     Image,
+    ImageBlock,
     ImageNotFoundError,
     InvalidInputError,
     InvalidMessageError,
@@ -37,7 +38,7 @@ from reenact import (
 from reenact._aio import Threads
 from reenact.actors.environment.mock import MockEvent
 from reenact.client.runtime import RemoteRuntime
-from reenact.domain.messages import Said, ToolResultBlock
+from reenact.domain.messages import Said, TextBlock, ToolResultBlock
 from reenact.events import Envelope
 from reenact.server import Server
 from reenact.testing import MockScenario, wait_until
@@ -415,6 +416,14 @@ def test_a_message_may_be_text_of_a_type_that_a_template_engine_has_made(asker: 
 
     assert asker.ask(Markup("one"), session="a").text == "<one>"
     assert [message.text for message in asker.sessions.messages("a")] == ["one", "<one>"]
+
+
+def test_a_message_may_be_a_list_with_texts_in_it(asker: AnyRuntime) -> None:
+    picture = ImageBlock.from_bytes(b"a picture", "image/png")
+
+    asker.ask(["What is this?", picture], session="a")
+
+    assert asker.sessions.messages("a")[0].content == (TextBlock("What is this?"), picture)
 
 
 def test_what_on_event_raises_reaches_the_asker_and_not_the_turn(asker: AnyRuntime) -> None:
