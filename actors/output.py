@@ -9,7 +9,7 @@ from typing import Generic, TypeVar
 
 import msgspec
 
-from reenact.actors.environment.tools.arguments import model_argument, schema_of_type, with_whole_numbers
+from reenact.actors.environment.tools.arguments import model_argument, schema_of_type, why_no_schema, with_whole_numbers
 from reenact.domain.errors import ConfigurationError, InvalidOutputError
 from reenact.domain.image import Image, OutputType
 from reenact.domain.output import OutputSpec, check_output
@@ -78,8 +78,9 @@ def _output_of_type(kind: object) -> Output[object]:
     try:
         whole = schema_of_type(_VALUE, kind)
     except (TypeError, NameError, NotImplementedError) as error:
-        why = str(error).rpartition("\n")[2]
-        raise ConfigurationError(f"output {name!r:.80}: the type has no JSON Schema ({why})") from error
+        raise ConfigurationError(
+            f"output {name!r:.80}: the type has no JSON Schema ({why_no_schema(error)})"
+        ) from error
     schema, is_wrapped = _object_schema(whole)
     spec = check_output(OutputSpec(name=_IMPROPER.sub("_", str(name))[:_LONGEST_NAME] or _DEFAULT_NAME, schema=schema))
     read = _reader(kind)

@@ -436,7 +436,8 @@ def refuse_on_loop() -> None:
 def blocking_on_loop() -> DeadlockError:
     """Return the error for a call that would block an event loop on which actors run."""
     message = (
-        "a blocking ask or get holds up every actor on this event loop; await ask_async(…), or the future, or tell"
+        "a blocking call holds up every actor on this event loop; await ask_async(…), or the future, or tell; "
+        "a tool or a guard that calls a Runtime has to be a plain function, or await an AsyncRuntime"
     )
     return DeadlockError(message)
 

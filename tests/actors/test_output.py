@@ -86,6 +86,10 @@ class Clash(pydantic.BaseModel):
         return self
 
 
+class Either(pydantic.RootModel[Person | Clash]):
+    """One of two models."""
+
+
 VALUES: list[tuple[Any, Any, Any]] = [
     (Invoice, {"total": 5, "currency": "EUR"}, Invoice(5.0, Currency.EURO)),
     (
@@ -106,6 +110,7 @@ VALUES: list[tuple[Any, Any, Any]] = [
     (Literal["yes", "no"], {"value": "yes"}, "yes"),
     (Currency, {"value": "EUR"}, Currency.EURO),
     (Cat | Dog, {"value": {"type": "Dog", "tricks": ["sit"]}}, Dog(["sit"])),
+    (Either, {"value": {"first": 1, "second": 2}}, Either(Clash(first=1, second=2))),
 ]
 
 
@@ -175,6 +180,7 @@ def test_a_schema_gives_values_as_json_has_them(given: Any) -> None:  # noqa: AN
     ("given", "problem"),
     [
         (complex, "output 'complex': the type has no JSON Schema"),
+        (Person | Clash, "if these are pydantic models, use a RootModel of them)"),
         (5, "output 'answer': the type has no JSON Schema"),
         ([1], "output must be a type, a JSON Schema or an OutputSpec, not"),
         ({"type": "array"}, "its `type` is 'object'"),

@@ -220,6 +220,35 @@ def test_a_tool_is_told_whose_call_it_runs(opened: Open, factory: MockEnvironmen
     assert (context.session_id, context.agent_id, context.turn_id, context.call_id) == ("s", agent, turn, "c1")
 
 
+def test_a_plain_function_may_ask_another_agent_and_a_coroutine_function_is_told_to_be_one(
+    opened: Open, factory: MockEnvironmentFactory
+) -> None:
+    @tool
+    def wait(question: str) -> str:
+        return runtime.ask(question, image=Image(id="asked")).text
+
+    @tool
+    async def block(question: str) -> str:
+        return runtime.ask(question, image=Image(id="asked")).text
+
+    def script(said: Sequence[Said]) -> Iterable[MockEvent]:
+        if said[0].text == "why?":
+            return [MockEvent("text_delta", data={"text": "because"}), MockEvent("message_stop")]
+        return calls(said)
+
+    calls = asks(("c1", "wait", {"question": "why?"}), ("c2", "block", {"question": "why?"}))
+    factory.define_scenario("script", script)
+    factory.set_scenario("script")
+    runtime = opened(environment=factory)
+
+    answer = runtime.ask("go", image=Image(id="asker", tools=(wait, block)))
+
+    assert answer.text.startswith("done: because; !DeadlockError: ")
+    assert answer.text.endswith(
+        "a tool or a guard that calls a Runtime has to be a plain function, or await an AsyncRuntime"
+    )
+
+
 def test_a_call_of_an_answer_that_was_cut_is_not_run(opened: Open, factory: MockEnvironmentFactory) -> None:
     def cut(_: Sequence[Said]) -> Iterable[MockEvent]:
         return [

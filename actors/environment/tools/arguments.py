@@ -269,9 +269,18 @@ def _unsupported(tool: str, types: Mapping[str, object], error: Exception) -> Co
         try:
             schema_of(_struct({name: hint}, frozenset({name})))
         except (TypeError, NameError) as found:
-            why = str(found).rpartition("\n")[2]
-            return _parameter_error(tool, name, f"has a type that JSON does not have ({why}): {_TYPES}")
+            return _parameter_error(
+                tool, name, f"has a type that JSON does not have ({why_no_schema(found)}): {_TYPES}"
+            )
     return ConfigurationError(f"tool {tool}: its arguments have no JSON Schema: {error}")
+
+
+def why_no_schema(error: Exception) -> str:
+    """Return why a type has no schema, and what to do if it is a union of pydantic models."""
+    why = str(error).rpartition("\n")[2]
+    return (
+        f"{why}; if these are pydantic models, use a RootModel of them" if "more than one custom type" in why else why
+    )
 
 
 def _parameter_error(tool: str, parameter: str, why: str) -> ConfigurationError:
