@@ -107,7 +107,8 @@ class Runtime(LocalRuntime):
             base_path: the directory that agents work in.
             default_image: an image to register when the runtime opens; `ask` uses it when it is given no other.
             tools: the functions of the tools that images name; those of images registered in this runtime need not be
-                given again.
+                given again, but what goes on when it opens (turns that are resumed, messages that are due) has only
+                these and those of the `default_image`.
             guards: functions, plain or decorated with `@guard`, that images name in their `guards`; a guard that an
                 image names and that is missing here refuses everything.
             policies: which calls people are asked about, for images that have no policies of their own.
@@ -322,6 +323,9 @@ class Runtime(LocalRuntime):
             runtime._at_exit.name = name or f"the runtime on {location.name}"
             undo.pop_all()
         try:
+            if isinstance(default_image, Image) and default_image.id is not None:  # turns that go on need its functions
+                registry = runtime._ports.registry
+                registry.add(default_image.id, registry.with_specs(default_image))
             runtime.recover()
             if default_image is not None:
                 runtime.default_image = runtime.images.register(default_image).id

@@ -76,6 +76,9 @@ def get_weather(city: str) -> dict[str, Any]:
     return {"city": city, "sky": "clear"}
 
 
+WEATHER = Image(id="i", tools=(get_weather,))
+
+
 def test_the_results_of_a_tool_go_back_to_the_model_which_answers(
     opened: Open, factory: MockEnvironmentFactory
 ) -> None:
@@ -494,14 +497,17 @@ def is_idle(runtime: Runtime) -> bool:
     return all(agent.state == "idle" for agent in runtime.agents.list())
 
 
+@pytest.mark.parametrize(
+    "known", [{"tools": [get_weather]}, {"default_image": WEATHER}], ids=["tools", "default image"]
+)
 def test_whenever_the_process_ends_a_resumed_turn_goes_on_to_its_end(
-    opened: Open, log: str, factory: MockEnvironmentFactory
+    opened: Open, log: str, factory: MockEnvironmentFactory, known: dict[str, Any]
 ) -> None:
     factory.define_scenario("weather", asks(("c1", "get_weather", {"city": "Rome"})))
     factory.set_scenario("weather")
     runtime = opened(environment=factory)
     ears = Ears(runtime)
-    agent = running(runtime, Image(id="i", tools=(get_weather,)))
+    agent = running(runtime, WEATHER)
     copies: list[str] = []
     at_every_commit(runtime, lambda count: copies.append(copy_log(log, str(count))))
     turn = runtime.agents.receive(agent, "go")
@@ -509,10 +515,11 @@ def test_whenever_the_process_ends_a_resumed_turn_goes_on_to_its_end(
     runtime.close()
 
     for copy in copies:
-        again = opened(copy, environment=factory, tools=[get_weather], recovery="resume")
+        again = opened(copy, environment=factory, recovery="resume", **known)
         wait_until(partial(is_idle, again), timeout=PATIENCE)
         (ended,) = [one for one in again.sessions.turns("s") if one.id == turn]
         assert ended.outcome == "completed"
+        assert "is not there" not in again.sessions.messages("s")[-1].text
         again.close()
 
     assert len(copies) > 4
