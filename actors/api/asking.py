@@ -14,7 +14,7 @@ from reenact.actors.api.operations import DEFAULT_CONTAINER, MOST_SENDS, Runtime
 from reenact.actors.api.requests import Requests
 from reenact.actors.feed.handlers import Handler, check_callable, check_handler
 from reenact.actors.feed.hub import Feed
-from reenact.actors.output import output_of
+from reenact.actors.output import Output, output_of
 from reenact.domain.content import Content, check_content, plain_content
 from reenact.domain.errors import (
     AgentNotFoundError,
@@ -236,16 +236,21 @@ class Asker:
         turn, events = await self._send_message(waiting, session_id, content, None if wanted is None else wanted.spec)
         hearing = self._follow_turn(waiting, turn, events, deadline, on_event)
         answer = await waiting.within(deadline.left, turn.turn_id, hearing)
-        read = wanted or of_image
-        if read is None or answer.output is None:
-            return answer
-        return msgspec.structs.replace(answer, output=read.value(answer.output, answer.turn_id))
+        return _with_value(answer, wanted or of_image)
 
-    async def wait(self, waiting: Waiting, turn_id: str, timeout: float | None) -> Answer:  # noqa: ASYNC109 - that of the turn
+    async def wait(
+        self,
+        waiting: Waiting,
+        turn_id: str,
+        timeout: float | None,  # noqa: ASYNC109 - that of the turn
+        output: object,
+    ) -> Answer[object]:
         """See `Turns.wait`."""
         deadline = Deadline(timeout)
+        wanted = None if output is None else output_of(output)
         turn = await self._locate(waiting, turn_id, None)
-        return await waiting.within(deadline.left, turn_id, self._follow_turn(waiting, turn, None, deadline, None))
+        hearing = self._follow_turn(waiting, turn, None, deadline, None)
+        return _with_value(await waiting.within(deadline.left, turn_id, hearing), wanted)
 
     async def _send_message(
         self, waiting: Waiting, session_id: str, content: Content, output: OutputSpec | None
@@ -347,18 +352,27 @@ class Turns:
         """Return the session of the turn and the cursor of its first event; None if there is no such turn."""
         return self._do(TurnLocateRequest(turn_id=turn_id))
 
-    def wait(self, turn_id: str, timeout: float | None = None) -> Answer:
+    @overload
+    def wait(self, turn_id: str, timeout: float | None = None, *, output: type[T]) -> Answer[T]: ...
+    @overload
+    def wait(
+        self, turn_id: str, timeout: float | None = None, *, output: Mapping[str, object] | OutputSpec | None = None
+    ) -> Answer: ...
+    def wait(self, turn_id: str, timeout: float | None = None, *, output: object = None) -> Answer[object]:
         """Return the turn's answer once it has ended, which may be long ago. `timeout` is in seconds.
 
-        It also waits for a turn whose message is queued, even while the session has no live agent.
+        It also waits for a turn whose message is queued, even while the session has no live agent. `output` is what the
+        message asked for, such as a type: then `Answer.output` is a value of it, otherwise it is JSON.
 
         Raises:
+            InvalidOutputError: the answer's output is not of the type.
+            ConfigurationError: answers cannot be validated against the output.
             TurnNotFoundError: there is no such turn.
             TurnTimeoutError: the turn has not ended in time. It continues.
             RuntimeClosedError: the runtime is closed.
             StorageError: the log cannot be read.
         """
-        return run_blocking(self._asker.limited(timeout).wait(self._waiting, turn_id, timeout))
+        return run_blocking(self._asker.limited(timeout).wait(self._waiting, turn_id, timeout, output))
 
 
 class Asking:
@@ -477,6 +491,13 @@ class Asking:
                 output=output,
             )
         )
+
+
+def _with_value(answer: Answer[Json], wanted: Output[object] | None) -> Answer[object]:
+    """Return the answer with its output as a value of the requested type, if there is one."""
+    if wanted is None or answer.output is None:
+        return answer
+    return msgspec.structs.replace(answer, output=wanted.value(answer.output, answer.turn_id))
 
 
 def _pending_of(turn: AwaitedTurn, agents: Agents) -> tuple[PendingCall, ...]:

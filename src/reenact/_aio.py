@@ -227,9 +227,31 @@ class AsyncTurns(Twin):
 
     locate = awaited(Turns.locate)
 
-    async def wait(self, turn_id: str, timeout: float | None = None) -> Answer:  # noqa: ASYNC109 - as there
+    @overload
+    async def wait(
+        self,
+        turn_id: str,
+        timeout: float | None = None,  # noqa: ASYNC109 - as there
+        *,
+        output: type[T],
+    ) -> Answer[T]: ...
+    @overload
+    async def wait(
+        self,
+        turn_id: str,
+        timeout: float | None = None,  # noqa: ASYNC109 - as there
+        *,
+        output: Mapping[str, object] | OutputSpec | None = None,
+    ) -> Answer: ...
+    async def wait(
+        self,
+        turn_id: str,
+        timeout: float | None = None,  # noqa: ASYNC109 - as there
+        *,
+        output: object = None,
+    ) -> Answer[object]:
         """See `Turns.wait`."""
-        return await self._asker.limited(timeout).wait(self._on_loop, turn_id, timeout)
+        return await self._asker.limited(timeout).wait(self._on_loop, turn_id, timeout, output)
 
 
 class AsyncSubscription:

@@ -124,6 +124,9 @@ def test_messages_ask_for_values_too(asker: Runtime | RemoteRuntime) -> None:
     turn_id = asker.agents.receive(asker.sessions.run("s"), "x!", output=Number)
 
     assert asker.turns.wait(turn_id).output == {"n": 1, "said": "x!"}
+    assert asker.turns.wait(turn_id, output=Number).output == Number(1, "x!")
+    with pytest.raises(InvalidOutputError, match="it is odd"):
+        asker.turns.wait(turn_id, output=Even)
 
 
 def test_what_never_fits_fails_and_the_next_message_goes_on(asker: Runtime | RemoteRuntime) -> None:
@@ -166,6 +169,7 @@ def test_tools_run_before_the_answer_comes(opened: Open) -> None:
 
 async def awaited(runtime: AsyncFacades) -> tuple[Answer[Number], Answer]:
     answer = await runtime.ask("x!", image="i", output=Number)
+    assert await runtime.turns.wait(answer.turn_id, output=Number) == answer
     agent_id = await runtime.sessions.run(answer.session_id)
     turn_id = await runtime.agents.receive(agent_id, "y", output=SCHEMA)
     return answer, await runtime.turns.wait(turn_id)

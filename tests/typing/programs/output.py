@@ -44,6 +44,8 @@ def typed() -> None:
         print(answer.output.total)  # type: ignore[union-attr]  # pyright: ignore[reportOptionalMemberAccess]
         runtime.ask("Read it", output=5)  # type: ignore[call-overload]  # pyright: ignore[reportArgumentType, reportCallIssue]
         assert_type(runtime.agents.receive("agt", "Read it", output=Invoice), str)
+        assert_type(runtime.turns.wait("trn", output=Invoice), Answer[Invoice])
+        assert_type(runtime.turns.wait("trn", 5), Answer)
 
 
 async def awaited() -> None:
@@ -51,6 +53,7 @@ async def awaited() -> None:
         assert_type(await runtime.ask("Read it", output=Invoice), Answer[Invoice])
         assert_type(await runtime.ask("Read it", image=Image(id="clerk", output=Invoice)), Answer[Invoice])
         assert_type(await runtime.ask("Read it"), Answer)
+        assert_type(await runtime.turns.wait("trn", output=Invoice), Answer[Invoice])
 
 
 def connected() -> None:
