@@ -25,7 +25,7 @@ from reenact import (
     ToolUseBlock,
 )
 from reenact.actors.environment.tools.arguments import ToolContext
-from reenact.actors.environment.tools.tool import tool
+from reenact.actors.environment.tools.tool import Tool, tool
 from reenact.domain.policy.matchers import path
 from reenact.server import Server
 from reenact.testing import MockEnvironmentFactory, MockEvent, wait_until
@@ -200,6 +200,29 @@ def test_an_interrupt_ends_the_turn_while_a_tool_runs_and_its_late_result_is_not
     (result,) = ears.of("tool_result")
     assert result.data["is_error"]
     assert "not known whether it took effect" in str(result.data["result"])
+
+
+def test_a_function_that_replaces_another_one_of_its_image_is_logged_once(
+    opened: Open, factory: MockEnvironmentFactory, caplog: pytest.LogCaptureFixture
+) -> None:
+    def of(user: str) -> Tool[[], str]:
+        @tool
+        def whose() -> str:
+            return user
+
+        return whose
+
+    factory.define_scenario("whose", asks(("c1", "whose", {})))
+    factory.set_scenario("whose")
+    runtime = opened(environment=factory)
+    eve = of("eve")
+
+    texts = [runtime.ask("go", image=Image(id="i", tools=(each,))).text for each in (of("ann"), of("bob"), eve, eve)]
+
+    assert texts == ["done: ann", "done: bob", "done: eve", "done: eve"]
+    assert [record.getMessage() for record in caplog.records if record.name == "reenact.tools"] == [
+        "all sessions of image 'i' get another function for their tool whose"
+    ]
 
 
 def test_a_tool_is_told_whose_call_it_runs(opened: Open, factory: MockEnvironmentFactory) -> None:

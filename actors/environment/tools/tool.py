@@ -85,7 +85,8 @@ class Tool(Generic[P, R_co]):
 AnyTool: TypeAlias = Tool[..., object]
 
 
-def _is_tool(one: object) -> TypeGuard[AnyTool]:
+def is_tool(one: object) -> TypeGuard[AnyTool]:
+    """Return whether this is a tool with a function."""
     return isinstance(one, Tool)
 
 
@@ -93,7 +94,7 @@ def as_tool(one: object) -> AnyTool:
     """Return the tool, or make the function one; raise `ConfigurationError` if it is neither."""
     if not callable(one):
         raise ConfigurationError(f"{one!r} is not a tool; give a function, or what `@tool` made of one")
-    made: AnyTool = one if _is_tool(one) else tool(one)
+    made: AnyTool = one if is_tool(one) else tool(one)
     made.check_bound()
     return made
 

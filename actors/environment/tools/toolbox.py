@@ -19,7 +19,7 @@ from reenact.actors.environment.tools.arguments import ToolContext
 from reenact.actors.environment.tools.mcp.connection import MCPConnection, RemoteTool
 from reenact.actors.environment.tools.outcome import MAX_OUTPUT, ToolOutcome, error_text, failure, outcome_of
 from reenact.actors.environment.tools.running import EscapedError, ExpiredError, within
-from reenact.actors.environment.tools.tool import AnyTool, Tool, as_tool
+from reenact.actors.environment.tools.tool import AnyTool, as_tool, is_tool
 from reenact.domain.errors import ConfigurationError, ReenactError, ToolUnavailableError
 from reenact.domain.image import Definition, Image
 from reenact.domain.plain import is_sequence
@@ -223,6 +223,7 @@ class ToolRegistry:
         for one in map(as_tool, _listed(tools)):
             _add(self._of_all, one)
         self._of_image: dict[tuple[str, str], AnyTool] = {}
+        self._replaced: set[tuple[str, str]] = set()
 
     def with_specs(self, image: Image) -> Image:
         """Return the image with functions made tools, and names replaced by the registered tools.
@@ -244,8 +245,17 @@ class ToolRegistry:
         """Register the functions of an image's tools; those of a later image of the same id replace them."""
         with self._lock:
             for one in image.tools:
-                if isinstance(one, Tool):
+                if is_tool(one):
+                    self._warn_if_replaced(image_id, one)
                     self._of_image[image_id, one.spec.name] = one
+
+    def _warn_if_replaced(self, image_id: str, new: AnyTool) -> None:
+        """Log once that a function is replaced: if each user's request has its own, users get those of others."""
+        key = image_id, new.spec.name
+        old = self._of_image.get(key, new)
+        if old.function != new.function and key not in self._replaced:
+            self._replaced.add(key)
+            _log.warning("all sessions of image %r get another function for their tool %s", *key)
 
     def find(self, image_id: str, definition: Definition) -> tuple[AnyTool | ToolSpec, ...]:
         """Return the image's tools; for a tool without a registered function, only its spec."""
