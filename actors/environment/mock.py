@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
 from types import MappingProxyType
@@ -36,6 +37,8 @@ class MockScenario(msgspec.Struct, frozen=True):
     events: Sequence[MockEvent]
 
 
+Call: TypeAlias = tuple[str, Mapping[str, object]]
+"""A tool call: the name and the arguments."""
 Script: TypeAlias = MockScenario | Iterable[MockEvent] | Callable[[Sequence[Said]], Iterable[MockEvent]]
 """A scenario, its events alone, or a function that makes them from the conversation."""
 
@@ -110,6 +113,7 @@ class MockScenarios:
         self._scripts: dict[str, Callable[[Sequence[Said]], Iterable[MockEvent]]] = {}
         for name, script in {**PREDEFINED_SCENARIOS, **(scenarios or {})}.items():
             self.define_scenario(name, script)
+        self._replies: deque[tuple[MockEvent, ...]] = deque()
         self._chosen = scenario
         self.set_scenario(scenario)
 
@@ -133,9 +137,13 @@ class MockScenarios:
             scenario = scenario.events
         self._scripts[name] = scenario if callable(scenario) else _always(tuple(scenario))
 
+    def reply(self, text: str | None, tools: Sequence[Call]) -> None:
+        """Answer one more request with this text and these calls, before the scenario answers again."""
+        self._replies.append(_reply(text, tools))
+
     def events(self, messages: Sequence[Said]) -> Iterable[MockEvent]:
-        """Return the events with which the chosen scenario answers this conversation."""
-        return self._scripts[self._chosen](messages)
+        """Return the next reply, or else the events with which the chosen scenario answers this conversation."""
+        return self._replies.popleft() if self._replies else self._scripts[self._chosen](messages)
 
 
 def _output(event: MockEvent, output: OutputSpec | None) -> MockEvent:
@@ -143,6 +151,12 @@ def _output(event: MockEvent, output: OutputSpec | None) -> MockEvent:
     if event.data is None and output is not None:
         value = example_of(output.schema)
     return MockEvent("text_delta", data={"text": msgspec.json.encode(value).decode()})
+
+
+def _reply(text: str | None, tools: Sequence[Call]) -> tuple[MockEvent, ...]:
+    texts = () if text is None else (_text(text),)
+    calls = (MockEvent("tool_call", data={"name": name, "input": arguments}) for name, arguments in tools)
+    return (*texts, *calls, MockEvent("message_stop", data={"stop_reason": "tool_use" if tools else "end_turn"}))
 
 
 def _always(events: tuple[MockEvent, ...]) -> Callable[[Sequence[Said]], Iterable[MockEvent]]:
@@ -179,6 +193,13 @@ class _Scripted:
     def define_scenario(self, name: str, scenario: Script) -> None:
         """Add a scenario: a `MockScenario`, its events, or a function that makes its events from the conversation."""
         self._scenarios.define_scenario(name, scenario)
+
+    def reply(self, text: str | None = None, *, tools: Sequence[Call] = ()) -> None:
+        """Answer one more request with this text and these tool calls, each given by its name and its arguments.
+
+        Replies are given in the order of the calls of this method, whoever asks; then the scenario answers again.
+        """
+        self._scenarios.reply(text, tools)
 
 
 class MockClaudeDriver(_Scripted, Interruptible):

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from reenact import Image, Runtime
 from reenact.actors.environment.api import Environment, EnvironmentConfig, EnvironmentFactory, LLMDriver, LLMProvider
 from reenact.actors.environment.mock import PREDEFINED_SCENARIOS, Script
 from reenact.actors.environment.model import ProviderEnvironmentFactory
@@ -238,6 +239,37 @@ def test_the_driver_alone_can_be_scripted() -> None:
     driver.interrupt()
 
     assert heard == [{"type": "message_stop", "data": None}]
+
+
+def test_replies_are_given_one_after_the_other_and_then_the_scenario_answers() -> None:
+    mock = MockEnvironmentFactory("simple-text", delays=False)
+
+    mock.reply("Let me look.", tools=[("look", {"at": "a"}), ("look", {"at": "b"})])
+    mock.reply("I see.")
+    with Runtime.in_memory(environment=mock) as runtime:
+        looked = runtime.ask("What is there?", image=Image(id="i", tools=(look,)))
+        answer = runtime.ask("And now?", session=looked.session_id)
+        messages = runtime.sessions.messages(looked.session_id)
+
+    assert (looked.text, looked.stop_reason, answer.text) == ("I see.", "end_turn", "Hi")
+    assert messages[1].text == "Let me look."
+    assert [result.content for result in messages[2].tool_results] == ["a, from here", "b, from here"]
+
+
+def look(at: str) -> str:
+    """Look at something."""
+    return f"{at}, from here"
+
+
+def test_a_reply_is_the_next_answer_whichever_session_asks() -> None:
+    provider = MockLLMProvider("simple-text", delays=False)
+    provider.reply("first")
+    provider.reply("second")
+
+    with Runtime.in_memory(llm_provider=provider) as runtime:
+        answers = [runtime.ask(question).text for question in "abc"]
+
+    assert answers == ["first", "second", "Hi"]
 
 
 def test_a_scenario_of_something_else_than_events_says_what_it_is_made_of() -> None:
