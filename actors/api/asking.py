@@ -510,10 +510,12 @@ def _pending_of(turn: AwaitedTurn, agents: Agents) -> tuple[PendingCall, ...]:
 
 def _new_session(runtime: Asking, image: Image | str | None, container: str | None) -> str:
     """Create a session for `ask`, with its image if necessary; return its id."""
+    container = DEFAULT_CONTAINER if container is None else container
+    if isinstance(image, Image):
+        registered = runtime.images.register(image)
+        return runtime.sessions.create(container, registered.id, image_revision=registered.revision).id
     if image is None:
         image = runtime.default_image
         if runtime.images.get(image) is None:
             runtime.images.register(Image(id=image))
-    elif isinstance(image, Image):
-        image = runtime.images.register(image).id
-    return runtime.sessions.create(DEFAULT_CONTAINER if container is None else container, image).id
+    return runtime.sessions.create(container, image).id

@@ -97,16 +97,23 @@ class Images(_Facade):
 class Sessions(_Facade):
     """Sessions: conversations in a container, on an image. `runtime.sessions`."""
 
-    def create(self, container_id: str, image_id: str, *, session_id: str | None = None) -> SessionInfo:
+    def create(
+        self, container_id: str, image_id: str, *, session_id: str | None = None, image_revision: int | None = None
+    ) -> SessionInfo:
         """Create a session on the image's newest revision and return it. The container `default` is created if needed.
+
+        With `image_revision`, that of an `ImageInfo`, it is created on this revision, whoever has registered the image
+        again since.
 
         Raises:
             ContainerNotFoundError: there is no such container.
-            ImageNotFoundError: there is no such image.
+            ImageNotFoundError: there is no such image, or revision.
             AlreadyExistsError: a session with the supplied id exists, or once existed.
         """
         return self._do(
-            commands.SessionCreateRequest(container_id=container_id, image_id=image_id, session_id=session_id)
+            commands.SessionCreateRequest(
+                container_id=container_id, image_id=image_id, session_id=session_id, image_revision=image_revision
+            )
         )
 
     def branch(

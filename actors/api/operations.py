@@ -245,7 +245,7 @@ class RuntimeOperations:
             session_id=id_,
             container_id=request.container_id,
             image_id=request.image_id,
-            image_revision=self.newest_revision(request.image_id),
+            image_revision=self._revision(request.image_id, request.image_revision),
         )
         created: SessionInfo = attempt.ask(self.actor_of(id_), command)
         return created
@@ -636,6 +636,13 @@ class RuntimeOperations:
         if container_id not in self._containers:
             _require(self.read().container(container_id), ContainerNotFoundError(container_id))
             self._containers.add(container_id)
+
+    def _revision(self, image_id: str, revision: int | None) -> int:
+        """Return the image's revision, by default the newest one, or raise `ImageNotFoundError`."""
+        newest = self.newest_revision(image_id)
+        if revision is not None and not 1 <= revision <= newest:
+            raise ImageNotFoundError(image_id)
+        return newest if revision is None else revision
 
     def newest_revision(self, image_id: str) -> int:
         """Return the newest revision of the image, or raise `ImageNotFoundError`."""

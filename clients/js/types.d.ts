@@ -225,7 +225,7 @@ export interface Operations {
     list(data?: Requests["image_list_request"], options?: RequestOptions): Promise<Results["image_list_request"]>;
   };
   sessions: {
-    /** Create a session. */
+    /** Create a session, on the newest revision of the image unless another is given. */
     create(data: Requests["session_create_request"], options?: RequestOptions): Promise<Results["session_create_request"]>;
     /** Create a session that continues the history of another one, up to a position of the log. `edit` is text, or content blocks as in the Messages API, that replaces the last message accepted up to there. `image_id` excludes `model` and `system_prompt`. */
     branch(data: Requests["session_branch_request"], options?: RequestOptions): Promise<Results["session_branch_request"]>;
@@ -929,11 +929,12 @@ export interface SessionBranchRequest {
   new_session_id?: string | null;
 }
 
-/** Create a session. */
+/** Create a session, on the newest revision of the image unless another is given. */
 export interface SessionCreateRequest {
   container_id: string;
   image_id: string;
   session_id?: string | null;
+  image_revision?: number | null;
 }
 
 /** A session was created. `origin` is the history it begins with, if it is a branch of another session; `parent` is set if it is a child. */

@@ -174,13 +174,14 @@ class ImageListRequest(Request[list[ImageInfo]], kw_only=True):
 
 
 class SessionCreateRequest(Request[SessionInfo], kw_only=True):
-    """Create a session."""
+    """Create a session, on the newest revision of the image unless another is given."""
 
     event_type = "session_create_request"
     route = Route("POST", "/v1/containers/{container_id}/sessions", 201)
     container_id: str
     image_id: str
     session_id: str | None = None
+    image_revision: int | None = None
 
 
 class SessionBranchRequest(Request[SessionInfo], kw_only=True):

@@ -21,6 +21,7 @@ from reenact import (
     ContainerNotFoundError,
     Image,
     ImageBlock,
+    ImageInfo,
     ImageNotFoundError,
     InvalidInputError,
     InvalidMessageError,
@@ -416,6 +417,35 @@ def test_a_message_may_be_text_of_a_type_that_a_template_engine_has_made(asker: 
 
     assert asker.ask(Markup("one"), session="a").text == "<one>"
     assert [message.text for message in asker.sessions.messages("a")] == ["one", "<one>"]
+
+
+def test_a_new_session_has_the_image_that_it_is_asked_with_whoever_registers_another_one_meanwhile(
+    asker: AnyRuntime, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    register = asker.images.register
+
+    def register_both(image: Image) -> ImageInfo:
+        registered = register(image)
+        register(Image(id="chat", system_prompt="You help Bob."))
+        return registered
+
+    monkeypatch.setattr(asker.images, "register", register_both)
+    answer = asker.ask("Hi", image=Image(id="chat", system_prompt="You help Ann."))
+
+    session = asker.sessions.get(answer.session_id)
+    assert session is not None
+    assert (session.image_id, session.image_revision) == ("chat", 1)
+
+
+def test_a_session_is_created_on_the_newest_revision_or_on_one_that_is_given(asker: AnyRuntime) -> None:
+    first, second = (asker.images.register(Image(id="chat", system_prompt=prompt)) for prompt in ("one", "two"))
+
+    revisions = [asker.sessions.create("c", "chat", image_revision=given).image_revision for given in (1, 2, None)]
+
+    assert (first.revision, second.revision, revisions) == (1, 2, [1, 2, 2])
+    for unknown in (0, 3, 2**70):
+        with pytest.raises(ImageNotFoundError):
+            asker.sessions.create("c", "chat", image_revision=unknown)
 
 
 def test_a_message_may_be_a_list_with_texts_in_it(asker: AnyRuntime) -> None:
