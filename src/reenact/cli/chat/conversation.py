@@ -137,7 +137,7 @@ class Conversation:
                 with suppress(AlreadyExistsError):  # another process created it first
                     self.runtime.containers.create(container_id=CONTAINER)
             image = self.runtime.images.register(self._image)
-            self.runtime.sessions.create(CONTAINER, image.id, session_id=self.session_id)
+            self.runtime.sessions.create(CONTAINER, image.id, session_id=self.session_id, image_revision=image.revision)
             self.is_new = False
         self._agent_id = self.runtime.sessions.run(self.session_id)  # a child's agent ends with each of its turns
         return self._agent_id
