@@ -49,7 +49,7 @@ from reenact.domain.errors import (
 )
 from reenact.domain.guards import GuardChecked
 from reenact.domain.image import rules_of
-from reenact.domain.loop.ledger import Price
+from reenact.domain.loop.ledger import Price, price_of
 from reenact.domain.loop.rules import Rules
 from reenact.domain.operations.table import Response
 from reenact.domain.policy.judge import Policies
@@ -140,6 +140,7 @@ class _Ports:
         self._llm = settings.llm or LLMConfig()
         self._base_path = None if settings.base_path is None else os.fspath(settings.base_path)
         self._prices = settings.prices or {}
+        self._unpriced: set[str | None] = set()
         self.recovery: Recovery = settings.recovery
         self.journal: Journal = journal
         self._log = journal
@@ -207,7 +208,19 @@ class _Ports:
             ),
             api_tools=image.api_tools,
         )
+        if image.cost_limit is not None:
+            self._warn_if_unpriced(session.image_id, config.model)
         return self._environment.create(config)
+
+    def _warn_if_unpriced(self, image_id: str | None, model: str | None) -> None:
+        """Log once for an image that its cost limit does not count what its model costs."""
+        is_priced = bool(self._prices) if model is None else price_of(self._prices, model) is not None
+        if not is_priced and image_id not in self._unpriced:
+            self._unpriced.add(image_id)
+            told = (
+                "the cost limit of image %r does not count its model, which has no price: Runtime.open(prices={%r: …})"
+            )
+            logger.warning(told, image_id, model or "the-model")
 
     def rules(self, session: Session) -> Rules:
         if self.operations is None:

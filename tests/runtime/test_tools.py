@@ -17,6 +17,7 @@ from reenact import (
     Image,
     Policies,
     Policy,
+    Price,
     Rule,
     Runtime,
     Said,
@@ -338,6 +339,23 @@ def test_a_turn_asks_the_model_no_more_often_than_it_may(opened: Open, factory: 
     assert completed.data["stop_reason"] == "max_steps_exceeded"
     assert len(ears.of("message_stop")) == 3
     assert len(ears.of("tool_started")) == 2
+
+
+@pytest.mark.parametrize("model", ["m", None])
+def test_a_cost_limit_that_counts_no_model_is_logged_once_for_its_image(
+    opened: Open, factory: MockEnvironmentFactory, caplog: pytest.LogCaptureFixture, model: str | None
+) -> None:
+    image = Image(id="i", model=model, cost_limit=1.0)
+
+    with opened(environment=factory) as unpriced:
+        for _ in range(2):
+            unpriced.ask("Hi", image=image)
+    with opened(environment=factory, prices={"m": Price(3, 15)}) as priced:
+        priced.ask("Hi", image=image)
+
+    told = "the cost limit of image 'i' does not count its model, which has no price: Runtime.open(prices={%r: …})"
+    messages = [record.getMessage() for record in caplog.records if record.name == "reenact.runtime"]
+    assert messages == [told % (model or "the-model")]
 
 
 def test_a_tool_whose_function_nobody_has_handed_in_is_told_of_as_missing(
