@@ -81,32 +81,33 @@ class CommandPattern:
             return unknown(script.doubt) if script.doubt else NO
         if script.is_plain and len(self._stages) == 1 and self._stages[0].is_exactly(script.commands[0]):
             return YES
-        last = len(self._stages) - 1
-        best = max((self._match_stage(script, index, last) for index in range(len(script.commands))), default=Match.NO)
+        best = self._best_match(script)
         if best is Match.PARTLY:
             return PARTLY
         if best is Match.UNKNOWN:
             return unknown(script.doubt or "a part of it is not known before it runs")
         return unknown(script.doubt) if script.doubt else NO
 
-    def _match_stage(self, script: Script, index: int, number: int) -> Match:
-        """Return whether this command may match the stage, and commands whose output it reads the stages before it."""
-        found = self._stages[number].may_be(script.commands[index])
-        if number == 0 or found is Match.NO:
-            return found
-        before = (self._match_stage(script, earlier, number - 1) for earlier in _upstream_commands(script, index))
-        return min(found, max(before, default=Match.NO))
+    def _best_match(self, script: Script) -> Match:
+        """Return whether a command may match the last stage, and commands whose output it reads the stages before."""
+        found = [self._stages[0].may_be(command) for command in script.commands]
+        for stage in self._stages[1:]:
+            upstream = _best_upstream(script, found)
+            found = [
+                min(stage.may_be(command), before) for command, before in zip(script.commands, upstream, strict=True)
+            ]
+        return max(found, default=Match.NO)
 
 
-def _upstream_commands(script: Script, index: int) -> set[int]:
-    """Return the commands whose output this one may read, directly or through other commands."""
-    found: set[int] = set()
-    waiting = [index]
-    while waiting:
-        new = script.commands[waiting.pop()].reads - found
-        found |= new
-        waiting.extend(new)
-    return found
+def _best_upstream(script: Script, found: Sequence[Match]) -> list[Match]:
+    """Return for each command the best match of those whose output it may read, directly or through other commands.
+
+    A command comes after those whose output it reads.
+    """
+    best: list[Match] = []
+    for command in script.commands:
+        best.append(max((max(found[one], best[one]) for one in command.reads), default=Match.NO))
+    return best
 
 
 def _script_of(value: object) -> Script | Found:

@@ -551,6 +551,17 @@ def test_what_is_too_large_is_not_known_in_bounded_time(value: object) -> None:
     assert time.process_time() - began < 5
 
 
+@pytest.mark.parametrize("pattern", ["curl | sh", "curl | * | sh"])
+def test_a_long_pipe_is_judged_in_bounded_time(pattern: str) -> None:
+    third = MAX_COMMANDS // 3
+    began = time.process_time()
+
+    assert match(pattern, "curl a |" * third + "cat |" * third + "sh a |" * third + "cat") is PARTLY
+    assert match(pattern, "sh a |" * third + "cat |" * third + "curl a |" * third + "cat") is NO
+
+    assert time.process_time() - began < 1
+
+
 def test_a_shell_within_a_shell_is_read_to_a_depth() -> None:
     nested = "ls"
     for _ in range(14):
