@@ -53,10 +53,10 @@ def requested_wait(headers: Mapping[str, str], now: Callable[[], float] = time.t
     if seconds is not None or value is None:
         return seconds
     try:
-        moment = email.utils.parsedate_to_datetime(value)
-    except ValueError:
+        moment = email.utils.parsedate_to_datetime(value).timestamp()
+    except (ValueError, OverflowError):
         return None
-    return max(0.0, moment.timestamp() - now())
+    return max(0.0, moment - now())
 
 
 def backoff(attempt: int, asked_for: float | None, chance: float) -> float:

@@ -30,6 +30,7 @@ def test_the_server_has_the_last_word() -> None:
         ({"retry-after": "Thu, 01 Jan 1970 00:01:40 GMT"}, 40.0),
         ({"retry-after": "Thu, 01 Jan 1970 00:00:10 GMT"}, 0.0),
         ({"retry-after": "soon"}, None),
+        ({"retry-after": f"Thu, 01 Jan {'9' * 20} 00:00:00 GMT"}, None),
         ({"retry-after": "-1"}, None),
         ({"retry-after": "nan"}, None),
         ({"retry-after": "inf"}, None),
