@@ -259,6 +259,6 @@ def _variable_names(words: Sequence[Word], start: int) -> Iterator[str]:
     if option is None:
         yield from given
         return
-    for text, following in zip(given, [*given[1:], ""], strict=True):
+    for text, following in zip(given, [*given[1:], ""], strict=False):
         if found := option.fullmatch(text):
             yield (found[1] if found.groups() else "") or following
