@@ -40,7 +40,8 @@ INVALID = "output_invalid"
 _WORK_PER_PART = 20
 _SHOWN = 80
 _NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
-_FENCED = re.compile(r"```(?:json)?[ \t]*\n(.*)\n[ \t]*```", re.DOTALL)
+_FENCE = re.compile(r"```(?:json)?[ \t]*\n")
+_TO_LAST_FENCE = re.compile(r"(.*)\n[ \t]*```", re.DOTALL)
 _UNCHECKED: Final[frozenset[str]] = frozenset({"refusal", "max_tokens", "model_context_window_exceeded", "pause_turn"})
 """Stop reasons of answers that are not checked: asking again would give the same, or another part of the answer."""
 
@@ -106,9 +107,8 @@ def read_output(content: tuple[Block, ...]) -> Json:
         raise InvalidInputError("the answer has no text")
     if len(text) > MAX_ANSWER:
         raise InvalidInputError(f"the answer has more than {MAX_ANSWER} characters")
-    fenced = _FENCED.search(text)
     problem = ""
-    for candidate in dict.fromkeys((text, text if fenced is None else fenced[1], text.rpartition("\n")[2])):
+    for candidate in dict.fromkeys((text, _without_fence(text), text.rpartition("\n")[2])):
         try:
             return plain("the answer", _decode(candidate))
         except RecursionError:
@@ -121,6 +121,13 @@ def read_output(content: tuple[Block, ...]) -> Json:
 
 
 _decode = msgspec.json.Decoder().decode
+
+
+def _without_fence(text: str) -> str:
+    """Return the content of a code fence in the text, or the text if there is none."""
+    opening = _FENCE.search(text)
+    fenced = None if opening is None else _TO_LAST_FENCE.match(text, opening.end())
+    return text if fenced is None else fenced[1]
 
 
 def correction(errors: tuple[str, ...]) -> str:

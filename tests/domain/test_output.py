@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from time import process_time
 from typing import Any
 
 import msgspec
@@ -88,6 +89,15 @@ def nested(depth: int) -> object:
 )
 def test_the_value_is_all_of_the_text_or_what_is_fenced_or_the_last_line(text: str) -> None:
     assert read_output(said(text)) == {"a": 1}
+
+
+def test_the_end_of_a_fence_is_looked_for_once() -> None:
+    began = process_time()
+
+    with pytest.raises(InvalidInputError, match="the answer is not JSON"):
+        read_output(said("here: ```\n" * 20_000))
+
+    assert process_time() - began < 1
 
 
 def test_thoughts_are_no_part_of_it() -> None:
