@@ -55,10 +55,13 @@ def output_of(kind: object) -> Output[object]:
     if is_mapping(kind):
         spec = check_output(made(OutputSpec, name=_DEFAULT_NAME, schema=kind))
         return Output(spec, _identity)
+    not_a_type = ConfigurationError(f"output must be a type, a JSON Schema or an OutputSpec, not {kind!r:.200}")
+    if isinstance(kind, str):  # it would be evaluated
+        raise not_a_type
     try:
         return _output_of_type(kind)
     except TypeError as error:  # it is not hashable, so it is not a type
-        raise ConfigurationError(f"output must be a type, a JSON Schema or an OutputSpec, not {kind!r:.200}") from error
+        raise not_a_type from error
 
 
 def spec_of(output: OutputType | None) -> OutputSpec | None:

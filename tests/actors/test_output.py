@@ -183,6 +183,7 @@ def test_a_schema_gives_values_as_json_has_them(given: Any) -> None:  # noqa: AN
         (Person | Clash, "if these are pydantic models, use a RootModel of them)"),
         (5, "output 'answer': the type has no JSON Schema"),
         ([1], "output must be a type, a JSON Schema or an OutputSpec, not"),
+        ("a JSON object", "output must be a type, a JSON Schema or an OutputSpec, not"),
         ({"type": "array"}, "its `type` is 'object'"),
         ({"type": "object", "properties": {"a": {"pattern": "(?=a)"}}}, "cannot be matched in bounded time"),
         ({"type": "object", "default": object()}, "output 'answer'"),
