@@ -278,6 +278,25 @@ def test_a_request_that_is_made_again_by_another_client_is_carried_out_once(
         second.request("message_send_request", {**asked, "content": "Something else"})
 
 
+def test_texts_and_numbers_of_subclasses_are_sent_as_what_they_are(server: Server, connect: Connect) -> None:
+    class Text(str):
+        __slots__ = ()
+
+    class Number(int):
+        pass
+
+    runtime = connect(server.url, token=TOKEN, timeout=5.0)
+
+    assert runtime.sessions.get(Text("s")) is not None
+    assert [one.id for one in runtime.sessions.list(limit=Number(1))] == ["s"]
+    assert runtime.request(Text("image_list_request"), {"request_id": Text("r")}, timeout=5).data.error is None
+    assert [event.cursor for event in runtime.events.stream(Text("s"), Number(0)).take(1)] == [1]
+    with runtime.events.subscribe(Text("s"), Text("me"), auto_ack=False) as events:
+        events.take(1)
+        events.ack(Number(1))
+    runtime.events.on_all(lambda _: None, session_id=Text("s"))()
+
+
 def test_a_path_where_no_server_is_has_nothing_to_do_with_the_token(server: Server) -> None:
     with pytest.raises(ProtocolError, match=r"is not a Reenact server: HTTP 404"):
         Runtime.connect(f"{server.url}/elsewhere", token=TOKEN)

@@ -156,6 +156,24 @@ def next_cursor(received: int, head: Head, event: msgspec.Raw) -> int | None:
     return cursor
 
 
+def encoded(value: object) -> bytes:
+    """Return the value as JSON.
+
+    Raises:
+        TypeError, ValueError, OverflowError, RecursionError: a part of it is not a JSON value.
+    """
+    return msgspec.json.encode(value, enc_hook=of_builtin_type)
+
+
+def of_builtin_type(value: object) -> object:
+    """Return a text or a number of a subclass, such as Markup, as a plain one; msgspec encodes only those."""
+    if isinstance(value, str):
+        return str.__str__(value)
+    if isinstance(value, int):
+        return int(value)
+    raise NotImplementedError
+
+
 MOST_BREAKS = 3
 """How many connections a server may close over a frame before it is not sent again."""
 
@@ -200,7 +218,7 @@ class PendingRequest:
             return None
         self._sent = True
         left = None if self._deadline is None else max(0.0, self._deadline - time.monotonic())
-        frame = msgspec.json.encode(_Ask(id=self.id, request=self.request, data=msgspec.Raw(self.data), timeout=left))
+        frame = encoded(_Ask(id=self.id, request=self.request, data=msgspec.Raw(self.data), timeout=left))
         if len(frame) > welcome.max_message_size:
             msg = f"the request has {len(frame)} bytes; the server takes at most {welcome.max_message_size}"
             self.fail(InvalidInputError(msg))

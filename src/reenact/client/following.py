@@ -5,9 +5,7 @@ from __future__ import annotations
 from concurrent.futures import Future
 from functools import partial
 
-import msgspec
-
-from reenact.client.asking import DELETED, Batch, next_cursor, read_head
+from reenact.client.asking import DELETED, Batch, encoded, next_cursor, read_head
 from reenact.client.link import Follower, FollowerFrame, Link
 from reenact.client.thread import Buffer, closed, reject, resolve
 from reenact.domain.errors import (
@@ -103,10 +101,10 @@ class SessionFollower(Follower):
             return self._subscribe_frame()
         if self._is_established and self._wanted > self._sent:
             self._sent = self._wanted
-            return msgspec.json.encode(Ack(id=self._id, cursor=self._wanted))
+            return encoded(Ack(id=self._id, cursor=self._wanted))
         is_ending = not self.has_unconfirmed() if self._has_left else self._drops_events
         if is_ending and not self._acks:
-            frame = msgspec.json.encode(Unsubscribe(id=self._id))
+            frame = encoded(Unsubscribe(id=self._id))
             self._drop()
             if self._has_left:
                 self._detach()
@@ -142,9 +140,7 @@ class SessionFollower(Follower):
         if self._is_postponed or (wants_nothing and not unsaid):
             return None
         self._id = self._link.take_id(self)
-        return msgspec.json.encode(
-            Subscribe(id=self._id, topic=self._topic, client_id=self._client_id, after=self._received)
-        )
+        return encoded(Subscribe(id=self._id, topic=self._topic, client_id=self._client_id, after=self._received))
 
     def _establish(self, subscribed: Subscribed) -> None:
         after = subscribed.after

@@ -17,7 +17,7 @@ from typing import Self, TypeAlias
 import msgspec
 
 from reenact.actors.feed.handlers import REST, Handler, handle, handle_on_loop, handled, run_on
-from reenact.client.asking import Batch, Head, read_envelope, read_head
+from reenact.client.asking import Batch, Head, encoded, read_envelope, read_head
 from reenact.client.link import Follower, FollowerFrame, Link
 from reenact.client.thread import NAME, Buffer, reject, resolve
 from reenact.domain.errors import ProtocolError, ReenactError, RuntimeClosedError, StorageError, from_wire
@@ -279,10 +279,10 @@ class HandlersFollower(Follower):
         if self._current is not None and (self._drops_events or not self._members) and self._pending is None:
             current, self._current, self._drops_events = self._current, None, False
             self._link.drop_id(current)
-            return msgspec.json.encode(Unsubscribe(id=current))
+            return encoded(Unsubscribe(id=current))
         if self._current is not None and self._must_end_current:
             self._must_end_current = False
-            return msgspec.json.encode(Unsubscribe(id=self._current))
+            return encoded(Unsubscribe(id=self._current))
         if self._pending is None and not self._is_full and (self._joining or (self._members and self._current is None)):
             return self._ask()
         return None
@@ -327,7 +327,7 @@ class HandlersFollower(Follower):
             after=dict(self._seen) if goes_on else {},
             sessions=msgspec.UNSET if sessions is None else sessions,
         )
-        return msgspec.json.encode(frame)
+        return encoded(frame)
 
     def _establish(self) -> None:
         self._is_established = True

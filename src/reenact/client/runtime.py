@@ -20,7 +20,7 @@ from reenact.actors.feed.family import FamilyStream, cursors_of
 from reenact.actors.feed.handlers import Handler, check_callable, check_handler, check_session, check_type
 from reenact.actors.feed.observable import Observable
 from reenact.actors.kernel.at_exit import AtExit
-from reenact.client.asking import Answer, PendingRequest, read_envelope
+from reenact.client.asking import Answer, PendingRequest, encoded, of_builtin_type, read_envelope
 from reenact.client.dialing import Dialer, Finder, Reconnect, ServerAddress, check_token, websocket_addresses
 from reenact.client.handlers import Handlers, RemoteListener
 from reenact.client.link import Link
@@ -260,12 +260,14 @@ def _read(request: Request[R], result: msgspec.Raw) -> R:
 
 def _plain(request: str, data: object) -> object:
     """Return the data as plain values; raise for values that JSON would silently change: NaN, and bytes."""
-    given = _encoded(request, partial(msgspec.to_builtins, builtin_types=_BYTES, str_keys=True), data)
+    given = _encoded(
+        request, partial(msgspec.to_builtins, builtin_types=_BYTES, str_keys=True, enc_hook=of_builtin_type), data
+    )
     return plain(request, given, 2 * DEEPEST)  # the server checks how deep a field may be nested
 
 
 def _json(request: str, data: object) -> bytes:
-    return _encoded(request, msgspec.json.encode, data)
+    return _encoded(request, encoded, data)
 
 
 def _encoded(request: str, encode: Callable[[object], R], data: object) -> R:
