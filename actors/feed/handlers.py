@@ -198,6 +198,7 @@ class Handlers:
         self._take_over_lock = threading.Lock()
         """Held while a call is taken over from the thread that makes it."""
         self._busy = threading.Event()
+        self._busy.set()  # events may be published before the calling thread waits for the first time
         self._ended = threading.Event()
 
     def add(

@@ -10,7 +10,7 @@ import threading
 import pytest
 
 from reenact.actors.feed import handlers
-from reenact.actors.feed.handlers import Registration
+from reenact.actors.feed.handlers import Handlers, Registration, _Calls
 from reenact.actors.feed.hub import Feed
 from reenact.actors.feed.publications import Listener
 from reenact.actors.journal.api import Entry, Publication, Segment
@@ -94,6 +94,27 @@ def test_a_handler_that_does_not_return_holds_up_nobody_for_long_and_misses_noth
     say(feed, "5")
     feed.close()
     assert slow == quick == ["0", "1", "2", "3", "4", "5"]
+
+
+def test_a_handler_of_what_is_published_before_the_calls_begin_holds_up_nobody_either(
+    feed: Feed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    published, gate, heard = threading.Event(), threading.Event(), threading.Event()
+    make_calls = Handlers._make_calls
+
+    def make_calls_late(handlers: Handlers, calls: _Calls) -> None:
+        published.wait(PATIENCE)
+        make_calls(handlers, calls)
+
+    monkeypatch.setattr(Handlers, "_make_calls", make_calls_late)
+    feed.handlers.add("text_delta", lambda _: gate.wait(PATIENCE))
+    feed.handlers.add("text_delta", lambda _: heard.set())
+    say(feed, "a")
+    published.set()
+
+    assert heard.wait(PATIENCE)
+    gate.set()
+    feed.close()
 
 
 def test_a_straggler_that_has_caught_up_is_served_in_step_again(feed: Feed) -> None:
