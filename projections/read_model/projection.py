@@ -77,7 +77,8 @@ class Readers:
                         self._give_connection_back(lent)
                 return names, list(opened(rows, store.cipher))
             except store.faults as error:
-                if not (left and is_asked and store.is_worth_another_try(error)):
+                is_replaced = store is not self._store  # by tables of this process, which has deleted these
+                if not (left and (is_replaced or (is_asked and store.is_worth_another_try(error)))):
                     self.failed = True
                     raise ReadModelError(f"the projections cannot be read: {error}") from error
                 self._close_free()

@@ -44,8 +44,8 @@ class SqliteStore:
         return str(self.path)
 
     def connect(self) -> sqlite3.Connection:
-        """Return a connection, to be closed."""
-        return connect_to_write(self.path)
+        """Return a connection to the file, which exists, to be closed."""
+        return connect_to_write(self.path, "rw")
 
     def make(self) -> None:
         """Create the tables in the file, which has none.
@@ -54,7 +54,7 @@ class SqliteStore:
             ReadModelError: it cannot be written.
         """
         try:
-            with closing(self.connect()) as connection:
+            with closing(connect_to_write(self.path)) as connection:
                 make_tables(connection)
         except sqlite3.Error as error:
             raise ReadModelError(f"the projections cannot be written to {self.path}: {error}") from error

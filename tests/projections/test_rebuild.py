@@ -18,6 +18,7 @@ from reenact.projections.generations import Generations, clear
 from reenact.projections.read_model.opening import open_read_model
 from reenact.projections.read_model.projection import ReadModelTables
 from reenact.projections.read_model.queries import ReadModel, Tables
+from reenact.projections.read_model.rows import Connection
 from reenact.projections.views.schemas import ProjectionSchemas
 from reenact.testing import wait_until
 from tests.projections.applying import numbered, said, words_of
@@ -210,6 +211,24 @@ def test_a_question_that_is_being_answered_keeps_its_tables(
     assert Generations(path).drop(1)
     assert Generations(path).numbers() == [2]
     opened.close()
+
+
+def test_a_question_whose_tables_are_deleted_before_it_opens_them_is_asked_of_the_new_ones(
+    opened: Opened, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    readers = opened.model._readers
+    store = readers._store
+    connect = store.connect
+
+    def rebuild_first() -> Connection:
+        opened.kept.rebuild()
+        return connect()
+
+    readers._close_free()
+    monkeypatch.setattr(store, "connect", rebuild_first)
+
+    assert len(opened.model.messages("a")) == 30
+    assert opened.tables.numbers() == [2]
 
 
 def test_a_model_that_turns_to_other_tables_keeps_no_connection_to_the_former(opened: Opened, world: World) -> None:
