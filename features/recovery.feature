@@ -22,7 +22,7 @@ Feature: Recovery
       And the conversation should have 1 question
 
     Scenario: What subscribers have heard
-      When I send messages, and the process is killed after the first answer is published
+      When I send messages, and the process is killed after the second answer is published
       And the runtime is opened again
       Then what subscribers have heard should be there under its numbers
       And every turn should have ended once

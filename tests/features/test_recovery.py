@@ -33,7 +33,7 @@ WORK: Final = {
 MOMENTS: Final = {
     "before the first one is recorded": Crash(CrashPoint.BEFORE_COMMIT, of="message-accepted"),
     "after the first one is recorded": Crash(CrashPoint.AFTER_COMMIT, of="message-accepted"),
-    "after the first answer is published": Crash(CrashPoint.AFTER_PUBLISH, of="answer-recorded"),
+    "after the second answer is published": Crash(CrashPoint.AFTER_PUBLISH, nth=2, of="answer-recorded"),
     "before the first answer is recorded": Crash(CrashPoint.BEFORE_COMMIT, of="answer-recorded"),
     "after the first outcome is recorded": Crash(CrashPoint.AFTER_OUTCOME),
     "after it was recorded that it waits": Crash(CrashPoint.AFTER_COMMIT, of="turn-completed"),
