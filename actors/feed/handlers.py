@@ -371,7 +371,9 @@ class Handlers:
             if under_way.pop(made, None) is None:
                 missed = self._calls_missed(call)
                 del call, node
-                for registration, node, number in missed:
+                for count, (registration, node, number) in enumerate(missed):
+                    if count % REST == 0:
+                        await asyncio.sleep(0)
                     await handle_on_loop(self, number, registration.handler, node.chunk.envelope(number - node.begin))
                     del node
                 return False

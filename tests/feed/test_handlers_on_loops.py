@@ -178,7 +178,8 @@ def test_handlers_of_a_closed_loop_are_called_no_more_and_the_others_go_on(
     ]
 
 
-def test_a_loop_is_left_to_others_between_many_events(feed: Feed, one: Loop) -> None:
+@pytest.mark.parametrize("is_slow", [False, True])
+def test_a_loop_is_left_to_others_between_many_events(feed: Feed, one: Loop, *, is_slow: bool) -> None:
     heard: list[str] = []
     between: list[int] = []
     gate, all_heard = threading.Event(), threading.Event()
@@ -191,10 +192,12 @@ def test_a_loop_is_left_to_others_between_many_events(feed: Feed, one: Loop) -> 
         if len(heard) == 3 * REST:
             all_heard.set()
 
-    one.on(hear)
+    registration = one.on(hear)
     say(feed, "first")
     wait_until(lambda: bool(heard), PATIENCE)
     say(feed, *map(str, range(3 * REST - 1)))
+    if is_slow:
+        wait_until(lambda: registration.alone, PATIENCE)
     gate.set()
 
     assert all_heard.wait(PATIENCE)
