@@ -187,8 +187,12 @@ class ActorHost(Protocol):
     def _stop_children(self, key: Key) -> None:
         """Stop the children of an actor that has ended."""
 
-    def _report_ended(self, child: Child, error: Exception, *, escalates: bool) -> None:
-        """Tell the actor's parent, if any, that the actor has ended for good, or make the parent fail with it."""
+    def _parent_of(self, child: Child) -> Key | None:
+        """Return the actor's parent, if there is one; a dead actor without a log may be forgotten at any time."""
+        ...
+
+    def _report_ended(self, parent: Key | None, child: Child, error: Exception, *, escalates: bool) -> None:
+        """Tell the parent, if any, that its child has ended for good, or make the parent fail with it."""
 
     def _may_restart(self) -> bool:
         """Return whether actors may still be restarted after a backoff."""

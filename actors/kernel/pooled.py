@@ -485,9 +485,10 @@ class Keeper:
             awaits_stop=mailbox.awaits_stop,
         )
         if end is not None:
+            parent = surroundings._parent_of(failed.actor_ref)  # before it is dead
             failed._leave()
             failed._refuse_rest()
-            surroundings._report_ended(failed.actor_ref, end.error, escalates=end.escalates)
+            surroundings._report_ended(parent, failed.actor_ref, end.error, escalates=end.escalates)
 
     def _start_again(self) -> None:
         mailbox = self.actor._mailbox

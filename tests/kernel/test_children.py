@@ -395,6 +395,24 @@ def test_a_parent_hears_of_a_plain_child_that_fails_before_it_is_born_quite(home
     assert {entry[2] for entry in home.wait_for("child failed", 20)} == refs
 
 
+def test_a_parent_hears_of_a_dead_plain_child_though_it_starts_another_one(
+    home: Nursery, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    parent = home.person("parent", id_="p")
+    refuse = Brief._refuse_rest
+
+    def start_another_first(dead: Brief) -> None:
+        spawned(home, parent, Plain)
+        refuse(dead)
+
+    monkeypatch.setattr(Brief, "_refuse_rest", start_another_first)
+    plain = spawned(home, parent, Brief)
+    plain.tell(fall_over)
+
+    [(_, _, heard_of, _)] = home.wait_for("child failed")
+    assert heard_of is plain
+
+
 def test_a_plain_child_may_escalate(home: Nursery) -> None:
     parent = home.person("parent", RESTART, id_="p")
     plain = spawned(home, parent, Escalating)
