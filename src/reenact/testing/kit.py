@@ -319,11 +319,8 @@ class EventSourcedTestKit(Generic[State, Command, Event, Reply_co]):
     def state(self) -> State:
         """The state of the actor; while it is not in memory, the state replayed from the log."""
         live = self._stage.live(self._id)
-        state: State
-        if live is None:
-            state = self._class.replay(self.journal.read(self.stream), self.journal)
-        else:
-            state = live.state
+        replay = self._class.replay
+        state: State = replay(self.journal.read(self.stream), self.journal) if live is None else live.state
         return state
 
     @property
