@@ -222,8 +222,12 @@ class EventLoopThread:
             self._is_pausing = True
             loop = asyncio.get_running_loop()
             pause = min(loop.time() - self._commit_began, _LONGEST_PAUSE)
-            # Two rounds later, so that tasks whose timers are due in the same round report in time for the next commit.
-            loop.call_later(pause, loop.call_soon, loop.call_soon, self._call_held)
+            loop.call_later(pause, self._end_pause)
+
+    def _end_pause(self) -> None:
+        # Two rounds later, so that tasks whose timers are due in the same round report in time for the next commit.
+        loop = asyncio.get_running_loop()
+        loop.call_soon(lambda: loop.call_soon(self._call_held))
 
     def _call_held(self) -> None:
         self._is_committing = self._is_pausing = False

@@ -72,11 +72,11 @@ def test_work_sees_no_context_variables_of_whoever_spawns_it(loop: EventLoopThre
 
 
 def test_a_loop_is_idle_unless_work_is_under_way_whoever_gave_it(loop: EventLoopThread) -> None:
-    assert loop.is_idle
+    was_idle = loop.is_idle
 
     working = loop.spawn(wait_for_ever(threading.Event(), lambda: None))
 
-    assert not loop.is_idle
+    assert (was_idle, loop.is_idle) == (True, False)
     working.cancel()
     wait_until(lambda: loop.is_idle)
 

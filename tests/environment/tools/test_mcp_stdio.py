@@ -148,8 +148,9 @@ def test_of_a_server_s_tools_those_are_used_that_are_named(caplog: pytest.LogCap
     async def ask() -> tuple[list[str], list[ToolOutcome]]:
         async with Toolbox([server], policies=policies) as box:
             await box.connect()
-            asked = [("mcp__proper__add", {"a": 1, "b": 2}), ("mcp__proper__weather", {"city": "Oslo"})]
-            return [spec.name for spec in box.specs()], [await box.call(*call) for call in asked]
+            added = await box.call("mcp__proper__add", {"a": 1, "b": 2})
+            weather = await box.call("mcp__proper__weather", {"city": "Oslo"})
+            return [spec.name for spec in box.specs()], [added, weather]
 
     names, (added, weather) = asyncio.run(ask())
 
