@@ -171,7 +171,7 @@ def of_builtin_type(value: object) -> object:
         return str.__str__(value)
     if isinstance(value, int):
         return int(value)
-    raise NotImplementedError
+    raise TypeError(f"Encoding objects of type {type(value).__name__} is unsupported")
 
 
 MOST_BREAKS = 3
