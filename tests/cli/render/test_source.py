@@ -142,3 +142,11 @@ def test_states_that_are_never_left_are_forgotten() -> None:
 
     assert source._context is not None
     assert len(source._context.stack) < 1000
+
+
+def test_a_line_with_many_backslashes_has_no_colours() -> None:
+    """In Scala's grammar a string without an end takes twice the time for each two backslashes in it."""
+    line = 'val path = "' + r"\\\\server" * 6
+
+    assert Source("scala").line(line) == [(line, "")]
+    assert len(Source("scala").line(line[:30])) > 1

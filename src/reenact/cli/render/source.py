@@ -12,6 +12,9 @@ from reenact.cli.render.flow import Margin, Run
 
 MOST = 2000
 """Maximum number of characters of a highlighted line; longer lines have no colours."""
+_MOST_BACKSLASHES = 20
+"""Maximum number of backslashes in a highlighted line: some of Pygments' grammars, as that of Scala, double the time of
+a string without an end with each of them."""
 _DEEPEST = 500
 """Maximum depth of a grammar's state stack; a deeper stack is reset."""
 _LANGUAGE = re.compile(r"[^\s,:{}=]+")
@@ -86,7 +89,7 @@ class Source:
 
     def line(self, line: str) -> list[Run]:
         """Return the line, given without its line end, as texts with styles."""
-        if self._lexer is None or len(line) > MOST:
+        if self._lexer is None or len(line) > MOST or line.count("\\") > _MOST_BACKSLASHES:
             return [(line, "")]
         before: list[Run] = []
         if self._open_construct is not None:
