@@ -137,6 +137,25 @@ def test_a_hole_is_never_passed_over(follow: Follow) -> None:
     assert subscription.closed
 
 
+def test_what_comes_with_a_hole_behind_it_is_handed_out_first_whenever_it_comes(
+    follow: Follow, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    subscription, line, id_ = follow(auto_ack=False)
+    buffer = subscription._buffer
+    pop = buffer.pop
+
+    def come_right_after() -> None:
+        monkeypatch.setattr(buffer, "pop", pop)
+        line.events(id_, event(1), event(3))
+        wait_until(lambda: buffer.error is not None)
+
+    monkeypatch.setattr(buffer, "pop", come_right_after)
+
+    assert cursors(subscription, 1) == [1]
+    with pytest.raises(ProtocolError, match="left out events"):
+        subscription.next()
+
+
 def test_a_server_that_goes_on_too_far_ahead_is_not_followed(follow: Follow, scripted: Scripted) -> None:
     subscription, line, id_ = follow()
     line.events(id_, event(1))

@@ -220,11 +220,13 @@ class RemoteSubscription:
             self._buffer.dealt_with = self.cursor
 
     def _is_finished(self) -> bool:
-        """Return whether no more events come, or raise the reason."""
+        """Return whether no event is left and no more come, or raise the reason for it."""
+        if not self._buffer.is_done:
+            return False
         error = self._buffer.error
         if error is not None:
             raise type(error)(*error.args)
-        return self._buffer.is_done
+        return True
 
     def _hand_out(self, event: tuple[int, str, bytes]) -> RuntimeEvent:
         try:
