@@ -255,7 +255,9 @@ class Nursery:
 
     def is_backing_off(self) -> bool:
         soon = self.clock.elapsed() + int(LONGER_THAN_ANY_BACKOFF * SECOND)  # later comes what is remembered for long
-        return any(entry.is_to_come and due <= soon for due, _, entry in self.system.timetable._entries)
+        timetable = self.system.timetable
+        with timetable._changed:  # what is seen is then done when the clock is moved
+            return any(entry.is_to_come and due <= soon for due, _, entry in timetable._entries)
 
     def pass_backoff(self) -> None:
         """Wait until somebody waits for the time of a start, and let that time come."""

@@ -243,7 +243,7 @@ def test_a_stop_during_a_backoff_ends_it_at_once_and_nothing_comes_back(home: Nu
     person.stop(timeout=60)
     home.clock.advance(100)
 
-    assert home.system._cells == {}
+    wait_until(lambda: home.system._cells == {})
     assert len(home.diary.told("made")) == 1
 
 
