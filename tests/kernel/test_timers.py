@@ -86,6 +86,13 @@ def opened(
         yield system
 
 
+def is_to_be_woken_again(system: ActorSystem) -> bool:
+    """Return whether the timetable has a time at which the ledger A is woken again."""
+    with system.timetable._changed:
+        acts = [entry._act for _, _, entry in system.timetable._entries]
+    return any(isinstance(act, partial) and act.func == system.alarms._wake_again and A in act.args for act in acts)
+
+
 def ask(system: ActorSystem, command: Command, name: str = "a") -> Book:
     """Ask the ledger of this name, of whichever class the system knows as ledgers."""
     known = system._key_of(f"ledger/{name}")
@@ -617,11 +624,11 @@ def test_a_timer_that_cannot_be_recorded_fires_again_after_a_while(journal: Memo
         journal.fail_next(StorageError("still full"))
 
         clock.advance(10)
-        wait_until(lambda: system.alarms._waiting == {A} and system.live() == 0)
+        wait_until(lambda: is_to_be_woken_again(system) and system.live() == 0)
         clock.advance(RETRY / 2)
         assert heard.count(Ring("tea")) == 1
         clock.advance(RETRY / 2)
-        wait_until(lambda: heard.count(Ring("tea")) == 2 and system.alarms._waiting == {A} and system.live() == 0)
+        wait_until(lambda: heard.count(Ring("tea")) == 2 and is_to_be_woken_again(system) and system.live() == 0)
         assert rung(journal) == []
         clock.advance(RETRY)
         wait_until(lambda: rung(journal) == ["tea"])
@@ -644,7 +651,7 @@ def test_while_a_timer_cannot_be_recorded_the_journal_is_not_pestered(
         journal.fail_next(StorageError("full"))
 
     with opened(journal, clock) as system:
-        wait_until(lambda: system.alarms._waiting == {A} and not system._cells)
+        wait_until(lambda: is_to_be_woken_again(system) and not system._cells)
         assert len(journal.appended) == 1
         with pytest.raises(StorageError, match="full"):
             ask(system, Look())
@@ -664,7 +671,7 @@ def test_a_stroke_that_cannot_be_recorded_is_repeated(journal: MemoryJournal, cl
         journal.fail_next(StorageError("full"))
 
         clock.advance(10)
-        wait_until(lambda: system.alarms._waiting == {A} and system.live() == 0)
+        wait_until(lambda: is_to_be_woken_again(system) and system.live() == 0)
         clock.advance(RETRY)
         wait_until(lambda: journal.next_due(after=-1) == IN_20)
         clock.advance(10)
@@ -692,9 +699,9 @@ def test_who_cannot_start_is_woken_again_and_less_and_less_often(
 
     with opened(journal, clock, factory=factory) as system:
         for times in range(1, 10):
-            wait_until(partial(operator.contains, system.alarms._waiting, A))
+            wait_until(partial(is_to_be_woken_again, system))
             assert len(made) == times
-            while len(made) == times and system.alarms._waiting:
+            while len(made) == times and is_to_be_woken_again(system):
                 clock.advance(1)
 
         wait_until(lambda: rung(journal) == ["tea"])
@@ -711,7 +718,7 @@ def test_a_history_that_cannot_be_read_at_first_is_read_later(
 
     with opened(journal, clock) as system:
         clock.advance(10)
-        wait_until(lambda: system.alarms._waiting == {A})
+        wait_until(lambda: is_to_be_woken_again(system))
         assert rung(journal) == []
         clock.advance(RETRY)
 
@@ -841,7 +848,7 @@ def test_a_timer_without_an_effect_does_not_strike_out_what_another_writer_has_s
             system.actor(HeardLedger, "a").stop()
 
         clock.advance(10)
-        wait_until(lambda: system.alarms._waiting == {A})
+        wait_until(lambda: is_to_be_woken_again(system))
         clock.advance(RETRY)
         book = ask(system, Look())
         assert dict(book.reminders) == {"idle": IN_10, "tea": IN_20}
@@ -870,7 +877,7 @@ def test_a_timer_that_another_writer_does_not_let_through_fires_again_after_a_wh
             system.actor(HeardLedger, "a").stop()
 
         clock.advance(10)
-        wait_until(lambda: system.alarms._waiting == {A})
+        wait_until(lambda: is_to_be_woken_again(system))
         assert rung(journal) == []
         clock.advance(RETRY)
 
