@@ -124,7 +124,7 @@ def test_when_the_parent_stops_all_its_children_stop(home: Nursery) -> None:
     wait_until(lambda: home.system.live() == 0)
     assert plain.actor_stopped.wait(60)
     assert threaded.actor_stopped.wait(60)
-    assert ("stopped", "p/c") in home.diary
+    assert ("stopped", "p/c") in home.wait_for("stopped", 2)
     assert remembered(home) == 0
 
 
@@ -138,7 +138,7 @@ def test_grandchildren_stop_too(home: Nursery) -> None:
     parent.stop()
 
     wait_until(lambda: home.system.live() == 0)
-    assert [entry[1] for entry in home.diary.told("stopped")] == ["p", "p/c", "p/c/g"]
+    assert [entry[1] for entry in home.wait_for("stopped", 3)] == ["p", "p/c", "p/c/g"]
 
 
 def test_children_finish_what_they_were_sent_before_they_stop() -> None:
@@ -446,7 +446,7 @@ def test_a_parent_leaves_memory_only_when_no_child_lives(home: Nursery) -> None:
     parent.ask(Do(lambda actor: actor.ask_to_leave()))
 
     wait_until(lambda: home.system.live() == 0)
-    assert [entry[1] for entry in home.diary.told("stopped")] == ["p/c", "p"]
+    assert [entry[1] for entry in home.wait_for("stopped", 2)] == ["p/c", "p"]
 
 
 def test_a_parent_does_not_remember_the_plain_children_that_have_ended(home: Nursery) -> None:
@@ -489,7 +489,7 @@ def test_many_families_come_and_go_and_nothing_stays(home: Nursery) -> None:
 
     wait_until(lambda: home.system.live() == 0)
     assert remembered(home) == 0
-    assert len(home.diary.told("plain stopped")) == 100
+    assert len(home.wait_for("plain stopped", 100)) == 100
     assert (
         sum(home.recorded(f"child/{seed}-{number}/c") == [Added(1)] for seed in range(4) for number in range(25)) == 100
     )

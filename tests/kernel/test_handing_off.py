@@ -227,6 +227,7 @@ def test_who_hears_from_the_log_that_it_is_not_here_after_it_was_dropped_ends_on
         with pytest.raises(ShardMovedError):
             now(refused)
     wait_until(lambda: node.system.live() == 0)
+    wait_until(lambda: node.diary.told("stopped"))
     assert [what for what, *_ in node.diary][-2:] == ["lost", "stopped"]
     assert len(node.diary.told("made")) == 1
     node.system.close()

@@ -346,7 +346,7 @@ def test_one_that_is_not_started_again_is_dead_at_its_first_failure(home: Nurser
     ref.tell(FALL_OVER)
 
     assert ref.actor_stopped.wait(60)
-    wait_until(lambda: home.system.live() == 0)
+    wait_until(lambda: home.system.live() == 0 and "failed" in happened(home))
     assert happened(home) == ["made", "started", "failed"]
 
 
