@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import threading
 from collections.abc import Callable
 from typing import Any, TypeAlias
@@ -12,7 +11,6 @@ import pytest
 from reenact import (
     AgentNotFoundError,
     AlreadyExistsError,
-    AsyncRuntime,
     CallNotPendingError,
     InvalidInputError,
     ReenactError,
@@ -128,39 +126,6 @@ def test_without_an_answer_in_time_it_is_said_so_and_the_request_is_forgotten(ta
     line.drop()
 
     assert scripted.line().is_silent()
-
-
-@pytest.mark.parametrize("of_connection", [None, 60.0])
-@pytest.mark.parametrize("call", ["ask", "wait"])
-def test_a_question_is_over_in_its_own_time_if_the_server_does_not_answer_at_all(
-    talk: Talk, of_connection: float | None, call: str
-) -> None:
-    runtime, _ = talk(timeout=of_connection)
-
-    with pytest.raises(RequestTimeoutError, match=r"was not answered within 0\.1 s"):
-        runtime.ask("Hello", session="s", timeout=0.1) if call == "ask" else runtime.turns.wait("t", timeout=0.1)
-
-
-def test_a_question_of_a_coroutine_is_over_in_its_own_time_if_the_server_does_not_answer_at_all(
-    scripted: Scripted, beyond: Beyond
-) -> None:
-    async def ask() -> None:
-        async with AsyncRuntime.connect(scripted.url) as runtime:
-            with pytest.raises(RequestTimeoutError, match=r"was not answered within 0\.1 s"):
-                await runtime.ask("Hello", session="s", timeout=0.1)
-            with pytest.raises(RequestTimeoutError, match=r"was not answered within 0\.1 s"):
-                await runtime.turns.wait("t", timeout=0.1)
-
-    asked = beyond.call(lambda: asyncio.run(ask()))
-    scripted.line()
-    asked.result()
-
-
-def test_a_question_that_has_more_time_than_a_request_gives_up_with_the_request(talk: Talk) -> None:
-    runtime, _ = talk(timeout=0.1)
-
-    with pytest.raises(RequestTimeoutError, match=r"was not answered within 0\.1 s"):
-        runtime.ask("Hello", session="s", timeout=60)
 
 
 def test_an_answer_that_comes_too_late_is_ignored(talk: Talk, beyond: Beyond) -> None:

@@ -24,7 +24,7 @@ MAIL = {"to": "ada@example.org", "body": "Dear Ada,\nsee you tomorrow."}
 @pytest.fixture
 def ran(tmp_path: Path, programs: Programs, request: pytest.FixtureRequest) -> subprocess.CompletedProcess[str]:
     """Run the command line of the page, with the tools of the page, and a model that wants to send a mail."""
-    (tools,) = (block.text for block in PAGE if block.language == "py")
+    (tools,) = (block.text for block in PAGE if block.text.startswith("# tools.py"))
     (tmp_path / "tools.py").write_text(tools, encoding="utf-8")
     command, *arguments = shlex.split(str(request.param))
     assert command == "reenact"

@@ -75,9 +75,11 @@ class MCPConnection:
                     self._backoff.begin(error)
                 raise
             self._backoff.end()
-            self.known, self.was_asked = tuple(RemoteTool(self, one) for one in listed), True
-            if missing := set(self.server.tools or ()) - {one.name for one in self.known}:
+            self.known = tuple(RemoteTool(self, one) for one in listed)
+            missing = set(self.server.tools or ()) - {one.name for one in self.known}
+            if missing and not self.was_asked:
                 _log.warning("MCP server %r has no tools named %s", self.server.name, ", ".join(sorted(missing)))
+            self.was_asked = True
         return self.known
 
     async def call(self, tool: ListedTool, arguments: Mapping[str, object]) -> ToolOutcome:
