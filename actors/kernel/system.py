@@ -711,5 +711,5 @@ def _do_nothing() -> None: ...
 
 def _check_id(id: object) -> str:  # noqa: A002 - the word users know it by
     if isinstance(id, str) and id and len(id) <= _LONGEST_ID and id.isprintable():
-        return id
+        return str.__str__(id)  # the text of a member of an Enum, whose name an f-string would give
     raise InvalidInputError(f"an actor's id must be a printable text of 1 to {_LONGEST_ID} characters, not {id!r:.100}")

@@ -8,6 +8,7 @@ import sys
 import threading
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
+from enum import Enum
 from pathlib import Path
 from typing import Never
 
@@ -63,6 +64,28 @@ def test_a_runtime_can_be_closed_by_what_runs_while_it_is_closed() -> None:
 
     assert factory.closed
     assert not closing.is_alive()
+
+
+class Ids(str, Enum):  # noqa: UP042 - a StrEnum is formatted as its value, this is not
+    CONTAINER = "c"
+    IMAGE = "i"
+    SESSION = "s"
+
+
+def test_ids_may_be_members_of_an_enum_of_texts() -> None:
+    with Runtime.in_memory(environment=MockEnvironmentFactory(delays=False)) as runtime:
+        runtime.containers.create(container_id=Ids.CONTAINER)
+        runtime.images.register(Image(id=Ids.IMAGE))
+        runtime.sessions.create(Ids.CONTAINER, Ids.IMAGE, session_id=Ids.SESSION)
+        answers = [runtime.ask("Hello", session=session, timeout=PATIENCE) for session in (Ids.SESSION, "s", "s")]
+
+        assert [answer.session_id for answer in answers] == ["s"] * len(answers)
+        assert [recorded.stream for recorded in journal_of(runtime).read_all(limit=3)] == [
+            "container/c",
+            "image/i",
+            "session/s",
+        ]
+        check(runtime)
 
 
 def test_closing_ends_the_turn_that_streams_and_everybody_hears_it_first(
