@@ -10,6 +10,7 @@ import os
 import selectors
 import socket
 import threading
+import time
 from collections import deque
 from collections.abc import Callable, Coroutine
 from concurrent.futures import Future
@@ -54,9 +55,9 @@ class EventLoopThread:
         self._is_asleep = False
         self._has_selected = False
         self._after_round: list[Callable[[], object]] = []
-        # Only the loop's thread changes these.
+        # Only the loop's thread changes these, but for the last one: the thread that has committed sets it.
         self._is_committing = self._is_pausing = False
-        self._commit_began = 0.0
+        self._commit_began = self._commit_ended = 0.0
         self._held: list[Callable[[], object]] = []
         # asyncio holds its tasks by weak references: without this set, a task that waits only for an object it has
         # created itself would be garbage-collected.
@@ -129,10 +130,11 @@ class EventLoopThread:
         """Hold back the functions passed to `call_between_commits`. Only for the loop's own thread."""
         if not self._is_committing:
             self._is_committing = True
-            self._commit_began = asyncio.get_running_loop().time()
+            self._commit_began = time.monotonic()
 
     def commit_is_over(self) -> None:
         """Call the held-back functions after a pause as long as the commit took. May be called from any thread."""
+        self._commit_ended = time.monotonic()
         with contextlib.suppress(RuntimeClosedError):  # the tasks that were held back are being cancelled
             self.call(self._pause_after_commit)
 
@@ -220,9 +222,10 @@ class EventLoopThread:
     def _pause_after_commit(self) -> None:
         if self._is_committing and not self._is_pausing:  # else another commit has ended already and the pause runs
             self._is_pausing = True
-            loop = asyncio.get_running_loop()
-            pause = min(loop.time() - self._commit_began, _LONGEST_PAUSE)
-            loop.call_later(pause, self._end_pause)
+            # The loop may have had to wait for the interpreter lock since the commit ended: that is part of the pause.
+            pause = min(self._commit_ended - self._commit_began, _LONGEST_PAUSE)
+            left = self._commit_ended + pause - time.monotonic()
+            asyncio.get_running_loop().call_later(max(0.0, left), self._end_pause)
 
     def _end_pause(self) -> None:
         # Two rounds later, so that tasks whose timers are due in the same round report in time for the next commit.

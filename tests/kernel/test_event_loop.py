@@ -397,6 +397,29 @@ def test_after_a_commit_there_is_a_rest_that_is_as_long(loop: EventLoopThread) -
     assert time.monotonic() - ended >= ended - began
 
 
+def test_a_loop_that_was_held_up_since_the_end_of_a_commit_need_not_rest(
+    loop: EventLoopThread, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rests: list[float] = []
+
+    def rest(seconds: float, _then: Callable[[], object]) -> None:
+        rests.append(seconds)
+
+    async def commit() -> None:
+        monkeypatch.setattr(asyncio.get_running_loop(), "call_later", rest)
+        loop.commit_begins()
+        began = time.monotonic()
+        loop.commit_is_over()
+        rested = 2 * time.monotonic() - began
+        while time.monotonic() <= rested:
+            pass
+
+    loop.spawn(commit()).result(PATIENCE)
+    on(loop, lambda: None)  # the loop has been told that the commit is over
+
+    assert rests == [0]
+
+
 def test_a_task_that_wakes_when_the_rest_is_over_reports_before_the_next_commit(loop: EventLoopThread) -> None:
     made: list[str] = []
     over = threading.Event()
