@@ -94,12 +94,16 @@ class Follower:
         page.encoded()  # on this thread rather than on the loop
         self._page, self._given = page, start
 
-    def wait(self, waker: Waker, waiter: Waiter) -> bool:
-        is_over = self._is_deleted or self._is_cut_short
-        return not is_over and self.position.topic.wait(waker, waiter, self.position.ahead)
+    @property
+    def has_all(self) -> bool:
+        topic = self.position.topic
+        return self.position.ahead == topic.end and not (topic.closed or self._is_deleted or self._is_cut_short)
 
-    def forget(self, waker: Waker, waiter: Waiter) -> None:
-        self.position.topic.forget(waker, waiter)
+    def watch(self, waker: Waker, waiter: Waiter) -> None:
+        self.position.topic.watch(waker, waiter)
+
+    def unwatch(self, waker: Waker, waiter: Waiter) -> None:
+        self.position.topic.unwatch(waker, waiter)
 
     def reason(self) -> str:
         return "deleted" if self._is_deleted else "closed"
@@ -291,6 +295,7 @@ class Group:
             raise
         state = self._states[id_] = _MemberState(id_, member, self._mark_ready)
         self._member_count += 1
+        member.watch(self._waker, state.waiter)
         self._ready.append(state)
         self._wake()
 
@@ -321,7 +326,7 @@ class Group:
         given: dict[str, list[bytes]] = {}
         ended: dict[str, str] = {}
         share = max(1, room // SHARE)
-        ready, waker = self._ready, self._waker
+        ready = self._ready
         while ready and room > 0:
             state = ready.popleft()
             if state.is_gone:
@@ -331,10 +336,10 @@ class Group:
             if lines:
                 before = given.get(state.id)
                 given[state.id] = lines if before is None else [*before, *lines]
-                room -= sum(map(len, lines))
+                room -= len(lines[0]) if len(lines) == 1 else sum(map(len, lines))
             if state.has_page:
                 self._release_page(state)
-            if state.member.wait(waker, state.waiter):  # the usual case
+            if state.member.has_all:  # the usual case; whatever comes from now on wakes it
                 state.waits = True
             else:
                 self._requeue(state, ended)
@@ -355,10 +360,11 @@ class Group:
 
     def _mark_ready(self, state: _MemberState) -> None:
         """Mark a waiting member as ready."""
-        if state.waits and not state.is_gone:
+        if state.waits:
             state.waits = False
             self._ready.append(state)
-            self._wake()
+            if self._taking is not None:
+                self._wake()
 
     def _load_next(self) -> None:
         while self._behind and self._pages < PAGES:
@@ -397,7 +403,7 @@ class Group:
         state.is_gone = True
         self._member_count -= 1
         state.waits = False
-        state.member.forget(self._waker, state.waiter)
+        state.member.unwatch(self._waker, state.waiter)
         state.member.leave()
 
     def _wake(self) -> None:

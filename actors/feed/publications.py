@@ -235,12 +235,17 @@ class Listener:
             if end < until:
                 self._behind[topic] = (end, until)
 
-    def wait(self, waker: Waker, waiter: Waiter) -> bool:
-        has_other_things_to_do = self.holds_page or self.is_behind or self._is_cut_short
-        return not has_other_things_to_do and self._log.wait(waker, waiter, self.node)
+    @property
+    def has_all(self) -> bool:
+        if self.holds_page or self.is_behind or self._is_cut_short:
+            return False
+        return self.node.next is None and not self._log.closed
 
-    def forget(self, waker: Waker, waiter: Waiter) -> None:
-        self._log.forget(waker, waiter)
+    def watch(self, waker: Waker, waiter: Waiter) -> None:
+        self._log.watch(waker, waiter)
+
+    def unwatch(self, waker: Waker, waiter: Waiter) -> None:
+        self._log.unwatch(waker, waiter)
 
     def reason(self) -> str:
         return "lagging" if self._has_lost_events else "closed"

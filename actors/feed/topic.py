@@ -48,6 +48,7 @@ class Chunk:
         "_size",
         "end",
         "first",
+        "is_last",
         "length",
         "publication",
         "types",
@@ -59,6 +60,8 @@ class Chunk:
         """The types of its events."""
         self.first = publication.first_cursor or 0
         self.end = self.first + len(self.types) - 1
+        self.is_last = bool(self.types) and self.types[-1] == SessionDeleted.event_type
+        """Whether it is the last of its topic."""
         self.length = 0
         """The size of its JSON in bytes, once it is created."""
         self._new_id = new_id
@@ -77,11 +80,6 @@ class Chunk:
         if not self._size:
             self._size = len(_measure(self.publication.segment)) + ENVELOPE * len(self)
         return self._size
-
-    @property
-    def is_last(self) -> bool:
-        """Whether it is the last of its topic."""
-        return self.types[-1] == SessionDeleted.event_type
 
     @property
     def session_id(self) -> str | None:

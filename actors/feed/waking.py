@@ -172,6 +172,19 @@ class Awaited:
         self.closed = False
         """Whether nothing more will come."""
         self._waiting: dict[Waker, set[Waiter]] = {}
+        self._watching: dict[Waker, tuple[Waiter, ...]] = {}
+
+    def watch(self, waker: Waker, waiter: Waiter) -> None:
+        """Call the waiter at each change from now on, until it is removed with `unwatch`."""
+        with self.lock:
+            self._watching[waker] = (*self._watching.get(waker, ()), waiter)
+
+    def unwatch(self, waker: Waker, waiter: Waiter) -> None:
+        """Remove the waiter."""
+        with self.lock:
+            others = tuple(other for other in self._watching.pop(waker, ()) if other is not waiter)
+            if others:
+                self._watching[waker] = others
 
     def forget(self, waker: Waker, waiter: Waiter) -> None:
         """Remove the waiter."""
@@ -197,8 +210,8 @@ class Awaited:
             waiters.add(waiter)
 
     def _wake(self) -> Woken:
-        """Return the waiters to wake, and remove them."""
+        """Return the waiters to wake, and remove those that wait for one change."""
         if not self._waiting:
-            return ()
+            return (*self._watching.items(),)
         waiting, self._waiting = self._waiting, {}
-        return waiting.items()
+        return (*self._watching.items(), *waiting.items())

@@ -58,15 +58,19 @@ class Socket:
 
 def sending(size: int, socket: Socket, *, is_behind: bool = False) -> Outbox:
     subscription = ClientSubscription("sub", "1")
-    subscription.confirmed.set()
     outbox = Outbox(Spring(size, is_behind=is_behind), socket.send, Counts(), Unread())
     outbox.follow(subscription)
+    outbox.confirm(subscription)
     return outbox
+
+
+async def send(outbox: Outbox) -> None:
+    await asyncio.gather(outbox.send_frames(), outbox.send_events())
 
 
 def test_few_events_at_a_time_are_sent_in_few_frames() -> None:
     async def play(socket: Socket) -> None:
-        sender = asyncio.create_task(sending(100, socket).run())
+        sender = asyncio.create_task(send(sending(100, socket)))
         await socket.full()
         sender.cancel()
 
@@ -79,7 +83,7 @@ def test_few_events_at_a_time_are_sent_in_few_frames() -> None:
 @pytest.mark.parametrize(("size", "is_behind"), [(BATCH, False), (100, True)])
 def test_many_events_at_a_time_and_old_ones_are_sent_without_a_pause(size: int, *, is_behind: bool) -> None:
     async def play(socket: Socket) -> None:
-        sender = asyncio.create_task(sending(size, socket, is_behind=is_behind).run())
+        sender = asyncio.create_task(send(sending(size, socket, is_behind=is_behind)))
         await socket.full()
         sender.cancel()
 
@@ -91,7 +95,7 @@ def test_many_events_at_a_time_and_old_ones_are_sent_without_a_pause(size: int, 
 
 def test_an_answer_does_not_wait_for_the_next_events() -> None:
     async def play(first: Socket, outbox: Outbox) -> None:
-        sender = asyncio.create_task(outbox.run())
+        sender = asyncio.create_task(send(outbox))
         outbox.put(Acked(id="sub", cursor=1))
         await first.full()
         outbox.put(Acked(id="sub", cursor=2))
@@ -126,7 +130,9 @@ def test_a_frame_has_the_events_of_each_subscription_in_their_order(of_each: lis
     events = [[EVENTS[number] for number in numbers] for numbers in of_each]
     batches = [(b'{"id":"%d","events":[' % number, each) for number, each in enumerate(events)]
 
-    frame = b"".join(_frame_parts(batches))
+    parts, count = _frame_parts(batches)
+    frame = b"".join(parts)
 
     told = [{"id": str(number), "events": [*map(json.loads, each)]} for number, each in enumerate(events)]
     assert (json.loads(frame) if frame else None) == ({"type": "events", "batches": told} if told else None)
+    assert count == sum(map(len, events))

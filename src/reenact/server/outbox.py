@@ -46,7 +46,7 @@ MOST_BYTES = 4 * 1024 * 1024
 """Bytes of frames that may wait; from this size on, no frames are read from the client, and no requests started."""
 BATCH = 64 * 1024
 """Approximate bytes of events in one frame."""
-PACE = 0.01
+PACE = 0.002
 """Seconds after a frame of events that is less than half full, so that many events are sent in few frames."""
 PAUSE = 1.0
 """Seconds until events are read again after a read has failed."""
@@ -73,7 +73,7 @@ class ClientSubscription:
 
 @dataclass
 class Outbox:
-    """Sends frames and events; one task calls `run`, which sends everything. Used on one event loop.
+    """Sends frames and events: one task runs `send_frames`, another `send_events`. Used on one event loop.
 
     Events come from the source; `_send` takes the parts of a frame.
     """
@@ -84,25 +84,32 @@ class Outbox:
     _unread: Unread
     _size = 0
     _closed = False
-    _pause: asyncio.TimerHandle | None = None
 
     def __post_init__(self) -> None:
         self.on_ended: Callable[[ClientSubscription], None] = lambda _: None
         """Called when a subscription has ended by itself."""
         self._frames: deque[bytes] = deque()
         self._by_name: dict[str, ClientSubscription] = {}
-        self._changed = asyncio.Event()
+        self._unconfirmed: set[ClientSubscription] = set()
+        self._has_frames = asyncio.Event()
+        self._sending = asyncio.Lock()
         self._room = asyncio.Event()
         self._room.set()
 
     def follow(self, subscription: ClientSubscription) -> None:
-        """Send the events of the subscription, once its `confirmed` is set."""
+        """Send the events of the subscription, once it is confirmed."""
         self._by_name[subscription.name] = subscription
+        self._unconfirmed.add(subscription)
+
+    def confirm(self, subscription: ClientSubscription) -> None:
+        """Note that the answer to the subscription has been put into a frame."""
+        self._unconfirmed.discard(subscription)
+        subscription.confirmed.set()
 
     def forget(self, subscription: ClientSubscription) -> None:
         """Stop sending events of the subscription."""
         self._by_name.pop(subscription.name, None)
-        subscription.confirmed.set()
+        self.confirm(subscription)
 
     def put(self, frame: FromServer | bytes) -> None:
         """Queue a frame; it is sent before all events that have not been taken yet. After `close` it is dropped."""
@@ -114,7 +121,7 @@ class Outbox:
         self._unread.add(len(encoded))
         if self._is_full():
             self._room.clear()
-        self._changed.set()
+        self._has_frames.set()
 
     @property
     def is_closed(self) -> bool:
@@ -132,32 +139,20 @@ class Outbox:
         """Wait until the waiting frames are below both limits, or the outbox is closed."""
         await self._room.wait()
 
-    async def run(self) -> None:
-        """Send until cancelled, or until the connection or the source fails."""
-        taking: asyncio.Task[Iterable[Batch]] | None = None
-        try:
-            while True:
-                if taking is None and self._pause is None:
-                    taking = asyncio.ensure_future(_next_batches(self._source))
-                    taking.add_done_callback(lambda _: self._changed.set())
+    async def send_frames(self) -> None:
+        """Send the connection's own frames until cancelled, or until the connection fails."""
+        while True:
+            await self._has_frames.wait()
+            self._has_frames.clear()
+            async with self._sending:
                 await self._flush()
-                if taking is not None and taking.done():
-                    batches, taking = taking.result(), None
-                    if await self._send_events(batches) < BATCH // 2 and not self._source.is_behind:
-                        self._pause = asyncio.get_running_loop().call_later(PACE, self._resume)
-                else:
-                    await self._changed.wait()
-                    self._changed.clear()
-        finally:
-            if self._pause is not None:
-                self._pause.cancel()
-            if taking is not None:
-                taking.cancel()
-                await asyncio.wait([taking])
 
-    def _resume(self) -> None:
-        self._pause = None
-        self._changed.set()
+    async def send_events(self) -> None:
+        """Send events until cancelled, or until the connection or the source fails."""
+        while True:
+            size = await self._send_batches(await _next_batches(self._source))
+            if size < BATCH // 2 and not self._source.is_behind:
+                await asyncio.sleep(PACE)
 
     async def _flush(self) -> None:
         while self._frames:
@@ -173,43 +168,51 @@ class Outbox:
     def _is_full(self) -> bool:
         return not self._closed and (len(self._frames) >= MOST_WAITING or self._size >= MOST_BYTES)
 
-    async def _send_events(self, batches: Iterable[Batch]) -> int:
+    async def _send_batches(self, batches: Sequence[Batch]) -> int:
         """Send events, and return about how many bytes they were."""
-        batches, find = tuple(batches), self._by_name.get
-        for batch in batches:
+        find = self._by_name.get
+        for batch in batches if self._unconfirmed else ():
             subscription = find(batch.id)
-            if subscription is not None and not subscription.confirmed.is_set():
+            if subscription is not None:
                 await subscription.confirmed.wait()
-        await self._flush()  # with the `subscribed` frames
-        wanted = [(subscription, batch) for batch in batches if (subscription := find(batch.id)) is not None]
-        parts = _frame_parts((subscription.head, batch.events) for subscription, batch in wanted if batch.events)
-        size = sum(map(len, parts))
-        if parts:
-            await self._send(parts)
-            self._counts.events += sum(len(batch.events) for _, batch in wanted)
+        async with self._sending:
+            await self._flush()  # with the `subscribed` frames
+            wanted = [(subscription, batch) for batch in batches if (subscription := find(batch.id)) is not None]
+            parts, count = _frame_parts((subscription.head, batch.events) for subscription, batch in wanted)
+            if parts:
+                await self._send(parts)
+                self._counts.events += count
         for subscription, batch in wanted:
             if batch.ended is not None and subscription.name in self._by_name:
                 self.forget(subscription)
                 self.on_ended(subscription)
                 self.put(Ended(id=subscription.id, reason=batch.ended))
-        return size
+        return sum(map(len, parts))
 
 
-def _frame_parts(batches: Iterable[tuple[bytes, Sequence[bytes]]]) -> list[bytes]:
-    """Return a frame of events in parts. Large events are not copied, because other connections send them too."""
+def _frame_parts(batches: Iterable[tuple[bytes, Sequence[bytes]]]) -> tuple[list[bytes], int]:
+    """Return a frame of events in parts, and the number of the events; without events, there are no parts.
+
+    Large events are not copied, because other connections send them too.
+    """
     parts: list[bytes] = []
+    count, begin = 0, b'{"type":"events","batches":['
     for head, events in batches:
-        parts += (b"]}," if parts else b'{"type":"events","batches":[', head)
-        if sum(map(len, events)) <= 2 * BATCH:
+        if not events:
+            continue
+        parts += (begin, head)
+        count += len(events)
+        begin = b"]},"
+        if len(events) == 1 or sum(map(len, events)) <= 2 * BATCH:
             parts.append(b",".join(events))
         else:
             for event in events:
                 parts += (event, b",")
             parts.pop()
-    return [*parts, b"]}]}"] if parts else []
+    return [*parts, b"]}]}"] if parts else [], count
 
 
-async def _next_batches(source: Group) -> Iterable[Batch]:
+async def _next_batches(source: Group) -> Sequence[Batch]:
     """Return the next events; while the log cannot be read, try again at intervals."""
     while True:
         try:
@@ -272,7 +275,7 @@ class Subscriptions:
         self._counts.subscriptions += 1
         after, end = (None, None) if span is None else span
         self._outbox.put(Subscribed(id=frame.id, after=after, end=end))
-        subscription.confirmed.set()
+        self._outbox.confirm(subscription)
 
     def named(self, frame: Ack | Unsubscribe) -> ClientSubscription:
         """Return the subscription that the frame names.

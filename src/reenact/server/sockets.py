@@ -82,7 +82,8 @@ class Connection:
     async def run(self) -> None:
         """Serve the connection until one side ends it."""
         handling = asyncio.ensure_future(self._handle_frames())
-        tasks = [handling, *map(asyncio.ensure_future, (self._outbox.run(), self._close_at_shutdown()))]
+        others = (self._outbox.send_frames(), self._outbox.send_events(), self._close_at_shutdown())
+        tasks = [handling, *map(asyncio.ensure_future, others)]
         try:
             await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
             closing = _closing_for(tasks)
