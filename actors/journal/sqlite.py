@@ -22,6 +22,7 @@ from reenact.actors.journal.sqlite_reader import BUSY_TIMEOUT, SqliteReader
 from reenact.actors.journal.sqlite_store import SqliteStore
 from reenact.actors.journal.stored import FIRST_EVENTS, StoredJournal, check_owner
 from reenact.actors.journal.vault import AGE, Vault
+from reenact.actors.journal.wal_checkpoint import WalCheckpointer
 from reenact.actors.journal.writer import Writer
 from reenact.domain.errors import LogUnusableError
 
@@ -136,9 +137,12 @@ def _open_store(
         create_keys(connection)
         # Overwrite what is deleted, so that nothing is left of a destroyed key.
         connection.execute("PRAGMA secure_delete = ON")
+    copying = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
+    wal = WalCheckpointer(connection, copying)
+    cleanup.callback(wal.close)
     if shared:
         lock.share()
-    return SqliteStore(connection, path, is_shared=shared)
+    return SqliteStore(connection, path, wal, is_shared=shared)
 
 
 def _create_private_file(path: str) -> None:

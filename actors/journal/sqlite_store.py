@@ -13,6 +13,7 @@ from msgspec.structs import astuple
 from reenact.actors.journal.faults import fault
 from reenact.actors.journal.schema import CELLS
 from reenact.actors.journal.store import LAST, LAST_OF_ALL, ROWS, STEP, Changes, Values, rows_between
+from reenact.actors.journal.wal_checkpoint import WalCheckpointer
 from reenact.domain.chain import DataKey, End, Row
 from reenact.domain.errors import LogUnusableError, StorageError
 
@@ -103,9 +104,12 @@ class SqliteStore:
 
     foresees = False
 
-    def __init__(self, connection: sqlite3.Connection, path: str, *, is_shared: bool = False) -> None:
-        """Write with the connection, which must be in autocommit mode."""
+    def __init__(
+        self, connection: sqlite3.Connection, path: str, wal: WalCheckpointer, *, is_shared: bool = False
+    ) -> None:
+        """Write with the connection, which must be in autocommit mode; `wal` copies its write-ahead log."""
         self.connection = connection
+        self._wal = wal
         self._path = path
         self._end: tuple[int, int] | None = None
         self._is_shared = is_shared
@@ -123,6 +127,7 @@ class SqliteStore:
         """Begin a batch, as in `store.Store`; without other writers, the SQLite transaction begins only when needed."""
         if self.connection.in_transaction:
             self._roll_back_transaction()
+        self._wal.advance()
         now = time.monotonic()
         if now - self._looked_at >= _FILE_CHECK_SECONDS:
             self._check_same_file()
@@ -206,6 +211,7 @@ class SqliteStore:
         if connection.in_transaction:
             meanwhile()
             connection.execute("COMMIT")
+        self._wal.wrote(1 + len(changes.steps) // len(STEP))  # each row is in the table and, elsewhere, in the index
         self._end = (changes.number, changes.position)
         if changes.destroyed or self._has_untruncated_wal:
             self._truncate_wal(_PATIENCE if changes.destroyed else 0)
