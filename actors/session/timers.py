@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import lru_cache
+from operator import attrgetter
 
 from reenact.actors.kernel import Timer
 from reenact.domain.session import child_turns as family
@@ -11,17 +12,22 @@ from reenact.domain.session.state import Session
 from reenact.domain.session.turns import BUDGET
 
 _REMEMBERED = 10_000
+_NEXT = 20
+"""How many scheduled messages are timers at a time: each step looks at all timers, and there may be thousands."""
+
+_due = attrgetter("due")
 
 
 def timers(session: Session) -> tuple[Timer[SessionCommand], ...]:
-    """Return the timers of a session: scheduled messages, and those of `_of_family`."""
+    """Return the timers of a session: the next scheduled messages, and those of `_of_family`."""
     waits = _of_family(session)
     if not session.schedules:
         return waits
-    return (*waits, *(_of_schedule(one.id, one.due) for one in session.schedules))
+    upcoming = sorted(session.schedules, key=_due)[:_NEXT]
+    return (*waits, *(_of_schedule(one.id, one.due) for one in upcoming))
 
 
-@lru_cache(_REMEMBERED)  # each step of a session asks for all its timers, and there may be thousands
+@lru_cache(_REMEMBERED)  # each step of a session asks for its timers
 def _of_schedule(schedule_id: str, due: int) -> Timer[SessionCommand]:
     return Timer(due, FireSchedule(schedule_id=schedule_id, due=due))
 

@@ -87,16 +87,17 @@ def cancel(draft: DecisionDraft, command: CancelSchedule) -> None:
 
 def fire(draft: DecisionDraft, command: FireSchedule) -> None:
     """Accept the message that is due; its turn begins, or it is queued behind others or until there is an agent."""
-    due = [one for one in draft.session.schedules if (one.id, one.due) == (command.schedule_id, command.due)]
-    for one in due:
-        is_late = command.at - one.due > LATE
-        draft.add(ScheduleFired(one.id, command.message_turn_id, one.due, is_late, _next_due(one, command.at)))
-        if draft.session.agent is None and command.agent_id is not None:
-            draft.add(AgentStarted(command.agent_id))
-            turns.ask_again(draft, command)
-        draft.add(MessageAccepted(command.message_turn_id, command.message_id, one.content, command.at))
-        if draft.session.agent is not None:
-            turns.take_up_next(draft, command.rules, command.at)
+    one = next((one for one in draft.session.schedules if one.id == command.schedule_id), None)
+    if one is None or one.due != command.due:
+        return
+    is_late = command.at - one.due > LATE
+    draft.add(ScheduleFired(one.id, command.message_turn_id, one.due, is_late, _next_due(one, command.at)))
+    if draft.session.agent is None and command.agent_id is not None:
+        draft.add(AgentStarted(command.agent_id))
+        turns.ask_again(draft, command)
+    draft.add(MessageAccepted(command.message_turn_id, command.message_id, one.content, command.at))
+    if draft.session.agent is not None:
+        turns.take_up_next(draft, command.rules, command.at)
 
 
 def _next_due(fired: Scheduled, at: int) -> int | None:

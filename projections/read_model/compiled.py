@@ -514,7 +514,10 @@ FORGET = (
     """,
     "DELETE FROM sessions WHERE sessions.id = ?",
 )
-RESCHEDULE = "UPDATE schedules SET due=? WHERE schedules.session = ? AND schedules.id = ?"
+RESCHEDULE = """
+    UPDATE schedules SET due=? WHERE schedules.session = ? AND schedules.id = ? AND schedules.due IS NOT
+    NULL
+"""
 SWITCH_SESSIONS = "UPDATE sessions SET image_id=?, image_revision=? WHERE sessions.position = ?"
 PUT_IMAGES = """
     INSERT INTO images (position, id, revision, created_at) VALUES (?, ?, ?, ?) ON CONFLICT (id) DO

@@ -465,6 +465,7 @@ FORGET = (
 RESCHEDULE = (
     update(SCHEDULES)
     .where(SCHEDULES.c.session == bindparam("of_session"), SCHEDULES.c.id == bindparam("of_id"))
+    .where(SCHEDULES.c.due.is_not(None))  # else no index is used, and messages sent long ago are searched, too
     .values(due=bindparam("new_due"))
 )
 SWITCH_SESSIONS = (

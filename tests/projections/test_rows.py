@@ -448,6 +448,13 @@ def test_no_question_scans_or_sorts_a_table(name: str) -> None:
     assert name in few or not [step for step in plan if "TEMP B-TREE" in step], plan
 
 
+def test_a_scheduled_message_is_found_among_those_of_its_session_that_are_still_to_come() -> None:
+    with private() as store, closing(store.connect()) as connection:
+        plan = [str(row[3]) for row in connection.execute(f"EXPLAIN QUERY PLAN {compiled.RESCHEDULE}", (None, 1, "q"))]
+
+    assert plan == ["SEARCH schedules USING INDEX schedules_of_session (session=? AND due>?)"]
+
+
 def test_finding_forgotten_conversations_again_scans_no_table() -> None:
     questions_of_load = [value for value in vars(compiled).values() if isinstance(value, str) and "json_each" in value]
 

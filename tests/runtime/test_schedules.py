@@ -8,7 +8,7 @@ import pytest
 
 from reenact import Audit, Runtime
 from reenact._runtime import SharedRuntime
-from reenact.domain.messages import instant
+from reenact.domain.messages import instant, text_of
 from reenact.domain.session.agent import MessageAccepted, ScheduleFired
 from reenact.testing import ManualClock, MockEnvironmentFactory, wait_until
 from tests.logs import execute
@@ -89,3 +89,28 @@ def test_a_log_that_would_wake_a_session_at_another_time_is_found_out(
 
     assert finding.kind == "timer"
     assert problem in finding.problem
+
+
+@pytest.mark.parametrize("is_missed", [False, True])
+def test_many_messages_that_are_due_at_once_all_come_in_order_of_their_times(
+    log: str, clock: ManualClock, *, is_missed: bool
+) -> None:
+    seconds = [one % 50 for one in range(7, 7 * 51, 7)]
+    with Runtime.open(log, environment=MockEnvironmentFactory(delays=False), clock=clock) as runtime:
+        furnish(runtime)
+        runtime.sessions.create("c", "i", session_id="s")
+        for second in seconds:
+            runtime.agents.schedule("s", f"After {second} s", at=instant(clock()) + timedelta(seconds=60 + second))
+        if not is_missed:
+            clock.advance(3600)
+            wait_until(lambda: not runtime.agents.schedules("s"), what="all have come")
+    if is_missed:
+        clock.advance(3600)
+
+    with Runtime.open(log, environment=MockEnvironmentFactory(delays=False), clock=clock) as runtime:
+        wait_until(lambda: not runtime.agents.schedules("s"), what="all have come")
+        accepted = [
+            row.event for row in journal_of(runtime).read("session/s") if isinstance(row.event, MessageAccepted)
+        ]
+
+    assert [text_of(event.content) for event in accepted] == [f"After {second} s" for second in sorted(seconds)]
