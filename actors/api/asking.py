@@ -201,6 +201,10 @@ class Asker:
     def __init__(self, runtime: Asking) -> None:
         self._runtime = runtime
 
+    def limited(self, timeout: object) -> Asker:
+        """Return the asker for a question with this timeout, which may limit its calls of the facades, too."""
+        return self
+
     async def receive(self, agent_id: str, message: Content, output: OutputSpec | None) -> str | None:
         """Send a message as `Agents.receive` on an event loop without blocking; return None if that needs a thread."""
         return None
@@ -368,7 +372,7 @@ class Turns:
             RuntimeClosedError: the runtime is closed.
             StorageError: the log cannot be read.
         """
-        return run_blocking(self._asker.wait(self._waiting, turn_id, timeout, output))
+        return run_blocking(self._asker.limited(timeout).wait(self._waiting, turn_id, timeout, output))
 
 
 class Asking:
@@ -476,7 +480,7 @@ class Asking:
         if on_event is not None:
             check_handler(on_event)
         return run_blocking(
-            self.asker.ask(
+            self.asker.limited(timeout).ask(
                 self._waiting,
                 content,
                 session=session,

@@ -251,7 +251,7 @@ class AsyncTurns(Twin):
         output: object = None,
     ) -> Answer[object]:
         """See `Turns.wait`."""
-        return await self._asker.wait(self._on_loop, turn_id, timeout, output)
+        return await self._asker.limited(timeout).wait(self._on_loop, turn_id, timeout, output)
 
 
 class AsyncSubscription:
@@ -524,7 +524,7 @@ class AsyncFacades(ClosingTwin, _EnteredAsync):
         output: object = None,
     ) -> Answer[object]:
         """See `Runtime.ask`. `on_event` is a plain or a coroutine function, and runs on the loop."""
-        return await self._asker.ask(
+        return await self._asker.limited(timeout).ask(
             self._on_loop,
             content,
             session=session,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 from collections.abc import Callable
 from typing import Any, TypeAlias
@@ -11,6 +12,7 @@ import pytest
 from reenact import (
     AgentNotFoundError,
     AlreadyExistsError,
+    AsyncRuntime,
     CallNotPendingError,
     InvalidInputError,
     ReenactError,
@@ -26,6 +28,7 @@ from tests.client.conftest import Waits
 from tests.client.scripted import Beyond, Line, Scripted, event
 
 Talk: TypeAlias = Callable[..., tuple[RemoteRuntime, Line]]
+REFUSED = {"code": "session_not_found", "message": "There is no session 's'.", "details": {"session_id": "s"}}
 ANSWERS: list[object] = [5, None, {"id": 5}, "text"]
 
 
@@ -126,6 +129,54 @@ def test_without_an_answer_in_time_it_is_said_so_and_the_request_is_forgotten(ta
     line.drop()
 
     assert scripted.line().is_silent()
+
+
+OF_QUESTION_AND_REQUEST = [
+    (0, 30.0, 5.0),
+    (6, 30.0, 6.0),
+    (6, None, 6.0),
+    (60, 30.0, 30.0),
+    (6, 2.0, 2.0),
+    (None, 30.0, 30.0),
+]
+
+
+@pytest.mark.parametrize(("timeout", "of_connection", "expected"), OF_QUESTION_AND_REQUEST)
+def test_a_request_for_a_question_has_the_time_of_the_question_and_5_seconds_at_least(
+    talk: Talk, beyond: Beyond, timeout: float | None, of_connection: float | None, expected: float
+) -> None:
+    runtime, line = talk(timeout=of_connection)
+
+    for question in (
+        lambda: runtime.ask("Hello", session="s", timeout=timeout),
+        lambda: runtime.turns.wait("t", timeout),
+    ):
+        asked = beyond.call(question)
+        request = line.hear("request")
+        line.answer(request, error=REFUSED)
+        assert expected - 1 < request["timeout"] <= expected
+        with pytest.raises(SessionNotFoundError):
+            asked.result()
+
+
+@pytest.mark.parametrize(("timeout", "of_connection", "expected"), OF_QUESTION_AND_REQUEST)
+def test_a_request_for_a_question_of_a_coroutine_has_the_same_time(
+    scripted: Scripted, beyond: Beyond, timeout: float | None, of_connection: float | None, expected: float
+) -> None:
+    async def ask() -> None:
+        async with AsyncRuntime.connect(scripted.url, timeout=of_connection) as runtime:
+            with pytest.raises(SessionNotFoundError):
+                await runtime.ask("Hello", session="s", timeout=timeout)
+            with pytest.raises(SessionNotFoundError):
+                await runtime.turns.wait("t", timeout)
+
+    asked = beyond.call(lambda: asyncio.run(ask()))
+    line = scripted.line()
+    for _ in range(2):
+        request = line.hear("request")
+        line.answer(request, error=REFUSED)
+        assert expected - 1 < request["timeout"] <= expected
+    asked.result()
 
 
 def test_an_answer_that_comes_too_late_is_ignored(talk: Talk, beyond: Beyond) -> None:

@@ -183,6 +183,8 @@ class RemoteEvents(Observable[RemoteListener]):
 
 R = TypeVar("R")
 _BYTES = (bytes, bytearray, memoryview)
+_SHORTEST = 5.0
+"""Seconds that each request for a question may take although the question has less: it may have no time at all."""
 
 
 @dataclass(eq=False)
@@ -211,6 +213,11 @@ class Caller:
         if isinstance(image, ImageContent):
             given["image"] = travelling(image)
         return _read(sound, self._ask(sound.event_type, given, self._timeout, None).outcome.result)
+
+    def limited(self, timeout: float) -> Caller:
+        """Return a caller whose requests take no longer than this timeout, either, but for `_SHORTEST`."""
+        seconds = max(timeout, _SHORTEST)
+        return Caller(self._link, seconds if self._timeout is None else min(seconds, self._timeout))
 
     def request(self, type_: object, data: object, timeout: object) -> Envelope[Response]:
         """Return the response to a request. See `LocalRuntime.request`, also for the errors."""
@@ -273,16 +280,30 @@ def _encoded(request: str, encode: Callable[[object], R], data: object) -> R:
         raise InvalidInputError(f"the data of {request} cannot be sent as JSON: {error}") from None
 
 
+class RemoteAsker(Asker):
+    """Asks the agents of a server; each request for a question takes no longer than the question may."""
+
+    def __init__(self, runtime: RemoteRuntime, caller: Caller) -> None:
+        super().__init__(runtime)
+        self._events = runtime.events
+        self._caller = caller
+
+    def limited(self, timeout: object) -> Asker:
+        """Return the asker for a question with this timeout."""
+        seconds = seconds_of(timeout)
+        return self if seconds is None else Asker(Asking(self._caller.limited(seconds), self._events, self))
+
+
 class RemoteRuntime(Asking):
     """The return value of `Runtime.connect`. Use it as a context manager, or `close` it."""
 
     def __init__(self, link: Link, client_id: str | None, timeout: float | None) -> None:
         self._link = link
         self._handlers = Handlers(link)
-        self._caller = Caller(link, timeout)
+        self._caller = caller = Caller(link, timeout)
         self.events = RemoteEvents(link, self._handlers, client_id, timeout)
         self._at_exit = AtExit(f"the connection to {link.address}", self.close)
-        super().__init__(self._caller, self.events, Asker(self))
+        super().__init__(caller, self.events, RemoteAsker(self, caller))
 
     @classmethod
     def connect(
