@@ -16,7 +16,7 @@ from reenact.domain.loop.ledger import CostLimit, Price
 from reenact.domain.loop.rules import MAX_REPEATS, MAX_STEPS, Rules
 from reenact.domain.messages import check_text
 from reenact.domain.output import OutputSpec, check_output
-from reenact.domain.plain import JsonObject, SuggestsFields, is_mapping, is_sequence
+from reenact.domain.plain import JsonObject, SuggestsFields, is_mapping, is_sequence, with_plain_texts
 from reenact.domain.policy.judge import Policies
 from reenact.domain.policy.reading import check_names, policies_of, restricted
 from reenact.domain.policy.rules import Policy
@@ -148,7 +148,7 @@ def evolve(image: Images, event: ImageEvent) -> Images:
 
 def define(image: Image, image_id: str) -> Definition:
     """Return the image's definition, or raise `ConfigurationError` or `InvalidInputError` if a field is not valid."""
-    who = f"image {image_id!r}"
+    image, who = with_plain_texts(image), f"image {image_id!r}"
     for field, least in (("max_tokens", 1), ("max_steps", 1), ("max_repeats", 1), ("compress_at", 0)):
         check_limit(getattr(image, field), f"{field} of {who}", least)
     check_model(image.model, image.system_prompt)

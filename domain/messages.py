@@ -172,7 +172,10 @@ def check_message(text: object) -> str:
 
 
 def check_text(what: str, text: object, *, limit: int = 1024) -> str:
-    """Return an id, a name or another short text, or raise `InvalidInputError`; `limit` is in bytes of UTF-8."""
+    """Return an id, a name or another short text, or raise `InvalidInputError`; `limit` is in bytes of UTF-8.
+
+    What is returned is a plain `str`, whatever subclass was given: only those can be stored.
+    """
     if not isinstance(text, str):
         raise InvalidInputError(f"{what} must be text, not {type(text).__name__}")
     if not text.strip():
@@ -180,4 +183,4 @@ def check_text(what: str, text: object, *, limit: int = 1024) -> str:
     size = len(check_unicode(what, text))
     if size > limit or "\0" in text:
         raise InvalidInputError(f"{what} may have at most {limit} bytes, and no NUL among them; it has {size} bytes")
-    return text
+    return str.__str__(text)

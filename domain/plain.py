@@ -13,6 +13,7 @@ import msgspec
 from reenact.domain.errors import InvalidInputError, meant
 
 Made = TypeVar("Made")
+S = TypeVar("S", bound=msgspec.Struct)
 
 if TYPE_CHECKING:
     Json: TypeAlias = Mapping[str, "Json"] | Sequence["Json"] | str | int | float | bool | None
@@ -141,6 +142,19 @@ def check_id(name: str, id_: object) -> None:
         own = next((one for one in known if isinstance(getattr(id_, one, None), str)), None)
         hint = f"; give its {own}" if own else ""
         raise InvalidInputError(f"{name.removesuffix('_id')} must be an id, not {type(id_).__name__}{hint}")
+
+
+def with_plain_texts(values: S) -> S:
+    """Return the struct with plain texts in its fields: ids, for example, may be of a subclass of `str`, as Markup is.
+
+    Only plain texts can be stored and sent.
+    """
+    texts: dict[str, str] = {}
+    for name in values.__struct_fields__:
+        value: object = getattr(values, name)
+        if type(value) is not str and isinstance(value, str):
+            texts[name] = str.__str__(value)
+    return msgspec.structs.replace(values, **texts) if texts else values
 
 
 def check_page(waiting: object, limit: object) -> None:

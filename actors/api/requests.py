@@ -27,7 +27,7 @@ from reenact.domain.idempotency import IdempotencyKey, digest_of
 from reenact.domain.messages import check_text
 from reenact.domain.operations import table as asked
 from reenact.domain.operations.checks import checked
-from reenact.domain.plain import seconds_of
+from reenact.domain.plain import seconds_of, with_plain_texts
 from reenact.domain.stream.events import Context, Envelope
 
 R = TypeVar("R")
@@ -197,7 +197,7 @@ def _read_request(type_: object, given: object) -> asked.Request[object]:
     if unknown is not None:
         raise InvalidInputError(f"{type_} has no field {unknown!r}; it has {', '.join(kind.__struct_fields__)}")
     try:
-        request = msgspec.convert(data, kind, from_attributes=True)
+        request = with_plain_texts(msgspec.convert(data, kind, from_attributes=True))
     except (msgspec.ValidationError, TypeError, ValueError) as wrong:
         raise InvalidInputError(f"the data of {type_} is invalid: {wrong}") from None
     if request.request_id is not None:

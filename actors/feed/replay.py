@@ -252,10 +252,9 @@ def stream_of(session_id: str) -> str:
     """
     check_id("session_id", session_id)
     try:
-        check_text("the session's id", session_id)
+        return "session/" + check_text("the session's id", session_id)
     except InvalidInputError:
         raise SessionNotFoundError(session_id) from None
-    return "session/" + session_id  # an f-string would name a member of an Enum
 
 
 def deleted_at(journal: Log, topic: str) -> int | None:

@@ -37,7 +37,7 @@ from reenact.domain.operations.table import (
     SessionSwitchRequest,
 )
 from reenact.domain.output import check_output
-from reenact.domain.plain import can_be_id, check_id, check_page
+from reenact.domain.plain import can_be_id, check_id, check_page, with_plain_texts
 from reenact.domain.session.people import check_arguments, check_json, check_reason
 from reenact.domain.session.schedules import check_times
 from reenact.domain.tools import History
@@ -64,7 +64,7 @@ def checked(request: Q) -> Q | None:
 
     Return None if an id in it cannot exist and the request has a result for that case: `request.absent`.
     """
-    request = _with_checked_values(request)
+    request = _with_checked_values(with_plain_texts(request))
     for name, is_required in _common_fields(type(request)):
         value = getattr(request, name)
         if value is None and not is_required:

@@ -70,22 +70,53 @@ class Ids(str, Enum):  # noqa: UP042 - a StrEnum is formatted as its value, this
     CONTAINER = "c"
     IMAGE = "i"
     SESSION = "s"
+    OTHER = "t"
 
 
-def test_ids_may_be_members_of_an_enum_of_texts() -> None:
+class Marked(str):
+    """Text that is shown as something else, as Markup is."""
+
+    __slots__ = ()
+
+    def __str__(self) -> str:
+        return "marked"
+
+    def __format__(self, spec: str) -> str:
+        return "marked"
+
+    def __radd__(self, before: str) -> Marked:
+        return Marked(before + "marked")
+
+
+@pytest.mark.parametrize("kind", [Ids, Marked])
+def test_ids_may_be_texts_of_subclasses_such_as_members_of_an_enum(kind: Callable[[str], str]) -> None:
     with Runtime.in_memory(environment=MockEnvironmentFactory(delays=False)) as runtime:
-        runtime.containers.create(container_id=Ids.CONTAINER)
-        runtime.images.register(Image(id=Ids.IMAGE))
-        runtime.sessions.create(Ids.CONTAINER, Ids.IMAGE, session_id=Ids.SESSION)
-        answers = [runtime.ask("Hello", session=session, timeout=PATIENCE) for session in (Ids.SESSION, "s", "s")]
+        runtime.containers.create(container_id=kind("c"))
+        runtime.images.register(Image(id=kind("i")))
+        runtime.sessions.create(kind("c"), kind("i"), session_id=kind("s"))
+        answers = [runtime.ask("Hello", session=session, timeout=PATIENCE) for session in (kind("s"), "s", "s")]
+        agent_id = runtime.sessions.run("s")
+        data = {"agent_id": agent_id, "content": "Hello"}
+        sent = [runtime.request("message_send_request", {**data, "request_id": id_}) for id_ in (kind("t"), "t")]
 
         assert [answer.session_id for answer in answers] == ["s"] * len(answers)
+        assert sent[0].data == sent[1].data
+        assert runtime.events.subscribe(kind("s"), kind("c")).take(1)[0].context.session_id == "s"
+        assert runtime.events.stream(kind("s")).take(1)[0].context.session_id == "s"
         assert [recorded.stream for recorded in journal_of(runtime).read_all(limit=3)] == [
             "container/c",
             "image/i",
             "session/s",
         ]
         check(runtime)
+
+
+def test_the_texts_of_an_image_may_be_what_a_template_engine_returns() -> None:
+    with Runtime.in_memory(environment=MockEnvironmentFactory(delays=False)) as runtime:
+        image = Image(id="i", name=Marked("n"), model=Marked("m"), system_prompt=Marked("Be <brief>."))
+        info = runtime.images.register(image)
+
+    assert (info.name, info.model, info.system_prompt) == ("n", "m", "Be <brief>.")
 
 
 def test_closing_ends_the_turn_that_streams_and_everybody_hears_it_first(
