@@ -13,6 +13,7 @@ from reenact.actors.feed.consumers import check_cursor
 from reenact.actors.feed.subscription import AT_ONCE, check_count
 from reenact.actors.feed.waking import Alarm, Waiter, set_result
 from reenact.domain.errors import InvalidInputError, ReenactError
+from reenact.domain.messages import check_text
 from reenact.domain.operations.table import RuntimeEvent
 from reenact.domain.plain import check_id, is_mapping, seconds_of
 from reenact.domain.stream.events import ChildEnded, ChildStarted
@@ -271,15 +272,18 @@ class _Member:
         self._subscription.unsubscribe()
 
 
-def cursors_of(session_id: str, after: object) -> dict[str, int]:
+def cursors_of(session_id: object, after: object) -> dict[str, int]:
     """Return the cursors of the sessions to follow, from that of the top session or from those of several by id.
 
     Raises:
         InvalidInputError: a value is not a cursor, the top session is missing, or it is not given by its id.
     """
     check_id("session_id", session_id)
+    if not isinstance(session_id, str):
+        kind = type(session_id).__name__
+        raise InvalidInputError(f"a stream with children follows one session, by its id, not {kind}; open one for each")
     if not is_mapping(after):
         return {session_id: check_cursor("`after`", after)}
     if session_id not in after:
         raise InvalidInputError(f"`after` names the cursor of each session; that of {session_id!r} is missing")
-    return {str(id_): check_cursor("`after`", cursor) for id_, cursor in after.items()}
+    return {check_text("an id in `after`", id_): check_cursor("`after`", cursor) for id_, cursor in after.items()}

@@ -102,6 +102,8 @@ def test_ids_may_be_texts_of_subclasses_such_as_members_of_an_enum(kind: Callabl
         assert [answer.session_id for answer in answers] == ["s"] * len(answers)
         assert sent[0].data == sent[1].data
         assert runtime.events.subscribe(kind("s"), kind("c")).take(1)[0].context.session_id == "s"
+        family = runtime.events.stream(kind("s"), {kind("s"): 0}, children=True)
+        assert family.take(1)[0].context.session_id == "s"
         assert runtime.events.stream(kind("s")).take(1)[0].context.session_id == "s"
         assert [recorded.stream for recorded in journal_of(runtime).read_all(limit=3)] == [
             "container/c",

@@ -407,6 +407,10 @@ def scheduled(runtime: Runtime, answer: Answer[Any]) -> Any:  # noqa: ANN401 - g
     return runtime.agents.schedule(answer.session_id, "Hi", every=60)
 
 
+def several(answer: Answer[Any]) -> Any:  # noqa: ANN401 - given in the place of an id
+    return [answer.session_id]
+
+
 IN_THE_PLACE_OF_IDS: list[tuple[Callable[[Runtime, Any, Any], object], str]] = [
     (
         lambda runtime, answer, _: runtime.ask("Hi", session=answer),
@@ -426,6 +430,10 @@ IN_THE_PLACE_OF_IDS: list[tuple[Callable[[Runtime, Any, Any], object], str]] = [
         "session must be an id, not Answer; give its session_id",
     ),
     (lambda runtime, answer, _: runtime.events.stream(answer, children=True), "; give its session_id"),
+    (
+        lambda runtime, answer, _: runtime.events.stream(several(answer), children=True),
+        "follows one session, by its id, not list; open one for each",
+    ),
     (lambda runtime, answer, _: runtime.events.on_all(print, session_id=answer), "session"),
     (lambda runtime, answer, _: runtime.agents.cancel_schedule(scheduled(runtime, answer)), "schedule must be an id"),
 ]
