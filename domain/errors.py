@@ -24,6 +24,14 @@ class ReenactError(Exception):
         return _remade, (type(self), self.args), vars(self)
 
 
+def shown(value: object) -> str:
+    """Return the representation of a value that a caller gave; `repr` fails if it is nested too deeply."""
+    try:
+        return repr(value)
+    except RecursionError:
+        return f"<a deeply nested {type(value).__name__}>"
+
+
 def _remade(kind: type[ReenactError], args: tuple[object, ...]) -> ReenactError:
     error = kind.__new__(kind)
     error.args = args
@@ -118,7 +126,7 @@ class NotFoundError(ReenactError, LookupError):
     kind: ClassVar[str] = "entity"
 
     def __init__(self, id: str, hint: str = "") -> None:  # noqa: A002 - the word users know it by
-        super().__init__(f"{self.kind} {id!r} does not exist{hint and f'; {hint}'}")
+        super().__init__(f"{self.kind} {shown(id)} does not exist{hint and f'; {hint}'}")
         self.id = id
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Generic, TypeAlias, TypeGuard
 import msgspec
 
 from reenact.domain.children import AgentTool, check_agent
-from reenact.domain.errors import ConfigurationError
+from reenact.domain.errors import ConfigurationError, shown
 from reenact.domain.guards import Guards, guards_of
 from reenact.domain.idempotency import IdempotentCommand
 from reenact.domain.loop.ledger import CostLimit, Price
@@ -311,7 +311,7 @@ def _checked_api_tool(who: str, tool: Mapping[str, object]) -> JsonObject:
     if _is_json(plain):
         return plain
     raise ConfigurationError(
-        f"{who}: a tool that is a mapping is one of the API's own: JSON with a `type`; got {plain!r}"
+        f"{who}: a tool that is a mapping is one of the API's own: JSON with a `type`; got {shown(plain)}"
     )
 
 

@@ -130,11 +130,11 @@ def _check_new_id(kind: str, id_: object) -> None:
         check_text(f"the {kind}'s id", id_)
 
 
-def _check_switch(image: object, history: object) -> None:
+def _check_switch(image: str, history: object) -> None:
     """Raise `ImageNotFoundError` if the value cannot be an id, and `InvalidInputError` if there is no such history."""
     if not can_be_id(image):
         check_id("image_id", image)
-        raise ImageNotFoundError(str(image))
+        raise ImageNotFoundError(image)
     if history not in get_args(History):
         raise InvalidInputError(f"`history` must be 'all', 'summary' or 'none', not {history!r:.100}")
 

@@ -27,6 +27,7 @@ from reenact import (
     InvalidMessageError,
     LLMConfig,
     LogLockedError,
+    NotFoundError,
     Policy,
     Price,
     ReenactError,
@@ -451,3 +452,32 @@ def test_what_has_an_id_is_not_taken_for_the_id(give: Callable[[Runtime, Any, An
 
     assert says in str(refused.value)
     assert len(str(refused.value)) < 100
+
+
+def deep() -> Any:  # noqa: ANN401 - given in the place of an id
+    value: object = "x"
+    for _ in range(5000):
+        value = [value]
+    return value
+
+
+GIVEN_NESTED_VALUES: list[Callable[[Runtime], object]] = [
+    lambda runtime: runtime.sessions.create(deep(), "i"),
+    lambda runtime: runtime.sessions.run(deep()),
+    lambda runtime: runtime.ask("Hi", session=deep()),
+    lambda runtime: runtime.events.stream(deep()),
+    lambda runtime: runtime.turns.wait(deep()),
+    lambda runtime: runtime.sessions.switch("s", deep()),
+]
+
+
+@pytest.mark.parametrize("give", GIVEN_NESTED_VALUES)
+def test_a_value_that_is_nested_too_deeply_to_be_shown_is_no_id(give: Callable[[Runtime], object]) -> None:
+    with Runtime.in_memory() as runtime, pytest.raises(NotFoundError, match="<a deeply nested list> does not exist"):
+        give(runtime)
+
+
+def test_a_tool_that_is_nested_too_deeply_to_be_shown_is_refused() -> None:
+    image = Image(id="i", tools=({"type": "x", "name": "y", "more": deep()},))
+    with Runtime.in_memory() as runtime, pytest.raises(ConfigurationError, match="got <a deeply nested dict>"):
+        runtime.images.register(image)
