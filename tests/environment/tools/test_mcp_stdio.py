@@ -50,7 +50,7 @@ def listed(name: str, schema: Json | None = None, **more: object) -> Json:
 
 NOTHING: Json = {"type": "object"}
 ALONE = ["echo", "pid", "hang", "die", "garbage", "large", "half", "nan", "change"]
-MORE = ["nonsense", "cancelled", "spawn", "close", "deaf", "unread", "refuse", "misfit"]
+MORE = ["nonsense", "cancelled", "spawn", "close", "deaf", "unread", "refuse", "misfit", "floating"]
 TOOLS = [listed(name) for name in (*ALONE, *MORE)]
 
 
@@ -638,6 +638,22 @@ def test_a_malformed_tool_is_left_out_of_a_list(
     assert [f"MCP server 'rough': a tool is left out: {mistake}" in text for text in caplog.messages].count(True) == 1
 
 
+@pytest.mark.parametrize("depth", [100, 120, 180, 250])
+def test_a_tool_whose_schema_is_nested_too_deeply_costs_only_itself(
+    depth: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def names(box: Toolbox) -> list[str]:
+        return [spec.name for spec in box.specs()]
+
+    deep = reduce(lambda schema, _: {"type": "array", "items": schema}, range(depth), NOTHING)
+    server = rough(
+        tools=[listed("echo"), listed("deep", {"type": "object", "properties": {"in": deep}}), listed("pid")]
+    )
+
+    assert {"mcp__rough__echo", "mcp__rough__pid"} <= set(run(names, server))
+    assert not [text for text in caplog.messages if "could not be connected" in text]
+
+
 def test_a_list_with_only_malformed_tools_is_an_error() -> None:
     problems = problems_of(rough(tools=[listed("broken", {"type": "object", "properties": []})]))
 
@@ -829,6 +845,10 @@ def test_an_answer_that_does_not_fit_the_protocol_fails_its_call_at_once(misfit:
     assert failed.is_error
     assert "misfit: the server's answer does not fit the protocol: {" in str(failed.content)
     assert (after.content, after.is_error) == ('{"a": 1}', False)
+
+
+def test_an_answer_may_have_its_id_as_a_fractional_number_that_is_whole() -> None:
+    assert contents(outcomes_of("floating")) == ["7.0 is 7"]
 
 
 @pytest.mark.parametrize("misfit", [{"id": None, "error": "no way"}, {"id": 3.5}, {"id": True}, {"method": 5}])

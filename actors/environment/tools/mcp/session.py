@@ -234,6 +234,8 @@ def _listed(server: MCPServer, tool: types.Tool) -> ListedTool:
         Draft202012Validator.check_schema(schema)
     except SchemaError as error:
         raise ConfigurationError(f"tool {spec.name!r}: its schema is not valid: {error.message}") from None
+    except RecursionError:
+        raise ConfigurationError(f"tool {spec.name!r}: its schema is nested too deeply") from None
     return ListedTool(spec, tool.name, renamed)
 
 

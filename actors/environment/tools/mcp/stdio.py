@@ -172,7 +172,7 @@ class StdioTransport:
 
 
 def _message(line: bytes) -> JSONRPCMessage:
-    """Return the message; some servers cut texts in the middle of a surrogate pair, and some send a NaN.
+    """Return the message; some servers cut texts in a surrogate pair, send a NaN, or return an id 7 as 7.0.
 
     Raises:
         ValueError: it is not a message.
@@ -180,7 +180,10 @@ def _message(line: bytes) -> JSONRPCMessage:
     try:
         return jsonrpc_message_adapter.validate_json(line, by_name=False)
     except ValueError:
-        return jsonrpc_message_adapter.validate_python(lenient_json(line), by_name=False)
+        message = lenient_json(line)
+        if is_json_object(message) and isinstance(id_ := message.get("id"), float) and id_.is_integer():
+            message = {**message, "id": int(id_)}
+        return jsonrpc_message_adapter.validate_python(message, by_name=False)
 
 
 def _malformed_answer(line: bytes) -> SessionMessage | None:

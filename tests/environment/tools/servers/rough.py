@@ -110,6 +110,8 @@ def answer(message: dict[str, Any]) -> None:
                 arguments["id"] = number
             if params["name"] == "misfit":
                 say(**{"id": number, **arguments})
+            elif params["name"] == "floating":
+                say(id=float(number), result=text("7.0 is 7"))
             elif params["name"] == "refuse":
                 say(id=number, error={"code": -32000, "message": f"refused to {arguments.get('whom', 'you')}"})
             elif (returned := call(params["name"], arguments)) is not None:
