@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import TYPE_CHECKING, Generic, Literal, TypeAlias
 
-from reenact.domain.loop.ledger import Spent, sum_of
+from reenact.domain.loop.ledger import Spent
 from reenact.domain.loop.rounds import Stage
 from reenact.domain.messages import Message, StopDetails, Usage
 from reenact.domain.plain import Json, JsonObject
@@ -136,7 +136,8 @@ def usage_info(session_id: str, models: dict[str, Spent], tools: dict[str, Spent
     """Return the usage of a session with its sums."""
     usage: dict[str, int] = {}
     for spent in models.values():
-        usage = sum_of(usage, spent.usage)
+        for name, count in spent.usage.items():
+            usage[name] = usage.get(name, 0) + count
     all_spent = (*models.values(), *tools.values())
     return UsageInfo(
         session_id=session_id,

@@ -100,7 +100,7 @@ class ResponsesReader:
         """End the message as refused: the server has refused to answer, or to go on."""
         self.is_complete = True
         self._builder.begin(None)
-        self._builder.end("refusal", {}, category=FILTERED, explanation=explanation)
+        self._builder.end("refusal", self._usage, category=FILTERED, explanation=explanation)
 
     def break_off(self) -> None:
         """Report the usage of an answer that will not be complete."""

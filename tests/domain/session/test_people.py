@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reenact.domain.errors import InvalidInputError
-from reenact.domain.loop.ledger import Spent
+from reenact.domain.loop.ledger import MOST_TOKENS, Spent
 from reenact.domain.plain import DEEPEST
 from reenact.domain.session.people import check_arguments, check_json, check_reason
 from reenact.domain.session.told import usage_info
@@ -100,3 +100,10 @@ def test_what_was_used_is_summed_over_models_and_tools() -> None:
 
     assert (used.session_id, used.models, used.tools) == ("s", models, tools)
     assert (used.usage, used.cost, used.unpriced) == ({"input_tokens": 3, "output_tokens": 3}, 0.75, 3)
+
+
+def test_sums_of_tokens_may_exceed_the_limit_of_one_count() -> None:
+    usage = {"input_tokens": MOST_TOKENS}
+    models = {"m": Spent(2, usage, 0.0, 2), "n": Spent(2, usage, 0.0, 2)}
+
+    assert usage_info("s", models, {}).usage == {"input_tokens": 2 * MOST_TOKENS}

@@ -129,6 +129,18 @@ def test_what_an_answer_that_fails_has_used_is_told(api: FakeChatAPI, dialect: L
     assert failure(heard).message == "no"
 
 
+def test_what_an_answer_that_was_filtered_has_used_is_told(api: FakeChatAPI) -> None:
+    error = {"code": "content_filter", "message": "The answer was filtered."}
+    used = {"input_tokens": 3, "output_tokens": 2}
+    event = {"type": "response.failed", "response": {"status": "failed", "error": error, "usage": used}}
+
+    with answering("200 OK\r\ncontent-type: text/event-stream", f"data: {json.dumps(event)}\n\n") as url:
+        heard = OpenAIConversation(api, "responses", base_url=url).ask()
+
+    assert complete(heard).stop_reason == "refusal"
+    assert [event.usage for event in heard if isinstance(event, MessageDelta)] == [used]
+
+
 @pytest.mark.parametrize("mode", ["rst", "fin", "eof"])
 def test_an_answer_is_complete_once_it_is_known_why_it_has_ended(
     mode: Literal["rst", "fin", "eof"], api: FakeChatAPI
