@@ -17,6 +17,7 @@ QUESTION: dict[str, Any] = {"model": "m", "messages": [{"role": "user", "content
 STREAM: dict[str, Any] = {**QUESTION, "stream": True}
 COUNTED: dict[str, Any] = {**STREAM, "stream_options": {"include_usage": True}}
 INPUT: dict[str, Any] = {"model": "m", "input": "Hi"}
+KIND = {"content-type": "application/json"}
 USAGE = {"prompt_tokens": 10, "completion_tokens": 5, "total_tokens": 15}
 TWO: list[tuple[str, dict[str, object]]] = [("search", {"question": "What is new?"}), ("bash", {})]
 
@@ -577,3 +578,17 @@ def test_closing_breaks_what_is_under_way_and_ends_the_thread() -> None:
             response.read()
 
     assert set(threading.enumerate()) <= before
+
+
+def test_a_body_may_come_in_chunks_and_leaves_the_connection_usable(chat: FakeChatAPI) -> None:
+    chat.script([FakeChatReply(deltas=["one"]), FakeChatReply(deltas=["two"])])
+    sent = json.dumps(QUESTION).encode()
+    with httpx2.Client(headers={"authorization": "Bearer k"}) as client:
+        answers = [
+            client.post(f"{chat.url}/chat/completions", content=iter([sent[:9], sent[9:]]), headers=KIND)
+            for _ in range(2)
+        ]
+
+    assert [one.request.headers.get("transfer-encoding") for one in answers] == ["chunked"] * 2
+    assert [one.json()["choices"][0]["message"]["content"] for one in answers] == ["one", "two"]
+    assert [request.body["messages"] for request in chat.requests] == [QUESTION["messages"]] * 2

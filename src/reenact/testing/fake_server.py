@@ -325,8 +325,21 @@ async def _read_request(reader: asyncio.StreamReader) -> tuple[str, dict[str, st
         return None
     first, *lines = head.decode("latin-1").rstrip().split("\r\n")
     headers = {name.strip().lower(): value.strip() for name, _, value in (line.partition(":") for line in lines)}
-    body = await reader.readexactly(int(headers.get("content-length", "0")))
+    if headers.get("transfer-encoding", "").lower() == "chunked":
+        body = await _read_chunks(reader)
+    else:
+        body = await reader.readexactly(int(headers.get("content-length", "0")))
     return first.split(" ")[1], headers, body
+
+
+async def _read_chunks(reader: asyncio.StreamReader) -> bytes:
+    body = bytearray()
+    while size := int((await reader.readline()).partition(b";")[0], 16):
+        body += await reader.readexactly(size)
+        await reader.readline()
+    while (await reader.readline()).strip():
+        pass  # trailers
+    return bytes(body)
 
 
 def _head(status: int, headers: dict[str, str]) -> bytes:
