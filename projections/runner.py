@@ -417,7 +417,7 @@ class Runner:
             moved = self._projection.advance()
         except ReadModelError as error:
             if isinstance(error, PERMANENT_ERRORS):
-                _log.exception("the projections have stopped")
+                _log.exception("a projection has stopped: %s", error)
             self._fail(error)
             raise
         self._failure = None

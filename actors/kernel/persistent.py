@@ -338,7 +338,7 @@ class EventSourcedActor(Declared[State, Command, Event]):
         if envelope.reply_to is not None:
             envelope.reply_to.fail(refusal)
             return
-        _log.debug("%s refused %s: %s", self, type(envelope.message).__qualname__, refusal)
+        _log.debug("%s refused %s: %s", self.context.stream, type(envelope.message).__qualname__, refusal)
         self.context.dead_letter(envelope.message, refusal)
         self._call_notification_hook(partial(self.on_dead_letter, envelope.message, refusal), "on_dead_letter")
 
@@ -362,7 +362,7 @@ class EventSourcedActor(Declared[State, Command, Event]):
         try:
             hook()
         except Exception:  # noqa: BLE001 - no sender waits for it
-            _log.exception("%s: the hook %s raised", self, what)
+            _log.exception("%s: the hook %s raised", self.context.stream, what)
         except BaseException as error:  # noqa: BLE001 - it must not reach other actors or the worker
             if not self._over:
                 self._end(error)
@@ -454,7 +454,7 @@ class EventSourcedActor(Declared[State, Command, Event]):
                 self.on_committed(step.command, step.events)
         except Exception as error:  # noqa: BLE001 - what is recorded stays recorded
             names = ", ".join(type(event).__qualname__ for event in step.events)
-            _log.exception("%s recorded %s and failed to act on it", self, names)
+            _log.exception("%s recorded %s and failed to act on it", self.context.stream, names)
             failure = error
         except BaseException as error:  # noqa: BLE001 - it must not reach other actors or the worker
             self._end(error)

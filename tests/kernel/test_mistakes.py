@@ -353,6 +353,20 @@ def test_who_asks_an_actor_that_cannot_be_made_is_told_and_the_log_has_one_line(
     assert record.exc_info is None
 
 
+def test_the_log_names_the_stream_of_an_actor_that_fails_to_act_on_its_events(
+    system: ActorSystem, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fail(self: object, *_: object) -> None:
+        raise ValueError("not today")
+
+    clumsy: type[Sum] = type("Clumsy", (Sum,), {"category": "clumsy", "on_committed": fail})
+
+    system.actor(clumsy, "a").ask([Added(1)], timeout=60)
+
+    (record,) = [record for record in caplog.records if record.name == "reenact.kernel"]
+    assert record.getMessage() == "clumsy/a recorded Added and failed to act on it"
+
+
 def test_where_nobody_is_told_the_log_has_the_traceback(caplog: pytest.LogCaptureFixture) -> None:
     failures = [ValueError("not today")]
 

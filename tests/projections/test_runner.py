@@ -181,7 +181,7 @@ def test_the_thread_says_why_it_stops(
 
     runner.notify(world.log.append("session/a", TurnStarted("no such turn", 1)))
 
-    wait_until(lambda: "cannot be projected" in caplog.text)
+    wait_until(lambda: any(said.startswith("a projection has stopped: the TurnStarted at") for said in caplog.messages))
 
 
 def test_a_log_that_holds_what_cannot_be_projected_is_not_opened_and_nothing_is_left_open(place: str) -> None:
