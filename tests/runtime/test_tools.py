@@ -353,7 +353,10 @@ def test_a_cost_limit_that_counts_no_model_is_logged_once_for_its_image(
     with opened(environment=factory, prices={"m": Price(3, 15)}) as priced:
         priced.ask("Hi", image=image)
 
-    told = "the cost limit of image 'i' does not count its model, which has no price: Runtime.open(prices={%r: …})"
+    told = (
+        "the cost limit of image 'i' does not count its model, which has no price: Runtime.open(prices={%r: …}), "
+        "or --price on the command line"
+    )
     messages = [record.getMessage() for record in caplog.records if record.name == "reenact.runtime"]
     assert messages == [told % (model or "the-model")]
 
