@@ -508,11 +508,19 @@ class Agents(_Facade):
         ).turn_id
 
     def interrupt(self, agent_id: str) -> None:
-        """End the agent's running turn, if any, as interrupted. The part of the answer received so far is kept."""
+        """End the agent's running turn, if any, as interrupted. The part of the answer received so far is kept.
+
+        Raises:
+            AgentNotFoundError: the id is that of a session. An agent that is not live has no turn to end.
+        """
         self._do(commands.AgentInterruptRequest(agent_id=agent_id))
 
     def destroy(self, agent_id: str) -> None:
-        """End the agent, if it is live, and its turn. The session stays, and can be run again."""
+        """End the agent, if it is live, and its turn. The session stays, and can be run again.
+
+        Raises:
+            AgentNotFoundError: the id is that of a session.
+        """
         self._do(commands.AgentDestroyRequest(agent_id=agent_id))
 
     def _call_and_session(self, call: object, session_id: str | None, agent_id: str | None) -> tuple[str, str | None]:

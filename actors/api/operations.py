@@ -435,14 +435,14 @@ class RuntimeOperations:
 
     def agent_interrupt(self, request: commands.AgentInterruptRequest, attempt: Attempt) -> None:
         """See `Agents.interrupt`."""
-        session_id = self._session_of(request.agent_id)
+        session_id = self._session_if_live(request.agent_id)
         if session_id is not None:
             command = Interrupt(agent_id=request.agent_id, reason="user", at=self.now())
             attempt.ask(self.actor_of(session_id), command)
 
     def agent_destroy(self, request: commands.AgentDestroyRequest, attempt: Attempt) -> None:
         """See `Agents.destroy`."""
-        session_id = self._session_of(request.agent_id)
+        session_id = self._session_if_live(request.agent_id)
         if session_id is not None:
             command = Stop(agent_id=request.agent_id, reason="destroyed", at=self.now())
             attempt.ask(self.actor_of(session_id), command)
@@ -534,13 +534,17 @@ class RuntimeOperations:
 
     def session_of(self, agent_id: str) -> str:
         """Return the session that a live agent runs, or raise `AgentNotFoundError`."""
-        session_id = self._session_of(agent_id)
+        session_id = self._session_if_live(agent_id)
         if session_id is None:
-            is_session = self.read().session(agent_id) is not None
-            raise AgentNotFoundError(
-                agent_id,
-                f"it is a session: sessions.run({agent_id!r}) returns the id of its agent" if is_session else "",
-            )
+            raise AgentNotFoundError(agent_id)
+        return session_id
+
+    def _session_if_live(self, agent_id: str) -> str | None:
+        """Return the session that the agent runs, None if it is not live; raise `AgentNotFoundError` for a session."""
+        session_id = self._session_of(agent_id)
+        if session_id is None and self.read().session(agent_id) is not None:
+            hint = f"it is a session: sessions.run({agent_id!r}) returns the id of its agent"
+            raise AgentNotFoundError(agent_id, hint)
         return session_id
 
     def must_exist(self, session_id: str) -> None:

@@ -202,6 +202,8 @@ NEAR: list[tuple[Callable[[Runtime], object], str]] = [
         r"'s' .*it is a session: sessions.run\('s'\) returns the id",
     ),
     (lambda runtime: runtime.agents.pending("s"), "it is a session"),
+    (lambda runtime: runtime.agents.interrupt("s"), "it is a session"),
+    (lambda runtime: runtime.agents.destroy("s"), "it is a session"),
     (lambda runtime: runtime.sessions.messages(runtime.sessions.run("s")), "it is an agent: its session is 's'"),
     (lambda runtime: runtime.sessions.run(runtime.sessions.run("s")), "it is an agent: its session is 's'"),
     (lambda runtime: runtime.events.register("turn_complete", print, None), r"\(did you mean 'turn_completed'\?\)"),
