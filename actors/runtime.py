@@ -218,8 +218,8 @@ class _Ports:
         if not is_priced and image_id not in self._unpriced:
             self._unpriced.add(image_id)
             told = (
-                "the cost limit of image %r does not count its model, which has no price: Runtime.open(prices={%r: …}), "
-                "or --price on the command line"
+                "the cost limit of image %r does not count its model, which has no price: "
+                "Runtime.open(prices={%r: …}), or --price on the command line"
             )
             logger.warning(told, image_id, model or "the-model")
 

@@ -104,7 +104,9 @@ def test_a_session_is_made_run_asked_and_deleted(http: httpx2.Client, runtime: R
         assert error(http.get(f"/v1/sessions?{wrong}")) == (400, "invalid_input")
     assert result(http.delete("/v1/sessions/s")) is True
     assert result(http.delete("/v1/sessions/s")) is False
-    assert error(http.get("/v1/sessions/s")) == (404, "session_not_found")
+    missing = http.get("/v1/sessions/s")
+    assert error(missing) == (404, "session_not_found")
+    assert missing.json()["error"]["message"] == "there is no session with this id"
 
 
 def test_an_address_with_a_slash_too_many_is_not_found(http: httpx2.Client) -> None:

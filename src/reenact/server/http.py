@@ -159,7 +159,7 @@ class _Api:
             return error_response(data.error)
         code = None if kind is None else not_found_code(kind)
         if code is not None and data.result is None:
-            return failure(code, "there is nothing of this id")
+            return failure(code, f"there is no {code.removesuffix('_not_found')} with this id")
         status = 200 if kind is None else kind.route.status
         content = {"request_id": data.request_id, "result": data.result}
         return success(content, status, unread=self._service.unread)
