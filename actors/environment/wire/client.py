@@ -69,7 +69,7 @@ class ApiClient(ABC, Generic[Sdk]):
     _kind = "an API"
 
     def __init__(self, *, url: str, key: str, timeout: float) -> None:
-        check_network_variables(url, os.environ)
+        check_network_variables(os.environ)
         self._url = url
         self._key = key
         self._timeout = timeout

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import importlib.util
 import os
 import re
 from collections.abc import Iterator, Mapping
@@ -26,7 +27,7 @@ class Api(msgspec.Struct, frozen=True):
 CONNECT_SECONDS = 10.0
 _SCHEMES = frozenset({"http", "https"})
 _PROXIES = ("http_proxy", "https_proxy", "all_proxy")
-_SCHEMES_OF_PROXIES = _SCHEMES | {"socks5", "socks5h"}
+_SOCKS = frozenset({"socks5", "socks5h"})
 _CERTIFICATES = "SSL_CERT_FILE"
 _HOST = re.compile(r"([A-Za-z0-9_-]{1,63}\.)*[A-Za-z0-9_-]{1,63}\.?")
 _INVALID_IN_KEYS = re.compile(r"\A | \Z|[^ -~]")
@@ -68,22 +69,43 @@ def checked_url(url: str | None, api: Api) -> str:
     return url
 
 
-def check_network_variables(url: str, environ: Mapping[str, str]) -> None:
-    """Check the environment variables that the HTTP library uses to reach the address.
+def check_network_variables(environ: Mapping[str, str]) -> None:
+    """Check the environment variables that the HTTP library reads, whatever address it is to reach.
 
     Raises:
-        ConfigurationError: the address of a proxy is not valid, or certificates cannot be read.
+        ConfigurationError: the address of a proxy is not valid, its kind needs a package that is not installed, or
+            certificates cannot be read.
     """
     for name in _PROXIES:
         for variable in (name.lower(), name.upper()):
             proxy = environ.get(variable, "").strip()
-            if proxy and not _is_address(proxy if "://" in proxy else f"http://{proxy}", _SCHEMES_OF_PROXIES):
-                raise ConfigurationError(
-                    f"{shown_url(proxy)!r} cannot be the address of a proxy ({variable}); "
-                    "an address is like http://proxy.example:3128"
-                )
-    if url.startswith("https:"):
-        _check_certificates(environ)
+            if proxy:
+                _check_proxy(proxy if "://" in proxy else f"http://{proxy}", variable)
+    for variable in ("no_proxy", "NO_PROXY"):
+        for host in environ.get(variable, "").split(","):
+            _check_unproxied(host.strip(), variable)
+    _check_certificates(environ)
+
+
+def _check_proxy(proxy: str, variable: str) -> None:
+    if not _is_address(proxy, _SCHEMES | _SOCKS):
+        raise ConfigurationError(
+            f"{shown_url(proxy)!r} cannot be the address of a proxy ({variable}); "
+            "an address is like http://proxy.example:3128"
+        )
+    if urlsplit(proxy).scheme in _SOCKS and importlib.util.find_spec("socksio") is None:
+        raise ConfigurationError(
+            f"the proxy {shown_url(proxy)} ({variable}) needs a package that is not installed: pip install socksio"
+        )
+
+
+def _check_unproxied(host: str, variable: str) -> None:
+    """Check a host that is reached without a proxy; the HTTP library fails on some forms of IPv6 addresses."""
+    if host.count(":") > 1 and "://" not in host and ("[" in host or "/" in host):
+        raise ConfigurationError(
+            f"{host!r} cannot be read as a host without a proxy ({variable}): "
+            "write IPv6 addresses one by one, without brackets, such as ::1"
+        )
 
 
 def _check_certificates(environ: Mapping[str, str]) -> None:
@@ -140,10 +162,18 @@ def connection_failure_message(url: str, error: BaseException) -> str:
     if "DecodingError" in kinds:
         what = f"the answer of {shown_url(url)} cannot be unpacked"
     elif "ConnectError" in kinds:
-        what = f"{shown_url(url)} cannot be reached"
+        what = f"{shown_url(url)} cannot be reached{_through_proxy(url)}"
     elif "RemoteProtocolError" in kinds:
         what = f"what answers at {shown_url(url)} broke off, or speaks no HTTP"
     return f"{what}: {_reason(chain)}"
+
+
+def _through_proxy(url: str) -> str:
+    """Return the words for the proxy by which the address is reached; empty if there is none."""
+    request = importlib.import_module("urllib.request")  # it takes a while to import, and is rarely needed
+    parts, proxies = urlsplit(url), request.getproxies()
+    proxy: str | None = proxies.get(parts.scheme) or proxies.get("all")
+    return f" through the proxy {shown_url(proxy)}" if proxy and not request.proxy_bypass(parts.netloc) else ""
 
 
 def _reason(chain: list[BaseException]) -> str:

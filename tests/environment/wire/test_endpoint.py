@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from reenact import ConfigurationError
 from reenact.actors.environment.claude.client import CLAUDE
 from reenact.actors.environment.wire.endpoint import (
+    check_network_variables,
     checked_key,
     checked_url,
     connection_failure_message,
@@ -96,3 +97,37 @@ def test_an_error_that_says_nothing_is_told_by_its_name() -> None:
         connection_failure_message("http://host", httpx2.ReadError(""))
         == "the connection to http://host failed: ReadError"
     )
+
+
+def test_an_address_that_cannot_be_reached_is_told_with_its_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HTTP_PROXY", "http://user:secret@proxy:3128")
+    monkeypatch.setenv("NO_PROXY", "inside:8080")
+    refused = httpx2.ConnectError("Connection refused")
+
+    told = connection_failure_message("http://host", refused)
+
+    assert told == "http://host cannot be reached through the proxy http://proxy:3128: Connection refused"
+    assert connection_failure_message("https://host", refused) == "https://host cannot be reached: Connection refused"
+    assert "proxy" not in connection_failure_message("http://inside:8080", refused)
+
+
+@pytest.mark.parametrize(
+    ("variable", "value", "told"),
+    [
+        ("ALL_PROXY", "socks5://user:secret@proxy:1080", r"socks5://proxy:1080 \(ALL_PROXY\) needs a package"),
+        ("no_proxy", "localhost, fd00::/8", r"'fd00::/8' cannot be read as a host without a proxy \(no_proxy\)"),
+        ("NO_PROXY", "[::1]", r"'\[::1\]' cannot be read"),
+        ("SSL_CERT_FILE", "none.pem", r"none.pem cannot be read \(SSL_CERT_FILE\): No such file"),
+    ],
+)
+def test_variables_with_which_the_http_library_fails_are_refused(
+    variable: str, value: str, told: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("importlib.util.find_spec", {"socksio": None}.get)
+
+    with pytest.raises(ConfigurationError, match=told):
+        check_network_variables({variable: value})
+
+
+def test_variables_with_which_the_http_library_works_are_taken() -> None:
+    check_network_variables({"NO_PROXY": "*, ::1,10.0.0.0/8 , .inside,http://[::1]:80,host:8080", "HTTP_PROXY": " "})
