@@ -241,12 +241,12 @@ def chat_messages(question: Question, *, thoughts: bool) -> list[dict[str, objec
     if (question.system or "").strip():
         told.append({"role": "system", "content": question.system})
     messages = messages_for("chat", question.messages, thoughts=thoughts)
-    for number, message in enumerate(messages, 1):
+    for message in messages:
         if message["role"] == "assistant":
             answer = _assistant_message(message["content"])
             told += [answer] if answer["content"] or "tool_calls" in answer else []
         else:
-            told += _user_messages(message["content"], is_last=number == len(messages))
+            told += _user_messages(message["content"])
     return told
 
 
@@ -279,7 +279,7 @@ def _assistant_message(blocks: Sequence[ApiBlock]) -> dict[str, object]:
     return {**message, "tool_calls": calls} if calls else message
 
 
-def _user_messages(blocks: Sequence[ApiBlock], *, is_last: bool) -> Iterator[dict[str, object]]:
+def _user_messages(blocks: Sequence[ApiBlock]) -> Iterator[dict[str, object]]:
     """Yield tool results, which must be text, and then the user's message, with the images that tools returned."""
     shown: list[Part] = []
     for block in blocks:
@@ -289,7 +289,7 @@ def _user_messages(blocks: Sequence[ApiBlock], *, is_last: bool) -> Iterator[dic
             if pictures:
                 shown += [Part("text", f"What {block['tool_use_id']} has returned:"), *pictures]
             yield {"role": "tool", "tool_call_id": block["tool_use_id"], "content": text_of(parts)}
-    parts = [*shown, *question_parts("chat", blocks, is_last=is_last)]
+    parts = [*shown, *question_parts("chat", blocks)]
     if parts:
         texts = all(part.kind == "text" for part in parts)
         yield {"role": "user", "content": text_of(parts) if texts else [_part(part) for part in parts]}

@@ -9,7 +9,7 @@ import msgspec
 
 from reenact.actors.environment.received_json import is_json_object
 from reenact.actors.environment.wire.faults import Fault
-from reenact.actors.environment.wire.messages import FOREIGN, ApiBlock, ApiMessage, Limits, api_messages
+from reenact.actors.environment.wire.messages import FOREIGN, ApiBlock, ApiMessage, Limits, api_blocks, api_messages
 from reenact.actors.environment.wire.stream import object_in, objects_in, text_in
 from reenact.domain.attachments import DocumentBlock, ImageBlock
 from reenact.domain.messages import Block, OpaqueBlock, Said, TextBlock, ThinkingBlock, ToolResultBlock, ToolUseBlock
@@ -40,8 +40,20 @@ def messages_for(dialect: Dialect, conversation: Sequence[Said], *, thoughts: bo
 
     The thoughts in it are those of this API; their signatures say how they are sent back. Other blocks that only this
     API understands are sent back with them.
+
+    Raises:
+        Fault: a part of the last message cannot be sent.
     """
-    return api_messages([_for_dialect(said, dialect, thoughts=thoughts) for said in conversation], limits=LIMITS)
+    told = [_for_dialect(said, dialect, thoughts=thoughts) for said in conversation]
+    if told and told[-1].role == "user":
+        _check_sendable(dialect, api_blocks(told[-1].content))
+    return api_messages(told, limits=LIMITS)
+
+
+def _check_sendable(dialect: Dialect, blocks: Sequence[ApiBlock]) -> None:
+    for part in _question_parts(dialect, blocks):
+        if part.problem:
+            raise Fault("invalid_request_error", part.problem, retryable=False)
 
 
 def _for_dialect(said: Said, dialect: Dialect, *, thoughts: bool) -> Said:
@@ -73,17 +85,13 @@ def joined_text(blocks: Sequence[ApiBlock]) -> str:
     return "".join(text_in(block, "text") for block in blocks if block.get("type") == "text")
 
 
-def question_parts(dialect: Dialect, blocks: Sequence[ApiBlock], *, is_last: bool) -> list[Part]:
-    """Return the parts of a user's message; a part that cannot be sent is named in text, except in the last message.
+def question_parts(dialect: Dialect, blocks: Sequence[ApiBlock]) -> list[Part]:
+    """Return the parts of a user's messages; a part that cannot be sent is named in text."""
+    return [_named_if_unsendable(part) for part in _question_parts(dialect, blocks)]
 
-    Raises:
-        Fault: a part of the last message cannot be sent.
-    """
-    said = [part for block in blocks if block.get("type") != "tool_result" for part in _parts(dialect, block)]
-    for part in said:
-        if part.problem and is_last:
-            raise Fault("invalid_request_error", part.problem, retryable=False)
-    return [_named_if_unsendable(part) for part in said]
+
+def _question_parts(dialect: Dialect, blocks: Sequence[ApiBlock]) -> Iterator[Part]:
+    return (part for block in blocks if block.get("type") != "tool_result" for part in _parts(dialect, block))
 
 
 def result_parts(dialect: Dialect, result: ApiBlock) -> list[Part]:

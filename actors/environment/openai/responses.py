@@ -235,11 +235,11 @@ def input_items(question: Question, *, thoughts: bool) -> list[dict[str, object]
     """
     messages = messages_for("responses", question.messages, thoughts=thoughts)
     items: list[dict[str, object]] = []
-    for number, message in enumerate(messages, 1):
+    for message in messages:
         if message["role"] == "assistant":
             items += _answer_items(message["content"])
         else:
-            items += _question_items(message["content"], is_last=number == len(messages))
+            items += _question_items(message["content"])
     return items
 
 
@@ -268,14 +268,14 @@ def _answer_items(blocks: Sequence[ApiBlock]) -> Iterator[dict[str, object]]:
                 phase = {}
 
 
-def _question_items(blocks: Sequence[ApiBlock], *, is_last: bool) -> Iterator[dict[str, object]]:
+def _question_items(blocks: Sequence[ApiBlock]) -> Iterator[dict[str, object]]:
     for block in blocks:
         if block.get("type") == "tool_result":
             parts = result_parts("responses", block)
             texts = all(part.kind == "text" for part in parts)
             output = text_of(parts) if texts else [_part(part) for part in parts]
             yield {"type": "function_call_output", "call_id": block["tool_use_id"], "output": output}
-    parts = question_parts("responses", blocks, is_last=is_last)
+    parts = question_parts("responses", blocks)
     if parts:
         yield {"type": "message", "role": "user", "content": [_part(part) for part in parts]}
 

@@ -323,6 +323,7 @@ def test_what_cannot_be_sent_is_refused_in_the_question_and_named_in_what_was_sa
 
     assert (fault.value.error_type, fault.value.retryable) == ("invalid_request_error", False)
     assert "that cannot be shown here]" in repr(sent(path, user("Look", block), model("Hm"), user("And now?"))[0])
+    assert "that cannot be shown here]" in repr(sent(path, user("Look", block), user("Without it, then."))[0])
 
 
 def test_what_a_tool_returns_that_cannot_be_sent_is_named() -> None:
