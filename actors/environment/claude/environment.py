@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 import functools
 import importlib
+import logging
 from collections.abc import Callable
 from datetime import UTC, datetime
 
 import msgspec
 
 from reenact.actors.environment.api import EnvironmentConfig, LLMConfig
+from reenact.actors.environment.claude.attachments import leave_out_refused
 from reenact.actors.environment.claude.client import MESSAGES, ClaudeClient, ClaudeReader
 from reenact.actors.environment.claude.models import DEFAULT_MODEL, takes_output_format
 from reenact.actors.environment.claude.output import is_format
@@ -23,6 +25,7 @@ from reenact.actors.environment.wire.messages import api_blocks
 from reenact.domain.output import OutputSpec
 from reenact.domain.plain import is_sequence
 
+_log = logging.getLogger(__name__)
 MAX_CONTINUATIONS = 16
 """How often at most a message that the API has paused is continued."""
 
@@ -56,8 +59,19 @@ class ClaudeDriver(StreamingDriver):
         return names and f"{model} does not take them: {names}; remove them from LLMConfig"
 
     async def converse(self, question: Question, message: MessageDecoder, *, thoughts: bool) -> None:
-        """Send the question; while the API pauses its answer, send the partial answer back for it to continue."""
+        """Send the question, again without each image or document of earlier messages that the API refuses."""
         request = message_request(question, self._config, now=self._now(), thoughts=thoughts)
+        while True:
+            try:
+                return await self._converse(request, message)
+            except Fault as fault:
+                if message.announced or not leave_out_refused(request, question.messages[-1], fault):
+                    raise
+                _log.info("the API does not accept an image or a document of the conversation; it is left out")
+            message.start_over()
+
+    async def _converse(self, request: dict[str, object], message: MessageDecoder) -> None:
+        """Send the request; while the API pauses its answer, send the partial answer back for it to continue."""
         asked = request["messages"]
         assert is_sequence(asked)  # as `message_request` makes it
         for _ in range(MAX_CONTINUATIONS):
