@@ -207,6 +207,7 @@ class _Ports:
                 policies=image.policies or self._policies,
             ),
             api_tools=image.api_tools,
+            may_compress=image.compress_at != 0,
         )
         if image.cost_limit is not None:
             self._warn_if_unpriced(session.image_id, config.model)

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import TypeAlias, overload
 
-from reenact.domain.messages import Said, TextBlock
+import msgspec
+
+from reenact.domain.messages import Said, TextBlock, ToolResultBlock
 
 Read: TypeAlias = Callable[[], Sequence[Said]]
 """Reads a conversation from the log, from its first message on."""
@@ -148,3 +150,24 @@ def replaceable_count(messages: Sequence[Said]) -> int:
     answer = max((at for at, said in enumerate(messages) if said.role == "assistant"), default=0)
     cut = question if 2 * question >= len(messages) else answer
     return cut if cut >= LEAST else 0
+
+
+LEFT_OUT = "[The result was left out, because with it the conversation is too long. Ask for less of it.]"
+
+
+def without_longest_result(messages: Sequence[Said]) -> list[Said] | None:
+    """Return the messages with a note in the place of the longest result of a tool; None if none is longer."""
+    longest = max((block for said in messages for block in said.tool_results), key=_length, default=None)
+    if longest is None or _length(longest) <= len(LEFT_OUT):
+        return None
+    note = msgspec.structs.replace(longest, content=LEFT_OUT)
+    return [
+        msgspec.structs.replace(said, content=tuple(note if block is longest else block for block in said.content))
+        for said in messages
+    ]
+
+
+def _length(result: ToolResultBlock) -> int:
+    """Return the number of characters of a result's text."""
+    content = result.content
+    return len(content) if isinstance(content, str) else sum(len(str(block.get("text", ""))) for block in content)

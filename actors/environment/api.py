@@ -247,6 +247,8 @@ class EnvironmentConfig(msgspec.Struct, frozen=True, kw_only=True):
     tools: Toolbox | None = None
     api_tools: tuple[Mapping[str, object], ...] = ()
     on_session_id_captured: Callable[[str], None] | None = None
+    may_compress: bool = True
+    """Whether a conversation that the model finds too long may be sent again in a shorter form."""
 
 
 @runtime_checkable

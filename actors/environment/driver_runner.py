@@ -13,13 +13,13 @@ import pykka
 
 from reenact.actors.environment.answer_tool import AnswerTool
 from reenact.actors.environment.api import EnvironmentConfig, LLMDriver, OnEvent, OutputDriver
-from reenact.actors.environment.failures import failure, failure_of, is_mistake
+from reenact.actors.environment.failures import failure, failure_of, is_about_length, is_mistake
 from reenact.actors.environment.incoming import DELTAS, Reported, event_or_error
 from reenact.actors.environment.tools.arguments import ToolContext
 from reenact.actors.environment.tools.running import EscapedError, in_thread, wait_for_cancellation
 from reenact.actors.environment.tools.toolbox import Toolbox
 from reenact.actors.kernel.event_loop import EventLoopThread
-from reenact.domain.conversation import replaceable_count, summary_message
+from reenact.domain.conversation import replaceable_count, summary_message, without_longest_result
 from reenact.domain.errors import RuntimeClosedError
 from reenact.domain.messages import Said, text_of
 from reenact.domain.output import OutputSpec
@@ -44,33 +44,50 @@ class Reports:
     """The events that the driver reports in one turn.
 
     The receptor is notified once that there are events, and takes all that are pending. `ended` is whether the driver
-    has reported that its message is complete, or has failed.
+    has reported that its message is complete, or has failed. An error that says that the conversation is too long is
+    kept in `too_long` instead while the conversation `may_be_shortened`: until the driver has reported anything else.
     """
 
-    __slots__ = ("_is_notifying", "_outside", "_pending", "_receive", "_was_notified", "ended", "turn_id")
+    __slots__ = (
+        *("_is_notifying", "_outside", "_pending", "_receive", "_was_notified"),
+        *("ended", "may_be_shortened", "too_long", "turn_id"),
+    )
 
     def __init__(self, turn_id: str, receive: Callable[[Reports], object], outside: EventLoopThread) -> None:
         self.turn_id = turn_id
         self._outside = outside
         self._pending: list[Reported] = []
         self.ended = False
+        self.may_be_shortened = False
+        self.too_long: StreamError | None = None
         self._receive = receive
         self._is_notifying = False
         self._was_notified = False
 
     def __call__(self, event: Reported) -> None:
         """Add an event that the driver reports; may be called from any thread."""
+        is_end = type(event) not in DELTAS and _is_end(event)
+        if is_end and self.may_be_shortened and self._is_kept(event):
+            return
         self._pending.append(event)
-        if type(event) not in DELTAS and _is_end(event):  # subscribers wait for the end: send it at once
+        if is_end:  # subscribers wait for the end: send it at once
             self.ended = self._is_notifying = True
             if not self._was_notified:
                 self._notify_receptor()
         elif not self._is_notifying:
             self._is_notifying = True
+            self.may_be_shortened = False
             try:  # noqa: SIM105 - runs for each delta, and a context manager costs more than the call
                 self._outside.call_between_commits(self._notify_receptor)
             except RuntimeClosedError:
                 pass  # the runtime was closed: no one receives the events
+
+    def _is_kept(self, event: Reported) -> bool:
+        """Keep an error about the length of the conversation; return whether it is one."""
+        is_first = all(isinstance(one, ContextCompressed) for one in self._pending)
+        if is_first and isinstance(event, StreamError) and is_about_length(event):
+            self.too_long = event
+        return self.too_long is event
 
     def _notify_receptor(self) -> None:
         self._was_notified = True
@@ -123,7 +140,7 @@ class DriverRunner:
             driver = self._driver or await self._new_driver()
             if too_long:
                 messages = await self._compressed_conversation(driver, messages, reports)
-            await self._send(driver, messages, reports, output)
+            await self._send_shortened(driver, messages, reports, output)
         except asyncio.CancelledError:
             if _current().cancelling():
                 raise
@@ -233,6 +250,29 @@ class DriverRunner:
         kept = messages[cut:]
         reports(ContextCompressed(summary=summary, kept=len(kept), usage=answer.usage, model=answer.model))
         return (summary_message(summary), *kept)
+
+    async def _send_shortened(
+        self, driver: LLMDriver, messages: Sequence[Said], reports: Reports, output: OutputSpec | None
+    ) -> None:
+        """Send the conversation; if the API finds it too long, shorten it and send it again.
+
+        Its older part is replaced by a summary; if that is not possible, or not enough, the longest results of tools
+        are left out.
+        """
+        reports.may_be_shortened = self._config.may_compress
+        await self._send(driver, messages, reports, output)
+        if reports.too_long is None:
+            return
+        shorter: Sequence[Said] | None = await self._compressed_conversation(driver, messages, reports)
+        if shorter is messages:
+            shorter = without_longest_result(messages)
+        while shorter is not None and reports.too_long is not None:
+            reports.may_be_shortened, reports.too_long = True, None
+            await self._send(driver, shorter, reports, output)
+            shorter = without_longest_result(shorter)
+        if reports.too_long is not None:
+            reports.may_be_shortened = False
+            reports(reports.too_long)
 
     async def _send(
         self, driver: LLMDriver, messages: Sequence[Said], reports: Reports, output: OutputSpec | None

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from reenact.actors.environment.tools.outcome import error_text
 from reenact.domain.errors import ReenactError
 from reenact.domain.stream.events import Envelope, StreamData, StreamError, ToolResult, ToolStarted
@@ -32,6 +34,12 @@ _TYPES_BY_STATUS = {
     504: "timeout_error",
     529: "overloaded_error",
 }
+_TOO_LONG = re.compile(
+    r"(?:prompt|input) is too long|context (?:length|window|size|limit)|maximum prompt length|input token count"
+    r"|reduce the length",
+    re.IGNORECASE,
+)
+"""The words of various APIs for a conversation that is longer than the model's context window."""
 _KNOWN = RETRYABLE | frozenset(_TYPES_BY_STATUS.values())
 _KEY_ERRORS = frozenset({"authentication_error", "permission_error"})
 _SERVER_ERROR = 500
@@ -53,6 +61,11 @@ def type_of_refusal(said: str | None, status: int) -> str:
     """
     by_status = _TYPES_BY_STATUS.get(status, "api_error" if status >= _SERVER_ERROR else "invalid_request_error")
     return said if said in _KNOWN and _kind_of(said) == _kind_of(by_status) else by_status
+
+
+def is_about_length(error: StreamError) -> bool:
+    """Return whether the API has refused the conversation because it is too long; only the error's text says so."""
+    return not error.retryable and bool(_TOO_LONG.search(error.message))
 
 
 def _kind_of(error_type: str) -> str:

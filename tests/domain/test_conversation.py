@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reenact.domain.conversation import Conversation
-from reenact.domain.messages import Said, TextBlock
+from reenact.domain.conversation import LEFT_OUT, Conversation, without_longest_result
+from reenact.domain.messages import Said, TextBlock, ToolResultBlock
 
 
 def say(text: str) -> Said:
@@ -118,3 +118,22 @@ def test_a_conversation_that_cannot_be_read_equals_what_is_as_long_and_ends_alik
     assert repr(unread) == f"Conversation(1 before, [{say('b')!r}])"
     with pytest.raises(LookupError, match="source of the conversation"):
         list(unread)
+
+
+def test_the_longest_result_is_left_out_and_the_others_stay() -> None:
+    blocks = ({"type": "text", "text": "x" * 300}, {"type": "image", "source": "y" * 999})
+    results = Said("user", (ToolResultBlock("c1", "x" * 200), ToolResultBlock("c2", blocks), TextBlock("z" * 999)))
+
+    first = without_longest_result([say("a" * 999), results])
+    assert first == [
+        say("a" * 999),
+        Said("user", (results.content[0], ToolResultBlock("c2", LEFT_OUT), TextBlock("z" * 999))),
+    ]
+    second = without_longest_result(first or [])
+    assert second is not None
+    assert second[1].tool_results == (ToolResultBlock("c1", LEFT_OUT), ToolResultBlock("c2", LEFT_OUT))
+    assert without_longest_result(second) is None
+
+
+def test_a_conversation_without_results_has_none_to_leave_out() -> None:
+    assert without_longest_result([say("a")]) is None

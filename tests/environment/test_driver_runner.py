@@ -8,8 +8,9 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from reenact.actors.environment.driver_runner import Reports
+from reenact.actors.environment.failures import is_about_length
 from reenact.actors.kernel.event_loop import EventLoopThread
-from reenact.domain.stream.events import MessageStop, StreamError, TextDelta
+from reenact.domain.stream.events import ContextCompressed, MessageStop, StreamError, TextDelta
 from tests.environment.support import PATIENCE
 from tests.kernel.test_event_loop import on
 
@@ -80,3 +81,43 @@ def test_what_is_reported_after_the_loop_is_closed_is_told_to_nobody_who_waits_f
     reports(TextDelta(text="a"))
 
     assert receptor.of == []
+
+
+TOO_LONG = StreamError(type="invalid_request_error", message="prompt is too long: 9 tokens > 8 maximum")
+
+
+def test_that_the_conversation_is_too_long_is_kept_back_until_an_answer_has_begun(loop: EventLoopThread) -> None:
+    receptor = Told()
+    reports = Reports("trn_1", receptor.tell, loop)
+
+    reports.may_be_shortened = True
+    report(loop, lambda: reports(ContextCompressed(summary="s", kept=1)))
+    reports.may_be_shortened = True
+    report(loop, lambda: reports(TOO_LONG))
+    assert (reports.too_long, reports.ended, len(reports.take())) == (TOO_LONG, False, 1)
+
+    report(loop, lambda: reports(TextDelta(text="a")), lambda: reports(TOO_LONG))
+    assert (reports.ended, reports.take()) == (True, [TextDelta(text="a"), TOO_LONG])
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        "input length and `max_tokens` exceed context limit: 198000 + 8192 > 200000",
+        "Input is too long for requested model.",
+        "This model's maximum context length is 128000 tokens. However, your messages resulted in 130000 tokens.",
+        "Your input exceeds the context window of this model.",
+        "the request exceeds the available context size, try increasing it",
+        "The input token count (1200000) exceeds the maximum number of tokens allowed (1048576).",
+        "Please reduce the length of the messages or completion.",
+        "This model's maximum prompt length is 131072 but the request contains 143000 tokens.",
+    ],
+)
+def test_the_words_of_each_api_for_a_conversation_that_is_too_long_are_known(message: str) -> None:
+    assert is_about_length(StreamError(type="invalid_request_error", message=message))
+    assert not is_about_length(StreamError(type="overloaded_error", message=message, retryable=True))
+
+
+@pytest.mark.parametrize("message", ["max_tokens: 99 > 64", "messages.0: text is blank", "invalid x-api-key"])
+def test_other_refusals_are_not_about_the_length(message: str) -> None:
+    assert not is_about_length(StreamError(type="invalid_request_error", message=message))

@@ -304,7 +304,7 @@ class ReplayEnvironment(ModelEnvironment):
     """An environment for one agent that replays the recording."""
 
     def __init__(self, config: EnvironmentConfig, player: ReplayDriver, *, run_tools: bool) -> None:
-        replayed = config if run_tools else msgspec.structs.replace(config, tools=player)
+        replayed = msgspec.structs.replace(config, may_compress=False, tools=config.tools if run_tools else player)
         super().__init__("recorded", replayed, lambda: player)
         self._replay_effector = ReplayEffector(self._effector_actor, player)
 
