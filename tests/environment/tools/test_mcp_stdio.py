@@ -355,6 +355,16 @@ def test_how_a_server_ended_is_told() -> None:
     assert "(it ended with status 3)" in str(died.content)
 
 
+def test_a_server_whose_child_holds_its_output_open_is_lost_and_started_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stdio, "_WATCH_INTERVAL", 0.01)
+
+    child, died, after = outcomes_of("spawn", "die", "echo")
+
+    assert "was lost in the middle of it (it ended with status 3)" in str(died.content)
+    assert after.content == "{}"
+    wait_until(lambda: not is_alive(int(str(child.content))), what="the end of the child")
+
+
 def test_all_who_wait_for_a_server_are_told_that_it_died() -> None:
     async def go(box: Toolbox) -> list[ToolOutcome]:
         return await call_all(box, [Invocation("mcp__rough__hang", {}), Invocation("mcp__rough__die", {})])

@@ -30,6 +30,8 @@ MAX_LINE = 64 * 1024 * 1024
 _GRACE = 0.8
 """Seconds that a server has to end after its input was closed, and again after SIGTERM."""
 _POLL_INTERVAL = 0.01
+_WATCH_INTERVAL = 1.0
+"""Seconds between looks at whether the program has ended; mostly its output has told so before."""
 _KEPT_LINES = 5
 _LONGEST_LINE = 500
 _REAP_SECONDS = 1.0
@@ -40,7 +42,7 @@ class StdioTransport:
     """The streams to and from a server's program, which runs until the `async with` block is left.
 
     The program has a process group of its own, which is killed as a whole. `lost` is called when the program has closed
-    its output.
+    its output, or has ended: a process that it has started may hold its output open.
     """
 
     def __init__(self, server: MCPServer, lost: Callable[[], None]) -> None:
@@ -64,6 +66,7 @@ class StdioTransport:
             self._start_task(self._write(self._stdin, flow))
             self._start_task(self._read(stdout))
             self._start_task(self._read_stderr(stderr))
+            self._start_task(self._wait_for_end(process))
         except BaseException:
             await self._end_program()
             raise
@@ -139,6 +142,13 @@ class StdioTransport:
                 _log.debug("MCP server %r says: %s", self._server.name, told)
                 if told:
                     self._stderr_lines.append(told)
+
+    async def _wait_for_end(self, process: subprocess.Popen[bytes]) -> None:
+        """Report the end of the program, after a moment for its last messages."""
+        while process.poll() is None:  # noqa: ASYNC110 - not all systems have an event for it
+            await asyncio.sleep(_WATCH_INTERVAL)
+        await asyncio.sleep(_WATCH_INTERVAL)
+        self._lost()
 
     async def _end_program(self) -> None:
         """End the program by closing its input, then with SIGTERM, then with SIGKILL, and release all resources."""
