@@ -32,9 +32,12 @@ LONGEST = 20_000
 """The longest text that goes into the transcript whole, in characters; of a longer one the middle is left out."""
 
 
-def summary_request(conversation: Sequence[Said], instructions: str | None = None) -> tuple[Said, ...]:
-    """Return the conversation that asks a model to summarise another one."""
+def summary_request(
+    conversation: Sequence[Said], instructions: str | None = None, *, part: float = 1
+) -> tuple[Said, ...]:
+    """Return the conversation that asks a model to summarise another one, or the first and the last part of it."""
     text = transcript(conversation)
+    text = _shortened(text, int(len(text) * part))
     return (Said("user", (TextBlock(text), TextBlock(instructions or INSTRUCTIONS))),)
 
 
@@ -106,8 +109,8 @@ def _without_encrypted(value: object) -> object:
     return value
 
 
-def _shortened(text: str) -> str:
-    if len(text) <= LONGEST:
+def _shortened(text: str, longest: int = LONGEST) -> str:
+    if len(text) <= longest:
         return text
-    half = LONGEST // 2
+    half = longest // 2
     return f"{text[:half]} … ({len(text) - 2 * half} characters left out) … {text[-half:]}"

@@ -37,6 +37,8 @@ from reenact.domain.transcript import summary_request
 ProvideDriver: TypeAlias = Callable[[], LLMDriver | Awaitable[LLMDriver]]
 
 _LINGER_SECONDS = 1.0
+_LEAST_PART = 1 / 16
+"""How much of a conversation a model is given at least to summarise, in characters, if all of it is too long."""
 _log = logging.getLogger("reenact.environment")
 
 
@@ -234,15 +236,7 @@ class DriverRunner:
         cut = replaceable_count(messages)
         if not cut:
             return messages
-        answer = Answer(lambda: "")
-
-        def on_event(event: Reported) -> None:
-            answer.accept(event_or_error(event))
-
-        try:
-            await self._call_driver(driver.send_message, summary_request(messages[:cut]), (), on_event)
-        except Exception as error:  # noqa: BLE001 - the conversation goes on without a summary
-            on_event(failure_of(error))
+        answer = await self._summary(driver, messages[:cut])
         summary = text_of(answer.blocks)
         if answer.stop_reason is None or not summary.strip():
             _log.warning("the conversation could not be summarised: %s", answer.error or "there was no summary")
@@ -250,6 +244,21 @@ class DriverRunner:
         kept = messages[cut:]
         reports(ContextCompressed(summary=summary, kept=len(kept), usage=answer.usage, model=answer.model))
         return (summary_message(summary), *kept)
+
+    async def _summary(self, driver: LLMDriver, messages: Sequence[Said], part: float = 1) -> Answer:
+        """Return the driver's summary of the first and the last part of the messages: of less if that is too long."""
+        answer = Answer(lambda: "")
+
+        def on_event(event: Reported) -> None:
+            answer.accept(event_or_error(event))
+
+        try:
+            await self._call_driver(driver.send_message, summary_request(messages, part=part), (), on_event)
+        except Exception as error:  # noqa: BLE001 - the conversation goes on without a summary
+            on_event(failure_of(error))
+        if part > _LEAST_PART and answer.error is not None and is_about_length(answer.error):
+            return await self._summary(driver, messages, part / 2)
+        return answer
 
     async def _send_shortened(
         self, driver: LLMDriver, messages: Sequence[Said], reports: Reports, output: OutputSpec | None

@@ -82,3 +82,12 @@ def test_the_request_is_one_question_with_the_instructions_last() -> None:
 
     assert asked == Said("user", (TextBlock(transcript(conversation)), TextBlock(INSTRUCTIONS)))
     assert told_how.content[-1] == TextBlock("In one word.")
+
+
+def test_a_request_for_a_summary_of_a_part_has_the_first_and_the_last_of_the_transcript() -> None:
+    (asked,) = summary_request([Said("user", (TextBlock("a" * 500 + "b" * 500),))], part=0.1)
+
+    text = asked.text.removesuffix(INSTRUCTIONS)
+    assert text.startswith("<conversation>\n\n[user] aaa")
+    assert text.endswith("bbb\n\n</conversation>")
+    assert "characters left out" in text

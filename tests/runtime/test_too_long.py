@@ -62,6 +62,23 @@ def test_a_question_with_which_it_is_too_long_is_answered_after_a_summary(runtim
     assert runtime.ask("And now?", session="reader").text == "Well."
 
 
+def test_a_conversation_that_is_too_long_to_be_summarised_is_summarised_without_its_middle(
+    runtime: Runtime, api: FakeMessagesAPI
+) -> None:
+    runtime.ask("a" * 20_000, session="reader")
+    runtime.ask("b" * 20_000, session="reader")
+    for failing in "cd":
+        api.error(400)
+        runtime.ask(failing * 20_000, session="reader")
+
+    answered = runtime.ask("And now?", session="reader")
+
+    assert (answered.text, answered.failure) == ("Well.", None)
+    summarised = [request.body["messages"][0]["content"][0]["text"] for request in api.requests[-3:-1]]
+    assert [text.count("b" * 20_000) for text in summarised] == [1, 0]
+    assert "characters left out" in summarised[1]
+
+
 def test_the_longest_results_are_left_out_if_there_is_nothing_to_summarise(
     runtime: Runtime, api: FakeMessagesAPI
 ) -> None:
