@@ -45,4 +45,10 @@ def recover(actor: Declared[State, Command, Event]) -> tuple[State, int, int]:
         raise LogUnusableError(f"stream {stream!r} has holes below version {last}; verify the log")
     if known is None and recorded and profile.folding.origin is not None:
         state = profile.folding.state_before(journal, stream, recorded[0].event, recorded[0].position)
-    return fold(actor.evolve, state, recorded), last, 0 if known is None else before
+    state = fold(actor.evolve, state, recorded)
+    if state is None and not profile.may_be_none:
+        raise LogUnusableError(
+            f"stream {stream!r} cannot be replayed: {profile.name} has no state at version {last}; "
+            "evolve and on_restored return the state"
+        )
+    return state, last, 0 if known is None else before

@@ -25,6 +25,7 @@ from reenact import (
     DeadlockError,
     Event,
     EventSourcedActor,
+    LogUnusableError,
     PooledActor,
     Reference,
     RuntimeClosedError,
@@ -239,6 +240,19 @@ def test_a_state_of_none_is_an_evolve_that_forgot_to_return(system: ActorSystem)
             forgetful.ask([Added(3)])
 
         assert forgetful.ask([Added(1)]) == 1
+
+
+def test_a_recorded_history_without_a_state_is_an_evolve_that_forgot_to_return(tmp_path: Path) -> None:
+    with ActorSystem.open(tmp_path / "log.db") as system:
+        system.actor(Sum, "a").ask([Added(1), Added(3)])
+
+    class Forgetful(Sum):
+        evolve = staticmethod(forget)
+
+    with ActorSystem.open(tmp_path / "log.db") as system:
+        for _ in range(2):
+            with pytest.raises(LogUnusableError, match=r"Forgetful has no state at version 2; evolve and on_restored"):
+                system.actor(Forgetful, "a").ask([])
 
 
 def test_a_state_that_may_be_none_is_none(system: ActorSystem) -> None:
