@@ -32,6 +32,11 @@ def journal(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[FaultyJo
         yield journal
 
 
+def test_only_an_exception_can_be_the_fault(journal: FaultyJournal) -> None:
+    with pytest.raises(TypeError, match=r"a write fails with an exception, such as .*, not <class .*StorageError"):
+        journal.fail_next(StorageError)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType] - the mistake
+
+
 def step(stream: str, after: int | None, *amounts: int) -> Append:
     return Append(stream, after, 0, tuple(Deposited(amount) for amount in amounts))
 

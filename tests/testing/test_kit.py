@@ -129,6 +129,26 @@ def test_a_timer_goes_off_after_a_restart(kit: Kit) -> None:
     kit.restart().advance(3600).then_state(Balance(5))
 
 
+def test_a_timer_of_given_events_goes_off(kit: Kit) -> None:
+    until = kit.clock() + HOUR
+    kit.given(Deposited(5), Reserved(3, until))
+    kit.advance(3599).then_nothing()
+
+    kit.advance(1).then(Released(until))
+
+    kit.given(Reserved(2, until))  # its time is over
+    assert kit.history[-1] == Released(until)
+
+
+def test_a_timer_that_goes_off_before_a_restart_is_no_change_by_it() -> None:
+    clock = ManualClock()
+    with EventSourcedTestKit(Account, clock=clock) as kit:
+        kit.given(Deposited(5)).when(Reserve(3))
+        clock.advance(3600)
+
+        assert kit.restart().state == Balance(5)
+
+
 def test_the_clock_can_be_brought_along() -> None:
     clock = ManualClock(start=1_000_000)
     with EventSourcedTestKit(Account, clock=clock) as kit:

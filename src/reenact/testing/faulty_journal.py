@@ -138,7 +138,13 @@ class FaultyJournal:
     # Faults.
 
     def fail_next(self, error: Exception) -> None:
-        """Let the next write fail with this error."""
+        """Let the next write fail with this error.
+
+        Raises:
+            TypeError: it is not an exception, but for example its class.
+        """
+        if not isinstance(error, Exception):  # pyright: ignore[reportUnnecessaryIsInstance]  # a user's own
+            raise TypeError(f'a write fails with an exception, such as StorageError("broken"), not {error!r:.100}')
         self._plan(error)
 
     def conflict_next(self, *events: object) -> None:

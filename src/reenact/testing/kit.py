@@ -14,6 +14,7 @@ from reenact.actors.journal.codec import EventCodec
 from reenact.actors.kernel.alarms import Timer
 from reenact.actors.kernel.context import ActorContext
 from reenact.actors.kernel.persistent import EventSourcedActor
+from reenact.actors.kernel.timers import earliest
 from reenact.domain.errors import ReenactError
 from reenact.testing.clock import ManualClock
 from reenact.testing.faulty_journal import PATIENCE, FaultyJournal
@@ -188,20 +189,23 @@ class EventSourcedTestKit(Generic[State, Command, Event, Reply_co]):
         self.close = weakref.finalize(self, self._stage.close)
 
     def given(self, *events: Event) -> Self:
-        """Append these events to the log, without a decision of the actor.
+        """Append these events to the log, without a decision of the actor; the timers of the new state run.
 
         Raises:
             ReplayError: an event cannot be stored, or `evolve` raises on it.
         """
         self._stage.reference(self._id).stop(timeout=PATIENCE)
-        self._examine(events)
+        state = self._examine(events)
         history = self.journal.read(self.stream)
         outcomes: SimpleQueue[Outcome] = SimpleQueue()
         version = history[-1].version if history else 0
-        self.journal.append(Append(self.stream, version, self.clock(), events), outcomes.put)
+        due = earliest(self._timers_of(state))
+        self.journal.append(Append(self.stream, version, self.clock(), events, due=due), outcomes.put)
         outcome = outcomes.get(timeout=PATIENCE)
         if isinstance(outcome, Exception):
             raise outcome
+        if due is not None:
+            self._stage.system.alarms.hint(self.stream, due)
         self._settle()
         return self
 
@@ -263,8 +267,8 @@ class EventSourcedTestKit(Generic[State, Command, Event, Reply_co]):
         Raises:
             ReplayError: the state, or an answer, is not the same.
         """
-        before = portrait(self.state, "state")
         self._settle()
+        before = portrait(self.state, "state")
         self._stage.restart()
         wrong = differences(before, portrait(self.state, "state"), verb="before the restart, after it")
         if wrong:
@@ -331,8 +335,7 @@ class EventSourcedTestKit(Generic[State, Command, Event, Reply_co]):
     @property
     def timers(self) -> tuple[Timer[Command], ...]:
         """The timers that the actor has now."""
-        timers = self._class.profile().timers
-        return () if timers is None else tuple(timers(self.state))
+        return self._timers_of(self.state)
 
     @property
     def journal(self) -> FaultyJournal:
@@ -345,7 +348,12 @@ class EventSourcedTestKit(Generic[State, Command, Event, Reply_co]):
     def __exit__(self, *exc: object) -> None:
         self.close()
 
-    def _examine(self, events: Sequence[Event]) -> None:
+    def _timers_of(self, state: object) -> tuple[Timer[Command], ...]:
+        timers = self._class.profile().timers
+        return () if timers is None else tuple(timers(state))
+
+    def _examine(self, events: Sequence[Event]) -> object:
+        """Return the state after the events."""
         found: list[str] = []
         examiner = self._stage.examiner(found.append)
         state: object = self.state
@@ -358,6 +366,7 @@ class EventSourcedTestKit(Generic[State, Command, Event, Reply_co]):
                     raise ReplayError(found) from error
         if found:
             raise ReplayError(found)
+        return state
 
     def _settle(self) -> None:
         self._stage.system.settle()
