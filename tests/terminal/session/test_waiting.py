@@ -8,6 +8,7 @@ import re
 import threading
 import time
 from collections.abc import Callable
+from contextlib import nullcontext
 from types import SimpleNamespace
 from typing import Any
 
@@ -331,6 +332,35 @@ def test_what_a_program_has_shown_does_not_drive_the_terminal_of_who_reads_the_e
     shown = "safe\\x07\\x1b[31m\nspoof\\red\t\\x7f\\x9b\\u202e"
     assert str(error) == f"waited for '\\x1b'\nthis was shown:\n{shown}"
     assert (error.message, error.seen) == ("waited for '\x1b'", seen)
+
+
+@pytest.mark.parametrize(
+    ("shown", "searched", "is_found"),
+    [
+        ("you> ", "you> ", True),
+        ("you>", "you>  ", True),
+        ("you>  me", "you>  ", True),
+        ("you> me", "you>  ", False),
+        ("you>me", "you> ", False),
+        ("(1) [+]\nyou> ", "[+] \nyou> ", True),
+    ],
+)
+def test_blanks_at_the_end_of_a_text_match_the_end_of_a_row(
+    start: Start, shown: str, searched: str, *, is_found: bool
+) -> None:
+    terminal = start(*shell(f"printf '{shown}'; read line"))
+    terminal.wait_for(shown.replace("\\n", "\n"))
+
+    with nullcontext() if is_found else pytest.raises(WaitTimeoutError):
+        terminal.wait_for(searched, timeout=0, scope="screen")
+
+
+def test_a_text_that_was_drawn_in_pieces_is_said_to_be_on_the_screen(start: Start) -> None:
+    terminal = start(*shell(r"printf 'go\033[4Con\033[1;3H> '; read line"))
+    terminal.wait_for("> ")
+
+    with pytest.raises(WaitTimeoutError, match="'go> ' from '/bin/sh'; it is on the screen, drawn in pieces"):
+        terminal.wait_for("go> ", timeout=0)
 
 
 def test_when_all_was_matched_before_the_error_says_so_and_what_it_was(start: Start) -> None:

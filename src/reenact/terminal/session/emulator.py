@@ -55,7 +55,7 @@ from reenact.terminal.session.spawning import (
     spawn,
     start_error,
 )
-from reenact.terminal.session.transcript import Transcript, compiled
+from reenact.terminal.session.transcript import Transcript, compiled, compiled_for_rows
 from reenact.terminal.session.waiting import Asking, Changes, Pause, asking, blocking, wait
 from reenact.terminal.status import ExitStatus
 
@@ -472,17 +472,17 @@ class AsyncTerminalEmulator(Session):
 
         A text is matched literally, except that its `\n` also matches `\r\n` and `\r\r\n`; a compiled pattern is
         searched for. The scope `new` searches the output after the last match of such a wait, without escape sequences;
-        `all` searches all output, without escape sequences; `screen` searches the text of the screen. A match in the
-        output is on the screen by then. `match` is set to the match. A pattern matches as early as possible: `\d+` may
-        match the first half of a number. A compiled pattern that backtracks for long cannot be interrupted, and blocks
-        all threads meanwhile.
+        `all` searches all output, without escape sequences; `screen` searches the text of the screen, where blanks at
+        the end of a text also match the end of a row. A match in the output is on the screen by then. `match` is set to
+        the match. A pattern matches as early as possible: `\d+` may match the first half of a number. A compiled
+        pattern that backtracks for long cannot be interrupted, and blocks all threads meanwhile.
 
         Raises:
             WaitTimeoutError: it was not found in time; the program continues.
             TerminalTestError: the program has ended without it (`PROCESS_EXITED`).
         """
         live, transcript = self._started(), self._transcript
-        finder = compiled(pattern)
+        finder, on_screen = compiled(pattern), compiled_for_rows(pattern)
         what = repr(pattern) if isinstance(pattern, str) else f"a match of {finder.pattern!r}"
 
         def new_output() -> str:
@@ -490,6 +490,9 @@ class AsyncTerminalEmulator(Session):
 
         def note() -> str:
             stripped, source = transcript.stripped_output(), str(pattern.pattern) if is_pattern(pattern) else ""
+            is_drawn = isinstance(pattern, str) and not live.is_processing and finder.search(stripped) is None
+            if is_drawn and on_screen.search(live.display.text()) is not None:
+                return "; it is on the screen, drawn in pieces: search there, with the scope screen"
             if not transcript.new_output().strip() and stripped.strip():
                 return "; nothing new was shown behind the last match"
             if ("\n" in source or r"\n" in source) and "\r\n" in stripped:
@@ -507,7 +510,7 @@ class AsyncTerminalEmulator(Session):
 
                 def find() -> str | None:
                     text = live.display.text()
-                    match = finder.search(text)
+                    match = on_screen.search(text)
                     if match is None:
                         return None
                     transcript.match = match if isinstance(match, re.Match) else None

@@ -131,6 +131,22 @@ class Transcript:
             return part[: match.end()]
 
 
+def compiled_for_rows(pattern: Pattern | Finder) -> Finder:
+    """Return the pattern as `compiled` does; blanks at the end of a line of a text also match the end of a row.
+
+    The text of a screen has no blanks there.
+    """
+    if not isinstance(pattern, str) or not pattern.strip():
+        return compiled(pattern)
+    return re.compile("\n".join(_in_row(line) for line in pattern.split("\n")), re.MULTILINE)
+
+
+def _in_row(line: str) -> str:
+    text = line.rstrip(" ")
+    blanks = len(line) - len(text)
+    return re.escape(text) + (f"(?: {{{blanks}}}|$)" if text and blanks else " " * blanks)
+
+
 def compiled(pattern: Pattern | Finder) -> Finder:
     r"""Return the pattern as a regular expression; `\n` of a text or an `Expression` also matches `\r\n`, `\r\r\n`.
 
