@@ -226,7 +226,8 @@ class WorkerPool:
                 return
             if self._running >= self._target_workers or self._closed:
                 return
-            self._threads = [thread for thread in self._threads if thread.is_alive()]
+            # An interrupt in a comprehension leaves this block with the lock held in Python 3.12 and 3.13.
+            self._threads = list(filter(threading.Thread.is_alive, self._threads))
             name = f"reenact-worker-{len(self._threads)}"
             thread = threading.Thread(target=self._work, name=name, daemon=self._daemons)
             try:
