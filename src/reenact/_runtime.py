@@ -265,6 +265,7 @@ class Runtime(LocalRuntime):
         let_go: Callable[[], None] | None = None,
     ) -> Self:
         policy = retention_of(retention)
+        _check_clock(settings.clock)
         check_place(location.url)
         with ExitStack() as undo, ExitStack() as opening:
             node, locks = _joined(location, is_shared=cls._is_shared)
@@ -364,6 +365,16 @@ class _Follower:
 
     def close(self) -> None:
         self._views.close()
+
+
+def _check_clock(clock: object) -> None:
+    if not callable(clock):
+        raise ConfigurationError(f"clock must be a function that returns the time, not {clock!r:.100}")
+    now: object = clock()
+    if type(now) is not int:
+        raise ConfigurationError(
+            f"the clock returned {now!r}; it tells the time as an int, microseconds since 1970-01-01 UTC"
+        )
 
 
 def _joined(location: LogLocation, *, is_shared: bool) -> tuple[Node | None, StreamLocks | None]:

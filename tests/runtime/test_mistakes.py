@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -336,6 +337,8 @@ SETTINGS: list[tuple[str, object, str]] = [
     ("prices", {"x": (1, 2)}, r"the price of 'x' is a `Price\(input, output\)`"),
     ("prices", {1: (1, 2)}, "prices must be a mapping of models' names, not one with 1"),
     ("prices", 5, "prices must be a mapping of models' names, not 5"),
+    ("clock", partial(datetime.now, UTC), r"the clock returned datetime.*; it tells the time as an int, microseconds"),
+    ("clock", 5, "clock must be a function that returns the time, not 5"),
 ]
 
 
