@@ -152,6 +152,8 @@ class EventSourcedActor(Declared[State, Command, Event]):
                 envelope = self._mailbox.next()
                 if envelope is None:
                     return
+                if elapsed is not None:
+                    self.touched = elapsed()
             if self._process_envelope(envelope):
                 return
             envelope = None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import threading
 import weakref
 from collections import Counter
 from typing import Any
@@ -15,7 +16,10 @@ from reenact.actors.kernel.timetable import Timetable
 from reenact.testing.clock import ManualClock, wait_until
 from tests.examples import chance_of
 from tests.kernel.ledger import (
+    Book,
+    Command,
     CountingJournal,
+    Event,
     Ledger,
     Look,
     Post,
@@ -74,6 +78,30 @@ def test_whoever_is_used_stays(journal: MemoryJournal, clock: ManualClock) -> No
             clock.advance(5)
 
     assert made == ["a"]
+
+
+def test_whoever_is_used_again_before_its_turn_is_over_stays(journal: MemoryJournal, clock: ManualClock) -> None:
+    begun, goes_on = threading.Event(), threading.Event()
+
+    class Slow(Ledger):
+        def reply(self, command: Command, events: tuple[Event, ...]) -> Book:
+            begun.set()
+            assert goes_on.wait(60)
+            return super().reply(command, events)
+
+    with ActorSystem(journal, clock=clock, passivate_after=8, workers=1) as system:
+        slow = system.actor(Slow, "a")
+        slow.ask_future(Look())
+        assert begun.wait(60)
+        clock.advance(7)
+        last = slow.ask_future(Look())
+        goes_on.set()
+        last.get(timeout=60)
+
+        clock.advance(1)
+        system.actor(Slow, "b").ask(Look())  # the only worker has seen before whether the other one is to leave
+
+        assert system.live() == 2
 
 
 def test_without_a_limit_everybody_stays(journal: MemoryJournal, clock: ManualClock) -> None:

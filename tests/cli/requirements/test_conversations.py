@@ -6,7 +6,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from reenact.testing import FakeMessagesAPI, FakeReply, FakeRequest
-from tests.cli.conftest import KEY, PROMPT, Chat
+from tests.cli.conftest import KEY, Chat, ask
 
 LETTERS = st.characters(categories=["Lu", "Ll", "Lo", "Nd", "Po", "So"], include_characters=" ")
 inputs = st.text(LETTERS, min_size=1, max_size=40).map(str.strip).filter(lambda text: text[:1] not in ("", "/"))
@@ -25,9 +25,7 @@ def test_property_06_multi_turn_conversation_state(chat: Chat, typed: list[str])
     with FakeMessagesAPI(api_key=KEY, default=recalling) as api:
         terminal = chat("--model", "claude-x", ANTHROPIC_API_KEY=KEY, ANTHROPIC_BASE_URL=api.url)
         for number, text in enumerate(typed, start=1):
-            terminal.send_line(text)
-            terminal.wait_for(f"You have asked {number} times. The first time: {typed[0]}")
-            terminal.wait_for(f"\n{PROMPT}")
+            ask(terminal, text, f"You have asked {number} times. The first time: {typed[0]}")
         terminal.send_line("/exit")
         status = terminal.wait_for_exit()
 
