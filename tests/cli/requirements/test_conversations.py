@@ -15,7 +15,8 @@ inputs = st.text(LETTERS, min_size=1, max_size=40).map(str.strip).filter(lambda 
 def recalling(request: FakeRequest) -> FakeReply:
     """Answer with what the model can know of the conversation: how often it was asked, and for what at first."""
     asked = [message["content"][0]["text"] for message in request.body["messages"] if message["role"] == "user"]
-    return FakeReply(text=f"You have asked {len(asked)} times. The first time: {asked[0]}")
+    text = f"You have asked {len(asked)} times. The first time: {asked[0]}"
+    return FakeReply(deltas=[text])  # in one piece: between two the terminal may get the line about what is under way
 
 
 @settings(max_examples=4, suppress_health_check=[HealthCheck.function_scoped_fixture])
