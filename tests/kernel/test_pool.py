@@ -305,6 +305,8 @@ def test_the_event_loop_handles_a_quick_command_of_the_main_thread_if_the_actor_
     actor = system.actor(Placed, "a")
 
     assert actor.ask(1).startswith("reenact-worker")  # it reads the log first
+    mailbox = system._cells[Placed, "a"].mailbox
+    wait_until(lambda: not mailbox._held.locked())  # or else the worker, which has replied, would find the next message
     assert actor.ask(1) == "reenact-loop"
 
 
