@@ -20,6 +20,7 @@ from reenact.actors.kernel import (
     Supervision,
 )
 from reenact.actors.kernel.declared import Announcement
+from reenact.actors.kernel.mailbox import Mailbox
 from reenact.actors.kernel.timetable import SECOND
 from reenact.domain.errors import ReenactError
 from reenact.testing.clock import ManualClock, wait_until
@@ -205,6 +206,12 @@ def kept_busy(tell: Callable[[Do], None]) -> Generator[None]:
         yield
     finally:
         let_go.set()
+
+
+def wait_until_idle(mailbox: object) -> None:
+    """Wait until no thread runs the actor: a worker that has replied would take the next message, too."""
+    assert isinstance(mailbox, Mailbox)
+    wait_until(lambda: not mailbox._held.locked(), what="the worker to leave the actor")
 
 
 class Nursery:

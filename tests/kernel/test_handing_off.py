@@ -16,7 +16,7 @@ from tests.examples import chance_of
 from tests.kernel.account import Account, Audit, Command, Deposit, Deposited, Diary, Event, WatchedAccount
 from tests.kernel.ledger import NOON, SECOND, Ledger, Post, Remind, rung
 from tests.kernel.memory import MemoryJournal
-from tests.kernel.nursery import RESTART, Add, Nursery, Person, Stumbled
+from tests.kernel.nursery import RESTART, Add, Nursery, Person, Stumbled, wait_until_idle
 from tests.kernel.nursery import Look as LookAt
 from tests.threads import at_once
 
@@ -448,6 +448,7 @@ def test_what_is_about_to_be_handled_when_its_actor_is_dropped_is_refused(journa
     with ActorSystem(journal, clock=clock, passivate_after=1000) as system, ThreadPoolExecutor(1) as threads:
         account = system.actor(Account, "a")
         account.ask(Deposit(1))
+        wait_until_idle(system._cells[Account, "a"].mailbox)
         clock.drops = lambda: system.drop(lambda _: True)
 
         asked = threads.submit(account.ask, Audit())  # on a thread that runs the actor itself

@@ -18,6 +18,7 @@ from reenact.actors import kernel
 from reenact.actors.kernel import ActorSystem, EventLoopActor, Reference
 from tests.kernel.account import Account, Audit, Command, Deposit
 from tests.kernel.memory import MemoryJournal
+from tests.kernel.nursery import wait_until_idle
 
 KERNEL = str(Path(kernel.__file__).resolve().parent)
 PATIENCE = 20.0
@@ -116,6 +117,7 @@ def test_the_handler_of_a_signal_may_send_to_an_actor_on_the_event_loop(journal:
         with ActorSystem(journal) as system:
             waiter = system.start(Waiter)
             assert waiter.ask("begin", timeout=PATIENCE) == 1
+            wait_until_idle(waiter.actor_inbox)
             with Interrupt(at, lambda: waiter.tell("b")) as interrupt:  # noqa: B023 - called inside
                 waiter.tell("a")
             was_interrupted = interrupt.was_raised

@@ -21,6 +21,7 @@ from reenact.actors.kernel.future import PooledFuture
 from reenact.actors.kernel.pool import WorkerPool, waiting
 from reenact.actors.kernel.pooled import PooledActor
 from reenact.testing.clock import wait_until
+from tests.kernel.nursery import wait_until_idle
 
 
 class Saved(Event, frozen=True):
@@ -305,8 +306,7 @@ def test_the_event_loop_handles_a_quick_command_of_the_main_thread_if_the_actor_
     actor = system.actor(Placed, "a")
 
     assert actor.ask(1).startswith("reenact-worker")  # it reads the log first
-    mailbox = system._cells[Placed, "a"].mailbox
-    wait_until(lambda: not mailbox._held.locked())  # or else the worker, which has replied, would find the next message
+    wait_until_idle(system._cells[Placed, "a"].mailbox)
     assert actor.ask(1) == "reenact-loop"
 
 
