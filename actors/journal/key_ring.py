@@ -138,10 +138,17 @@ class FileKeyRing(_Keys):
         self.path = Path(path)
         self._read()
 
+    def unwrap(self, wrapped: bytes) -> bytes:
+        """Return the key, decrypted with the key of the ring that wrapped it, which may be newer than this object."""
+        if wrapped[:_ID_SIZE] not in self._ciphers:
+            with suppress(ConfigurationError):
+                self._read()
+        return super().unwrap(wrapped)
+
     def rotate(self) -> None:
         """Add a random key, which wraps new session keys from now on; the older keys still unwrap theirs.
 
-        Programs that have opened the file already do not see the new key until they open it again.
+        Programs that have opened the file already read it again when they meet a key that the new one has wrapped.
 
         Raises:
             ConfigurationError: the file cannot be written.

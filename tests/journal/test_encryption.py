@@ -481,6 +481,24 @@ def test_a_log_is_read_with_a_ring_that_was_rotated(log: Log, tmp_path: Path) ->
     assert log.verify() == []
 
 
+def test_a_log_that_is_open_is_read_with_the_key_that_another_process_has_added(log: Log, tmp_path: Path) -> None:
+    ring = KeyRing.generate(tmp_path / "ring")
+    KeyRing.file(tmp_path / "ring").rotate()
+    with opened(log, KeyRing.file(tmp_path / "ring")) as journal:
+        commit(journal, step(TALK, 0, Added(1)))
+    with opened(log, ring) as journal:
+        assert [row.event for row in journal.read_all()] == [Added(1)]
+
+
+def test_a_ring_whose_file_is_gone_has_the_keys_that_it_had(tmp_path: Path) -> None:
+    ring, stranger = KeyRing.generate(tmp_path / "ring"), KeyRing.generate(tmp_path / "stranger")
+    wrapped = ring.wrap(bytes(32))
+    (tmp_path / "ring").unlink()
+    with pytest.raises(WrongKeyError, match="has no key"):
+        ring.unwrap(stranger.wrap(bytes(32)))
+    assert ring.unwrap(wrapped) == bytes(32)
+
+
 def test_no_ring_takes_the_place_of_another(tmp_path: Path) -> None:
     KeyRing.generate(tmp_path / "ring")
     with pytest.raises(ConfigurationError, match="exists"):
