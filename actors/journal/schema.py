@@ -112,11 +112,15 @@ _HEADER_SIZE = 100
 def check_file(path: str) -> None:
     """Check the file, and leave nothing beside it; a missing or empty one passes, as a log that is still to be created.
 
+    A file that this process has open was checked then.
+
     Raises:
         LogTooNewError, LogUnusableError: the file is not a log, or shorter than its header says.
         OSError: the file cannot be read.
     """
     refuse_pipe(path)
+    if is_open_here(path):
+        return
     try:
         with Path(path).open("rb") as file:
             header = file.read(_HEADER_SIZE)
@@ -135,6 +139,21 @@ def check_file(path: str) -> None:
         raise LogUnusableError(message)
     if int.from_bytes(header[68:72], "big") != APPLICATION_ID:
         _check_unlabelled(path)
+
+
+def is_open_here(path: str) -> bool:
+    """Return whether this process has the file open.
+
+    Then nobody may open and close it but SQLite: closing any descriptor of a file releases all record locks that the
+    process holds on it. Without these locks another process that closes the log deletes the write-ahead log in use.
+    """
+    with suppress(OSError):
+        status = os.stat(path)  # noqa: PTH116 - compared with those of descriptors
+        for descriptor in os.listdir("/dev/fd"):  # noqa: PTH208 - the numbers
+            with suppress(OSError):  # it was closed meanwhile
+                if os.path.samestat(os.stat(int(descriptor)), status):  # noqa: PTH116 - a descriptor
+                    return True
+    return False
 
 
 def refuse_pipe(path: str) -> None:

@@ -126,11 +126,10 @@ def _open_store(
     connection.execute(f"PRAGMA synchronous = {synchronous}")
     connection.execute(f"PRAGMA journal_size_limit = {_WAL_SIZE_LIMIT}")
     if is_log and lock.is_alone:
-        # Copy what a crash has left in the write-ahead log into the file, so that the file can be compared with its
+        # Copy what a crash has left in the write-ahead log into the file, so that SQLite compares its size with its
         # header.
         _checkpoint_wal(connection)
         connection.execute(f"PRAGMA busy_timeout = {int(BUSY_TIMEOUT * 1000)}")
-        check_file(path)
     if not is_log:
         create_tables(connection)
     if keyed:

@@ -10,6 +10,7 @@ from urllib.parse import quote
 
 from reenact.actors.journal.faults import fault, translated
 from reenact.actors.journal.pool import ReadPool
+from reenact.actors.journal.schema import is_open_here
 from reenact.actors.journal.seeking import Cells
 from reenact.domain.errors import LogUnusableError
 
@@ -53,7 +54,8 @@ def connect_to_read(path: str) -> sqlite3.Connection:
         return _open_to_read(f"{uri}?mode=ro")
     except sqlite3.OperationalError:
         try:
-            Path(path).open("rb").close()
+            if not is_open_here(path):
+                Path(path).open("rb").close()
         except FileNotFoundError:
             raise LogUnusableError(f"there is no log at {path}; check the path") from None
         # In a directory that cannot be written, SQLite cannot create the files that readers share with a writer; but

@@ -10,10 +10,11 @@ from typing import Any
 
 import pytest
 
-from reenact import Image, LogLockedError, Runtime
+from reenact import Audit, Image, LogLockedError, Runtime
 from reenact._runtime import SharedRuntime
 from reenact.domain.errors import SessionLockedError
 from reenact.testing import CrashTest, MockEnvironmentFactory, Reporter, wait_until
+from tests.logs import copy_log, read_log
 from tests.runtime.gated import GatedFactory
 from tests.runtime.witness import PATIENCE, Ears, check, heard_of, journal_of
 
@@ -119,6 +120,23 @@ def test_a_session_belongs_to_one_process_until_that_has_ended(
     outcomes = [turn.outcome for turn in shared.sessions.turns("theirs")]
     assert outcomes == ["interrupted", "completed"]
     check(shared)
+
+
+@pytest.mark.parametrize("reads_besides", [False, True])
+def test_what_is_written_after_another_process_has_closed_the_log_outlives_a_kill(
+    shared: SharedRuntime,
+    log: str,
+    others: list[CrashTest],
+    reads_besides: bool,  # noqa: FBT001 - a parameter
+) -> None:
+    if reads_besides:
+        Audit.open(log).close()
+    others[0].run(look, log)
+
+    ask(shared, "mine")
+
+    with read_log(copy_log(log, "killed")) as left:
+        assert left.head() == shared.position
 
 
 def test_what_a_killed_process_has_left_is_ended_once_whoever_comes_first(
