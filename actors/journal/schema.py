@@ -112,14 +112,13 @@ _HEADER_SIZE = 100
 def check_file(path: str) -> None:
     """Check the file, and leave nothing beside it; a missing or empty one passes, as a log that is still to be created.
 
-    A file that this process has open was checked then.
-
     Raises:
         LogTooNewError, LogUnusableError: the file is not a log, or shorter than its header says.
         OSError: the file cannot be read.
     """
     refuse_pipe(path)
     if is_open_here(path):
+        _check_unlabelled(path)
         return
     try:
         with Path(path).open("rb") as file:
