@@ -11,7 +11,7 @@ from reenact.actors.journal.api import Append, Committed, Done, Mark, Remembered
 from reenact.domain.chain import DataKey, Row, Timer
 
 
-class Step(msgspec.Struct, frozen=True, gc=False):
+class Step(msgspec.Struct, frozen=True):
     """An append, with the callback for its outcome."""
 
     append: Append
@@ -73,7 +73,7 @@ class Purge(msgspec.Struct, frozen=True):
     done: Done
 
 
-class Marking(msgspec.Struct, frozen=True, gc=False):
+class Marking(msgspec.Struct, frozen=True):
     """Records the progress of consumers."""
 
     stream: ClassVar[str] = ""  # concerns no stream

@@ -66,9 +66,11 @@ HEADROOM = 250
 """Stack frames that an actor may use on the asking thread; with fewer left, it waits for a worker."""
 
 
-class Envelope(msgspec.Struct, eq=False, gc=False):
+class Envelope(msgspec.Struct, eq=False):
     """A message, and the future of its reply if the sender asked for one."""
 
+    # Python's collector has to see it: a refusal holds the frames of its traceback, these the envelope, and this the
+    # future with the refusal.
     # A mailbox accepts whatever its actor does; references check the types, which are unknown here.
     message: Any
     reply_to: PooledFuture[Any] | None = None

@@ -19,7 +19,7 @@ RETRIES = 3
 """How often a command is decided again after another writer appended first."""
 
 
-class Step(msgspec.Struct, Generic[State, Command, Event], frozen=True, eq=False, gc=False):
+class Step(msgspec.Struct, Generic[State, Command, Event], frozen=True, eq=False):
     """The changes that take effect once the journal has recorded them."""
 
     envelope: Envelope

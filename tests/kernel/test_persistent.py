@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import logging
 import threading
+import weakref
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from typing import Any
@@ -17,6 +19,7 @@ from reenact.domain.errors import (
     StorageError,
     StorageFullError,
 )
+from reenact.testing import wait_until
 from tests.kernel.account import (
     Account,
     Audit,
@@ -154,6 +157,18 @@ def test_a_refusal_goes_to_the_asker_and_the_actor_goes_on(system: ActorSystem, 
 
     assert account.ask(Withdraw(5)) == 0
     assert diary.told("made") == [("made", "a")]
+
+
+def test_nothing_is_left_of_a_refusal_once_it_was_handled(system: ActorSystem) -> None:
+    account = system.actor(Account, "ada")
+    with pytest.raises(OverdrawnError) as asked:
+        account.ask(Withdraw(5))
+    with pytest.raises(OverdrawnError) as awaited:
+        account.ask_future(Withdraw(5)).get()
+    refusals = [weakref.ref(asked.value), weakref.ref(awaited.value)]
+
+    del asked, awaited
+    wait_until(lambda: gc.collect() >= 0 and [refusal() for refusal in refusals] == [None, None])
 
 
 def test_a_refusal_of_what_was_told_is_a_dead_letter(
