@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import copy
 import dataclasses
+import gc
+import logging
 import os
 import pickle
 import sys
 import threading
 import warnings
+import weakref
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -130,6 +133,27 @@ def test_a_value_that_no_log_can_hold_is_named_with_its_field(system: ActorSyste
         sum_.ask([Added(amount)])
 
     assert sum_.ask([Added(2)]) == 1
+
+
+def test_of_many_errors_that_were_handled_only_the_last_may_be_left(
+    system: ActorSystem, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Counting(Sum):
+        category = "counting"
+        evolve = staticmethod(count)
+
+    monkeypatch.setattr(logging.getLogger("reenact.journal"), "disabled", True)  # pytest keeps what is logged
+    amount: Any = threading.Lock()
+    errors: list[weakref.ref[UnstorableError]] = []
+    for _ in range(5):
+        try:
+            system.actor(Counting, "a").ask([Added(amount)])
+        except UnstorableError as error:
+            errors.append(weakref.ref(error))
+
+    gc.collect()
+
+    assert sum(error() is not None for error in errors) <= 1
 
 
 @pytest.mark.parametrize("no_class", ["box", 5, Sum.decide, None])
