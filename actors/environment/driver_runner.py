@@ -51,8 +51,15 @@ class Reports:
     """
 
     __slots__ = (
-        *("_is_notifying", "_outside", "_pending", "_receive", "_was_notified"),
-        *("ended", "may_be_shortened", "too_long", "turn_id"),
+        "_is_notifying",
+        "_outside",
+        "_pending",
+        "_receive",
+        "_was_notified",
+        "ended",
+        "may_be_shortened",
+        "too_long",
+        "turn_id",
     )
 
     def __init__(self, turn_id: str, receive: Callable[[Reports], object], outside: EventLoopThread) -> None:

@@ -17,8 +17,9 @@ _COPY = "PRAGMA wal_checkpoint(PASSIVE)"
 class WalCheckpointer:
     """Copies the write-ahead log on a thread of its own, so that no commit waits until all of it is on the disk.
 
-    The thread that commits calls all methods. SQLite starts the write-ahead log anew only when all of it is copied. So
-    at last that thread copies what was written meanwhile, a few pages.
+    The thread that commits calls all methods, and nobody commits any more when `close` is called. SQLite starts the
+    write-ahead log anew only when all of it is copied, so at last the thread that commits copies what was written
+    meanwhile, a few pages.
     """
 
     def __init__(self, writing: sqlite3.Connection, copying: sqlite3.Connection) -> None:

@@ -65,25 +65,31 @@ def test_without_a_thread_commits_copy_it(path: Path, monkeypatch: pytest.Monkey
 
 
 @pytest.mark.usefixtures("few_pages")
-def test_a_log_may_be_closed_while_it_is_copied(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    copying, may_copy = threading.Event(), threading.Event()
-    copy = wal_checkpoint._copy
+def test_a_log_that_is_closed_while_it_is_copied_waits_for_the_copy(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    copying, may_copy, copied = threading.Event(), threading.Event(), threading.Event()
+    copy, join = wal_checkpoint._copy, threading.Thread.join
 
     def copy_late(connection: sqlite3.Connection) -> None:
         copying.set()
-        may_copy.wait()
-        copy(connection)
+        if may_copy.wait(60):
+            copy(connection)
+            copied.set()
+
+    def join_and_allow(thread: threading.Thread, timeout: float | None = None) -> None:
+        if thread.name == "reenact-checkpoint":
+            may_copy.set()
+        join(thread, timeout)
 
     monkeypatch.setattr(wal_checkpoint, "_copy", copy_late)
-    journal = SqliteJournal.open(path, CODEC)
+    monkeypatch.setattr(threading.Thread, "join", join_and_allow)
     version = 0
-    while not copying.is_set():
-        settle(journal, step("s", version, Added(version)))
-        version += 1
-    closing = threading.Thread(target=journal.close)
-    closing.start()
-    may_copy.set()
-    closing.join()
+    with SqliteJournal.open(path, CODEC) as journal:
+        while not copying.is_set():
+            settle(journal, step("s", version, Added(version)))
+            version += 1
 
+    assert copied.is_set()
     with SqliteJournal.open(path, CODEC, read_only=True) as journal:
         assert len(journal.read("s")) == version

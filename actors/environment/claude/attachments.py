@@ -1,4 +1,4 @@
-"""Images and documents that the API refuses: they are left out, since each later request would be refused for them.
+"""Leaves out images and documents for which the API refuses a request, and would refuse each later one.
 
 The API checks them with every request, and its error names the place. It takes images of 5 MiB in base64 and of 8,000
 pixels, of 2,000 pixels if there are more than 20, and requests of 32 MB. (platform.claude.com: "Vision", "Errors".)

@@ -171,10 +171,11 @@ class Outbox:
     async def _send_batches(self, batches: Sequence[Batch]) -> int:
         """Send events, and return about how many bytes they were."""
         find = self._by_name.get
-        for batch in batches if self._unconfirmed else ():
-            subscription = find(batch.id)
-            if subscription is not None:
-                await subscription.confirmed.wait()
+        if self._unconfirmed:
+            for batch in batches:
+                subscription = find(batch.id)
+                if subscription is not None:
+                    await subscription.confirmed.wait()
         async with self._sending:
             await self._flush()  # with the `subscribed` frames
             wanted = [(subscription, batch) for batch in batches if (subscription := find(batch.id)) is not None]
