@@ -22,9 +22,11 @@ from reenact.domain.stream.events import Context, Envelope, SessionDeleted
 MOST_EVENTS = 2048
 MOST_BYTES = 2 * 1024 * 1024
 """The most that is kept of a topic; followers further behind read the log."""
-FEW_EVENTS = 128
+FEW_EVENTS = 32
 FEW_BYTES = 256 * 1024
 """What may be kept of a topic although all its followers have had it."""
+AT_ONCE = 16
+"""How many publications that all followers have had are dropped at once: many topics may grow in step."""
 ALL_BYTES = 64 * 1024 * 1024
 """About the most that is kept of all topics together; beyond that, a growing topic keeps only its latest events."""
 ENVELOPE = 1024
@@ -163,8 +165,6 @@ class Topic(Awaited):
         self._firsts: list[int] = []
         self._events = 0
         self._bytes = 0
-        self._trim_above_events = FEW_EVENTS
-        self._trim_above_bytes = FEW_BYTES
 
     @property
     def kept(self) -> tuple[int, int]:
@@ -211,7 +211,7 @@ class Topic(Awaited):
         """Add a publication; return the waiters to wake."""
         with self.lock:
             if chunk.is_last or (self._chunks and chunk.first != self._chunks[-1].end + 1):
-                self._drop(len(self._chunks))  # another writer appended, or the session was forgotten: read the log
+                self._drop_all()  # another writer appended, or the session was forgotten: read the log
             self.newest = chunk
             if self.begun is None:
                 self.begun = chunk.first - 1
@@ -221,7 +221,7 @@ class Topic(Awaited):
             self._bytes += chunk.size
             self._budget.add(chunk.size)
             self.end = max(self.end, chunk.end)
-            if self._events > self._trim_above_events or self._bytes > self._trim_above_bytes or self._budget.is_spent:
+            if self._events > FEW_EVENTS + AT_ONCE // 2 or self._bytes > FEW_BYTES or self._budget.is_spent:
                 self._trim()
             return self._wake()
 
@@ -253,36 +253,33 @@ class Topic(Awaited):
     def clear(self) -> None:
         """Drop all events, since there are no followers."""
         with self.lock:
-            self._drop(len(self._chunks))
+            self._drop_all()
             self.newest = None
 
     def _trim(self) -> None:
-        """Drop what all followers have had, and what exceeds the limits; check again when the rest has doubled."""
-        chunks = self._chunks
+        """Drop what exceeds the limits, and some of what all followers have had."""
         slowest = min((follower.ahead for follower in self._followers), default=self.end)
-        gone = bisect_right(self._firsts, slowest)
-        if gone and chunks[gone - 1].end > slowest:
-            gone -= 1
-        self._drop(gone)
         most = 0 if self._budget.is_spent else MOST_BYTES
-        events, size = self._events, self._bytes
+        chunks, events, size = self._chunks, self._events, self._bytes
         gone = 0
-        while gone < len(chunks) - 1 and (events > MOST_EVENTS or size > most):
-            events -= len(chunks[gone])
-            size -= chunks[gone].size
+        while gone < len(chunks) - 1:
+            chunk = chunks[gone]
+            is_passed = gone < AT_ONCE and chunk.end <= slowest and (events > FEW_EVENTS or size > FEW_BYTES)
+            if not is_passed and events <= MOST_EVENTS and size <= most:
+                break
+            events -= len(chunk.types)
+            size -= chunk.size
             gone += 1
-        self._drop(gone)
-        self._trim_above_events = max(FEW_EVENTS, min(2 * self._events, MOST_EVENTS))
-        self._trim_above_bytes = max(FEW_BYTES, min(2 * self._bytes, MOST_BYTES))
+        if gone:
+            self._budget.add(size - self._bytes)
+            self._events, self._bytes = events, size
+            del chunks[:gone], self._firsts[:gone]
 
-    def _drop(self, count: int) -> None:
-        if not count:
-            return
-        size = sum(chunk.size for chunk in self._chunks[:count])
-        self._events -= sum(map(len, self._chunks[:count]))
-        self._bytes -= size
-        self._budget.add(-size)
-        del self._chunks[:count], self._firsts[:count]
+    def _drop_all(self) -> None:
+        self._budget.add(-self._bytes)
+        self._events = self._bytes = 0
+        self._chunks.clear()
+        self._firsts.clear()
 
 
 class Need(Enum):

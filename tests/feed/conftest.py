@@ -33,5 +33,6 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let a topic keep 4 events, and a page have one row."""
     monkeypatch.setattr(topic, "MOST_EVENTS", 4)
     monkeypatch.setattr(topic, "FEW_EVENTS", 2)
+    monkeypatch.setattr(topic, "AT_ONCE", 2)
     monkeypatch.setattr(replay, "FIRST_ROWS", 1)
     monkeypatch.setattr(replay, "MOST_ROWS", 1)

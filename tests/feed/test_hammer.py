@@ -34,6 +34,7 @@ def tiny(monkeypatch: pytest.MonkeyPatch) -> None:
     for module, name, size in (
         (topic, "MOST_EVENTS", 20),
         (topic, "FEW_EVENTS", 5),
+        (topic, "AT_ONCE", 2),
         (publications, "MOST_EVENTS", 40),
         (replay, "FIRST_ROWS", 2),
         (replay, "MOST_ROWS", 5),

@@ -196,6 +196,7 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
     for module, name, size in (
         (topic, "MOST_EVENTS", 16),
         (topic, "FEW_EVENTS", 6),
+        (topic, "AT_ONCE", 4),
         (replay, "FIRST_ROWS", 1),
         (replay, "MOST_ROWS", 3),
         (replay, "SHARED_PAGES", 3),

@@ -253,6 +253,7 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
         (tail, "MOST_TOPICS", 1),
         (topic, "MOST_EVENTS", 16),
         (topic, "FEW_EVENTS", 6),
+        (topic, "AT_ONCE", 4),
         (replay, "FIRST_ROWS", 1),
         (replay, "MOST_ROWS", 3),
         (compaction, "MOST_ENTRIES", 4),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import msgspec
 import pytest
 
@@ -91,22 +93,43 @@ def test_what_another_writer_has_written_between_is_in_the_log() -> None:
 
 
 def test_what_all_have_had_is_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(topics, "FEW_EVENTS", 3)
+    monkeypatch.setattr(topics, "FEW_EVENTS", 2)
+    monkeypatch.setattr(topics, "AT_ONCE", 2)
     topic = filled(chunk(1))
     followed(topic, 3)
     followed(topic, 2)
 
-    for cursor in range(2, 5):
+    for cursor in range(2, 6):
         topic.append(chunk(cursor))
 
-    assert topic.kept[0] == 2
+    assert topic.kept[0] == 3
     assert topic.since(1, 1) is None
     assert topic.since(2, 1) is not None
+
+
+def test_what_all_have_had_is_dropped_little_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(topics, "FEW_EVENTS", 10)
+    monkeypatch.setattr(topics, "AT_ONCE", 4)
+    topic = filled(chunk(1))
+    follower = followed(topic, 0)
+    for cursor in range(2, 101):
+        topic.append(chunk(cursor))
+    follower.ahead = 100
+
+    kept = []
+    for cursor in range(101, 141):
+        topic.append(chunk(cursor))
+        follower.ahead = cursor
+        kept.append(topic.kept[0])
+
+    assert all(before - after <= 4 for before, after in pairwise(kept))
+    assert 10 <= kept[-1] <= 12
 
 
 def test_a_follower_that_stands_still_keeps_only_so_many_events(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(topics, "MOST_EVENTS", 10)
     monkeypatch.setattr(topics, "FEW_EVENTS", 3)
+    monkeypatch.setattr(topics, "AT_ONCE", 2)
     topic = filled(chunk(1))
     followed(topic, 0)
 
@@ -144,13 +167,15 @@ def test_one_that_is_larger_than_all_that_may_be_kept_is_kept_alone(monkeypatch:
 
 def test_who_has_left_follows_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(topics, "FEW_EVENTS", 1)
+    monkeypatch.setattr(topics, "AT_ONCE", 2)
     topic = filled(chunk(1))
     followed(topic, 0).leave()
 
     topic.append(chunk(2))
+    topic.append(chunk(3))
 
     assert not topic.is_followed
-    assert topic.kept[0] == 0
+    assert topic.kept[0] == 1
 
 
 def test_who_waits_is_called_once_and_only_for_what_is_behind_its_cursor() -> None:
