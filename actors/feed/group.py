@@ -16,7 +16,7 @@ from reenact.actors.feed.hub import Feed
 from reenact.actors.feed.publications import Listener
 from reenact.actors.feed.replay import Page, fitting, stream_of
 from reenact.actors.feed.topic import FollowerPosition, Need
-from reenact.actors.feed.waking import Waiter, Waker
+from reenact.actors.feed.waking import Waiter, Waker, set_result
 from reenact.domain.errors import InvalidInputError, RuntimeClosedError
 from reenact.domain.stream.events import SessionDeleted
 
@@ -55,8 +55,11 @@ class Batch(msgspec.Struct, frozen=True, gc=False):
 class Follower:
     """A group's subscription to a session. All methods but `load` run on the group's loop, and not during `load`."""
 
+    __slots__ = ("__weakref__", "_given", "_is_cut_short", "_is_deleted", "_page", "_topic", "position")
+
     def __init__(self, position: FollowerPosition) -> None:
         self.position = position
+        self._topic = position.topic
         position.belongs_to(self)
         self._page: Page | None = None
         self._given = 0
@@ -67,20 +70,21 @@ class Follower:
     def holds_page(self) -> bool:
         return self._page is not None
 
-    def give(self, room: int) -> list[bytes]:
-        if self._page is not None:
-            return self._from_page(self._page, room)
-        if self._is_deleted:
-            return []
-        position = self.position
-        newest = position.topic.newest
-        if newest is not None and newest.first == position.ahead + 1:  # the case of all followers that keep up
-            lines = newest.encoded()
-            if newest.length <= room:
+    def give(self, room: int) -> tuple[list[bytes], bool]:
+        """Return the next events, and whether these were all."""
+        topic, position = self._topic, self.position
+        newest = topic.newest
+        if newest is not None and newest.first == position.ahead + 1 and newest.end == topic.end and self._page is None:
+            lines = newest.encoded()  # the case of all followers that keep up
+            if newest.length <= room and not newest.is_last and not topic.closed:
                 position.ahead = newest.end
-                self._is_deleted = newest.is_last
-                return lines
-        return self._from_topic(room)
+                return lines, True
+        if self._page is not None:
+            lines = self._from_page(self._page, room)
+        else:
+            lines = [] if self._is_deleted else self._from_topic(room)
+        is_over = topic.closed or self._is_deleted or self._is_cut_short
+        return lines, position.ahead == topic.end and not is_over
 
     def need(self) -> Need:
         if self._is_deleted or self._is_cut_short:
@@ -94,16 +98,11 @@ class Follower:
         page.encoded()  # on this thread rather than on the loop
         self._page, self._given = page, start
 
-    @property
-    def has_all(self) -> bool:
-        topic = self.position.topic
-        return self.position.ahead == topic.end and not (topic.closed or self._is_deleted or self._is_cut_short)
-
     def watch(self, waker: Waker, waiter: Waiter) -> None:
-        self.position.topic.watch(waker, waiter)
+        self._topic.watch(waker, waiter)
 
     def unwatch(self, waker: Waker, waiter: Waiter) -> None:
-        self.position.topic.unwatch(waker, waiter)
+        self._topic.unwatch(waker, waiter)
 
     def reason(self) -> str:
         return "deleted" if self._is_deleted else "closed"
@@ -128,14 +127,14 @@ class Follower:
     def _from_topic(self, room: int) -> list[bytes]:
         given: list[bytes] = []
         position = self.position
-        for chunk in position.topic.since(position.ahead, AT_ONCE) or ():
+        for chunk in self._topic.since(position.ahead, AT_ONCE) or ():
             lines, had = chunk.encoded(), position.ahead + 1 - chunk.first
             if had or chunk.length > room:
                 lines = fitting(lines, had, room)
             given += lines
             room -= chunk.length
             position.ahead += len(lines)
-            self._is_deleted = position.ahead == position.topic.end and chunk.is_last
+            self._is_deleted = position.ahead == self._topic.end and chunk.is_last
             if position.ahead < chunk.end or room <= 0:
                 break
         return given
@@ -143,6 +142,8 @@ class Follower:
 
 class _MemberState:
     """A member of the group with its current state."""
+
+    __slots__ = ("has_page", "id", "is_gone", "member", "waiter", "waits")
 
     def __init__(self, id: str, member: Follower | Listener, wake: Callable[[_MemberState], None]) -> None:  # noqa: A002
         self.id = id
@@ -243,9 +244,9 @@ class Group:
                 return batches
             if not self._member_count:
                 self._feed.check_open()
-            self._taking = self._waker.loop.create_future()
+            self._taking = taking = self._waker.loop.create_future()
             try:
-                await self._taking
+                await taking
             finally:
                 self._taking = None
 
@@ -332,14 +333,13 @@ class Group:
             if state.is_gone:
                 self._release_page(state)
                 continue
-            lines = state.member.give(min(room, share))
+            lines, has_all = state.member.give(min(room, share))
             if lines:
-                before = given.get(state.id)
-                given[state.id] = lines if before is None else [*before, *lines]
+                given[state.id] = [*given[state.id], *lines] if state.id in given else lines
                 room -= len(lines[0]) if len(lines) == 1 else sum(map(len, lines))
             if state.has_page:
                 self._release_page(state)
-            if state.member.has_all:  # the usual case; whatever comes from now on wakes it
+            if has_all:  # the usual case; whatever comes from now on wakes it
                 state.waits = True
             else:
                 self._requeue(state, ended)
@@ -407,8 +407,9 @@ class Group:
         state.member.leave()
 
     def _wake(self) -> None:
-        if self._taking is not None and not self._taking.done():
-            self._taking.set_result(None)
+        if self._taking is not None:
+            set_result(self._taking, None)
+            self._taking = None
 
 
 def _undo_nothing(_: object) -> None:

@@ -197,7 +197,8 @@ class Listener:
     def holds_page(self) -> bool:
         return self._given < len(self._page)
 
-    def give(self, room: int) -> list[bytes]:
+    def give(self, room: int) -> tuple[list[bytes], bool]:
+        """Return the next events, and whether these were all."""
         given: list[bytes] = []
         while room > 0:
             lines = self._from_page(room) if self.holds_page else self._next_published()
@@ -205,7 +206,9 @@ class Listener:
                 break
             given += lines
             room -= sum(map(len, lines))
-        return given
+        return given, not (self.holds_page or self.is_behind or self._is_cut_short or self._log.closed) and (
+            self.node.next is None
+        )
 
     def need(self) -> Need:
         if self.holds_page:
@@ -234,12 +237,6 @@ class Listener:
             _, until = self._behind.pop(topic)  # it may have missed more meanwhile
             if end < until:
                 self._behind[topic] = (end, until)
-
-    @property
-    def has_all(self) -> bool:
-        if self.holds_page or self.is_behind or self._is_cut_short:
-            return False
-        return self.node.next is None and not self._log.closed
 
     def watch(self, waker: Waker, waiter: Waiter) -> None:
         self._log.watch(waker, waiter)

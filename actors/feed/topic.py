@@ -298,6 +298,19 @@ class FollowerPosition:
     the owner.
     """
 
+    __slots__ = (
+        "_abandon",
+        "_leave",
+        "ahead",
+        "consumer",
+        "dealt_with",
+        "has_left",
+        "is_over",
+        "pages",
+        "session_id",
+        "topic",
+    )
+
     def __init__(
         self,
         topic: Topic,

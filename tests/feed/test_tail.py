@@ -71,7 +71,7 @@ def listening(feed: Feed, topics: frozenset[str] | None = None) -> Callable[[], 
     """Listen to these topics, or to everything, from now on; return what gives what was heard since."""
     listener = Listener(feed.publications, None, feed.replay, topics)
     feed.publications.join(listener)
-    return lambda: [msgspec.json.decode(line, type=Envelope) for line in listener.give(10**9)]
+    return lambda: [msgspec.json.decode(line, type=Envelope) for line in listener.give(10**9)[0]]
 
 
 def asking(node: SharedNode) -> list[object]:

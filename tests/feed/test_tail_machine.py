@@ -53,7 +53,7 @@ class Hearer:
         node.feed.publications.join(self.listener)
 
     def listen(self) -> None:
-        for line in self.listener.give(10**9):
+        for line in self.listener.give(10**9)[0]:
             envelope = msgspec.json.decode(line, type=Envelope)
             self.heard[envelope.context.session_id or ""].append(envelope)
 

@@ -128,9 +128,10 @@ EVENTS = (b"1", b'"two"', b"[3]", b'"%b"' % (b"4" * BATCH))
 @given(st.lists(st.lists(st.integers(0, len(EVENTS) - 1), min_size=1, max_size=4), max_size=3))
 def test_a_frame_has_the_events_of_each_subscription_in_their_order(of_each: list[list[int]]) -> None:
     events = [[EVENTS[number] for number in numbers] for numbers in of_each]
-    batches = [(b'{"id":"%d","events":[' % number, each) for number, each in enumerate(events)]
+    batches = [Batch(f"name {number}", each) for number, each in enumerate(events)]
+    wanted = {batch.id: ClientSubscription(str(number), batch.id) for number, batch in enumerate(batches)}
 
-    parts, count = _frame_parts(batches)
+    parts, count = _frame_parts([*batches, Batch("forgotten", [b"1"])], wanted)
     frame = b"".join(parts)
 
     told = [{"id": str(number), "events": [*map(json.loads, each)]} for number, each in enumerate(events)]

@@ -9,7 +9,7 @@ import asyncio
 import itertools
 import logging
 from collections import deque
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import msgspec
@@ -178,33 +178,35 @@ class Outbox:
                     await subscription.confirmed.wait()
         async with self._sending:
             await self._flush()  # with the `subscribed` frames
-            wanted = [(subscription, batch) for batch in batches if (subscription := find(batch.id)) is not None]
-            parts, count = _frame_parts((subscription.head, batch.events) for subscription, batch in wanted)
+            parts, count = _frame_parts(batches, self._by_name)
             if parts:
                 await self._send(parts)
                 self._counts.events += count
-        for subscription, batch in wanted:
-            if batch.ended is not None and subscription.name in self._by_name:
+        for batch in batches:
+            if batch.ended is not None and (subscription := find(batch.id)) is not None:
                 self.forget(subscription)
                 self.on_ended(subscription)
                 self.put(Ended(id=subscription.id, reason=batch.ended))
         return sum(map(len, parts))
 
 
-def _frame_parts(batches: Iterable[tuple[bytes, Sequence[bytes]]]) -> tuple[list[bytes], int]:
-    """Return a frame of events in parts, and the number of the events; without events, there are no parts.
+def _frame_parts(batches: Sequence[Batch], wanted: Mapping[str, ClientSubscription]) -> tuple[list[bytes], int]:
+    """Return a frame of the wanted batches in parts, and the number of its events; without events, there are no parts.
 
     Large events are not copied, because other connections send them too.
     """
     parts: list[bytes] = []
     count, begin = 0, b'{"type":"events","batches":['
-    for head, events in batches:
-        if not events:
+    for batch in batches:
+        events, subscription = batch.events, wanted.get(batch.id)
+        if subscription is None or not events:
             continue
-        parts += (begin, head)
+        parts += (begin, subscription.head)
         count += len(events)
         begin = b"]},"
-        if len(events) == 1 or sum(map(len, events)) <= 2 * BATCH:
+        if len(events) == 1:
+            parts.append(events[0])
+        elif sum(map(len, events)) <= 2 * BATCH:
             parts.append(b",".join(events))
         else:
             for event in events:
