@@ -6,8 +6,7 @@ import asyncio
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future
-from functools import partial
-from typing import Final, NamedTuple, ParamSpec, TypeVar
+from typing import NamedTuple, ParamSpec, TypeVar
 
 import msgspec
 
@@ -143,15 +142,30 @@ class Follower:
 class _MemberState:
     """A member of the group with its current state."""
 
-    __slots__ = ("has_page", "id", "is_gone", "member", "waiter", "waits")
+    __slots__ = ("_ready", "_wake_taker", "has_page", "id", "is_gone", "member", "waits")
 
-    def __init__(self, id: str, member: Follower | Listener, wake: Callable[[_MemberState], None]) -> None:  # noqa: A002
+    def __init__(
+        self,
+        id: str,  # noqa: A002
+        member: Follower | Listener,
+        ready: deque[_MemberState],
+        wake_taker: Callable[[], None],
+    ) -> None:
         self.id = id
         self.member = member
         self.waits = False
         self.has_page = False
         self.is_gone = False
-        self.waiter: Final = partial(wake, self)
+        self._ready = ready
+        self._wake_taker = wake_taker
+
+    def wake(self) -> None:
+        """Make it ready if it waits; called when it may have more to give."""
+        if self.waits:
+            self.waits = False
+            self._ready.append(self)
+            if len(self._ready) == 1:  # the taker waits only while nobody is ready
+                self._wake_taker()
 
 
 class Group:
@@ -294,9 +308,9 @@ class Group:
         except BaseException:
             member.leave()
             raise
-        state = self._states[id_] = _MemberState(id_, member, self._mark_ready)
+        state = self._states[id_] = _MemberState(id_, member, self._ready, self._wake)
         self._member_count += 1
-        member.watch(self._waker, state.waiter)
+        member.watch(self._waker, state.wake)
         self._ready.append(state)
         self._wake()
 
@@ -358,14 +372,6 @@ class Group:
                 ended[state.id] = state.member.reason()
                 self._end(state)
 
-    def _mark_ready(self, state: _MemberState) -> None:
-        """Mark a waiting member as ready."""
-        if state.waits:
-            state.waits = False
-            self._ready.append(state)
-            if self._taking is not None:
-                self._wake()
-
     def _load_next(self) -> None:
         while self._behind and self._pages < PAGES:
             state = self._behind.popleft()
@@ -403,7 +409,7 @@ class Group:
         state.is_gone = True
         self._member_count -= 1
         state.waits = False
-        state.member.unwatch(self._waker, state.waiter)
+        state.member.unwatch(self._waker, state.wake)
         state.member.leave()
 
     def _wake(self) -> None:

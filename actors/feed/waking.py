@@ -182,7 +182,7 @@ class Awaited:
     def unwatch(self, waker: Waker, waiter: Waiter) -> None:
         """Remove the waiter."""
         with self.lock:
-            others = tuple(other for other in self._watching.pop(waker, ()) if other is not waiter)
+            others = tuple(other for other in self._watching.pop(waker, ()) if other != waiter)
             if others:
                 self._watching[waker] = others
 

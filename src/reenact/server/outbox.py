@@ -53,18 +53,18 @@ PAUSE = 1.0
 _log = logging.getLogger("reenact.server")
 
 
-@dataclass(eq=False)
 class ClientSubscription:
     """A subscription of the connection: the id that the client chose, and the name that it has in the source.
 
     A name is used only once, so that events taken for an earlier subscription of the same id do not reach this one.
     """
 
-    id: str
-    name: str
+    __slots__ = ("acks", "confirmed", "head", "id", "name")
 
-    def __post_init__(self) -> None:
-        self.head = b'{"id":%b,"events":[' % msgspec.json.encode(self.id)
+    def __init__(self, id: str, name: str) -> None:  # noqa: A002
+        self.id = id
+        self.name = name
+        self.head = b'{"id":%b,"events":[' % msgspec.json.encode(id)
         self.confirmed = asyncio.Event()
         """Set when the client has been sent the answer to its subscription."""
         self.acks: set[asyncio.Task[None]] = set()
