@@ -75,7 +75,7 @@ class ActorClasses:
         actor = self._factories[actor_class](context)
         if not isinstance(actor, EventSourcedActor):
             raise TypeError(f"the factory of {actor_class.__name__} returned {actor!r:.100}; it returns the actor")
-        if vars(actor).get("context") is not context:
+        if getattr(actor, "context", None) is not context:  # `vars` would give each actor a dict of its own
             raise TypeError(f"{actor_class.__name__} was made without super().__init__(context)")
         return actor.begin
 

@@ -9,7 +9,8 @@ import logging
 from collections import deque
 from collections.abc import Callable
 from functools import partial
-from typing import Any, TypeAlias
+from threading import get_ident
+from typing import Any, Generic, TypeAlias
 
 import pykka
 
@@ -33,7 +34,7 @@ from reenact.actors.kernel.mailbox import (
 )
 from reenact.actors.kernel.pooled import SLICE
 from reenact.actors.kernel.recovery import recover
-from reenact.actors.kernel.step import RETRIES, Postponed, Reported, Step, events_of, step_of
+from reenact.actors.kernel.step import RETRIES, Postponed, Step, events_of, step_of
 from reenact.actors.kernel.supervision import shown
 from reenact.actors.kernel.timers import First, Own, Waiting, earliest
 from reenact.domain.errors import (
@@ -57,7 +58,7 @@ class EventSourcedActor(Declared[State, Command, Event]):
 
     # The thread that holds the mailbox runs the actor: a worker, or the thread that asks. While the journal writes a
     # step, no thread runs the actor and the mailbox stays held, so that no other message is handled in between;
-    # `_handle_append_outcome` continues from there (see `step.Reported` for the thread). So these fields need no lock.
+    # `_handle_append_outcome` continues from there (see `_Reported` for the thread). So these fields need no lock.
 
     touched: int = 0
     _own_envelopes: deque[Envelope] | None = None
@@ -260,7 +261,7 @@ class EventSourcedActor(Declared[State, Command, Event]):
 
     def _journal_step(self, step: Step[State, Command, Event], append: Append) -> bool:
         """Let the journal record the step; return True if its outcome is still pending."""
-        reported = Reported(partial(self._resume_step, step))
+        reported = _Reported(self, step)
         try:
             self.context.system.append(append, reported)
         except Exception as error:  # noqa: BLE001 - the journal did not take the step
@@ -268,11 +269,6 @@ class EventSourcedActor(Declared[State, Command, Event]):
             return False
         outcome = reported.heard()
         return True if outcome is None else self._handle_append_outcome(step, outcome)
-
-    def _resume_step(self, step: Step[State, Command, Event], outcome: Outcome) -> None:
-        """Let a worker continue with the step; called on the thread that writes."""
-        self._reported_step = step, outcome
-        self._mailbox.again()
 
     def _handle_kernel_signal(self, envelope: Envelope) -> bool:
         """Handle a signal of the kernel; return True if the journal has been asked."""
@@ -503,6 +499,36 @@ class EventSourcedActor(Declared[State, Command, Event]):
     def _request_later_alarm(self) -> None:
         if self._waiting is not None:
             self.context.system.alarms.later(self.context.stream)
+
+
+class _Reported(Generic[State, Command, Event]):
+    """Receives the outcome of an append: directly on the thread that asked, on any other thread by way of a worker."""
+
+    # The journal calls this once, perhaps before the append returns, on the thread that writes. If that is the asking
+    # thread, the actor is further up its stack, and reads the outcome from here when the append has returned. Otherwise
+    # the actor may be anywhere: a worker gets the mailbox, which is still held for this step. No lock is needed: only
+    # the asking thread sets `_asking_thread` to 0, and only it can find its own identifier there before.
+
+    __slots__ = ("_actor", "_asking_thread", "_outcome", "_step")
+
+    def __init__(self, actor: EventSourcedActor[State, Command, Event], step: Step[State, Command, Event]) -> None:
+        self._actor = actor
+        self._step = step
+        self._asking_thread = get_ident()
+        self._outcome: Outcome | None = None
+
+    def __call__(self, outcome: Outcome) -> None:
+        """Receive the outcome; called once, on the thread that writes."""
+        if self._asking_thread == get_ident():
+            self._outcome = outcome
+        else:
+            self._actor._reported_step = self._step, outcome
+            self._actor._mailbox.again()
+
+    def heard(self) -> Outcome | None:
+        """Return the outcome if it has come; if not, a worker will handle it, whichever thread writes."""
+        self._asking_thread = 0
+        return self._outcome
 
 
 def _fail_quietly(envelope: Envelope, error: BaseException) -> None:

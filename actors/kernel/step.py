@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from threading import get_ident
 from typing import Generic
 
 import msgspec
 
-from reenact.actors.journal.api import Append, Derived, Kept, Outcome, Remembered, Segment
+from reenact.actors.journal.api import Append, Derived, Kept, Remembered, Segment
 from reenact.actors.kernel.alarms import Timer
 from reenact.actors.kernel.declared import Announcement, Declared, is_sequence
 from reenact.actors.kernel.lineage import Command, Event, State
@@ -42,34 +41,6 @@ class Postponed(Exception):
     def __init__(self, begin: Callable[[Callable[[object], None], Callable[[Exception], None]], None]) -> None:
         super().__init__()
         self.begin = begin
-
-
-class Reported:
-    """Receives the outcome of an append: directly on the thread that asked, on any other thread by way of a worker."""
-
-    # The journal calls this once, perhaps before the append returns, on the thread that writes. If that is the asking
-    # thread, the actor is further up its stack, and reads the outcome from here when the append has returned. Otherwise
-    # the actor may be anywhere: a worker gets the mailbox, which is still held for this step. No lock is needed: only
-    # the asking thread sets `_asking_thread` to 0, and only it can find its own identifier there before.
-
-    __slots__ = ("_asking_thread", "_hand_to_worker", "_outcome")
-
-    def __init__(self, elsewhere: Callable[[Outcome], None]) -> None:
-        self._hand_to_worker = elsewhere
-        self._asking_thread = get_ident()
-        self._outcome: Outcome | None = None
-
-    def __call__(self, outcome: Outcome) -> None:
-        """Receive the outcome; called once, on the thread that writes."""
-        if self._asking_thread == get_ident():
-            self._outcome = outcome
-        else:
-            self._hand_to_worker(outcome)
-
-    def heard(self) -> Outcome | None:
-        """Return the outcome if it has come; if not, a worker will handle it, whichever thread writes."""
-        self._asking_thread = 0
-        return self._outcome
 
 
 def events_of(actor: Declared[State, Command, Event], command: Command) -> tuple[Event, ...]:
