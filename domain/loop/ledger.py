@@ -89,7 +89,7 @@ class CostLimit(msgspec.Struct, metaclass=SuggestsFields, frozen=True):
         return cost - self.max_total > SMALLEST
 
 
-class Spent(msgspec.Struct, frozen=True):
+class Spent(msgspec.Struct, frozen=True, gc=False):
     """The use of one model or tool: how often, the sums of its token counts, and its cost.
 
     `unpriced` counts the uses whose cost is unknown; `cost` is that of the others.
@@ -110,7 +110,7 @@ class Spent(msgspec.Struct, frozen=True):
         )
 
 
-class Ledger(msgspec.Struct, frozen=True):
+class Ledger(msgspec.Struct, frozen=True, gc=False):
     """The use of each model and tool by name, and of all `children` together, as far as that is settled."""
 
     models: dict[str, Spent] = {}

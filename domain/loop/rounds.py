@@ -52,7 +52,7 @@ RoundEvent: TypeAlias = (
 )
 
 
-class Call(msgspec.Struct, frozen=True):
+class Call(msgspec.Struct, frozen=True, gc=False):
     """A call that the model requests.
 
     `digest` is the one that an approval must match, or that was approved; `question` is the question to a person. A
@@ -72,7 +72,7 @@ class Call(msgspec.Struct, frozen=True):
     is_error: bool = False
 
 
-class Round(msgspec.Struct, frozen=True):
+class Round(msgspec.Struct, frozen=True, gc=False):
     """The calls of one answer, in order. `revision` is that of the policies under which people were asked."""
 
     calls: tuple[Call, ...] = ()
