@@ -340,8 +340,8 @@ class Group:
         """Give every ready member a share, repeatedly, until there is no room or no member has more."""
         given: dict[str, list[bytes]] = {}
         ended: dict[str, str] = {}
-        share = max(1, room // SHARE)
         ready = self._ready
+        share = max(1, room // min(SHARE, len(ready) or 1))
         while ready and room > 0:
             state = ready.popleft()
             if state.is_gone:

@@ -8,7 +8,10 @@ Listeners, which may be clients that read nothing, are moved on when they lag to
 from __future__ import annotations
 
 import threading
+import weakref
+from collections import OrderedDict
 from itertools import islice
+from typing import NamedTuple, TypeAlias
 
 from reenact.actors.feed.replay import Pages, Replay, fitting
 from reenact.actors.feed.topic import Chunk, Need
@@ -19,6 +22,8 @@ from reenact.domain.operations.table import CATALOGUE
 MOST_EVENTS = 8192
 MOST_BYTES = 16 * 1024 * 1024
 """The most that is kept for listeners that lag."""
+MOST_RUNS = 64
+"""How many runs are kept."""
 LISTENED_TO = frozenset(type_ for type_, kind in CATALOGUE.items() if kind.category != "command")
 """The events that listeners may get: all but commands, which are between a client and the server."""
 
@@ -26,7 +31,7 @@ LISTENED_TO = frozenset(type_ for type_, kind in CATALOGUE.items() if kind.categ
 class Node:
     """One publication, with a link to the next. Events are numbered from 0, in the order of publication."""
 
-    __slots__ = ("begin", "chunk", "end", "next", "size")
+    __slots__ = ("__weakref__", "begin", "chunk", "end", "next", "size")
 
     def __init__(self, chunk: Chunk, begin: int, size: int) -> None:
         self.chunk = chunk
@@ -35,6 +40,17 @@ class Node:
         self.size = size
         """About how many bytes were published up to its end while there were listeners."""
         self.next: Node | None = None
+
+
+class Run(NamedTuple):
+    """Events that a listener wants, one after the other: the last publication, the JSON, its size in bytes."""
+
+    end: weakref.ref[Node]  # a node would keep everything published after it in memory
+    lines: list[bytes]
+    size: int
+
+
+_Key: TypeAlias = tuple[int, frozenset[str], frozenset[str] | None]
 
 
 class PublicationLog(Awaited):
@@ -51,6 +67,8 @@ class PublicationLog(Awaited):
         self._listened_to: frozenset[str] = frozenset()
         self._listeners: tuple[Listener, ...] = ()
         self._turn = 0
+        self._runs: OrderedDict[_Key, Run] = OrderedDict()
+        """The latest runs by the end of the node before, the types and the topics; those who keep up share them."""
 
     @property
     def is_followed(self) -> bool:
@@ -100,14 +118,38 @@ class PublicationLog(Awaited):
             listener.node = self.tail
             self._set_listeners(tuple(other for other in self._listeners if other is not listener))
 
-    def take(self, listener: Listener) -> Chunk | None:
-        """Return the next publication and move the listener past it; None if there is none, or it must catch up."""
+    def run_after(
+        self, node: Node, types: frozenset[str], topics: frozenset[str] | None, room: int
+    ) -> tuple[Node, list[bytes]]:
+        """Return about `room` bytes of what follows the node of these types and topics, and the node with the last.
+
+        The caller must not change the lines.
+        """
+        key = node.end, types, topics
+        run = self._runs.get(key)
+        end = None if run is None or run.size > room else run.end()
+        if run is not None and end is not None:
+            return end, run.lines
+        lines: list[bytes] = []
+        size = 0
+        while size < room and node.next is not None:
+            node = node.next
+            more = _wanted_lines(node.chunk, types, topics)
+            lines += more
+            size += sum(map(len, more))
         with self.lock:
-            following = listener.node.next
-            if following is None or listener.is_behind:
-                return None
-            listener.node = following
-            return following.chunk
+            self._runs[key] = Run(weakref.ref(node), lines, size)
+            if len(self._runs) > MOST_RUNS:
+                self._runs.popitem(last=False)
+        return node, lines
+
+    def move(self, listener: Listener, begin: Node, end: Node) -> bool:
+        """Move the listener from one node to another; return False if it must catch up, or was moved past the first."""
+        with self.lock:
+            if listener.node is not begin or listener.is_behind:
+                return False
+            listener.node = end
+            return True
 
     def wait(self, waker: Waker, waiter: Waiter, node: Node) -> bool:
         """Call the waiter when something follows the node; return False if something does already, or nothing will."""
@@ -201,7 +243,7 @@ class Listener:
         """Return the next events, and whether these were all."""
         given: list[bytes] = []
         while room > 0:
-            lines = self._from_page(room) if self.holds_page else self._next_published()
+            lines = self._from_page(room) if self.holds_page else self._next_published(room)
             if lines is None:
                 break
             given += lines
@@ -265,17 +307,31 @@ class Listener:
             self._page, self._given = [], 0
         return given
 
-    def _next_published(self) -> list[bytes] | None:
-        """Return the wanted events of the next publication; None if there is none, or the log must be read first."""
-        chunk = self._log.take(self)
-        if chunk is None:
+    def _next_published(self, room: int) -> list[bytes] | None:
+        """Return wanted events of the next publications; None if there are none, or the log must be read first."""
+        begin = self.node
+        if begin.next is None:
             return None
-        topic = chunk.publication.topic
-        if self.types.isdisjoint(chunk.types) or not self._wants_topic(topic):
-            return []
-        had = max(0, self._delivered_to.get(topic, 0) + 1 - chunk.first) if topic else 0
-        return [
-            line
-            for type_, line in islice(zip(chunk.types, chunk.encoded(), strict=True), had, None)
-            if type_ in self.types
-        ]
+        if self._delivered_to:
+            return self._new_lines(begin, begin.next)
+        end, lines = self._log.run_after(begin, self.types, self.topics, room)
+        return lines if self._log.move(self, begin, end) else None
+
+    def _new_lines(self, begin: Node, node: Node) -> list[bytes] | None:
+        """Return the events of one publication, without those that were read from the log when it began to listen."""
+        if not self._log.move(self, begin, node):
+            return None
+        chunk, topic = node.chunk, node.chunk.publication.topic
+        had = 0
+        if topic is not None:
+            had = max(0, self._delivered_to.get(topic, 0) + 1 - chunk.first)
+            if had <= len(chunk):  # all that comes now is new
+                self._delivered_to.pop(topic, None)
+        return _wanted_lines(chunk, self.types, self.topics, had)
+
+
+def _wanted_lines(chunk: Chunk, types: frozenset[str], topics: frozenset[str] | None, had: int = 0) -> list[bytes]:
+    """Return the publication's events of these types and topics as JSON, without the first `had` events."""
+    if types.isdisjoint(chunk.types) or not (topics is None or chunk.publication.topic in topics):
+        return []
+    return [line for type_, line in islice(zip(chunk.types, chunk.encoded(), strict=True), had, None) if type_ in types]

@@ -77,7 +77,8 @@ def test_few_events_at_a_time_are_sent_in_few_frames() -> None:
     socket = Socket(5)
     asyncio.run(play(socket))
 
-    assert min(socket.pauses()) >= PACE * 0.9
+    pauses = socket.pauses()
+    assert sum(pauses) >= PACE * (len(pauses) - 1) * 0.9  # the first one ends at the next moment for all connections
 
 
 @pytest.mark.parametrize(("size", "is_behind"), [(BATCH, False), (100, True)])
