@@ -28,7 +28,8 @@ def workloads(*, quick: bool) -> Sequence[Workload]:
     """Return what is measured."""
     scale = 10 if quick else 1
     return [
-        _streaming(seconds=1 if quick else 5),
+        _streaming(seconds=1 if quick else 5, topics=[f"s{number:03d}" for number in range(SESSIONS)]),
+        _streaming(seconds=1 if quick else 5, topics=()),
         *heard.workloads(20_000 // scale),
         _catching_up(50_000 // scale),
         _stalling(50_000 // scale),
@@ -36,21 +37,21 @@ def workloads(*, quick: bool) -> Sequence[Workload]:
     ]
 
 
-def _streaming(seconds: int) -> Workload:
+def _streaming(seconds: int, topics: Sequence[str]) -> Workload:
     def measure(directory: Path, _number: int) -> Sequence[Sample]:
-        ours = _stream_ours(directory, seconds)
+        ours = _stream_ours(directory, seconds, topics)
         each = max(1, round(ours["deltas"] / ours["frames"]))
         peer = _stream_bare(seconds, each, round(ours["bytes"] / ours["events"]))
         return [Sample(ours[name], peer[name]) for name in ("p50", "p99")]
 
-    name = f"{RATE:,} deltas/s, {SESSIONS} sessions, {CLIENTS} clients: delivery"
+    do = f"follow {len(topics)}" if topics else "listen to all"
+    name = f"{RATE:,} deltas/s, {SESSIONS} sessions, {CLIENTS} clients that {do}: delivery"
     lines = (Line(f"{name}, p50", "ms", BARE), Line(f"{name}, p99", "ms", BARE, at_most(50)))
     return Workload(lines, measure)
 
 
-def _stream_ours(directory: Path, seconds: int) -> dict[str, Any]:
+def _stream_ours(directory: Path, seconds: int, topics: Sequence[str]) -> dict[str, Any]:
     deltas = RATE * seconds
-    topics = [f"s{number:03d}" for number in range(SESSIONS)]
     with Child("bench.served", log=str(directory / "bench.db"), sessions=SESSIONS, synchronous="NORMAL") as server:
         url = server.receive()["url"]
         with Child("bench.receivers", url=url, clients=CLIENTS, topics=topics, deltas=deltas) as clients:

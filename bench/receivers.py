@@ -1,8 +1,9 @@
 """WebSocket clients that follow sessions and measure delays, in a process of their own.
 
-Arguments: the `url`, how many `clients`, which `topics` each follows, how many `deltas` each waits for, a file to
-`keep` the first client's frames in, if any, and whether they `stall`, that is, read nothing. They report when they
-follow, and at the end the figures. A delta's text begins with the monotonic time at which it was made, in nanoseconds.
+Arguments: the `url`, how many `clients`, which `topics` each follows (none: it listens to everything), how many
+`deltas` each waits for, a file to `keep` the first client's frames in, if any, and whether they `stall`, that is, read
+nothing. They report when they follow, and at the end the figures. A delta's text begins with the monotonic time at which
+it was made, in nanoseconds.
 """
 
 from __future__ import annotations
@@ -53,6 +54,8 @@ class Client:
         """Subscribe to all topics, and return when all subscriptions are confirmed."""
         await connection.send('{"type":"hello"}')
         self.began = time.perf_counter()
+        if not self._topics:
+            await connection.send('{"type":"listen","id":"all"}')
         for topic in self._topics:
             await connection.send(f'{{"type":"subscribe","id":"{topic}","topic":"{topic}","after":0}}')
 
@@ -65,7 +68,7 @@ class Client:
             frame = decoder.decode(data)
             if frame.type == "subscribed":
                 standing += 1
-                if standing == len(self._topics):
+                if standing == max(1, len(self._topics)):
                     following.set()
             elif frame.type == "events":
                 self.frames += 1

@@ -121,9 +121,9 @@ class PublicationLog(Awaited):
     def run_after(
         self, node: Node, types: frozenset[str], topics: frozenset[str] | None, room: int
     ) -> tuple[Node, list[bytes]]:
-        """Return about `room` bytes of what follows the node of these types and topics, and the node with the last.
+        """Return the next events of these types and topics, at most `room` bytes, and the node with the last of them.
 
-        The caller must not change the lines.
+        A single publication may be larger. The caller must not change the lines.
         """
         key = node.end, types, topics
         run = self._runs.get(key)
@@ -132,15 +132,18 @@ class PublicationLog(Awaited):
             return end, run.lines
         lines: list[bytes] = []
         size = 0
-        while size < room and node.next is not None:
-            node = node.next
-            more = _wanted_lines(node.chunk, types, topics)
+        while (following := node.next) is not None:
+            more = _wanted_lines(following.chunk, types, topics)
+            if lines and size + sum(map(len, more)) > room:
+                break
+            node = following
             lines += more
             size += sum(map(len, more))
-        with self.lock:
-            self._runs[key] = Run(weakref.ref(node), lines, size)
-            if len(self._runs) > MOST_RUNS:
-                self._runs.popitem(last=False)
+        if size <= room:
+            with self.lock:
+                self._runs[key] = Run(weakref.ref(node), lines, size)
+                if len(self._runs) > MOST_RUNS:
+                    self._runs.popitem(last=False)
         return node, lines
 
     def move(self, listener: Listener, begin: Node, end: Node) -> bool:
