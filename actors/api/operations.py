@@ -514,8 +514,8 @@ class RuntimeOperations:
         self._find_container(container_id, attempt.timeout)
         for number in itertools.count(1):
             session_id = _default_id(container_id, image_id, number)
-            with contextlib.suppress(AlreadyExistsError):  # another caller has just created it, or it once was deleted
-                if self.read().session(session_id) is None:
+            if self.read().known_session(session_id) is None:
+                with contextlib.suppress(AlreadyExistsError):  # another caller was as fast
                     self.session_create(
                         commands.SessionCreateRequest(
                             container_id=container_id, image_id=image_id, session_id=session_id
@@ -523,7 +523,7 @@ class RuntimeOperations:
                         attempt,
                     )
             found = self.read().session(session_id)
-            # It may have been handed over or forgotten.
+            # It may have been deleted or forgotten.
             if found is not None and found.container_id == container_id and found.forgotten is None:
                 return session_id
         raise AssertionError  # there is always a next number

@@ -35,12 +35,16 @@ from reenact import (
     Retention,
     Rule,
     Runtime,
+    SessionInfo,
     UnknownCommandError,
     UnknownEventTypeError,
     handover_tool,
     tool,
 )
+from reenact.actors.api.operations import RuntimeOperations
 from reenact.actors.environment.api import SystemBusConsumer, SystemBusProducer
+from reenact.actors.idempotency import Attempt
+from reenact.domain.operations.table import SessionCreateRequest
 from reenact.events import Envelope
 from reenact.testing import MockEnvironmentFactory, MockEvent, MockLLMProvider
 from tests.jsons import at
@@ -174,6 +178,27 @@ def test_default_sessions_of_different_pairs_are_different(runtime: Runtime) -> 
     first, second, again = send("a_b", "c"), send("a", "b_c"), send("a_b", "c")
 
     assert first == again != second
+
+
+def test_deleted_default_sessions_are_not_created_again(opened: Open, monkeypatch: pytest.MonkeyPatch) -> None:
+    runtime = opened()
+    runtime.images.register(Image(id="i"))
+    tried: list[str | None] = []
+    create = RuntimeOperations.session_create
+
+    def counted(self: RuntimeOperations, request: SessionCreateRequest, attempt: Attempt) -> SessionInfo:
+        tried.append(request.session_id)
+        return create(self, request, attempt)
+
+    monkeypatch.setattr(RuntimeOperations, "session_create", counted)
+
+    for number in range(1, 4):
+        sent = runtime.request("message_send_request", {"image_id": "i", "content": "Hello"}).data.result
+        session_id = at(str, sent, "session_id")
+        assert session_id.endswith(f"_{number}")
+        runtime.sessions.delete(session_id)
+
+    assert len(tried) == len(set(tried)) == 3
 
 
 @pytest.mark.parametrize(
