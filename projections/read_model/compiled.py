@@ -5,7 +5,7 @@ Made from `tables`; `python -m tests.projections.compiled` writes it anew.
 
 from __future__ import annotations
 
-VERSION = 10
+VERSION = 11
 TABLES = (
     """
         CREATE TABLE activity ( session INTEGER NOT NULL, position INTEGER NOT NULL, events INTEGER NOT
@@ -83,9 +83,7 @@ TABLES = (
         PRIMARY KEY (position) )
     """,
     "CREATE INDEX schedules_due ON schedules (due, position) WHERE due IS NOT NULL",
-    """
-        CREATE INDEX schedules_of_session ON schedules (session, due, position) WHERE due IS NOT NULL
-    """,
+    "CREATE INDEX schedules_of_session ON schedules (session, id) WHERE due IS NOT NULL",
     """
         CREATE TABLE sessions ( position INTEGER NOT NULL, stream TEXT NOT NULL, id TEXT NOT NULL,
         container_id TEXT NOT NULL, image_id TEXT NOT NULL, image_revision INTEGER NOT NULL, created_at

@@ -64,7 +64,7 @@ from reenact.projections.read_model.rows import (
     UsageRow,
 )
 
-VERSION = 10
+VERSION = 11
 """Increase it with every change to a table or to the output of a projector: files of another version are rebuilt."""
 
 METADATA = MetaData()
@@ -169,11 +169,7 @@ _partial("sessions_of_container", SESSIONS.c.container_id, SESSIONS.c.position, 
 _partial("sessions_branched", SESSIONS.c.origin, SESSIONS.c.position, where=SESSIONS.c.origin.is_not(None))
 _partial("sessions_called", SESSIONS.c.parent, SESSIONS.c.position, where=SESSIONS.c.parent.is_not(None))
 _partial("schedules_due", SCHEDULES.c.due, SCHEDULES.c.position, where=SCHEDULES.c.due.is_not(None))
-_partial(
-    "schedules_of_session",
-    *SCHEDULES.c["session", "due", "position"],
-    where=SCHEDULES.c.due.is_not(None),
-)
+_partial("schedules_of_session", SCHEDULES.c.session, SCHEDULES.c.id, where=SCHEDULES.c.due.is_not(None))
 _partial("agents_live", AGENTS.c.session, AGENTS.c.position, where=_live)
 _partial("agents_started", AGENTS.c.position, where=_live)
 Index("messages_in_order", MESSAGES.c.session, *_in_order)
@@ -465,7 +461,7 @@ FORGET = (
 RESCHEDULE = (
     update(SCHEDULES)
     .where(SCHEDULES.c.session == bindparam("of_session"), SCHEDULES.c.id == bindparam("of_id"))
-    .where(SCHEDULES.c.due.is_not(None))  # else no index is used, and messages sent long ago are searched, too
+    .where(SCHEDULES.c.due.is_not(None))  # the condition of the index
     .values(due=bindparam("new_due"))
 )
 SWITCH_SESSIONS = (
