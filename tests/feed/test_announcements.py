@@ -120,7 +120,7 @@ def test_the_content_of_a_message_stands_once_in_its_row(tmp_path: Path) -> None
 
     assert messages == ["user_message", "assistant_message"]
     for content in (b"does an okapi answer?", b"an okapi answers"):
-        assert times(tmp_path / "log.db", content) == [1]
+        assert times(log_at(tmp_path / "log.db"), content) == [1]
 
 
 def until_completed(heard: Iterable[Envelope]) -> Iterator[Envelope]:
@@ -130,8 +130,8 @@ def until_completed(heard: Iterable[Envelope]) -> Iterator[Envelope]:
             return
 
 
-def times(path: Path, content: bytes) -> list[int]:
+def times(log: str, content: bytes) -> list[int]:
     """Return how often the content stands in each row that has it."""
-    with open_records(path) as records:
+    with open_records(log) as records:
         rows = [b"".join(part or b"" for part in (row.cause, row.events, row.feed)) for row in records.rows()]
     return [row.count(content) for row in rows if content in row]
