@@ -86,6 +86,13 @@ def test_the_mock_answers_whatever_the_limit_for_it_costs_nothing(run: Run) -> N
     assert run("-p", "Hello", *LIMITED).code == 0
 
 
+def test_the_mock_answers_without_a_price_and_a_warning_says_so(run: Run) -> None:
+    done = run("-p", "Hello", "--model", "claude-y", "--max-cost", "1")
+
+    assert (done.code, done.out) == (0, "Hello from mock!\n")
+    assert done.err.count("the cost limit of image 'chat' does not count its model, which has no price") == 1
+
+
 def test_answers_under_a_name_without_a_price_are_warned_of_once(run: Run, claude: FakeMessagesAPI) -> None:
     claude.reply(text="One", model="claude-other")
     claude.reply(text="Two", model="claude-other")
