@@ -127,8 +127,6 @@ class _Beginning:
         return said
 
 
-LEAST = 2
-"""How many messages a summary must replace at least, to be worth its cost."""
 _INTRODUCTION = "This is a summary of the conversation so far, which had become too long to be kept whole:\n\n"
 
 
@@ -138,7 +136,7 @@ def summary_message(summary: str) -> Said:
 
 
 def replaceable_count(messages: Sequence[Said]) -> int:
-    """Return how many messages, from the first on, a summary may replace; 0 if it would not be worth it.
+    """Return how many messages, from the first on, a summary may replace; 0 if it would replace the question alone.
 
     The question being answered is kept, unless the messages after it make up the larger part of the conversation: then
     the kept part begins with the last answer, so that the results of calls still follow the calls.
@@ -148,8 +146,9 @@ def replaceable_count(messages: Sequence[Said]) -> int:
         default=0,
     )
     answer = max((at for at, said in enumerate(messages) if said.role == "assistant"), default=0)
-    cut = question if 2 * question >= len(messages) else answer
-    return cut if cut >= LEAST else 0
+    if 2 * question >= len(messages):
+        return question
+    return answer if answer > 1 else 0
 
 
 LEFT_OUT = "[The result was left out, because with it the conversation is too long. Ask for less of it.]"

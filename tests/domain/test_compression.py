@@ -19,6 +19,7 @@ RESULTS = Said("user", (ToolResultBlock("c", "sunny"),))
         ((), 0),
         ((ASKED,), 0),
         ((SAID, SAID), 0),
+        ((ASKED, ASKED), 1),
         ((ASKED, SAID, ASKED), 2),
         ((ASKED, SAID, ASKED, SAID, ASKED), 4),
         ((ASKED, CALLS, RESULTS), 0),

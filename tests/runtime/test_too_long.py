@@ -100,6 +100,23 @@ def test_a_single_question_that_is_too_long_fails_as_the_api_says(runtime: Runti
     assert answered.failure.message.startswith("prompt is too long")
 
 
+def test_a_question_that_was_too_long_is_summarised_when_the_next_one_is_asked(runtime: Runtime) -> None:
+    assert runtime.ask("x" * WINDOW, session="reader").failure is not None
+
+    answered = runtime.ask("What was that?", session="reader")
+
+    assert (answered.text, answered.failure) == ("Well.", None)
+    assert runtime.ask("And now?", session="reader").text == "Well."
+
+
+def test_a_session_that_is_never_summarised_goes_on_in_a_branch_without_the_long_question(runtime: Runtime) -> None:
+    assert runtime.ask("x" * WINDOW, session="whole").failure is not None
+
+    branch = runtime.sessions.branch("whole", edit="Less.")
+
+    assert runtime.ask("And now?", session=branch.id).text == "Well."
+
+
 def test_a_conversation_that_is_never_to_be_summarised_fails_as_the_api_says(
     runtime: Runtime, api: FakeMessagesAPI
 ) -> None:
