@@ -10,11 +10,13 @@ from collections.abc import Callable, Iterator
 from types import MappingProxyType
 from typing import Any
 
+import msgspec
 import pytest
 
+from reenact.actors.journal.api import Recorded
 from reenact.actors.kernel import ActorContext, EventSourcedActor, PooledActor
 from reenact.domain.errors import ReenactError, StorageFullError
-from reenact.testing import EventSourcedTestKit, ManualClock, ReplayError, Result
+from reenact.testing import EventSourcedTestKit, FaultyJournal, ManualClock, ReplayError, Result
 from tests.testing.account import (
     HOUR,
     Account,
@@ -247,6 +249,36 @@ def test_a_kit_that_was_forgotten_ends_by_itself() -> None:
 def test_what_is_no_class_of_event_sourced_actors_is_refused(no_class: Any) -> None:  # noqa: ANN401 - the mistake
     with pytest.raises(TypeError, match="must be a subclass of EventSourcedActor, not"):
         EventSourcedTestKit(no_class)
+
+
+def test_a_step_compares_what_is_new_in_the_log_and_a_check_all_of_it(
+    kit: Kit, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begins: list[int] = []
+    read_all = FaultyJournal.read_all
+
+    def counted(self: FaultyJournal, *, after: int = 0, limit: int = 1000) -> list[Recorded]:
+        begins.append(after)
+        return read_all(self, after=after, limit=limit)
+
+    monkeypatch.setattr(FaultyJournal, "read_all", counted)
+
+    kit.when(Deposit(5)).when(Deposit(6)).when(Audit()).when(Deposit(7))
+
+    assert begins == [0, 1, 2, 2]
+    kit.upcasts("withdrawn", version=1, fields=[3], becomes=Withdrawn(3, "")).check()
+    assert begins[4:] == [3, 0]
+
+
+def test_an_event_that_is_changed_after_it_was_written_is_found_by_a_check(kit: Kit) -> None:
+    kit.when(Deposit(5)).when(Deposit(6))
+    deposited = kit.journal.written[0].events[0]
+    assert isinstance(deposited, Deposited)
+
+    msgspec.structs.force_setattr(deposited, "amount", 7)
+
+    with pytest.raises(ReplayError, match="the log does not hold what was written to it"):
+        kit.check()
 
 
 def test_a_factory_that_returns_no_actor_is_refused() -> None:

@@ -10,9 +10,9 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from functools import reduce
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
-from reenact.actors.journal.api import Journal, Recorded
+from reenact.actors.journal.api import Append, Journal, Recorded
 from reenact.actors.journal.codec import EventCodec
 from reenact.actors.journal.opening import open_journal, private_directory
 from reenact.actors.journal.verify import verify
@@ -28,6 +28,9 @@ from reenact.testing.faulty_journal import PATIENCE, CrashedError, FaultyJournal
 from reenact.testing.portrait import Portrait, ReplayError, differences, finding, portrait
 from reenact.testing.watch import IN_PLACE, PURE, Examiner, Note, Watch, examined
 from reenact.testing.witness import witness
+
+Versions: TypeAlias = dict[str, dict[int, object]]
+"""The events of streams by their versions."""
 
 _EVOLVE_ONLY = (
     "a state comes from evolve and nothing else, once for each event, and evolve depends on nothing but its arguments"
@@ -107,22 +110,46 @@ def timers_are_pure(actor: AnyActor) -> Iterator[str]:
     yield from found
 
 
-def log_is(
-    journal: Journal, expected: dict[str, list[object]], acknowledged: Iterable[tuple[str, int, object]]
-) -> Iterator[str]:
-    """Check that the log holds what became durable, in order, and what was acknowledged, each exactly once."""
-    found: dict[str, list[object]] = {}
-    for recorded in journal.read_all(limit=1_000_000_000):
-        found.setdefault(recorded.stream, []).append(recorded.event)
-    if wrong := differences(portrait(expected, "log"), portrait(found, "log"), verb="was written, read is"):
-        yield finding("the log does not hold what was written to it", wrong)
-    for stream, version, event in acknowledged:
-        history = found.get(stream, [])
-        durable = history[version - 1] if version <= len(history) else None
-        if lost := differences(
-            portrait(event, "event"), portrait(durable, "event"), verb="was acknowledged, recorded is"
-        ):
-            yield finding(f"version {version} of {stream} is not the event that was acknowledged", lost)
+class LogCheck:
+    """Compares the log with what was written to it and with what was acknowledged: each time what is new."""
+
+    def __init__(self, journal: FaultyJournal, before: Versions) -> None:
+        """Set the journal, and the events that were written to the log before it was opened."""
+        self._journal = journal
+        self._unread = before
+        self._recorded: Versions = {}
+        self._position = self._steps = self._acts = 0
+
+    def problems(self, acknowledged: Sequence[tuple[str, int, object]]) -> Iterator[str]:
+        """Check that the log holds what became durable, in order, and what was acknowledged, each exactly once."""
+        steps = self._journal.written
+        written = written_by(steps[self._steps :], self._unread)
+        found: Versions = {}
+        read = self._journal.read_all(after=self._position, limit=1_000_000_000)
+        for recorded in read:
+            for events in (found, self._recorded):
+                events.setdefault(recorded.stream, {})[recorded.version] = recorded.event
+        if wrong := differences(portrait(written, "log"), portrait(found, "log"), verb="was written, read is"):
+            yield finding("the log does not hold what was written to it", wrong)
+            return
+        for stream, version, event in acknowledged[self._acts :]:
+            durable = self._recorded.get(stream, {}).get(version)
+            if lost := differences(
+                portrait(event, "event"), portrait(durable, "event"), verb="was acknowledged, recorded is"
+            ):
+                yield finding(f"version {version} of {stream} is not the event that was acknowledged", lost)
+                return
+        self._unread, self._steps, self._acts = {}, len(steps), len(acknowledged)
+        self._position = read[-1].position if read else self._position
+
+
+def written_by(steps: Iterable[Append], before: Versions) -> Versions:
+    """Return the events of the steps behind those that were written before."""
+    written = {stream: dict(events) for stream, events in before.items()}
+    for step in steps:
+        if step.events and step.after is not None:
+            written.setdefault(step.stream, {}).update(enumerate(step.events, step.after + 1))
+    return written
 
 
 _TURNS = 10
@@ -280,7 +307,7 @@ class Stage:
         self._factory = factory
         self._every = snapshot_every
         self._profile = actor_class.profile()
-        self._expected: dict[str, list[object]] = {}
+        self._before: Versions = {}
         self._crashes = 0
         self._questions: deque[_Question] = deque(maxlen=_QUESTIONS)
         with ExitStack() as undo:
@@ -379,7 +406,7 @@ class Stage:
         self._open(left)
 
     def check(self) -> None:
-        """Check everything, after the system has settled.
+        """Check everything, after the system has settled; of the log, what is new since the last time.
 
         Raises:
             ReplayError: something is wrong.
@@ -389,11 +416,12 @@ class Stage:
             raise ReplayError(found)
 
     def verify(self) -> None:
-        """Check everything, and the hash chain of the log.
+        """Check everything, with all of the log and its hash chain.
 
         Raises:
             ReplayError: something is wrong.
         """
+        self._log_check = LogCheck(self.journal, self._before)
         self.check()
         broken = [f"{one.kind} {one.name} at {one.at}: {one.problem}" for one in verify(self._path)]
         if broken:
@@ -410,6 +438,7 @@ class Stage:
         codec = EventCodec(())
         self._path = path
         self.journal = FaultyJournal(open_journal(path, codec, synchronous="OFF"))
+        self._log_check = LogCheck(self.journal, self._before)
         self.system = SteppedSystem(self.journal, codec, self.clock)
         self.system.register(self._class, self._made)
 
@@ -424,15 +453,7 @@ class Stage:
 
     def _close_journal(self) -> None:
         self.journal.close()
-        self._expected = self._written()
-
-    def _written(self) -> dict[str, list[object]]:
-        """Return the expected content of the log: all that became durable since the beginning."""
-        expected = {stream: list(events) for stream, events in self._expected.items()}
-        for step in self.journal.written:
-            if step.events:
-                expected.setdefault(step.stream, []).extend(step.events)
-        return expected
+        self._before = written_by(self.journal.written, self._before)
 
     def _problems(self) -> Iterator[str]:
         for actor in self.watch.live():
@@ -443,4 +464,4 @@ class Stage:
         for snapshot in self.journal.snapshots():
             history = self.journal.read(snapshot.stream)
             yield from snapshot_is_replayed(self._class, self._profile, self.journal, snapshot.stream, history)
-        yield from log_is(self.journal, self._written(), self.watch.acknowledged())
+        yield from self._log_check.problems(self.watch.acknowledged())
