@@ -10,7 +10,7 @@ from typing import Generic, TypeVar
 import msgspec
 
 from reenact.actors.environment.tools.arguments import model_argument, schema_of_type, why_no_schema, with_whole_numbers
-from reenact.domain.errors import ConfigurationError, InvalidOutputError
+from reenact.domain.errors import ConfigurationError, InvalidOutputError, shown
 from reenact.domain.image import Image, OutputType
 from reenact.domain.output import OutputSpec, check_output
 from reenact.domain.plain import Json, JsonDict, is_mapping, made
@@ -55,7 +55,7 @@ def output_of(kind: object) -> Output[object]:
     if is_mapping(kind):
         spec = check_output(made(OutputSpec, name=_DEFAULT_NAME, schema=kind))
         return Output(spec, _identity)
-    not_a_type = ConfigurationError(f"output must be a type, a JSON Schema or an OutputSpec, not {kind!r:.200}")
+    not_a_type = ConfigurationError(f"output must be a type, a JSON Schema or an OutputSpec, not {shown(kind):.200}")
     if isinstance(kind, str):  # it would be evaluated
         raise not_a_type
     try:

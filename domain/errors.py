@@ -83,7 +83,7 @@ class UnknownEventTypeError(InvalidInputError):
     code = "unknown_event_type"
 
     def __init__(self, type: object, known: Iterable[str] = ()) -> None:  # noqa: A002 - the word users know it by
-        super().__init__(f"there is no event type {type!r}{meant(type, known)}; see reenact.events.CATALOGUE")
+        super().__init__(f"there is no event type {shown(type)}{meant(type, known)}; see reenact.events.CATALOGUE")
         self.type = type
 
 
@@ -93,7 +93,7 @@ class UnknownCommandError(InvalidInputError):
     code = "unknown_command"
 
     def __init__(self, type: object, known: Iterable[str] = ()) -> None:  # noqa: A002 - the word users know it by
-        super().__init__(f"there is no request type {type!r}{meant(type, known)}; see reenact.events.REQUESTS")
+        super().__init__(f"there is no request type {shown(type)}{meant(type, known)}; see reenact.events.REQUESTS")
         self.type = type
 
 
@@ -606,7 +606,7 @@ def details_of(error: ReenactError) -> dict[str, object]:
 
 def meant(name: object, known: Iterable[str]) -> str:
     """Return the known name most similar to `name` as a question in brackets, or "" if none is similar enough."""
-    pairs = _pairs(str(name))
+    pairs = _pairs(name) if isinstance(name, str) else set[str]()
     likeness = {one: 2 * len(pairs & _pairs(one)) / (len(pairs) + len(_pairs(one)) or 1) for one in known}
     nearest = max(likeness, key=likeness.__getitem__, default="")
     return f" (did you mean {nearest!r}?)" if likeness.get(nearest, 0) >= _LEAST_LIKENESS else ""

@@ -186,7 +186,7 @@ def define(image: Image, image_id: str) -> Definition:
 def check_limit(value: object, what: str, least: int = 1) -> None:
     """Raise `ConfigurationError` unless the value is a whole number from `least` to `MAX_TOKENS`, or None."""
     if value is not None and not (type(value) is int and least <= value <= MAX_TOKENS):
-        raise ConfigurationError(f"{what} must be a number from {least} to {MAX_TOKENS}, not {value!r}")
+        raise ConfigurationError(f"{what} must be a number from {least} to {MAX_TOKENS}, not {shown(value):.100}")
 
 
 def as_cost_limit(limit: CostLimit | float | None) -> CostLimit | None:
@@ -276,7 +276,9 @@ def rules_of(definition: Definition, prices: Mapping[str, Price], context_window
 
 def _checked_output(who: str, output: object) -> OutputSpec | None:
     if output is not None and not isinstance(output, OutputSpec):
-        raise ConfigurationError(f"output of {who} must be a type, a JSON Schema or an OutputSpec, not {output!r:.200}")
+        raise ConfigurationError(
+            f"output of {who} must be a type, a JSON Schema or an OutputSpec, not {shown(output):.200}"
+        )
     return output and check_output(output)
 
 

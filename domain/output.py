@@ -18,7 +18,7 @@ from typing import Final, TypeAlias, TypeGuard
 
 import msgspec
 
-from reenact.domain.errors import ConfigurationError, InvalidInputError
+from reenact.domain.errors import ConfigurationError, InvalidInputError, shown
 from reenact.domain.messages import Block, text_of
 from reenact.domain.plain import DEEPEST, Json, JsonObject, is_mapping, plain, plain_object
 from reenact.domain.policy.expressions import Expression
@@ -63,7 +63,7 @@ def check_output(output: OutputSpec) -> OutputSpec:
     who = f"output {output.name!r:.80}"
     given: object = output.schema
     if not is_mapping(given):
-        raise ConfigurationError(f"{who}: a schema must be a mapping, not {given!r:.80}")
+        raise ConfigurationError(f"{who}: a schema must be a mapping, not {shown(given):.80}")
     try:
         schema = plain_object("schema", given)
     except (InvalidInputError, TypeError, ValueError) as error:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NoReturn, TypeAlias, TypeGuard, TypeVar
 
 import msgspec
 
-from reenact.domain.errors import InvalidInputError, meant
+from reenact.domain.errors import InvalidInputError, meant, shown
 
 Made = TypeVar("Made")
 S = TypeVar("S", bound=msgspec.Struct)
@@ -160,16 +160,16 @@ def with_plain_texts(values: S) -> S:
 def check_page(waiting: object, limit: object) -> None:
     """Raise `InvalidInputError` unless these are valid bounds of a page of sessions."""
     if waiting is not None and not isinstance(waiting, bool):
-        raise InvalidInputError(f"`waiting` must be True, False or None, not {waiting!r:.100}")
+        raise InvalidInputError(f"`waiting` must be True, False or None, not {shown(waiting):.100}")
     if isinstance(limit, bool) or not isinstance(limit, int) or not 1 <= limit <= LONGEST_PAGE:
-        raise InvalidInputError(f"`limit` must be a whole number from 1 to {LONGEST_PAGE}, not {limit!r:.100}")
+        raise InvalidInputError(f"`limit` must be a whole number from 1 to {LONGEST_PAGE}, not {shown(limit):.100}")
 
 
 def check_position(name: str, position: object) -> None:
     """Raise `InvalidInputError` unless the position is a whole number; whether it exists, the log checks."""
     if type(position) is not int:
         raise InvalidInputError(
-            f"`{name}` must be a position of the log, a whole number of 1 or more, not {position!r:.100}"
+            f"`{name}` must be a position of the log, a whole number of 1 or more, not {shown(position):.100}"
         )
 
 
@@ -214,7 +214,7 @@ def seconds_of(timeout: object) -> float | None:
     if timeout is None:
         return None
     if isinstance(timeout, bool) or not isinstance(timeout, int | float) or timeout != timeout:  # noqa: PLR0124 - NaN
-        raise InvalidInputError(f"a timeout must be a number of seconds, or None for none, not {timeout!r:.100}")
+        raise InvalidInputError(f"a timeout must be a number of seconds, or None for none, not {shown(timeout):.100}")
     return None if timeout > LONGEST else max(0.0, float(max(timeout, -LONGEST)))
 
 

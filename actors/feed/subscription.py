@@ -14,7 +14,7 @@ from typing import Any, Final, Self
 from reenact.actors.feed.consumers import Consumer, log_unacknowledged, named
 from reenact.actors.feed.topic import FollowerPosition, Need
 from reenact.actors.feed.waking import ANY_THREAD, Alarm, EventLoops, Waiter, Waker, is_on_loop, set_result
-from reenact.domain.errors import InvalidInputError, RuntimeClosedError, StorageError
+from reenact.domain.errors import InvalidInputError, RuntimeClosedError, StorageError, shown
 from reenact.domain.operations.table import RuntimeEvent
 from reenact.domain.plain import seconds_of
 from reenact.domain.stream.events import Envelope, SessionDeleted
@@ -405,5 +405,5 @@ def _cancel_nothing() -> None:
 def check_count(limit: object) -> None:
     """Raise `InvalidInputError` unless the limit is a whole number above 0."""
     if isinstance(limit, bool) or not isinstance(limit, int) or limit < 1:
-        message = f"take() returns up to `limit` events, 1 or more, not {limit!r}"
+        message = f"take() returns up to `limit` events, 1 or more, not {shown(limit):.100}"
         raise InvalidInputError(message)

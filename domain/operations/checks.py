@@ -19,6 +19,7 @@ from reenact.domain.errors import (
     ReenactError,
     SessionNotFoundError,
     TurnNotFoundError,
+    shown,
 )
 from reenact.domain.image import check_model
 from reenact.domain.messages import check_text
@@ -136,7 +137,7 @@ def _check_switch(image: str, history: object) -> None:
         check_id("image_id", image)
         raise ImageNotFoundError(image)
     if history not in get_args(History):
-        raise InvalidInputError(f"`history` must be 'all', 'summary' or 'none', not {history!r:.100}")
+        raise InvalidInputError(f"`history` must be 'all', 'summary' or 'none', not {shown(history):.100}")
 
 
 def _check_receiver(request: MessageSendRequest) -> None:
@@ -162,7 +163,7 @@ def _check_branch(asked: SessionBranchRequest) -> None:
         check_text("the session's id", asked.new_session_id)
     if asked.at is not None and not (type(asked.at) is int and 0 < asked.at <= _LAST_POSITION):
         raise InvalidInputError(
-            f"`at` must be a position of the log, a whole number of 1 or more, not {asked.at!r:.100}"
+            f"`at` must be a position of the log, a whole number of 1 or more, not {shown(asked.at):.100}"
         )
     if asked.edit is not None:
         check_content(asked.edit)

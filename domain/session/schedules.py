@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import MAXYEAR, MINYEAR, UTC, datetime, timedelta
 
-from reenact.domain.errors import InvalidInputError
+from reenact.domain.errors import InvalidInputError, shown
 from reenact.domain.messages import Block
 from reenact.domain.session import turns
 from reenact.domain.session.agent import (
@@ -46,12 +46,12 @@ def check_times(at: object, every: object, until: object) -> None:
     """Raise `InvalidInputError` unless these values describe a schedule."""
     for name, time in (("at", at), ("until", until)):
         if time is not None and not (isinstance(time, datetime) and time.tzinfo is not None):
-            raise InvalidInputError(f"`{name}` must be a datetime with a time zone, not {time!r:.100}")
+            raise InvalidInputError(f"`{name}` must be a datetime with a time zone, not {shown(time):.100}")
         if time is not None and not MINYEAR < time.year < MAXYEAR:  # so that it exists in every time zone
             years = f"{MINYEAR + 1} to {MAXYEAR - 1}"
             raise InvalidInputError(f"`{name}` must be a time of the years {years}, not of {time.year}")
     if every is not None and not (is_amount(every, _LONGEST) and every >= 1):
-        raise InvalidInputError(f"`every` must be a number of seconds from 1 to {_LONGEST:g}, not {every!r:.100}")
+        raise InvalidInputError(f"`every` must be a number of seconds from 1 to {_LONGEST:g}, not {shown(every):.100}")
     if at is None and every is None:
         raise InvalidInputError("say when the message is to come: `at` a time, or `every` so many seconds")
     if until is not None and every is None:

@@ -507,6 +507,33 @@ def test_a_value_that_is_nested_too_deeply_to_be_shown_is_no_id(give: Callable[[
         give(runtime)
 
 
+NESTED_PARAMETERS: list[Callable[[Runtime], object]] = [
+    lambda runtime: runtime.ask("Hi", timeout=deep()),
+    lambda runtime: runtime.ask("Hi", output=deep()),
+    lambda runtime: runtime.sessions.list(limit=deep()),
+    lambda runtime: runtime.sessions.list(waiting=deep()),
+    lambda runtime: runtime.sessions.branch("s", at=deep()),
+    lambda runtime: runtime.sessions.switch("s", "i", history=deep()),
+    lambda runtime: runtime.agents.schedule("s", "Hi", at=deep()),
+    lambda runtime: runtime.agents.schedule("s", "Hi", every=deep()),
+    lambda runtime: runtime.images.register(Image(id="i", max_tokens=deep())),
+    lambda runtime: runtime.images.register(Image(id="i", output=deep())),
+    lambda runtime: runtime.events.on(deep(), print),
+    lambda runtime: runtime.request(deep(), {}),
+    lambda runtime: runtime.request("container_list_request", {}, timeout=deep()),
+    lambda runtime: runtime.close(timeout=deep()),
+]
+
+
+@pytest.mark.parametrize("give", NESTED_PARAMETERS)
+def test_a_parameter_that_is_nested_too_deeply_to_be_shown_is_refused(give: Callable[[Runtime], object]) -> None:
+    with (
+        Runtime.in_memory() as runtime,
+        pytest.raises((InvalidInputError, ConfigurationError), match="<a deeply nested list>"),
+    ):
+        give(runtime)
+
+
 def test_a_tool_that_is_nested_too_deeply_to_be_shown_is_refused() -> None:
     image = Image(id="i", tools=({"type": "x", "name": "y", "more": deep()},))
     with Runtime.in_memory() as runtime, pytest.raises(ConfigurationError, match="got <a deeply nested dict>"):
