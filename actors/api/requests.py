@@ -186,11 +186,12 @@ def _read_request(type_: object, given: object) -> asked.Request[object]:
     if kind is None:
         raise UnknownCommandError(type_, asked.REQUESTS)
     try:
-        data = msgspec.convert(given, dict[str, object])
+        named = msgspec.convert(given, dict[str, object])
     except (msgspec.ValidationError, ValueError):
         raise InvalidInputError(
             f"the data of a request must be a mapping of its fields' names to values, not {type(given).__name__}"
         ) from None
+    data = {str.__str__(name): value for name, value in named.items()}
     if kind is asked.MessageSendRequest and "content" in data:
         data["content"] = plain_content(data["content"])
     unknown = next((name for name in data if name not in kind.__struct_fields__), None)

@@ -113,6 +113,22 @@ def test_ids_may_be_texts_of_subclasses_such_as_members_of_an_enum(kind: Callabl
         check(runtime)
 
 
+class Field(str, Enum):  # noqa: UP042 - likewise
+    IMAGE = "image_id"
+    CONTENT = "content"
+    ID = "request_id"
+
+
+@pytest.mark.parametrize("kind", [Field, Marked])
+def test_the_fields_of_a_request_may_be_texts_of_subclasses(runtime: Runtime, kind: Callable[[str], str]) -> None:
+    runtime.images.register(Image(id="i"))
+    plain = {"image_id": "i", "content": "Hello", "request_id": "r"}
+
+    sent = runtime.request("message_send_request", {kind(name): value for name, value in plain.items()})
+
+    assert sent.data == runtime.request("message_send_request", plain).data
+
+
 def test_the_texts_of_an_image_may_be_what_a_template_engine_returns() -> None:
     with Runtime.in_memory(environment=MockEnvironmentFactory(delays=False)) as runtime:
         image = Image(id="i", name=Marked("n"), model=Marked("m"), system_prompt=Marked("Be <brief>."))
