@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -48,6 +49,15 @@ def is_forgotten(runtime: Runtime, session_id: str) -> bool:
     return session is not None and session.forgotten is not None
 
 
+def keys_of(lines: list[dict[str, object]]) -> list[dict[str, object]]:
+    return [line for line in lines if line["type"] == "key"]
+
+
+def rows_of(lines: list[dict[str, object]]) -> list[dict[str, object]]:
+    """Return the rows without their epochs, which each log gives them."""
+    return [{**line, "epoch": None} for line in lines if line["type"] == "row"]
+
+
 class Forgetful(io.BytesIO):
     """A file that has a session forgotten when it gets its first line."""
 
@@ -73,6 +83,22 @@ def test_a_redacted_export_has_what_was_there_when_it_began_though_it_is_forgott
     verdict = verify_log(tmp_path / "other.db")
     assert (verdict.findings, verdict.forgotten, verdict.locked) == ((), 0, 0)
     assert is_forgotten(runtime, "a")
+
+
+@pytest.mark.usefixtures("runtime")
+def test_an_imported_log_has_the_rows_of_the_exported_one_and_one_key_more(
+    log: str, ring: KeyRing, tmp_path: Path
+) -> None:
+    files = [tmp_path / "first.jsonl", tmp_path / "second.jsonl"]
+
+    export_log(log, files[0], keys=ring)
+    import_log(files[0], log_at(tmp_path / "other.db"), keys=ring)
+    export_log(log_at(tmp_path / "other.db"), files[1], keys=ring)
+
+    first, second = ([json.loads(line) for line in file.read_text().splitlines()] for file in files)
+    assert rows_of(second) == rows_of(first)
+    assert [len(keys_of(lines)) for lines in (first, second)] == [3, 4]
+    assert all(key in keys_of(second) for key in keys_of(first))
 
 
 def test_a_message_that_has_come_since_is_not_to_come_in_a_log_that_imports_both(
