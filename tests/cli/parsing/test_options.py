@@ -231,6 +231,8 @@ def test_the_log_may_be_named_before_a_command_or_behind_it(run: Run) -> None:
         (["-p", "x", "--version", "log"], ["is for a conversation"]),
         (["log", "x"], ["unexpected extra argument"]),
         (["-p"], ["requires an argument"]),
+        (["export", "file", "--html"], ["requires an argument", "reenact export --help"]),
+        (["log", "--follow=x"], ["does not take a value", "reenact log --help"]),
         (["--output-format", "xml", "-p", "x"], ["--output-format", "xml"]),
     ],
     ids=" ".join,

@@ -13,6 +13,7 @@ from typing import ParamSpec, Protocol, TypeVar
 import typer
 from typer.core import TyperArgument, TyperCommand, TyperGroup, TyperOption
 
+from reenact.cli.parsing.declaration import errors_of
 from reenact.cli.parsing.help_page import Section, help_page, spellings
 
 _MOST = 3
@@ -41,6 +42,16 @@ def _without_pydantic(parameters_of: Callable[P, list[T]]) -> Callable[P, list[T
         return parameters
 
     return get_params
+
+
+def _naming_the_command(parse: Callable[P, T]) -> Callable[P, T]:
+    """Wrap `parse_args`, so that each error in the arguments hints at the help of the command they were given to."""
+
+    def parse_args(*args: P.args, **kwargs: P.kwargs) -> T:
+        with errors_of(args[1]):  # the context
+            return parse(*args, **kwargs)
+
+    return parse_args
 
 
 def _coerce_quickly(parameter: TyperOption | TyperArgument) -> None:
@@ -87,6 +98,7 @@ class Command(TyperCommand):
     """A command with our help page."""
 
     get_params = _without_pydantic(TyperCommand.get_params)
+    parse_args = _naming_the_command(TyperCommand.parse_args)
 
     def get_help(self, ctx: HelpContext) -> str:
         """Return the help."""

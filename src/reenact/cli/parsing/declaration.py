@@ -83,7 +83,7 @@ def made_of(options: type[Some], values: Mapping[str, object]) -> Some:
 
 
 @contextmanager
-def errors_of(context: typer.Context) -> Generator[None]:
+def errors_of(context: object) -> Generator[None]:
     """Let an error in the arguments hint at the help of this command, unless it is known to be about another one."""
     try:
         yield
