@@ -1,13 +1,20 @@
-"""Imports the public names of a package when they are first used."""
+"""Imports the public names of a package when they are first used, and prepares the struct types that come with them."""
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import sys
 import warnings
-from collections.abc import Callable, Mapping
+from _thread import allocate_lock
+from collections.abc import Callable, Iterator, Mapping
 from importlib.machinery import PathFinder
 from typing import NamedTuple
+
+_OURS = "reenact."
+_resolved: set[type] = set()
+_lock = allocate_lock()  # not from `threading`, whose import takes longer
+"""Threads may import at the same time: one resolves, the others wait."""
 
 
 class Deprecated(NamedTuple):
@@ -41,8 +48,6 @@ def lazy_names(
             return getattr(sys.modules[package], instead)
         if name not in modules_of:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
-        from reenact._resolving import resolve_types  # noqa: PLC0415 - imports msgspec, which takes a while
-
         value: object = getattr(importlib.import_module(modules_of[name]), name)
         resolve_types()
         loaded[name] = value
@@ -62,3 +67,27 @@ def installed(names: list[str], of_libraries: Mapping[str, str]) -> list[str]:
 
 def _is_installed(library: str) -> bool:
     return PathFinder.find_spec(library) is not None
+
+
+def resolve_types() -> None:
+    """Make msgspec prepare each of our imported struct types, once; called when a public name is imported.
+
+    Otherwise msgspec prepares a type at its first use, and a second thread that uses the type at the same time crashes
+    the process with a segmentation fault (msgspec 0.22 uses types that are not completely prepared).
+    """
+    import msgspec  # noqa: PLC0415 - takes a while
+
+    with _lock:
+        for kind in struct_types(msgspec.Struct):
+            if kind not in _resolved:
+                _resolved.add(kind)
+                with contextlib.suppress(TypeError, NameError):  # types that are only made may have such fields
+                    msgspec.msgpack.Decoder(kind)
+
+
+def struct_types(of: type) -> Iterator[type]:
+    """Yield our types that are derived from this one and imported by now."""
+    for kind in of.__subclasses__():
+        if kind.__module__.startswith(_OURS):
+            yield kind
+        yield from struct_types(kind)

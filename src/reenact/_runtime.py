@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, ClassVar, Self, TypeAlias
 
 import msgspec
 
+from reenact._lazy import resolve_types
 from reenact._location import LogFile, LogLocation, location_of
-from reenact._resolving import resolve_types
 from reenact.actors.envelopes import derived
 from reenact.actors.environment.api import ConfiguredProvider, EnvironmentFactory, LLMConfig, LLMProvider
 from reenact.actors.feed.hub import Feed

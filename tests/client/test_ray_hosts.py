@@ -11,9 +11,8 @@ from pathlib import Path
 import pytest
 
 from reenact import ConfigurationError, Runtime, ServerUnreachableError
-from reenact.client import ray_hosts
-from reenact.client.dialing import Reconnect
-from reenact.client.ray_hosts import RayHosts
+from reenact.client import dialing
+from reenact.client.dialing import RayHosts, Reconnect
 from reenact.client.runtime import RemoteRuntime
 from reenact.testing import wait_until
 from tests.client.conftest import Connect, Waits
@@ -50,7 +49,7 @@ class Ray:
 def ray(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Ray:
     ray = Ray(tmp_path)
     monkeypatch.setattr(sys, "executable", str(ray.program))
-    monkeypatch.setattr(ray_hosts, "require_ray", lambda: None)
+    monkeypatch.setattr(dialing, "require_ray", lambda: None)
     return ray
 
 
@@ -136,7 +135,7 @@ def test_why_no_host_can_be_found_is_said(ray: Ray, script: str, why: str) -> No
 
 
 def test_ray_that_does_not_answer_is_not_waited_for(ray: Ray, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ray_hosts, "FOUND_WITHIN", 0.1)
+    monkeypatch.setattr(dialing, "FOUND_WITHIN", 0.1)
     ray.does("exec sleep 600")
 
     with pytest.raises(ServerUnreachableError, match=r"Ray has not answered within 0\.1 s"):

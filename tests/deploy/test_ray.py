@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from reenact import Runtime, ServerUnreachableError
-from reenact.client.ray_hosts import RayHosts
+from reenact.client.dialing import RayHosts
 from reenact.client.runtime import RemoteRuntime
 from reenact.testing import wait_until
 from tests.deploy.asking import Asking

@@ -12,7 +12,7 @@ from tests.examples import takes_long
 LOOKED_AT = """
 import msgspec
 from {module} import {name}
-from reenact._resolving import struct_types
+from reenact._lazy import struct_types
 
 def is_readable(kind):
     try:
@@ -31,7 +31,7 @@ def is_known(kind):
         owner.__annotations__ = annotations
     return known
 
-kinds = [kind for kind in struct_types() if kind.__struct_fields__]
+kinds = [kind for kind in struct_types(msgspec.Struct) if kind.__struct_fields__]
 unknown = [kind for kind in kinds if not is_known(kind) and is_readable(kind)]
 print(len(kinds) > {least}, unknown)
 """

@@ -14,9 +14,8 @@ import pytest
 from reenact import Audit, Image, Runtime, ToolOutcome, tool
 from reenact.domain.messages import EPOCH
 from reenact.inspector import Source
-from reenact.inspector.addresses import Address
 from reenact.inspector.pages.costs import costs
-from reenact.inspector.rendering import Page
+from reenact.inspector.rendering import Address, Page
 from reenact.loop import Price
 from reenact.projections.read_model.spending import Called, SessionUsed, Used
 from reenact.projections.statistics.figures import Figures, Spending

@@ -12,10 +12,10 @@ from reenact._runtime import codec
 from reenact.actors.journal.walk import Finding
 from reenact.domain.session.agent import AgentStarted
 from reenact.inspector import Source, chain_marks, decision_marks
-from reenact.inspector.addresses import Address
 from reenact.inspector.chain_marks import ChainMark
 from reenact.inspector.marks import CheckResults
-from reenact.inspector.seals import seals_of
+from reenact.inspector.pages.chain import seals_of
+from reenact.inspector.rendering import Address
 from tests.inspector.browsing import browsing
 from tests.inspector.marking import all_known, change, known
 from tests.journal.support import commit, step

@@ -80,7 +80,7 @@ def sending(
     monkeypatch.setattr("reenact.projections.generations.BUSY_TIMEOUT", 0.05)
     with (
         closing(Files(tmp_path / "state")) as files,
-        closing(Sending(files.of(NAME), log, Collector(exporter), content=False)) as sending,
+        closing(Sending(files.of(NAME), log, Collector(exporter).send, content=False)) as sending,
     ):
         yield sending
 
@@ -156,7 +156,7 @@ def test_of_a_stream_alone_nothing_else_is_sent(
 ) -> None:
     with (
         closing(Files(tmp_path / "state")) as files,
-        closing(Sending(files.of(NAME), log, Collector(exporter), content=False, stream="session/b")) as sending,
+        closing(Sending(files.of(NAME), log, Collector(exporter).send, content=False, stream="session/b")) as sending,
     ):
         sending.catch_up()
 
@@ -169,7 +169,7 @@ def test_of_two_processes_on_a_server_the_second_goes_on_where_the_first_was(
     url = server.new_log()
     with closing(Schemas.open(url)) as first, closing(Schemas.open(url)) as second:
         sendings = [
-            Sending(place.of(NAME), log, Collector(exporter), content=False, is_leader=lambda: True)
+            Sending(place.of(NAME), log, Collector(exporter).send, content=False, is_leader=lambda: True)
             for place in (first, second)
         ]
         for sending in (*sendings, *sendings):

@@ -1,16 +1,19 @@
-"""Parses server addresses, and makes single attempts to connect; also the backoff with jitter between attempts."""
+"""Parses server addresses, finds hosts that Ray runs, and makes single attempts to connect, with backoff and jitter."""
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import ipaddress
 import logging
 import random
 import re
 import ssl
+import sys
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
-from typing import NamedTuple, Protocol
+from dataclasses import dataclass
+from typing import NamedTuple
 from urllib.parse import urlsplit, urlunsplit
 
 import msgspec
@@ -26,6 +29,7 @@ from websockets.exceptions import (
 )
 from websockets.typing import Subprotocol
 
+from reenact._ray import NAME, Found, check_name, require_ray
 from reenact.client.asking import read_frame
 from reenact.domain.errors import (
     AuthenticationError,
@@ -130,6 +134,12 @@ class Reconnect(msgspec.Struct, frozen=True, kw_only=True):
         return self.chance() * min(self.longest, self.first * 2.0 ** min(failures, _MOST_DOUBLINGS))
 
 
+SCHEME = "ray://"
+"""The scheme of the address of a Ray cluster's head node."""
+PORT = 10001
+"""The default port for Ray clients."""
+FOUND_WITHIN = 30.0
+"""Seconds that finding hosts may take."""
 PATIENCE = 10.0
 """Seconds that an attempt to connect may take."""
 CLOSING = 1.0
@@ -168,36 +178,92 @@ class ServerAddress(NamedTuple):
     token: str | None
 
 
-class Finder(Protocol):
-    """Finds the current addresses of servers; its text names where it looks."""
+@dataclass(frozen=True)
+class RayHosts:
+    """The hosts of a name on a Ray cluster, whose head node has this address."""
 
-    async def find(self) -> Sequence[ServerAddress]:
-        """Return one place or more.
+    address: str
+    name: str
+
+    @classmethod
+    def at(cls, url: str) -> RayHosts:
+        """Return the hosts at `ray://host:port/name`; port and name are optional.
 
         Raises:
-            ServerUnreachableError: the addresses cannot be found.
+            ConfigurationError: the address is not valid.
+            MissingExtraError: Ray is not installed.
         """
-        ...
+        try:
+            parts = urlsplit(url)
+            host, port = parts.hostname, parts.port or PORT
+        except ValueError as error:
+            raise ConfigurationError(f"{url!r:.200} is not an address of a Ray cluster: {error}") from None
+        if not host or parts.username is not None or parts.query or parts.fragment:
+            raise ConfigurationError(f"{url!r:.200} is not an address of a Ray cluster; one is ray://host:{PORT}")
+        name = check_name(parts.path.strip("/") or NAME)
+        require_ray()
+        return cls(f"[{host}]:{port}" if ":" in host else f"{host}:{port}", name)
+
+    def __str__(self) -> str:
+        return f"{SCHEME}{self.address}/{self.name}"
+
+    async def find(self) -> tuple[ServerAddress, ...]:
+        """Return the addresses of the hosts.
+
+        A separate program asks Ray: a Ray client is one for a whole process, which it changes for good, and which may
+        be connected to a cluster already.
+
+        Raises:
+            ServerUnreachableError: Ray cannot be reached, or no host answers.
+        """
+        program = await asyncio.create_subprocess_exec(
+            sys.executable,
+            *("-P", "-m", "reenact._ray", self.address, self.name),
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.DEVNULL,
+        )
+        try:
+            async with asyncio.timeout(FOUND_WITHIN):
+                printed, _ = await program.communicate()
+        except TimeoutError:
+            raise self._unreachable(f"Ray has not answered within {FOUND_WITHIN:g} s") from None
+        finally:
+            with contextlib.suppress(ProcessLookupError):
+                program.kill()
+            await program.wait()
+        try:
+            found = msgspec.json.decode(printed, type=Found)
+        except msgspec.DecodeError:
+            raise self._unreachable(f"looking for them ended with {program.returncode}") from None
+        if found.failure is not None:
+            raise self._unreachable(found.failure)
+        if not found.hosts:
+            raise self._unreachable("none answers; `reenact.ray.start` starts them")
+        return tuple(ServerAddress(websocket_address(url), token) for url, token in found.hosts)
+
+    def _unreachable(self, why: str) -> ServerUnreachableError:
+        return ServerUnreachableError(f"the hosts at {self} cannot be found: {why}")
 
 
 class Dialer:
     """Connects to one of the servers at these places, beginning with one that `chance` (0 to 1) selects.
 
     `heartbeat` is the seconds between pings, and the time limit for their answers. When none of the servers can be
-    used, a finder is asked for their current addresses.
+    used, Ray is asked for the current addresses of its hosts.
     """
 
     def __init__(
-        self, places: Sequence[ServerAddress] | Finder, heartbeat: float, chance: Callable[[], float] = random.random
+        self, places: Sequence[ServerAddress] | RayHosts, heartbeat: float, chance: Callable[[], float] = random.random
     ) -> None:
-        self._finder = None if isinstance(places, Sequence) else places
+        self._hosts = None if isinstance(places, Sequence) else places
         self._chance = chance
         self._heartbeat = heartbeat
         self._is_lost = True  # no place is known to be valid
         self._places: deque[ServerAddress] = deque()
         if isinstance(places, Sequence):
             self._learn(places)
-        self.address = self._places[0].address if self._places else str(self._finder)
+        self.address = self._places[0].address if self._places else str(self._hosts)
         """The address of the connection, or of the last attempt."""
 
     async def dial(self) -> tuple[ClientConnection, Welcome]:
@@ -208,9 +274,9 @@ class Dialer:
             ProtocolError: the server uses another version, or (`UnintelligibleError`) it is not a Reenact server.
             ServerUnreachableError: nothing answers in time, or (`ElsewhereError`) it redirects clients.
         """
-        if self._is_lost and self._finder is not None:
+        if self._is_lost and self._hosts is not None:
             try:
-                self._learn(await self._finder.find())
+                self._learn(await self._hosts.find())
             except ServerUnreachableError:
                 if not self._places:
                     raise
@@ -224,7 +290,7 @@ class Dialer:
             except (UnintelligibleError, ServerUnreachableError) as error:
                 errors.append(error)
             except AuthenticationError as error:
-                if self._finder is None:
+                if self._hosts is None:
                     raise
                 errors.append(self._unreachable(error))  # another server is at that address now
             else:

@@ -13,7 +13,7 @@ from typing import Literal, Self, TypeVar, overload
 
 import msgspec
 
-from reenact._resolving import resolve_types
+from reenact._lazy import resolve_types
 from reenact.actors.api.asking import Asker, Asking
 from reenact.actors.feed.consumers import check_cursor
 from reenact.actors.feed.family import FamilyStream, cursors_of
@@ -21,10 +21,9 @@ from reenact.actors.feed.handlers import Handler, check_callable, check_handler,
 from reenact.actors.feed.observable import Observable
 from reenact.actors.kernel.at_exit import AtExit
 from reenact.client.asking import Answer, PendingRequest, encoded, of_builtin_type, read_envelope
-from reenact.client.dialing import Dialer, Finder, Reconnect, ServerAddress, check_token, websocket_addresses
+from reenact.client.dialing import SCHEME, Dialer, RayHosts, Reconnect, ServerAddress, check_token, websocket_addresses
 from reenact.client.handlers import Handlers, RemoteListener
 from reenact.client.link import Link
-from reenact.client.ray_hosts import SCHEME, RayHosts
 from reenact.client.subscription import RemoteSubscription
 from reenact.domain.content import plain_content
 from reenact.domain.errors import (
@@ -376,7 +375,7 @@ class RemoteRuntime(Asking):
         self.close()
 
 
-def _places(url: object, token: str | None) -> Sequence[ServerAddress] | Finder:
+def _places(url: object, token: str | None) -> Sequence[ServerAddress] | RayHosts:
     if not isinstance(url, str) or not url.startswith(SCHEME):
         return [ServerAddress(address, token) for address in websocket_addresses(url)]
     if token is not None:

@@ -26,18 +26,21 @@ from reenact.actors.journal.deadline import reading_for
 from reenact.domain.errors import (
     ConfigurationError,
     InvalidInputError,
+    KeyRingError,
+    LogEncryptedError,
     NotFoundError,
+    ReadTooLongError,
     ReenactError,
     SessionForgottenError,
 )
 from reenact.domain.stream.frames import SUBPROTOCOL
 from reenact.inspector.actions import Actions, Form
-from reenact.inspector.addresses import Address
+from reenact.inspector.late_tables import TablesNotReadyError
 from reenact.inspector.pages import ACTS, PAGES
-from reenact.inspector.pages.problem import notice_of, problem_of
-from reenact.inspector.rendering import HERE, Act, File, Page, View, render
-from reenact.inspector.seals import seals_of
+from reenact.inspector.pages.chain import seals_of
+from reenact.inspector.rendering import HERE, Act, Address, File, Page, View, render
 from reenact.inspector.source import Source
+from reenact.projections.errors import QueryTooLongError, ReadModelError
 from reenact.projections.read_model.waiting_list import count
 from reenact.server.app import before_response
 from reenact.server.limits import Limits
@@ -64,6 +67,7 @@ _HEADERS: Final[Mapping[str, str]] = {
 }
 _logger = logging.getLogger("reenact.inspector")
 _STATUSES = ((NotFoundError, 404), (SessionForgottenError, 410), (InvalidInputError, 400))
+_FROM_TABLES = frozenset({"/", "/waiting", "/costs", "/branches"})
 _OTHER_SITES = frozenset({"cross-site", "same-site"})
 _Make: TypeAlias = Callable[[], Page | File | str]
 
@@ -203,7 +207,7 @@ def create_app(
 
 
 def _no_such_page(_: Source, address: Address) -> Page:
-    return problem_of(InvalidInputError(f"there is no page {address.path}"), 404)
+    return _problem(InvalidInputError(f"there is no page {address.path}"), 404)
 
 
 def _address(request: Request) -> Address:
@@ -221,10 +225,10 @@ def _answer(source: Source, address: Address, actions: Actions | None, make: _Ma
     try:
         page = make()
     except ReenactError as error:
-        page = problem_of(error, next((status for kind, status in _STATUSES if isinstance(error, kind)), 503))
+        page = _problem(error, next((status for kind, status in _STATUSES if isinstance(error, kind)), 503))
     except Exception as error:
         _logger.exception("the page %s cannot be made", address.path)
-        page = problem_of(ReenactError(f"{type(error).__name__}: {error}"), 500)
+        page = _problem(ReenactError(f"{type(error).__name__}: {error}"), 500)
     if isinstance(page, str):
         return RedirectResponse(page, 303)
     if isinstance(page, File):
@@ -233,9 +237,43 @@ def _answer(source: Source, address: Address, actions: Actions | None, make: _Ma
     now = datetime.now(UTC)
     frame: dict[str, object] = {"source": source, "address": address, "now": now, "actions": actions}
     frame["waiting"] = _waiting(source)
-    frame["notice"] = notice_of(source, address)
+    frame["notice"] = _notice(source, address)
     frame["seals"] = seals_of(source, address)
     return HTMLResponse(render(page, **frame), page.status)
+
+
+def _problem(error: ReenactError, status: int) -> Page:
+    """Return the page that replaces one that could not be made."""
+    match error:
+        case TablesNotReadyError():
+            return Page("making.html", {"done": error.done, "total": error.total}, status)
+        case QueryTooLongError() | ReadTooLongError():
+            sign, title = "wait", "This page would take too long"
+        case LogEncryptedError() | KeyRingError() | ReadModelError(__cause__=LogEncryptedError() | KeyRingError()):
+            sign, title = "warn", "This log is encrypted"
+        case ReadModelError():
+            sign, title = "warn", "The tables of this log cannot be read"
+        case SessionForgottenError():
+            sign, title = "none", "This session was forgotten"
+        case _ if status == 404:  # noqa: PLR2004 - as it is in HTTP
+            sign, title = "none", "There is nothing like that in this log"
+        case _:
+            sign, title = "warn", "This page cannot be shown"
+    return Page("problem.html", {"code": error.code, "why": str(error), "sign": sign, "title": title}, status)
+
+
+def _notice(source: Source, address: Address) -> str:
+    """Return a notice for a page that is made from the tables, or ""."""
+    tables = source.tables_now
+    if address.path not in _FROM_TABLES or tables is None:
+        return ""
+    try:
+        behind = tables.lag()
+        if behind and not tables.is_private:
+            return f"The tables are {behind:,} events behind the log; whoever writes it brings them up."
+    except ReenactError as error:
+        return str(error)
+    return ""
 
 
 def _waiting(source: Source) -> int:

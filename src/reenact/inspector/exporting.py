@@ -6,13 +6,12 @@ from datetime import datetime
 
 from reenact.actors.journal.stored import StoredJournal
 from reenact.domain.errors import InvalidInputError
-from reenact.inspector.addresses import Address
 from reenact.inspector.conversation import conversation_of
 from reenact.inspector.evidence import broken_at
 from reenact.inspector.lanes import lanes_of
 from reenact.inspector.pages.session import drawing_label, state_of, waits_since
 from reenact.inspector.relations import Relations
-from reenact.inspector.rendering import HERE, Page, render
+from reenact.inspector.rendering import HERE, Address, Page, render
 from reenact.inspector.states import full_state
 from reenact.inspector.text import CUT
 from reenact.inspector.timeline import lines_by_call, work_of

@@ -5,7 +5,7 @@ Nothing is imported here, and nothing is sent, unless it is used.
 
 from __future__ import annotations
 
-from reenact.tracing.errors import CollectorRefusedError, CollectorUnreachableError
 from reenact.tracing.live import Tracing
+from reenact.tracing.sending import CollectorRefusedError, CollectorUnreachableError
 
 __all__ = ["CollectorRefusedError", "CollectorUnreachableError", "Tracing"]

@@ -39,8 +39,8 @@ from reenact.domain.errors import ConfigurationError
 from reenact.domain.legible import display_safe
 from reenact.projections.errors import error_text
 from reenact.projections.log import Row
-from reenact.tracing.errors import CollectorRefusedError, CollectorUnreachableError
 from reenact.tracing.metrics import INSTRUMENTS, Sums
+from reenact.tracing.sending import CollectorRefusedError, CollectorUnreachableError
 from reenact.tracing.spans import Context, Span, Value, brief, clean
 
 MOST_SPANS = 512

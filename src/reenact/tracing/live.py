@@ -78,7 +78,7 @@ class Tracing:
             self._sending = Sending(
                 place.of(NAME),
                 opened.journal,
-                collector,
+                collector.send,
                 content=content or is_content_wanted(os.environ),
                 is_leader=opened.is_leader,
             )

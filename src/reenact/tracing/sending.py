@@ -4,14 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import Final, TypeAlias
 
 import msgspec
 from sqlalchemy import Column, MetaData, Table, Text, delete, insert, select
 from sqlalchemy.exc import DBAPIError
 
-from reenact.domain.errors import LogEncryptedError, StorageError, WrongKeyError
-from reenact.projections.errors import ReadModelError
+from reenact.domain.errors import (
+    ConfigurationError,
+    LogEncryptedError,
+    ServerUnreachableError,
+    StorageError,
+    WrongKeyError,
+)
+from reenact.projections.errors import ProjectionFailedError, ReadModelError
 from reenact.projections.log import AuditedLog, Row
 from reenact.projections.views.declared import Projection
 from reenact.projections.views.hosted import OwnPlace, UserProjection, UserTables
@@ -20,14 +26,46 @@ from reenact.tracing.log_spans import LogSpans
 from reenact.tracing.metrics import Sums, added, as_text, from_text
 from reenact.tracing.spans import Span
 
-if TYPE_CHECKING:
-    from reenact.tracing.collector import Collector
-
 NAME: Final = "tracing"
 BATCH = 500
 """The number of events that are read at a time; their spans are sent before more are read."""
+Send: TypeAlias = Callable[[Sequence[Span], Sums, Row, int], None]
+"""Sends spans, the sums up to and including them, the log's first event, and the position before them."""
 _TABLES = MetaData()
 _SUMS = Table("sums", _TABLES, Column("sums", Text, nullable=False))
+
+_HINTS = {
+    401: "it wants credentials; OTEL_EXPORTER_OTLP_HEADERS has them",
+    403: "the credentials in OTEL_EXPORTER_OTLP_HEADERS may not do this",
+    404: "nothing takes this there; is it an address for OTLP over HTTP, and for metrics, if these are sent?",
+}
+
+
+class CollectorUnreachableError(ReadModelError, ServerUnreachableError):
+    """The collector does not answer, or cannot accept anything now; nothing is lost, and it is tried again."""
+
+    code = "collector_unreachable"
+
+
+class CollectorRefusedError(ProjectionFailedError, ConfigurationError):
+    """The collector rejects the kind of data, the credentials, or the address; `status` is the HTTP status.
+
+    Nothing is lost: the rejected data begins at the position, and is sent when the cause is removed.
+    """
+
+    code = "collector_refused"
+
+    def __init__(self, collector: str, status: int, position: int = 0) -> None:
+        super().__init__(position, "", "", f"{collector} answers {status}")
+        hint = _HINTS.get(status, "is it an address for OTLP over HTTP, and is what is sent not too large for it?")
+        self.args = (f"the collector {collector} refuses what it is sent, with HTTP status {status}: {hint}",)
+        self.reason = str(self.args[0])
+        self.collector = collector
+        self.status = status
+
+    def again(self) -> CollectorRefusedError:
+        """Return a new error of the same content, for the next caller."""
+        return CollectorRefusedError(self.collector, self.status, self.position)
 
 
 class SentSpans(Projection):
@@ -56,14 +94,14 @@ class _Position(UserTables):
         log: AuditedLog,
         number: int,
         *,
-        collector: Collector,
+        send: Send,
         content: bool,
         stream: str | None,
     ) -> None:
         super().__init__(projection, place, log, number)
         self._audited = log
         self._stream = stream
-        self._collector = collector
+        self._send = send
         self._spans = LogSpans(log, content=content)
         self._beginning: Row | None = None
         self._batch: _Batch | None = None
@@ -86,7 +124,7 @@ class _Position(UserTables):
         if batch is None:
             return False
         assert self._beginning is not None  # there are events, so the log has a first one
-        self._collector.send(batch.spans, batch.sums, self._beginning, batch.after)
+        self._send(batch.spans, batch.sums, self._beginning, batch.after)
         self._record_progress(batch)
         return True
 
@@ -157,7 +195,7 @@ class Sending(UserProjection):
         self,
         place: OwnPlace,
         log: AuditedLog,
-        collector: Collector,
+        send: Send,
         *,
         content: bool,
         stream: str | None = None,
@@ -171,7 +209,7 @@ class Sending(UserProjection):
         Raises:
             ReadModelError: the place cannot be read or written, or the log cannot be read.
         """
-        self._open_at = partial(_Position, SentSpans(), place, log, collector=collector, content=content, stream=stream)
+        self._open_at = partial(_Position, SentSpans(), place, log, send=send, content=content, stream=stream)
         super().__init__(SentSpans(), place, log, look=look, is_leader=is_leader)
 
     @property

@@ -63,7 +63,7 @@ def trace(options: TraceOptions, console: Console) -> int:
         place = open_place(state or parts.enter_context(tempfile.TemporaryDirectory(prefix="reenact-trace-")))
         parts.enter_context(closing(place))
         content = options.content or is_content_wanted(console.environ)
-        sending = Sending(place.of(NAME), journal, collector, content=content, stream=stream, look=LOOK)
+        sending = Sending(place.of(NAME), journal, collector.send, content=content, stream=stream, look=LOOK)
         parts.enter_context(closing(sending))
         if options.follow:
             console.say(f"sending to {collector.name} until Ctrl+C")

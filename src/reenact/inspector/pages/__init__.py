@@ -1,20 +1,18 @@
-"""The pages, each in a module of its own, which reads the data that its template shows."""
+"""The pages: each has a template, and a module that reads the data which it shows."""
 
 from collections.abc import Mapping
 from typing import Final
 
 from reenact.inspector.pages.acting import ask_branch, ask_interrupt, branch, interrupt
 from reenact.inspector.pages.branches import branches
-from reenact.inspector.pages.chain import chain, marks
+from reenact.inspector.pages.chain import ALONE, chain
 from reenact.inspector.pages.costs import costs
-from reenact.inspector.pages.event import event
-from reenact.inspector.pages.keys import keys
+from reenact.inspector.pages.event import event, value
 from reenact.inspector.pages.session import session
 from reenact.inspector.pages.sessions import list_changed, list_sessions
 from reenact.inspector.pages.state import state
-from reenact.inspector.pages.value import value
 from reenact.inspector.pages.waiting import decide, list_waiting
-from reenact.inspector.rendering import Act, View
+from reenact.inspector.rendering import Act, Page, View
 
 PAGES: Final[Mapping[str, View]] = {
     "/": list_sessions,
@@ -29,8 +27,8 @@ PAGES: Final[Mapping[str, View]] = {
     "/state": state,
     "/value": value,
     "/chain": chain,
-    "/marks": marks,
-    "/keys": keys,
+    ALONE: lambda _source, _address: Page("seals.html", {}),
+    "/keys": lambda _source, _address: Page("keys.html", {}),
 }
 """The pages by their paths."""
 

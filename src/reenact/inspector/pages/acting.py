@@ -8,8 +8,7 @@ from markupsafe import escape
 
 from reenact.domain.errors import AgentNotFoundError, InvalidInputError, SessionNotFoundError
 from reenact.inspector.actions import Actions, Form, catch_up
-from reenact.inspector.addresses import Address, whole_number
-from reenact.inspector.rendering import Page
+from reenact.inspector.rendering import Address, Page, whole_number
 from reenact.inspector.source import Source
 from reenact.inspector.text import visible
 from reenact.projections.read_model.session_list import SessionLine, lines_of, questions_at

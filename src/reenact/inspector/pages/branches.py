@@ -9,8 +9,7 @@ import msgspec
 
 from reenact.actors.kernel.timetable import microseconds
 from reenact.domain.errors import SessionNotFoundError
-from reenact.inspector.addresses import Address
-from reenact.inspector.rendering import Page
+from reenact.inspector.rendering import Address, Page
 from reenact.inspector.source import Source
 from reenact.projections.read_model.families import Member, counts, family, root_of, roots
 from reenact.projections.read_model.session_list import SessionLine, lines_of

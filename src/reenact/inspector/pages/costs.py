@@ -11,8 +11,7 @@ import msgspec
 
 from reenact.actors.kernel.timetable import microseconds
 from reenact.domain.messages import EPOCH, instant
-from reenact.inspector.addresses import Address
-from reenact.inspector.rendering import File, Page
+from reenact.inspector.rendering import Address, File, Page
 from reenact.inspector.source import Source
 from reenact.inspector.text import brief_count
 from reenact.inspector.text import cost as as_cost

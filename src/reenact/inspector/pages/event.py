@@ -1,4 +1,4 @@
-"""The page of an event: its causes, its effects, and the evidence for its record."""
+"""The page of an event: its causes, its effects, the evidence for its record; and the page of a long value in it."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ from typing import NamedTuple
 
 from reenact.domain.loop.events import HumanApproveRequired, ToolResult, ToolStarted
 from reenact.domain.session.agent import AnswerRecorded
-from reenact.inspector.addresses import Address
 from reenact.inspector.evidence import decided_anew, link_of
 from reenact.inspector.pages.session import record_of
 from reenact.inspector.pages.state import folding
 from reenact.inspector.phrases import with_short_ids
 from reenact.inspector.relations import Call, Relations
-from reenact.inspector.rendering import Page
+from reenact.inspector.rendering import Address, File, Page
 from reenact.inspector.source import Source
+from reenact.inspector.text import within
 from reenact.inspector.timeline import Line, line_of
-from reenact.inspector.values import ROOM, Value, room_of, value_of
+from reenact.inspector.values import ROOM, Value, room_of, value_at, value_of
 from reenact.inspector.windows import History
 from reenact.projections.explain.entries import fields_of, row_at, says, session_of
 from reenact.projections.log import Row, name_of
@@ -32,6 +32,8 @@ FEW = 8
 """The most effects in a branch that are shown."""
 SOON = 5000
 """The most events that are read to decide a step again without being asked to."""
+PART = 64 * 1024
+"""Bytes of a page for a part of a value."""
 
 
 class InBranch(NamedTuple):
@@ -100,6 +102,32 @@ def event(source: Source, address: Address) -> Page:
         "colour": line.colour,
     }
     return Page("event.html", frame)
+
+
+def value(source: Source, address: Address) -> Page | File:
+    """Return the page of a value of the event at a position, or of the whole record if no value is named."""
+    at, path, start = address.number("at") or 0, address.text("of"), address.number("start") or 0
+    row = row_at(source.log, at)
+    found = value_of(at, path, value_at(fields_of(row.event), path)) if path else record_of(row)
+    text = found.text
+    part, length = within(text[start : start + PART], PART)
+    if address.choice("as", ("page", "file"), "page") == "file":
+        return File(f"position-{at}.{'txt' if path else 'json'}", text)
+    return Page(
+        "value.html",
+        {
+            "row": row,
+            "name": name_of(row.event),
+            "id": session_of(row.stream),
+            "path": path,
+            "part": part,
+            "size": len(text.encode()),
+            "start": start,
+            "end": min(start, len(text)) + length,
+            "length": len(text),
+            "cut": PART,
+        },
+    )
 
 
 def _causes(relations: Relations, place: int) -> list[int]:

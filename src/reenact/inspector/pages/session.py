@@ -23,12 +23,11 @@ from reenact.domain.session.agent import (
 )
 from reenact.domain.session.state import SessionBranched, SessionCreated, SessionDeleted, SessionInfo
 from reenact.domain.session.told import UsageInfo
-from reenact.inspector.addresses import Address
 from reenact.inspector.conversation import Speech, conversation_of
 from reenact.inspector.fitting import Contents, Where, entries_of
 from reenact.inspector.lanes import Lanes
 from reenact.inspector.relations import Relations
-from reenact.inspector.rendering import Page
+from reenact.inspector.rendering import Address, Page
 from reenact.inspector.source import Source
 from reenact.inspector.timeline import Line, lines_by_call, lines_by_event
 from reenact.inspector.values import Value, room_of, value_of

@@ -7,8 +7,7 @@ from typing import Final
 
 from reenact.actors.kernel.timetable import microseconds
 from reenact.domain.errors import InvalidInputError
-from reenact.inspector.addresses import Address, whole_number
-from reenact.inspector.rendering import Page
+from reenact.inspector.rendering import Address, Page, whole_number
 from reenact.inspector.source import Source
 from reenact.inspector.strips import axis_around, strip_of
 from reenact.projections.read_model.session_list import (

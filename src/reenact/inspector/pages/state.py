@@ -5,13 +5,12 @@ from __future__ import annotations
 import msgspec
 
 from reenact.domain.session.agent import MessageAccepted
-from reenact.inspector.addresses import Address
 from reenact.inspector.conversation import Speech, conversation_of
 from reenact.inspector.differences import Moment, changes_between
 from reenact.inspector.pages.session import state_now, values_of_talk
 from reenact.inspector.phrases import sentence_about
 from reenact.inspector.relations import Relations
-from reenact.inspector.rendering import Page
+from reenact.inspector.rendering import Address, Page
 from reenact.inspector.source import Source
 from reenact.inspector.timeline import Colour, colour_of
 from reenact.inspector.values import ROOM, room_of, value_of

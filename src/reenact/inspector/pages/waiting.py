@@ -12,8 +12,7 @@ from reenact.domain.errors import CallNotPendingError, InvalidInputError, StaleA
 from reenact.domain.loop.asking import Question
 from reenact.domain.plain import Json, JsonDict
 from reenact.inspector.actions import Actions, Form, catch_up
-from reenact.inspector.addresses import Address, whole_number
-from reenact.inspector.rendering import Page
+from reenact.inspector.rendering import Address, Page, whole_number
 from reenact.inspector.source import Source
 from reenact.inspector.text import as_visible_json, visible
 from reenact.inspector.values import Pieces, value_of
