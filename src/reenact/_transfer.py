@@ -158,7 +158,7 @@ def import_log(
     location = location_of(log, keys)
     _check_files(source, location)
     with _from(source) as (file, name):
-        first = _reader(file, name, None, None)
+        first = _reader(file, name)
         _check_keys(first, location.keys)
         # A file that is refused leaves no log behind.
         missing = None if location.exists() else compare_with_log(_reader(file, name, forms, progress), None)
@@ -168,8 +168,8 @@ def import_log(
                 missing = compare_with_log(_reader(file, name, forms, progress), journal)
             _check_unfinished(journal, missing, name)
             if typed:
-                _check_branches(journal, _destroyed_keys(_reader(file, name, None, None)))
-            return _write_missing(_reader(file, name, None, None), journal, missing, progress)
+                _check_branches(journal, _destroyed_keys(_reader(file, name)))
+            return _write_missing(_reader(file, name), journal, missing, progress)
 
 
 def open_export(source: Place, *, keys: KeyRing | None = None, progress: OnProgress | None = None) -> InMemoryLog:
@@ -191,7 +191,7 @@ def _no_rows(_query: str, _parameters: Sequence[str | int | bytes]) -> list[Cell
     return []
 
 
-def _reader(file: File, name: str, forms: Forms | None, progress: OnProgress | None) -> ExportReader:
+def _reader(file: File, name: str, forms: Forms | None = None, progress: OnProgress | None = None) -> ExportReader:
     file.seek(0)
     return ExportReader(file, name, forms=forms, progress=progress)
 

@@ -158,10 +158,15 @@ def verify_log(
         for finding in examination.findings():
             take(finding)
         read_model: Compared = "not there"
+        unlike = None
         if meaning == "sessions":
-            if isinstance(live, LiveTables) and examination.locked:
-                live.unlike = "the log is encrypted; give its keys"
-            read_model = _compare(live, EvidenceLog(evidence, codec(vault)), bool(findings), report, take)
+            if isinstance(live, LiveTables):
+                if examination.locked:
+                    live.unlike = "the log is encrypted; give its keys"
+                read_model = _compare(live, EvidenceLog(evidence, codec(vault)), bool(findings), report, take)
+                unlike = live.unlike
+            else:
+                read_model = live
         return Verdict(
             findings=tuple(findings),
             position=evidence.counts().last,
@@ -177,7 +182,7 @@ def verify_log(
             locked=examination.locked,
             begun_later=inspection.begun_later if isinstance(inspection, Conversations) else 0,
             kin_missing=inspection.kin_missing if isinstance(inspection, Conversations) else 0,
-            unlike=live.unlike if isinstance(live, LiveTables) and meaning == "sessions" else None,
+            unlike=unlike,
         )
 
 
@@ -239,14 +244,12 @@ def _live_tables(parts: ExitStack, location: LogLocation, take: Callable[[Findin
 
 
 def _compare(
-    live: LiveTables | Compared | None,
+    live: LiveTables,
     log: EvidenceLog,
     is_damaged: bool,  # noqa: FBT001 - a value, not a switch
     report: _Report | None,
     take: Callable[[Finding], None],
 ) -> Compared:
-    if not isinstance(live, LiveTables):
-        return live or "not there"
     verdict: Compared = "agrees"
     try:
         live.check_forgotten(log)

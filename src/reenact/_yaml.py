@@ -24,9 +24,11 @@ _VERSION = re.compile(r"^%YAML\b.*", re.MULTILINE)
 _OTHER_VERSION = "it says that it is of another version than YAML 1.2, the one that is read here"
 _BEYOND_UNICODE = re.compile(r"\\U(?!000|0010)[0-9A-Fa-f]{8}")
 
-_NULL = re.compile(r"null|Null|NULL|~|")
-_TRUE = re.compile(r"true|True|TRUE")
-_FALSE = re.compile(r"false|False|FALSE")
+_WORDS: Mapping[str, bool | None] = {
+    **dict.fromkeys(("null", "Null", "NULL", "~", "")),
+    **dict.fromkeys(("true", "True", "TRUE"), True),
+    **dict.fromkeys(("false", "False", "FALSE"), False),
+}
 _DECIMAL = re.compile(r"[-+]?[0-9]+")
 _OCTAL = re.compile(r"0o[0-7]+")
 _HEXADECIMAL = re.compile(r"0x[0-9a-fA-F]+")
@@ -171,12 +173,8 @@ def _scalar(event: _Event) -> object:
     try:
         if not event.is_plain:
             return _unicode(event.value)
-        if _NULL.fullmatch(event.value):
-            return None
-        if _TRUE.fullmatch(event.value):
-            return True
-        if _FALSE.fullmatch(event.value):
-            return False
+        if event.value in _WORDS:
+            return _WORDS[event.value]
         number = _number(event.value)
         return _unicode(event.value) if number is None else number
     except ValueError as error:

@@ -11,7 +11,7 @@ from reenact import Image, Runtime
 from reenact.domain.history.decision_replay import DecisionReplay
 from reenact.domain.session.state import evolve
 from reenact.inspector import Source
-from reenact.inspector.evidence import link_of
+from reenact.inspector.pages.event import link_of
 from reenact.projections.log import name_of
 from tests.inspector.browsing import Browser, attribute, browsing, texts
 from tests.inspector.marking import change

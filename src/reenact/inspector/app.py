@@ -44,7 +44,7 @@ from reenact.projections.errors import QueryTooLongError, ReadModelError
 from reenact.projections.read_model.waiting_list import count
 from reenact.server.app import before_response
 from reenact.server.limits import Limits
-from reenact.server.service import Access, Served, Service, hosts_of, is_loopback
+from reenact.server.service import Access, Service, hosts_of, is_loopback
 from reenact.server.serving import Listener, check_port
 from reenact.server.sockets import Connection
 
@@ -84,7 +84,7 @@ class Guard:
     neither the header `Host` nor `Sec-Fetch-Site`.
     """
 
-    def __init__(self, app: ASGIApp, token: str, service: Service[Served]) -> None:
+    def __init__(self, app: ASGIApp, token: str, service: Service) -> None:
         self._app = app
         self._token = token
         self._access = service.access
@@ -151,9 +151,7 @@ def _add_headers(start: Message) -> None:
     headers.setdefault("cache-control", "no-store")
 
 
-def create_app(
-    source: Source, token: str, *, service: Service[Served], owner: Asking | None = None, by: str = ""
-) -> ASGIApp:
+def create_app(source: Source, token: str, *, service: Service, owner: Asking | None = None, by: str = "") -> ASGIApp:
     """Return the ASGI application of a source, which the caller still has to close.
 
     Args:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Literal, TypeAlias
 
 import msgspec
@@ -62,7 +62,7 @@ def _speech(relations: Relations, place: int, gap: float | None) -> Speech | Non
     match event_of(row):
         case MessageAccepted(content=content):
             return Speech(
-                row=row, who="user", is_model=False, parts=_parts(row, content, ()), gap=gap, more=_more(content)
+                row=row, who="user", is_model=False, parts=list(_parts(row, content, ())), gap=gap, more=_more(content)
             )
         case AnswerRecorded(content=content, model=model, partial=partial, stop_reason=reason):
             note = f"in part: {reason}" if partial else "" if reason in ("end_turn", "tool_use") else reason
@@ -70,7 +70,7 @@ def _speech(relations: Relations, place: int, gap: float | None) -> Speech | Non
                 row=row,
                 who=model or "model",
                 is_model=True,
-                parts=_parts(row, content, relations.calls[place]),
+                parts=list(_parts(row, content, relations.calls[place])),
                 gap=gap,
                 note=note,
                 more=_more(content),
@@ -87,12 +87,9 @@ def _more(content: tuple[Block, ...]) -> int:
     return max(0, len(content) - PARTS)
 
 
-def _parts(row: Row, content: tuple[Block, ...], calls: tuple[Call, ...]) -> list[Part]:
-    return list(_read(row, content[:PARTS], {call.id: call for call in calls}))
-
-
-def _read(row: Row, content: tuple[Block, ...], known: Mapping[str, Call]) -> Iterator[Part]:
-    for place, block in enumerate(content):
+def _parts(row: Row, content: tuple[Block, ...], calls: tuple[Call, ...]) -> Iterator[Part]:
+    known = {call.id: call for call in calls}
+    for place, block in enumerate(content[:PARTS]):
         path = f"content.{place}"
         match block:
             case TextBlock():

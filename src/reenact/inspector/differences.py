@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TypeAlias
 
 import msgspec
@@ -14,7 +14,7 @@ from reenact.domain.plain import is_mapping
 from reenact.domain.session.state import Session
 from reenact.inspector.conversation import Speech
 from reenact.inspector.relations import Call, Relations
-from reenact.inspector.values import on_one_line, summary_of
+from reenact.inspector.values import as_text, on_one_line, summary_of
 from reenact.projections.explain.entries import fields_of
 from reenact.projections.log import Row
 
@@ -69,18 +69,22 @@ def changes_between(left: Moment, right: Moment, added: Iterable[Speech], *, has
 
     `has_calls` is whether the relations of both begin with the same event, so that calls can be compared.
     """
+
+    def group(title: str, facts: Callable[[Moment], Facts], more: Iterable[Change] = ()) -> Group:
+        return Group(title, [*_changed(facts(left), facts(right)), *more])
+
     groups = [
-        Group("Agent", list(_changed(_agent(left), _agent(right)))),
+        group("Agent", _agent),
         *(Group(_title(call), list(_changed(*sides))) for call, *sides in _calls(left, right) if has_calls),
-        Group("Waits for people", list(_changed(_pending(left), _pending(right)))),
-        Group("Turn", list(_whole("turn", _turn(left.session), _turn(right.session)))),
-        Group("Queue", list(_changed(_queue(left.session), _queue(right.session)))),
-        Group("Conversation", [*_changed(_conversation(left.session), _conversation(right.session)), *_said(added)]),
-        Group("Used", list(_changed(_used(left.session), _used(right.session)))),
-        Group("Rules", list(_changed(_rules(left.session), _rules(right.session)))),
-        Group("Session", list(_changed(_session(left.session), _session(right.session)))),
+        group("Waits for people", _pending),
+        Group("Turn", list(_whole("turn", _turn(left), _turn(right)))),
+        group("Queue", _queue),
+        group("Conversation", _conversation, _said(added)),
+        group("Used", _used),
+        group("Rules", _rules),
+        group("Session", _session),
     ]
-    return [group for group in groups if group.changes]
+    return [one for one in groups if one.changes]
 
 
 def _agent(moment: Moment) -> Facts:
@@ -133,8 +137,8 @@ def _pending(moment: Moment) -> Facts:
     }
 
 
-def _turn(session: Session) -> Facts | None:
-    turn = session.turn
+def _turn(moment: Moment) -> Facts | None:
+    turn = moment.session.turn
     if turn is None:
         return None
     return {
@@ -146,11 +150,12 @@ def _turn(session: Session) -> Facts | None:
     }
 
 
-def _queue(session: Session) -> Facts:
-    return {queued.message_id: excerpt(text_of(queued.content)) for queued in session.queue}
+def _queue(moment: Moment) -> Facts:
+    return {queued.message_id: excerpt(text_of(queued.content)) for queued in moment.session.queue}
 
 
-def _conversation(session: Session) -> Facts:
+def _conversation(moment: Moment) -> Facts:
+    session = moment.session
     return {
         "messages": len(session.conversation),
         "context_tokens": session.context_tokens,
@@ -166,9 +171,9 @@ def _said(added: Iterable[Speech]) -> Iterator[Change]:
         yield Change(f"+ {speech.who}", None, "\n".join(filter(None, (text, calls))) or "nothing")
 
 
-def _used(session: Session) -> Facts:
-    ledger = session.ledger
-    spent = {**{f"models.{name}": one for name, one in ledger.models.items()}}
+def _used(moment: Moment) -> Facts:
+    ledger = moment.session.ledger
+    spent = {f"models.{name}": one for name, one in ledger.models.items()}
     spent |= {f"tools.{name}": one for name, one in ledger.tools.items()}
     facts = {f"{name}.{what}": value for name, one in spent.items() for what, value in _spent(one).items()}
     return {**facts, "cost": ledger.cost}
@@ -178,14 +183,16 @@ def _spent(spent: Spent) -> Facts:
     return {"calls": spent.calls, **spent.usage, "cost": spent.cost or None, "unpriced": spent.unpriced or None}
 
 
-def _rules(session: Session) -> Facts:
-    if session.rules is None:
+def _rules(moment: Moment) -> Facts:
+    rules = moment.session.rules
+    if rules is None:
         return {}
-    fields = fields_of(session.rules)
-    return {**fields_of(session.rules.rules), **{name: fields[name] for name in ("cwd", "home")}}
+    fields = fields_of(rules)
+    return {**fields_of(rules.rules), **{name: fields[name] for name in ("cwd", "home")}}
 
 
-def _session(session: Session) -> Facts:
+def _session(moment: Moment) -> Facts:
+    session = moment.session
     return {
         "id": session.id,
         "container": session.container_id,
@@ -213,6 +220,5 @@ def _text(value: object) -> str | None:
     if value is None or isinstance(value, str):
         return value
     if is_mapping(value):
-        lines = (f"{name}: {each if isinstance(each, str) else on_one_line(each)}" for name, each in value.items())
-        return "\n".join(lines)
+        return "\n".join(f"{name}: {as_text(each)}" for name, each in value.items())
     return f"{value:.6g}" if isinstance(value, float) else on_one_line(value)

@@ -5,9 +5,10 @@ from __future__ import annotations
 from datetime import datetime
 
 from reenact.actors.journal.stored import StoredJournal
+from reenact.domain.chain import GENESIS
+from reenact.domain.chain import Row as Record
 from reenact.domain.errors import InvalidInputError
 from reenact.inspector.conversation import conversation_of
-from reenact.inspector.evidence import broken_at
 from reenact.inspector.lanes import lanes_of
 from reenact.inspector.pages.session import drawing_label, state_of, waits_since
 from reenact.inspector.relations import Relations
@@ -21,6 +22,7 @@ MOST = 20_000
 """The most events of a file."""
 DRAWN = 400
 """The most events for which there is a drawing of where the time went."""
+_RECORDS = f"SELECT {', '.join(Record.__struct_fields__)} FROM steps WHERE stream = ? ORDER BY version, cursor"  # noqa: S608 - ours
 
 
 class _InFile(Address):
@@ -56,7 +58,7 @@ def page_of(log: StoredJournal, name: str, session_id: str, now: datetime) -> st
         "began": history.begun.recorded_at,
         "state": state_of(window.own),
         "ledger": full_state(history, history.count).ledger,
-        "broken": broken_at(log, history),
+        "broken": _broken_at(log, history),
         "count": history.count,
         "first": window.own[0].position,
         "last": window.own[-1].position,
@@ -70,3 +72,20 @@ def page_of(log: StoredJournal, name: str, session_id: str, now: datetime) -> st
         "waits_since": waits_since(relations, window),
     }
     return render(Page("exported.html", values), address=_InFile("", "/session", {}), now=now)
+
+
+def _broken_at(log: StoredJournal, history: History) -> int | None:
+    """Return the position of the first changed record of the history, or None if all are unchanged.
+
+    It reads all of them.
+    """
+    for part in history.parts:
+        digest = GENESIS
+        for cells in log.select(_RECORDS, (part.stream,)):
+            record = Record(*cells)
+            if record.version > part.last:
+                break
+            if not record.follows(digest):
+                return record.position
+            digest = record.digest
+    return None

@@ -78,18 +78,14 @@ class Fit(msgspec.Struct, frozen=True):
         return self.window.rows[place].position if 0 <= place < len(self.window.rows) else None
 
 
-class Contents:
-    """The content of a page for a window: as much as fits around one of its events."""
+class Contents(msgspec.Struct, frozen=True):
+    """The content of a page for a window: as much as fits around the event of this number, which is `where` it says."""
 
-    def __init__(
-        self, relations: Relations, window: Window, entries: Sequence[Entry], number: int, where: Where
-    ) -> None:
-        """Set the entries of the window, and the number of the wanted event, with its place on the page."""
-        self._relations = relations
-        self._window = window
-        self._entries = entries
-        self._wanted = next(place for place, entry in enumerate(entries) if number <= entry.last)
-        self._where = where
+    relations: Relations
+    window: Window
+    entries: Sequence[Entry]
+    number: int
+    where: Where
 
     def fit(
         self,
@@ -99,39 +95,40 @@ class Contents:
         brief_speech: Draw[Speech | Record],
     ) -> Fit:
         """Return the content that fits, drawn with these functions."""
+        wanted = next(place for place, entry in enumerate(self.entries) if self.number <= entry.last)
         room = LISTED
         drawn: dict[int, tuple[list[Markup], list[Markup]]] = {}
         full: set[bool] = set()
-        for place in self._by_priority():
-            is_later = place > self._wanted
+        for place in self._by_priority(wanted):
+            is_later = place > wanted
             if is_later in full:
                 continue
-            entry = self._entries[place]
+            entry = self.entries[place]
             lines = [_drawn(one, line, brief_line) for one in entry.lines]
             said = [_drawn(one, speech, brief_speech) for one in entry.said]
             size = sum(map(_size, (*lines, *said))) + _BAR * len(lines)
             if drawn and size > room:
-                full |= {is_later} if self._where == "at" else {True, False}
+                full |= {is_later} if self.where == "at" else {True, False}
                 continue
             room -= size
             drawn[place] = lines, said
         places = sorted(drawn)
-        window = self._window.part(self._entries[places[0]].first, self._entries[places[-1]].last)
-        work, span = work_of(self._relations, window)
+        window = self.window.part(self.entries[places[0]].first, self.entries[places[-1]].last)
+        work, span = work_of(self.relations, window)
         return Fit(
             window,
             [html for place in places for html in drawn[place][0]],
             [html for place in places for html in drawn[place][1]],
-            lanes_of(self._relations, window),
+            lanes_of(self.relations, window),
             work,
             span,
         )
 
-    def _by_priority(self) -> Iterator[int]:
+    def _by_priority(self, wanted: int) -> Iterator[int]:
         """Yield the indexes of the entries, those that are wanted most first."""
-        earlier, later = range(self._wanted - 1, -1, -1), range(self._wanted + 1, len(self._entries))
-        yield self._wanted
-        match self._where:
+        earlier, later = range(wanted - 1, -1, -1), range(wanted + 1, len(self.entries))
+        yield wanted
+        match self.where:
             case "from":
                 yield from chain(later, earlier)
             case "until":

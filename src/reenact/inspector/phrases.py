@@ -13,7 +13,7 @@ from reenact.domain.loop.events import ToolEdited
 from reenact.domain.messages import instant
 from reenact.inspector.relations import Call
 from reenact.inspector.text import count, duration, line, within
-from reenact.inspector.values import KEY, on_one_line, size_of
+from reenact.inspector.values import KEY, as_text, size_of
 from reenact.projections.log import Row, name_of
 
 _ID = re.compile(r"\b(agt|msg|ses|trn)_[0-9a-z]{12,}([0-9a-z]{6}(?:_\d+)?)\b")
@@ -73,7 +73,7 @@ def edits(event: ToolEdited, room: int) -> tuple[Markup, bool]:
     """Return a person's changes to arguments, in at most `room` bytes of a page, and whether these are all."""
     parts: list[Markup] = []
     for name in (*event.edited, *(name for name in event.original if name not in event.edited)):
-        before, after = ([_as_text(each[name])] if name in each else [] for each in (event.original, event.edited))
+        before, after = ([as_text(each[name])] if name in each else [] for each in (event.original, event.edited))
         if before == after:
             continue
         if room <= 0:
@@ -87,12 +87,6 @@ def edits(event: ToolEdited, room: int) -> tuple[Markup, bool]:
 def name_in(row: Row) -> str:
     """Return the name of the event of a row."""
     return name_of(row.event)
-
-
-def second(microseconds: int) -> Markup:
-    """Return the local time of day, to the second, for microseconds since 1970-01-01 UTC."""
-    here = instant(microseconds).astimezone()
-    return Markup('<time datetime="{}" title="{:%Y-%m-%d}">{:%H:%M:%S}</time>').format(here.isoformat(), here, here)
 
 
 def moment(microseconds: int) -> str:
@@ -113,16 +107,12 @@ def brief(seconds: float) -> str:
     return duration(seconds)
 
 
-def _as_text(value: object) -> str:
-    return value if isinstance(value, str) else on_one_line(value)
-
-
 def _number(value: object) -> int:
     return value if type(value) is int else 0
 
 
 PHRASES: Sequence[Callable[..., object]] = (
-    *(asked, beginning, brief, edits, instant, moment, name_in),
-    *(outcome, percent, sentence_about, second, tokens_in, used),
+    *(asked, beginning, brief, edits, instant, name_in),
+    *(outcome, percent, sentence_about, tokens_in, used),
 )
 """The template filters of these pages, named as the functions are."""

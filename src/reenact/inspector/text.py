@@ -200,9 +200,12 @@ def clock(time: datetime, now: datetime | None = None) -> Markup:
 
 def when(microseconds: int) -> Markup:
     """Return the local time of day, to the millisecond, for microseconds since 1970-01-01 UTC."""
-    here = instant(microseconds).astimezone()
-    text = f"{here:%H:%M:%S}.{here.microsecond // 1000:03}"
-    return Markup('<time datetime="{}" title="{:%Y-%m-%d}">{}</time>').format(here.isoformat(), here, text)
+    return _time(microseconds, f"%H:%M:%S.{microseconds // 1000 % 1000:03}")
+
+
+def second(microseconds: int) -> Markup:
+    """Return the local time of day, to the second, for microseconds since 1970-01-01 UTC."""
+    return _time(microseconds, "%H:%M:%S")
 
 
 def day(microseconds: int) -> Markup:
@@ -214,8 +217,13 @@ def lately(microseconds: int, now: int) -> Markup:
     """Return a recent time in few characters: with seconds if it is today, otherwise with the date."""
     here, today = instant(microseconds).astimezone(), instant(now).astimezone()
     form = "%H:%M:%S" if here.date() == today.date() else "%-d %b, %H:%M" if here.year == today.year else "%-d %b %Y"
-    return Markup('<time datetime="{}" title="{:%Y-%m-%d %H:%M:%S}">{}</time>').format(
-        here.isoformat(), here, here.strftime(form)
+    return _time(microseconds, form, "%Y-%m-%d %H:%M:%S")
+
+
+def _time(microseconds: int, form: str, title: str = "%Y-%m-%d") -> Markup:
+    here = instant(microseconds).astimezone()
+    return Markup('<time datetime="{}" title="{}">{}</time>').format(
+        here.isoformat(), here.strftime(title), here.strftime(form)
     )
 
 
@@ -232,6 +240,6 @@ def short(text: str) -> str:
 
 FILTERS: Sequence[Callable[..., object]] = (
     *(ago, as_json, brief_count, clock, cost, count, day, duration),
-    *(lately, line, plain, short, size, size_in_bytes, visible, when),
+    *(lately, line, plain, second, short, size, size_in_bytes, visible, when),
 )
 """The template filters of all pages, named as the functions are."""

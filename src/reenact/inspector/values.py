@@ -100,6 +100,11 @@ def on_one_line(value: object) -> str:
     return msgspec.json.format(msgspec.json.encode(value), indent=0).decode()
 
 
+def as_text(value: object) -> str:
+    """Return a text unchanged, and any other value as JSON on one line."""
+    return value if isinstance(value, str) else on_one_line(value)
+
+
 def summary_of(arguments: Mapping[str, object]) -> str:
     """Return the beginning of a call's arguments on one line."""
     few = list(islice(arguments.items(), _FEW))
@@ -125,7 +130,7 @@ def _pieces(value: object) -> Pieces:
     if isinstance(value, str):
         return (("", value),)
     if is_mapping(value):
-        return [(str(name), each if isinstance(each, str) else on_one_line(each)) for name, each in value.items()]
+        return [(str(name), as_text(each)) for name, each in value.items()]
     if is_sequence(value) and value and all(map(is_mapping, value)):
         return (("", "\n".join(map(_item, value))),)
     return (("", on_one_line(value)),)

@@ -44,7 +44,7 @@ class Guard:
     """Checks host, origin, token and rate of each request; a refused request does not reach the application."""
 
     app: ASGIApp
-    service: Service[LocalRuntime]
+    service: Service
     inspects: bool = False
 
     def __post_init__(self) -> None:
@@ -184,7 +184,7 @@ def create_app(
     """
     check_runtime(runtime)
     access = Access(tokens, origins, hosts or Hosts(any_name=bool(tokens)))
-    return application(Service(runtime, access, limits or Limits(), allow_programs))
+    return application(Service(runtime, access, limits or Limits(), allow_programs), runtime)
 
 
 def check_runtime(runtime: object) -> None:
@@ -200,8 +200,8 @@ def check_runtime(runtime: object) -> None:
         )
 
 
-def application(service: Service[LocalRuntime], inspector: ASGIApp | None = None) -> Starlette:
-    """Return the application of a service, which it closes at its end; an inspector has a guard of its own."""
+def application(service: Service, runtime: LocalRuntime, inspector: ASGIApp | None = None) -> Starlette:
+    """Return the application of a runtime; it closes the service at its end, and an inspector has its own guard."""
 
     async def socket(websocket: WebSocket) -> None:
         token = bearer(websocket.headers)
@@ -226,7 +226,7 @@ def application(service: Service[LocalRuntime], inspector: ASGIApp | None = None
     app = Starlette(
         routes=[
             WebSocketRoute("/ws", socket),
-            *routes(service),
+            *routes(service, runtime),
             *([] if inspector is None else [Route(INSPECTOR, _redirect_to_inspector), Mount(INSPECTOR, inspector)]),
             WebSocketRoute("/{path:path}", _no_websocket_here),
         ],

@@ -37,7 +37,7 @@ from reenact.server.answers import (
     success,
 )
 from reenact.server.reading import MOST_VALUES, TOO_LARGE, has_too_many_values
-from reenact.server.service import INTERNAL, Served, Service
+from reenact.server.service import INTERNAL, Service
 
 TIMEOUT = 30.0
 """Seconds after which a request times out."""
@@ -62,9 +62,9 @@ class _Refusal(Exception):
         self.code = code
 
 
-def routes(service: Service[LocalRuntime]) -> list[Route]:
+def routes(service: Service, runtime: LocalRuntime) -> list[Route]:
     """Return the routes of the application, except that of the WebSocket."""
-    api = _Api(service)
+    api = _Api(service, runtime)
     document, events, frames = _documents(service.name, service.access.needs_token)
     return [
         Route("/health", _constant(success({"status": "ok", "server": service.name}))),
@@ -90,7 +90,8 @@ def _documents(name: str, needs_token: bool) -> tuple[Response, ...]:  # noqa: F
 
 @dataclass
 class _Api:
-    _service: Service[LocalRuntime]
+    _service: Service
+    _runtime: LocalRuntime
 
     async def resource(self, kind: type[commands.Request[object]], request: Request) -> Response:
         given: dict[str, object] = (
@@ -118,17 +119,17 @@ class _Api:
 
     async def ready(self, request: Request) -> Response:
         try:
-            await self._service.call(partial(self._service.runtime.check_ready, READY_WITHIN))
+            await self._service.call(partial(self._runtime.check_ready, READY_WITHIN))
         except ReenactError as error:
             return failure("unready", f"{error.code}: {error}")
         return success({"status": "ready"})
 
     async def metrics(self, request: Request) -> Response:
-        text = await self._service.call(partial(exposition, self._service))
+        text = await self._service.call(partial(exposition, self._service, self._runtime))
         return Response(text, media_type=CONTENT_TYPE)
 
     def _page(self, session_id: str, after: int, limit: int) -> bytes:
-        following = self._service.runtime.feed.subscribe(session_id, after=after)
+        following = self._runtime.feed.subscribe(session_id, after=after)
         events: list[bytes] = []
         size = 0
         try:
@@ -299,12 +300,12 @@ CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 K = TypeVar("K", int, str)
 
 
-def exposition(service: Service[LocalRuntime]) -> str:
+def exposition(service: Service, runtime: LocalRuntime) -> str:
     """Return the metrics of the server and its runtime. Reads the log, and may block."""
-    return "".join((*_server_metrics(service), *_runtime_metrics(service)))
+    return "".join((*_server_metrics(service), *_runtime_metrics(runtime)))
 
 
-def _server_metrics(service: Service[Served]) -> Iterable[str]:
+def _server_metrics(service: Service) -> Iterable[str]:
     counts = service.counts
     yield _single("reenact_start_time_seconds", "When the server began, since 1970-01-01 UTC.", service.since)
     yield _single("reenact_connections", "WebSockets that are open.", counts.connected)
@@ -327,8 +328,7 @@ def _server_metrics(service: Service[Served]) -> Iterable[str]:
     yield _by_label("reenact_closed_total", closed, "code", counts.closed)
 
 
-def _runtime_metrics(service: Service[LocalRuntime]) -> Iterable[str]:
-    runtime = service.runtime
+def _runtime_metrics(runtime: LocalRuntime) -> Iterable[str]:
     yield _single("reenact_failing", "Whether turns cannot be recorded.", runtime.failure is not None)
     try:
         position, lag, agents = runtime.position, runtime.lag, len(runtime.agents.list())

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from functools import cache, partial
 from importlib import metadata
 from pathlib import Path
-from typing import Generic, Protocol, TypeVar
+from typing import Protocol, TypeVar
 from urllib.parse import urlsplit
 
 from reenact.actors.api.requests import context_of
@@ -193,14 +193,11 @@ class Served(Protocol):
         ...
 
 
-ServedT_co = TypeVar("ServedT_co", bound=Served, covariant=True)
-
-
 @dataclass
-class Service(Generic[ServedT_co]):
+class Service:
     """A runtime with access rules and limits; carries out the requests of clients. Used on one event loop."""
 
-    runtime: ServedT_co
+    runtime: Served
     access: Access
     limits: Limits
     allow_programs: bool

@@ -19,7 +19,7 @@ from reenact.domain.errors import ConfigurationError
 from reenact.domain.plain import seconds_of
 from reenact.server.app import application, check_runtime
 from reenact.server.limits import Limits
-from reenact.server.service import Access, Hosts, Served, Service, hosts_of, is_loopback
+from reenact.server.service import Access, Hosts, Service, hosts_of, is_loopback
 from reenact.server.transports import FIRST_SIZE, Transports, http_protocol, socket_protocol
 
 GRACE = 0.6
@@ -47,7 +47,7 @@ class Listener:
     _at_exit: AtExit | None = None
     _stopped = False
 
-    def __init__(self, application: ASGIApp, service: Service[Served], host: str, port: int) -> None:
+    def __init__(self, application: ASGIApp, service: Service, host: str, port: int) -> None:
         """Set the application, its service, which is closed with it, and the address; port 0 chooses a free port."""
         self._application = application
         self._service = service
@@ -171,7 +171,7 @@ class Server(Listener):
             )
         access = Access(tokens, origins, hosts_at(host, host_names))
         service = Service(runtime, access, limits or Limits(), allow_programs)
-        super().__init__(application(service, inspector), service, host, port)
+        super().__init__(application(service, runtime, inspector), service, host, port)
 
 
 class _Uvicorn(uvicorn.Server):
@@ -179,7 +179,7 @@ class _Uvicorn(uvicorn.Server):
 
     _loop: asyncio.AbstractEventLoop | None = None
 
-    def __init__(self, app: ASGIApp, service: Service[Served], started: Callable[[], None]) -> None:
+    def __init__(self, app: ASGIApp, service: Service, started: Callable[[], None]) -> None:
         self._service = service
         limits = service.limits
         self._on_started = started

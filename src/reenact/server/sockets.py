@@ -33,7 +33,7 @@ from reenact.server.answers import READS
 from reenact.server.limits import Bucket, Room
 from reenact.server.outbox import Outbox, Subscriptions
 from reenact.server.reading import NotAccepted, frame_of, hello_of
-from reenact.server.service import INTERNAL, Served, Service
+from reenact.server.service import INTERNAL, Service
 from reenact.server.transports import FLUSH, WIRE, Wire
 
 GOING_AWAY = 1001
@@ -61,7 +61,7 @@ class Connection:
     """One client on an accepted WebSocket; `_is_authenticated` if the handshake had a token, or none is needed."""
 
     _websocket: WebSocket
-    _service: Service[Served]
+    _service: Service
     _is_authenticated: bool
 
     def __post_init__(self) -> None:

@@ -5,20 +5,27 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
+import msgspec
+
+from reenact.actors.journal.stored import StoredJournal
+from reenact.domain.chain import GENESIS
+from reenact.domain.chain import Row as Record
+from reenact.domain.history.decision_replay import DecisionReplay, Divergence
 from reenact.domain.loop.events import HumanApproveRequired, ToolResult, ToolStarted
 from reenact.domain.session.agent import AnswerRecorded
-from reenact.inspector.evidence import decided_anew, link_of
 from reenact.inspector.pages.session import record_of
 from reenact.inspector.pages.state import folding
 from reenact.inspector.phrases import with_short_ids
 from reenact.inspector.relations import Call, Relations
 from reenact.inspector.rendering import Address, File, Page
 from reenact.inspector.source import Source
+from reenact.inspector.states import States, full_state
 from reenact.inspector.text import within
 from reenact.inspector.timeline import Line, line_of
 from reenact.inspector.values import ROOM, Value, room_of, value_at, value_of
-from reenact.inspector.windows import History
+from reenact.inspector.windows import AROUND, History
 from reenact.projections.explain.entries import fields_of, row_at, says, session_of
+from reenact.projections.explain.history import event_of, steps_of
 from reenact.projections.log import Row, name_of
 from reenact.projections.read_model.families import branches_with
 
@@ -34,6 +41,22 @@ SOON = 5000
 """The most events that are read to decide a step again without being asked to."""
 PART = 64 * 1024
 """Bytes of a page for a part of a value."""
+_RECORD = f"""
+    SELECT {", ".join(Record.__struct_fields__)} FROM steps
+    WHERE stream = ? AND count > 0 AND version <= ? ORDER BY version DESC LIMIT 1
+"""  # noqa: S608 - ours
+_BEFORE = """
+    SELECT digest FROM steps WHERE stream = ? AND (version, cursor) < (?, ?) ORDER BY version DESC, cursor DESC LIMIT 1
+"""
+
+
+class Link(msgspec.Struct, frozen=True):
+    """An event's record in the chain: the previous digest and its own, and whether they agree."""
+
+    before: str
+    digest: str
+    agrees: bool
+    is_first: bool
 
 
 class InBranch(NamedTuple):
@@ -86,7 +109,7 @@ def event(source: Source, address: Address) -> Page:
     if is_asked and (page := folding(source, history, number)) is not None:
         return page
     decide = is_asked or source.states.ahead(history, number) <= SOON
-    divergence = decided_anew(source.states, history, number) if decide else None
+    divergence = _decided_anew(source.states, history, number) if decide else None
     agent = source.states.at(history, number).agent if decide else None
     frame |= {
         "line": line,
@@ -207,3 +230,49 @@ _SHORT = {"content": "said", "original": "was", "edited": "is"}
 
 def _input(call: Call | None) -> Iterable[tuple[str, Value]]:
     return [] if call is None or call.value is None else [("in", call.value)]
+
+
+def link_of(log: StoredJournal, stream: str, version: int) -> Link | None:
+    """Return the link of the event, or None if its record cannot be read."""
+    found = log.select(_RECORD, (stream, version))
+    if not found:
+        return None
+    record = Record(*found[0])
+    earlier = log.select(_BEFORE, (stream, record.version, record.cursor))
+    before: object = earlier[0][0] if earlier else GENESIS
+    if type(before) is not bytes or type(record.digest) is not bytes:
+        return None  # a manipulated file can hold any type
+    return Link(before.hex(), record.digest.hex(), record.follows(before), not earlier)
+
+
+def _decided_anew(states: States, history: History, number: int) -> Divergence | None:
+    """Decide the step of the event again; return where the present code decides differently, or None.
+
+    Raises:
+        LogUnusableError: the log holds events that cannot have happened.
+    """
+    first, rows = _with_whole_step(history, number)
+    place = first
+    for step in steps_of(rows):
+        if place <= number < place + len(step):
+            events = [event_of(row) for row in step]
+            before = states.at(history, place - 1) if place > 1 else full_state(history, 0)
+            divergence = DecisionReplay(before).follow(step[0].cause, events)
+            if divergence is None or place == 1:
+                return divergence
+            return DecisionReplay(full_state(history, place - 1)).follow(step[0].cause, events)
+        place += len(step)
+    return None
+
+
+def _with_whole_step(history: History, number: int) -> tuple[int, list[Row]]:
+    """Return events that include the whole step of this one, and the number of the first of them."""
+    reach = AROUND
+    while True:
+        first, last = max(1, number - reach), min(history.count, number + reach)
+        rows = history.rows(first, last)
+        here = number - first + 1
+        begins = first == 1 or any(row.cause is not None for row in rows[:here])
+        if begins and (last == history.count or any(row.cause is not None for row in rows[here:])):
+            return first, rows
+        reach *= 10

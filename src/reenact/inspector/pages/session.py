@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final, Literal, TypeAlias
 
 import msgspec
@@ -24,7 +24,7 @@ from reenact.domain.session.agent import (
 from reenact.domain.session.state import SessionBranched, SessionCreated, SessionDeleted, SessionInfo
 from reenact.domain.session.told import UsageInfo
 from reenact.inspector.conversation import Speech, conversation_of
-from reenact.inspector.fitting import Contents, Where, entries_of
+from reenact.inspector.fitting import Contents, Record, Where, entries_of
 from reenact.inspector.lanes import Lanes
 from reenact.inspector.relations import Relations
 from reenact.inspector.rendering import Address, Page
@@ -65,15 +65,15 @@ def session(source: Source, address: Address) -> Page:
     window = history.until(number + {"from": size - 1, "at": size // 2, "until": 0}[where], size=size)
     relations = Relations(window.rows)
     said = conversation_of(relations, window)
-    lines = lines_by_event(relations, window) if show == "events" else lines_by_call(relations, window)
-    records = [(record_of(row), row) for row in window.own] if show == "json" else None
-    said_records = [(record_of(one.row), one.row) for one in said] if talk_json else None
-    values = [
-        *(values_of_talk(said) if said_records is None else (value for value, _ in said_records)),
-        *(value for value, _ in records or ()),
-        *(values_of_lines(lines) if show == "calls" else ()),
-    ]
-    entries = entries_of(window, lines if records is None else records, said if said_records is None else said_records)
+    spoken: Sequence[Speech | Record] = [_record(one.row) for one in said] if talk_json else said
+    lines: Sequence[Line | Record]
+    match show:
+        case "json":
+            lines = [_record(row) for row in window.own]
+        case "events":
+            lines = lines_by_event(relations, window)
+        case _:
+            lines = lines_by_call(relations, window)
     return Page(
         "session.html",
         {
@@ -86,11 +86,11 @@ def session(source: Source, address: Address) -> Page:
             "cursor": _last_cursor(source, window.own[-1]),
             "first": history.row(1).position if window.first > 1 else window.own[0].position,
             "last": history.row(history.count).position,
-            "contents": Contents(relations, window, entries, number, where),
+            "contents": Contents(relations, window, entries_of(window, lines, spoken), number, where),
             "drawing_label": drawing_label,
             "talk_json": talk_json,
             "show": show,
-            "room": room_of(values),
+            "room": room_of([*values_of(spoken), *values_of(lines)]),
             "waits_since": waits_since(relations, window),
         },
     )
@@ -122,21 +122,28 @@ def _requested(history: History, address: Address) -> tuple[int, Where]:
     return history.count, "until"
 
 
+def _record(row: Row) -> Record:
+    return record_of(row), row
+
+
 def record_of(row: Row) -> Value:
     """Return the record of an event, as JSON."""
     record = {**place_of(row), "session_id": session_of(row.stream), "data": fields_of(row.event)}
     return value_of(row.position, "", msgspec.json.format(msgspec.json.encode(record), indent=1).decode())
 
 
-def values_of_talk(said: Iterable[Speech]) -> list[Value]:
-    """Return the values in a conversation."""
-    return [part.value for speech in said for part in speech.parts if part.kind != "call"]
-
-
-def values_of_lines(lines: Iterable[Line]) -> list[Value]:
-    """Return the values in a timeline."""
-    calls = [call for line in lines if line.kind in ("call", "ask") for call in line.calls]
-    return [value for call in calls for value in (call.value, call.result_value) if value is not None]
+def values_of(shown: Iterable[Line | Speech | Record]) -> Iterator[Value]:
+    """Yield the values in a timeline or a conversation."""
+    for one in shown:
+        match one:
+            case (value, _):
+                yield value
+            case Speech(parts=parts):
+                yield from (part.value for part in parts if part.kind != "call")
+            case Line(kind="call" | "ask", calls=calls):
+                yield from (value for call in calls for value in (call.value, call.result_value) if value is not None)
+            case _:
+                pass
 
 
 def state_now(source: Source, history: History, window: Window | None = None) -> State:

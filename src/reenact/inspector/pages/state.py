@@ -7,17 +7,17 @@ import msgspec
 from reenact.domain.session.agent import MessageAccepted
 from reenact.inspector.conversation import Speech, conversation_of
 from reenact.inspector.differences import Moment, changes_between
-from reenact.inspector.pages.session import state_now, values_of_talk
-from reenact.inspector.phrases import sentence_about
+from reenact.inspector.pages.session import state_now, values_of
+from reenact.inspector.phrases import moment, sentence_about
 from reenact.inspector.relations import Relations
 from reenact.inspector.rendering import Address, Page
 from reenact.inspector.source import Source
+from reenact.inspector.strips import Label
 from reenact.inspector.timeline import Colour, colour_of
 from reenact.inspector.values import ROOM, room_of, value_of
 from reenact.inspector.windows import AROUND, History, Window
 from reenact.projections.explain.entries import fields_of
 from reenact.projections.explain.history import event_of
-from reenact.projections.log import Row
 
 DRAWN = 400
 """The most events for which the slider has one tick each; for a longer session it has some times."""
@@ -39,14 +39,6 @@ class Tick(msgspec.Struct, frozen=True):
     x: float
     number: int
     colour: Colour
-
-
-class Label(msgspec.Struct, frozen=True):
-    """A time under the slider."""
-
-    x: float
-    row: Row
-    anchor: str
 
 
 def state(source: Source, address: Address) -> Page:
@@ -98,7 +90,7 @@ def state(source: Source, address: Address) -> Page:
             "events_between": high - low,
             "is_near": is_near,
             "compared": "left" in address.query or "right" in address.query,
-            "room": room_of(values_of_talk(said), ROOM // 2),
+            "room": room_of(list(values_of(said)), ROOM // 2),
         },
     )
 
@@ -157,7 +149,10 @@ def _ticks(history: History) -> list[Tick]:
 def _labels(history: History) -> list[Label]:
     numbers = [1 + round((history.count - 1) * place / (TIMES - 1)) for place in range(TIMES)]
     anchors = {1: "start", history.count: "end"}
-    return [Label(_percent(one, history), history.row(one), anchors.get(one, "middle")) for one in numbers]
+    return [
+        Label(_percent(one, history), moment(history.row(one).recorded_at), anchors.get(one, "middle"))
+        for one in numbers
+    ]
 
 
 def _percent(number: int, history: History) -> float:

@@ -17,7 +17,6 @@ from reenact.inspector.source import Source
 from reenact.inspector.text import as_visible_json, visible
 from reenact.inspector.values import Pieces, value_of
 from reenact.projections.read_model.waiting_list import (
-    DecidedCall,
     Place,
     WaitingCall,
     call_at,
@@ -176,8 +175,4 @@ def _meanwhile(source: Source, place: Place) -> Page:
     found = decided_at(source.tables, place)
     if found is None:
         raise InvalidInputError("there is no such call")
-    return Page("meanwhile.html", {"found": found, "is_open": _is_open(found), "micros": microseconds()}, 409)
-
-
-def _is_open(found: DecidedCall) -> bool:
-    return found.stage == "waiting"
+    return Page("meanwhile.html", {"found": found, "is_open": found.stage == "waiting", "micros": microseconds()}, 409)
