@@ -339,7 +339,7 @@ __all__ = [
 ]
 
 if not TYPE_CHECKING:
-    __all__[:] = installed(__all__, {"websockets": "Reconnect RemoteRuntime RemoteSubscription"})
+    __all__[:] = installed(__all__, "websockets", "Reconnect RemoteRuntime RemoteSubscription")
 
 # These names are imported on first use: `reenact --help` must not import a database driver or a thread pool.
 __getattr__, __dir__ = lazy_names(

@@ -56,17 +56,13 @@ def lazy_names(
     return get, lambda: sorted({*loaded, *modules_of})
 
 
-def installed(names: list[str], of_libraries: Mapping[str, str]) -> list[str]:
-    """Return the names without those of libraries that are not installed, at which `import *` would fail.
+def installed(names: list[str], library: str, of_library: str) -> list[str]:
+    """Return the names, without those of the library if it is not installed: `import *` would fail at them.
 
     Importing such a name by itself raises an error that says what to install.
     """
-    lacking = {name for library in of_libraries if not _is_installed(library) for name in of_libraries[library].split()}
+    lacking = () if PathFinder.find_spec(library) else of_library.split()
     return [name for name in names if name not in lacking]
-
-
-def _is_installed(library: str) -> bool:
-    return PathFinder.find_spec(library) is not None
 
 
 def resolve_types() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from abc import abstractmethod
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,6 +17,7 @@ from reenact.actors.journal.opening import file_of, is_postgres, open_journal
 from reenact.actors.journal.postgres.driver import require_driver
 from reenact.actors.journal.schema import check_file
 from reenact.actors.journal.stored import StoredJournal
+from reenact.domain.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from reenact.actors.journal.key_ring import KeyRing
@@ -44,6 +45,8 @@ class LogLocation(os.PathLike[str]):
     projections: str
     tracing: str
     keys: KeyRing | None = None
+    let_go: Callable[[], None] = staticmethod(lambda: None)
+    """Called when the runtime on the log has closed it."""
 
     def __fspath__(self) -> str:
         """Return the URL, so that a location is accepted in place of a log's path."""
@@ -109,6 +112,16 @@ class LogLocation(os.PathLike[str]):
     @abstractmethod
     def owns(self, path: Path) -> bool:
         """Return whether the path is that of the log, or of a file that belongs to it, even if it does not exist."""
+
+    def outside(self, path: str | os.PathLike[str], hint: str) -> Path:
+        """Return the path.
+
+        Raises:
+            ConfigurationError: the log owns it; the message ends with the hint.
+        """
+        if self.owns(Path(path)):
+            raise ConfigurationError(f"{os.fspath(path)} is the log, or a file that belongs to it; {hint}")
+        return Path(path)
 
     @abstractmethod
     def owner(self) -> Path | None:

@@ -185,33 +185,32 @@ class Runtime(LocalRuntime):
         The log is of the same kind as that of `open`, in a directory of its own, which is in memory where the system
         supports that.
         """
-        _check_model(environment, llm, llm_provider)
         undo = ExitStack()
         try:
-            return cls._put_together(
-                LogFile(private_directory(undo) / "log.db"),
-                Settings(
-                    environment=environment or _factory(llm, llm_provider),
-                    llm=_config(llm, llm_provider),
-                    base_path=base_path,
-                    tools=tools,
-                    guards=guards,
-                    policies=policies,
-                    prices=prices_of({} if prices is None else prices),
-                    recovery="close",
-                    clock=clock,
-                    new_id=ids or TimeOrderedIds(clock),
-                ),
-                name="the runtime in memory",
+            location = LogFile(private_directory(undo) / "log.db")
+            location.let_go = undo.close
+            runtime = cls.open(
+                location,
+                environment=environment,
+                llm=llm,
+                llm_provider=llm_provider,
+                base_path=base_path,
                 default_image=default_image,
+                tools=tools,
+                guards=guards,
+                policies=policies,
+                prices=prices,
                 synchronous="OFF",
                 retention=retention,
                 projections=projections,
-                let_go=undo.close,
+                clock=clock,
+                ids=ids,
             )
         except BaseException:
             undo.close()
             raise
+        runtime._at_exit.name = "the runtime in memory"  # noqa: SLF001 - a runtime of this class
+        return runtime
 
     @staticmethod
     def connect(
@@ -257,12 +256,10 @@ class Runtime(LocalRuntime):
         location: LogLocation,
         settings: Settings,
         *,
-        name: str | None = None,
         default_image: Image | None,
         synchronous: Synchronous,
         retention: Retention | None,
         projections: Sequence[Projection],
-        let_go: Callable[[], None] | None = None,
     ) -> Self:
         policy = retention_of(retention)
         _check_clock(settings.clock)
@@ -305,8 +302,7 @@ class Runtime(LocalRuntime):
                 model.close()
                 if locks is not None:
                     locks.close()
-                if let_go is not None:
-                    let_go()
+                location.let_go()
 
             runtime = cls(
                 settings=settings,
@@ -321,7 +317,7 @@ class Runtime(LocalRuntime):
             )
             runtime.projections = views
             runtime.open_log = OpenLog(location, journal, is_leader, views.on_close)
-            runtime._at_exit.name = name or f"the runtime on {location.name}"
+            runtime._at_exit.name = f"the runtime on {location.name}"
             undo.pop_all()
         try:
             if isinstance(default_image, Image) and default_image.id is not None:  # turns that go on need its functions

@@ -293,8 +293,8 @@ def _software() -> str:
 
 
 def _check_files(source: Place, location: LogLocation) -> None:
-    if isinstance(source, str | os.PathLike) and location.owns(Path(source)):
-        raise ConfigurationError(f"{os.fspath(source)} is the log, or a file that belongs to it; name an export")
+    if isinstance(source, str | os.PathLike):
+        location.outside(source, "name an export")
     owner = location.owner()
     if owner is not None:
         raise ConfigurationError(f"{location.name} belongs to the log {owner}; name another file for the import")
@@ -307,10 +307,7 @@ def _to(to: Place, location: LogLocation) -> Generator[File]:
             yield to
             to.flush()
         return
-    path = Path(to)
-    if location.owns(path):
-        raise ConfigurationError(f"{path} is the log, or a file that belongs to it; name another file for the export")
-    with replacing(path) as file:
+    with replacing(location.outside(Path(to), "name another file for the export")) as file:
         yield file
 
 

@@ -25,7 +25,7 @@ from reenact.actors.journal.walk import Finding
 from reenact.actors.kernel.inspection import ActorsInspection
 from reenact.actors.kernel.persistent import AnyActor
 from reenact.actors.kernel.timetable import microseconds
-from reenact.domain.errors import ConfigurationError, StorageError
+from reenact.domain.errors import StorageError
 from reenact.domain.legible import display_safe
 from reenact.projections.errors import ReadModelError
 from reenact.projections.log import OnProgress, Progress
@@ -199,7 +199,11 @@ def checkpoint_of(log: Log, to: Log | Callable[[bytes], object], *, progress: On
     location = location_of(log)
     with ExitStack() as parts:
         evidence = parts.enter_context(evidence_of(location.url))
-        write = to if callable(to) else parts.enter_context(replacing(_outside_of_log(location, Path(to)))).write
+        if callable(to):
+            write = to
+        else:
+            path = location.outside(Path(to), "name another for the checkpoint")
+            write = parts.enter_context(replacing(path)).write
         return write_checkpoint(evidence, write, made_at=microseconds(), report=_reporting(progress))
 
 
@@ -211,13 +215,6 @@ def _line(finding: Finding) -> str:
     name = f" {finding.name}" if finding.name else ""
     place = "" if finding.position is None else f" (position {finding.position:,})"
     return f"{finding.kind}{name} at {finding.at:,}{place}: {finding.problem}"
-
-
-def _outside_of_log(location: LogLocation, to: Path) -> Path:
-    """Return the path, checked not to be that of a file of the log."""
-    if location.owns(to):
-        raise ConfigurationError(f"{to} is the log, or a file that belongs to it; name another for the checkpoint")
-    return to
 
 
 def _who_knows(

@@ -24,17 +24,17 @@ _VERSION = re.compile(r"^%YAML\b.*", re.MULTILINE)
 _OTHER_VERSION = "it says that it is of another version than YAML 1.2, the one that is read here"
 _BEYOND_UNICODE = re.compile(r"\\U(?!000|0010)[0-9A-Fa-f]{8}")
 
-_WORDS: Mapping[str, bool | None] = {
+_WORDS: Mapping[str, bool | float | None] = {
     **dict.fromkeys(("null", "Null", "NULL", "~", "")),
     **dict.fromkeys(("true", "True", "TRUE"), True),
     **dict.fromkeys(("false", "False", "FALSE"), False),
+    **dict.fromkeys((".nan", ".NaN", ".NAN"), math.nan),
 }
 _DECIMAL = re.compile(r"[-+]?[0-9]+")
 _OCTAL = re.compile(r"0o[0-7]+")
 _HEXADECIMAL = re.compile(r"0x[0-9a-fA-F]+")
 _FLOAT = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?")
 _INFINITY = re.compile(r"([-+]?)\.(?:inf|Inf|INF)")
-_NO_NUMBER = re.compile(r"\.(?:nan|NaN|NAN)")
 
 
 class InvalidYAMLError(InvalidInputError):
@@ -191,9 +191,8 @@ def _number(text: str) -> int | float | None:
         if math.isinf(number := float(text)):
             raise ValueError("the number is too large")
         return number
-    if infinity := _INFINITY.fullmatch(text):
-        return float(f"{infinity[1]}inf")
-    return math.nan if _NO_NUMBER.fullmatch(text) else None
+    infinity = _INFINITY.fullmatch(text)
+    return None if infinity is None else float(f"{infinity[1]}inf")
 
 
 def _unicode(text: str) -> str:

@@ -40,16 +40,16 @@ def log_of(*events: object, stream: str = "session/talk", versions: Sequence[int
     return InMemoryLog(rows, len(rows))
 
 
-@pytest.mark.parametrize("number", [None, 1, 250, 400, 500])
-def test_a_window_has_as_many_events_as_there_are_up_to_its_size(number: int | None) -> None:
+@pytest.mark.parametrize("number", [1, 250, 400, 500])
+def test_a_window_has_as_many_events_as_there_are_up_to_its_size(number: int) -> None:
     history = History(log_of(CREATED, *[AgentStarted("agt_1")] * 499), "talk")
 
-    window = history.window(number)
+    window = history.until(number)
 
     assert [row.version for row in window.own] == list(range(window.first, window.last + 1))
     assert len(window.own) == SIZE
-    assert number is None or window.first <= number <= window.last
-    assert window.is_end == (number in (None, 400, 500))
+    assert window.first <= number <= window.last
+    assert window.is_end == (number == 500)
 
 
 def test_a_branch_goes_on_with_the_numbers_of_its_origin(night: Browser) -> None:
@@ -99,7 +99,7 @@ def test_what_is_no_text_is_named_and_what_was_summarised_stands_where_it_was() 
     asked = msgspec.structs.replace(ASKED, content=(image,))
     summary = ContextCompressed("trn_1", "They said hello.", 2, {}, None, None, 0)
     history = History(log_of(CREATED, asked, summary), "talk")
-    window = history.window()
+    window = history.until(history.count)
 
     said = conversation_of(Relations(window.rows), window)
 
@@ -113,7 +113,8 @@ def test_what_is_no_text_is_named_and_what_was_summarised_stands_where_it_was() 
 
 def test_an_answer_that_was_cut_short_says_so() -> None:
     answer = AnswerRecorded("trn_1", "msg_2", (TextBlock("He"),), "interrupted", True, {}, None, 0)  # noqa: FBT003 - as the log has it
-    window = History(log_of(CREATED, ASKED, answer), "talk").window()
+    history = History(log_of(CREATED, ASKED, answer), "talk")
+    window = history.until(history.count)
 
     said = conversation_of(Relations(window.rows), window)
 
@@ -137,7 +138,7 @@ def test_the_last_events_tell_what_a_session_is_at(events: tuple[object, ...], s
 def test_of_a_message_of_very_many_parts_the_first_are_shown() -> None:
     blocks = tuple(TextBlock(f"Part {number}. ") for number in range(100))
     history = History(log_of(CREATED, *[msgspec.structs.replace(ASKED, content=blocks)] * 9), "talk")
-    window = history.window()
+    window = history.until(history.count)
 
     said = conversation_of(Relations(window.rows), window)
 

@@ -18,7 +18,8 @@ from websockets.exceptions import InvalidStatus
 
 from reenact import AsyncRuntime, ConfigurationError, Runtime
 from reenact.server import Server, create_app
-from reenact.server.service import Access, Hosts, hosts_of, is_exposed, is_loopback, read_tokens
+from reenact.server.service import Access, Hosts, is_exposed, is_loopback, read_tokens
+from reenact.server.serving import hosts_at
 from reenact.testing import MockEnvironmentFactory
 from tests.server.conftest import TOKEN, Serve
 from tests.server.talk import Talk, greeted, talking
@@ -258,10 +259,10 @@ def test_loopback_is_known(address: str) -> None:
 
 @pytest.mark.parametrize("host", ["192.168.1.5", "192.168.1.5:80", "[2001:db8::1]:80", "example.org", "me.local"])
 def test_a_server_beyond_loopback_goes_by_addresses_and_its_names(host: str) -> None:
-    hosts = hosts_of("example.org", "192.168.1.5", ["me.local"])
+    access = Access((), (), hosts_at("192.168.1.5", ["example.org", "me.local"]))
 
-    assert hosts.include(host)
-    assert not hosts.include("evil.example")
+    assert access.serves(host)
+    assert not access.serves("evil.example")
 
 
 @given(known=st.lists(st.text("ab-", min_size=16, max_size=17), max_size=3), token=st.text("ab-", max_size=17))

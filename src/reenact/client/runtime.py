@@ -120,7 +120,7 @@ class RemoteEvents(Observable[RemoteListener]):
         With `children`, the events of its child sessions are included; see `Events.stream`.
         """
         if not children:
-            return self._stand(self.follow_unnamed(session_id, check_cursor("`after`", after)))
+            return self._stand(self.follow_unnamed(session_id, after))
         family, top = self.follow_family(session_id, after)
         self._settled(top.standing, family.unsubscribe)
         return family
@@ -138,7 +138,7 @@ class RemoteEvents(Observable[RemoteListener]):
         begin = None if after is None else check_cursor("`after`", after)
         return self._open(session_id, checked, begin, auto_ack=auto_ack)
 
-    def follow_unnamed(self, session_id: str, after: int) -> RemoteSubscription:
+    def follow_unnamed(self, session_id: str, after: object) -> RemoteSubscription:
         """Do as `stream`, but without waiting for the server."""
         return self._open(session_id, None, check_cursor("`after`", after), auto_ack=False)
 
@@ -237,7 +237,7 @@ class Caller:
 
     def _ask(self, request: str, data: object, timeout: float | None, request_id: object) -> Answer:
         id_ = request_id if isinstance(request_id, str) else str(uuid.uuid4())
-        asked = PendingRequest(id_, request, _json(request, data), timeout)
+        asked = PendingRequest(id_, request, _encoded(request, encoded, data), timeout)
         self._link.ask(asked)
         try:
             late = f"{request} was not answered within {timeout} s; it may have happened all the same"
@@ -266,10 +266,6 @@ def _plain(request: str, data: object) -> object:
         request, partial(msgspec.to_builtins, builtin_types=_BYTES, str_keys=True, enc_hook=of_builtin_type), data
     )
     return plain(request, given, 2 * DEEPEST)  # the server checks how deep a field may be nested
-
-
-def _json(request: str, data: object) -> bytes:
-    return _encoded(request, encoded, data)
 
 
 def _encoded(request: str, encode: Callable[[object], R], data: object) -> R:

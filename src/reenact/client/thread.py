@@ -12,7 +12,6 @@ from concurrent.futures import Future, InvalidStateError
 from functools import partial
 from typing import Generic, TypeVar
 
-from reenact.actors.feed.waking import set_result
 from reenact.domain.errors import ReenactError, RuntimeClosedError, opened_before_fork
 
 NAME = "reenact-client"
@@ -179,11 +178,10 @@ class Buffer(Generic[T]):
 
     async def wait_async(self) -> None:
         """Do the same as `wait` for asyncio, without a timeout."""
-        loop = asyncio.get_running_loop()
-        future: asyncio.Future[None] = loop.create_future()
-        stop_watching = self.watch(partial(_call_on, loop, partial(set_result, future, None)))
+        more = asyncio.Event()
+        stop_watching = self.watch(partial(_call_on, asyncio.get_running_loop(), more.set))
         try:
-            await future
+            await more.wait()
         finally:
             stop_watching()
 

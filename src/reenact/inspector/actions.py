@@ -5,10 +5,10 @@ from __future__ import annotations
 import hashlib
 import hmac
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Final
-from urllib.parse import parse_qsl
+from urllib.parse import parse_qs
 
 from starlette.requests import Request
 
@@ -50,10 +50,8 @@ class Actions:
 class Form:
     """The fields of a form, as they were sent."""
 
-    def __init__(self, fields: Sequence[tuple[str, str]]) -> None:
-        self._fields: Mapping[str, list[str]] = {}
-        for name, value in fields:
-            self._fields.setdefault(name, []).append(value.replace("\r\n", "\n"))
+    def __init__(self, fields: Mapping[str, list[str]]) -> None:
+        self._fields = fields
 
     @classmethod
     async def reading(cls, request: Request) -> Callable[[], Form]:
@@ -77,17 +75,17 @@ class Form:
         if len(body) > LARGEST:
             raise InvalidInputError(f"a form has at most {LARGEST} bytes")
         try:
-            return cls(parse_qsl(body.decode(), keep_blank_values=True, max_num_fields=FIELDS, errors="strict"))
+            return cls(parse_qs(body.decode(), keep_blank_values=True, max_num_fields=FIELDS, errors="strict"))
         except ValueError as error:
             raise InvalidInputError(f"the form cannot be read: {error}") from None
 
     def text(self, name: str) -> str:
         """Return the value of the field, or an empty string if there is none."""
-        return self._fields.get(name, [""])[0]
+        return next(iter(self.all(name)), "")
 
     def all(self, name: str) -> list[str]:
         """Return all values of the field."""
-        return self._fields.get(name, [])
+        return [value.replace("\r\n", "\n") for value in self._fields.get(name, ())]
 
 
 def catch_up(source: Source) -> None:

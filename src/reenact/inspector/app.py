@@ -8,13 +8,12 @@ import secrets
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from functools import partial
-from http.cookies import CookieError, SimpleCookie
 from typing import Final, TypeAlias
 
 from anyio import CapacityLimiter, to_thread
 from starlette.applications import Starlette
 from starlette.datastructures import Headers, MutableHeaders, QueryParams
-from starlette.requests import Request
+from starlette.requests import HTTPConnection, Request
 from starlette.responses import HTMLResponse, JSONResponse, PlainTextResponse, RedirectResponse, Response
 from starlette.routing import Mount, Route, WebSocketRoute
 from starlette.staticfiles import StaticFiles
@@ -44,8 +43,8 @@ from reenact.projections.errors import QueryTooLongError, ReadModelError
 from reenact.projections.read_model.waiting_list import count
 from reenact.server.app import before_response
 from reenact.server.limits import Limits
-from reenact.server.service import Access, Service, hosts_of, is_loopback
-from reenact.server.serving import Listener, check_port
+from reenact.server.service import Access, Service, is_loopback
+from reenact.server.serving import Listener, check_port, hosts_at
 from reenact.server.sockets import Connection
 
 AT_ONCE = 4
@@ -117,7 +116,7 @@ class Guard:
             path = f"{scope.get('root_path', '')}/"
             response.set_cookie(_cookie_at(host), self._token, path=path, httponly=True, samesite="lax")
             return response
-        if not self._is_token(_cookie(headers, _cookie_at(host))):
+        if not self._is_token(HTTPConnection(scope).cookies.get(_cookie_at(host))):
             return _refused(scope, "", 401)
         return None
 
@@ -129,14 +128,6 @@ def _cookie_at(host: str) -> str:
     """Return the cookie's name: browsers send the cookies of one port to all, and each inspector has its own token."""
     port = host.rpartition(":")[2]
     return f"{COOKIE}_{port}" if port.isdecimal() else COOKIE
-
-
-def _cookie(headers: Headers, name: str) -> str | None:
-    try:
-        found = SimpleCookie(headers.get("cookie", "")).get(name)
-    except CookieError:
-        return None
-    return None if found is None else found.value
 
 
 def _refused(scope: Scope, why: str, status: int) -> Response:
@@ -298,7 +289,7 @@ class Inspector(Listener):
         """
         check_port(port)
         self.token = new_token()
-        hosts = hosts_of(host, host, ())
+        hosts = hosts_at(host, ())
         service = Service(source.served, Access((), (), hosts), Limits(), allow_programs=False)
         super().__init__(create_app(source, self.token, service=service, owner=owner, by=by), service, host, port)
         if not is_loopback(self._address):

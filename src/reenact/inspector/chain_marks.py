@@ -56,8 +56,11 @@ class ChainMarks:
         self._began: datetime | None = None
         self._done: tuple[datetime, datetime] | None = None
         self._lost: tuple[Finding, ...] = ()
-        self.is_busy = True
+
+    @property
+    def is_busy(self) -> bool:
         """Whether there is more to verify now."""
+        return self._again is not None or self._done is None
 
     def advance(self, until: float) -> dict[str, int]:
         """Verify until the given time; return the streams with new rows, and the last position of each.
@@ -79,7 +82,6 @@ class ChainMarks:
             except LogUnusableError as error:
                 self._lost = (Finding("file", "", 0, str(error)),)
                 raise
-        self.is_busy = self._again is not None or self._done is None
         return streams
 
     def mark(self) -> ChainMark:

@@ -103,8 +103,8 @@ class DecisionMarks:
         self._pause = pause
         self._known: OrderedDict[str, _SessionProgress] = OrderedDict()
         self._prioritized: deque[str] = deque(maxlen=16)
-        self._changed: OrderedDict[str, None] = OrderedDict()
-        self._found: deque[str] = deque()
+        self._waiting: OrderedDict[str, None] = OrderedDict()
+        """The sessions to be replayed; the last one is next."""
         self._before = _BEHIND_ALL
         self._first: int | None = None
         self._open: OrderedDict[str, HistoryReplay] = OrderedDict()
@@ -129,7 +129,7 @@ class DecisionMarks:
 
     def mark(self) -> DecisionMark:
         """Return the results over all sessions."""
-        is_all = self._before == 0 and not (self._found or self._changed or self._replay)
+        is_all = self._before == 0 and not (self._waiting or self._replay)
         marks = [known.mark for known in self._known.values() if known.mark is not None]
         parted = tuple(mark for mark in marks if mark.parting is not None)
         forgotten = sum(mark.forgotten for mark in marks)
@@ -145,10 +145,10 @@ class DecisionMarks:
             known = self._known.get(session_id)
             if known is not None and position > known.last:
                 known.last = position
-                self._changed[session_id] = None
+                self._replay_next(session_id)
             elif known is None and self._first is not None and position > self._first:
                 self._add_session(session_id, position)
-                self._changed[session_id] = None
+                self._replay_next(session_id)
 
     def advance(self, until: float) -> bool:
         """Replay until the given time; return whether there is more to do now.
@@ -217,24 +217,23 @@ class DecisionMarks:
     def _next(self) -> str | None:
         while self._prioritized:
             session_id = self._prioritized.popleft()
-            known = self._known.get(session_id) or self._find_session(session_id)
-            if known is not None and not known.is_done and known.due <= time.monotonic():
-                self._changed.pop(session_id, None)
-                return session_id
+            if session_id in self._known or self._find_session(session_id):
+                self._replay_next(session_id)
         now = time.monotonic()
-        for session_id in list(reversed(self._changed)):
-            known = self._known.get(session_id)
-            if known is None or known.is_done or known.due <= now:
-                del self._changed[session_id]
-                if known is not None and not known.is_done:
-                    return session_id
-        while self._found or self._go_back():
-            if self._found:
-                session_id = self._found.popleft()
+        while True:
+            for session_id in [*reversed(self._waiting)]:
                 known = self._known.get(session_id)
-                if known is not None and known.mark is None:
+                if known is None or known.is_done:
+                    del self._waiting[session_id]
+                elif known.due <= now:
+                    del self._waiting[session_id]
                     return session_id
-        return None
+            if not self._go_back():
+                return None
+
+    def _replay_next(self, session_id: str) -> None:
+        self._waiting[session_id] = None
+        self._waiting.move_to_end(session_id)
 
     def _go_back(self) -> bool:
         """Look for sessions in older rows; return whether there are any such rows."""
@@ -248,18 +247,18 @@ class DecisionMarks:
             session_id = session_of(stream)
             if session_id is not None and session_id not in self._known:
                 self._add_session(session_id, position)
-                self._found.append(session_id)
+                self._waiting[session_id] = None
+                self._waiting.move_to_end(session_id, last=False)
         self._pause()
         self._before = rows[-1][0] if rows else 0
         return bool(rows)
 
-    def _find_session(self, session_id: str) -> _SessionProgress | None:
+    def _find_session(self, session_id: str) -> bool:
+        """Add the session if the log has it; return whether it has."""
         rows: list[tuple[int]] = self._log.select(_END, (stream_of(session_id),))
-        if not rows:
-            return None
-        known = self._add_session(session_id, rows[0][0])
-        self._found.append(session_id)
-        return known
+        if rows:
+            self._add_session(session_id, rows[0][0])
+        return bool(rows)
 
     def _add_session(self, session_id: str, last: int) -> _SessionProgress:
         """Add a session; if there are too many, the oldest entry is dropped."""

@@ -15,6 +15,7 @@ from reenact.domain.session.state import Session
 from reenact.inspector.conversation import Speech
 from reenact.inspector.relations import Call, Relations
 from reenact.inspector.values import as_text, on_one_line, summary_of
+from reenact.inspector.windows import Window
 from reenact.projections.explain.entries import fields_of
 from reenact.projections.log import Row
 
@@ -41,12 +42,13 @@ class Group(msgspec.Struct, frozen=True):
 
 
 class Moment(msgspec.Struct, frozen=True):
-    """A session after an event, and the relations of the events that led to it."""
+    """A session after an event, the last one of the window, and the relations of the events in the window."""
 
     number: int
     row: Row
     session: Session
     relations: Relations
+    window: Window
 
     @property
     def state(self) -> str:

@@ -79,7 +79,10 @@ class Fit(msgspec.Struct, frozen=True):
 
 
 class Contents(msgspec.Struct, frozen=True):
-    """The content of a page for a window: as much as fits around the event of this number, which is `where` it says."""
+    """The content of a page for a window: as much as fits around the event with this number.
+
+    `where` is the place of that event on the page.
+    """
 
     relations: Relations
     window: Window

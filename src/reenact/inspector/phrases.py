@@ -14,7 +14,7 @@ from reenact.domain.messages import instant
 from reenact.inspector.relations import Call
 from reenact.inspector.text import count, duration, line, within
 from reenact.inspector.values import KEY, as_text, size_of
-from reenact.projections.log import Row, name_of
+from reenact.projections.log import name_of
 
 _ID = re.compile(r"\b(agt|msg|ses|trn)_[0-9a-z]{12,}([0-9a-z]{6}(?:_\d+)?)\b")
 _WAS, _IS = Markup("<del>{}</del>"), Markup("<ins>{}</ins>")
@@ -84,11 +84,6 @@ def edits(event: ToolEdited, room: int) -> tuple[Markup, bool]:
     return Markup("\n").join(parts), True
 
 
-def name_in(row: Row) -> str:
-    """Return the name of the event of a row."""
-    return name_of(row.event)
-
-
 def moment(microseconds: int) -> str:
     """Return the local day and minute, for microseconds since 1970-01-01 UTC."""
     return f"{instant(microseconds).astimezone():%d %b %H:%M}"
@@ -112,7 +107,7 @@ def _number(value: object) -> int:
 
 
 PHRASES: Sequence[Callable[..., object]] = (
-    *(asked, beginning, brief, edits, instant, name_in),
+    *(asked, beginning, brief, edits, instant, name_of),
     *(outcome, percent, sentence_about, tokens_in, used),
 )
 """The template filters of these pages, named as the functions are."""

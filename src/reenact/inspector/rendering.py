@@ -31,9 +31,9 @@ class Address:
         self.path = path
         self.query = query
 
-    def text(self, name: str, default: str = "") -> str:
-        """Return the parameter without surrounding spaces, or the default."""
-        return self.query.get(name, default).strip()
+    def text(self, name: str) -> str:
+        """Return the parameter without surrounding spaces, or an empty string."""
+        return self.query.get(name, "").strip()
 
     def required(self, name: str) -> str:
         """Return the parameter unchanged.
@@ -65,7 +65,7 @@ class Address:
         Raises:
             InvalidInputError: it is not one of them.
         """
-        text = self.text(name, default) or default
+        text = self.text(name) or default
         if text not in choices:
             raise InvalidInputError(f"{name} must be one of {', '.join(choices)}, not {text!r}")
         return text

@@ -34,25 +34,26 @@ _logger = logging.getLogger("reenact.inspector")
 class Source:
     """An inspected log. Thread-safe. Use it as a context manager, or `close` it."""
 
-    def __init__(self, location: LogLocation, feed: Feed | None) -> None:
-        """Open the log for reading; see `open`."""
-        with ExitStack() as cleanup:
-            self.location = location
-            self.log = cleanup.enter_context(location.open(codec(), read_only=True))
-            self._tables = LateTables(location, self.log)
-            cleanup.callback(self._tables.close)
-            if feed is None:
-                followed = ReadOnlyLog(self.log)
-                cleanup.callback(followed.close)
-                feed = followed.feed
-            self.served: Served = FeedOnly(feed)
-            """The feed that the pages follow: in the process of a runtime, that of the runtime."""
-            self.states = States()
-            """The states of sessions at any event."""
-            self.marks = Marks(location)
-            """The results of the background checks."""
-            cleanup.callback(self.marks.close)
-            self._cleanup = cleanup.pop_all()
+    def __init__(
+        self,
+        location: LogLocation,
+        log: StoredJournal,
+        *,
+        tables: LateTables,
+        served: Served,
+        marks: Marks,
+        cleanup: ExitStack,
+    ) -> None:
+        self.location = location
+        self.log = log
+        self._tables = tables
+        self.served = served
+        """The feed that the pages follow: in the process of a runtime, that of the runtime."""
+        self.states = States()
+        """The states of sessions at any event."""
+        self.marks = marks
+        """The results of the background checks."""
+        self._cleanup = cleanup
 
     @classmethod
     def open(cls, log: str | os.PathLike[str], feed: Feed | None = None) -> Self:
@@ -64,7 +65,18 @@ class Source:
             LogUnusableError: it is missing, or is not a log, or is damaged.
             StorageError: it cannot be read now.
         """
-        return cls(location_of(log), feed)
+        location = location_of(log)
+        with ExitStack() as cleanup:
+            journal = cleanup.enter_context(location.open(codec(), read_only=True))
+            tables = LateTables(location, journal)
+            cleanup.callback(tables.close)
+            if feed is None:
+                served = ReadOnlyLog(journal)
+                cleanup.callback(served.close)
+                feed = served.feed
+            marks = Marks(location)
+            cleanup.callback(marks.close)
+            return cls(location, journal, tables=tables, served=FeedOnly(feed), marks=marks, cleanup=cleanup.pop_all())
 
     @property
     def tables(self) -> ReaderTables:

@@ -56,17 +56,17 @@ class Strip(msgspec.Struct, frozen=True):
     label: str
 
 
-def axis_of(begin: int, end: int, most: int = _LABELS) -> Axis:
-    """Return the axis between two times, with at most this many labels at round local times."""
+def axis_of(begin: int, end: int) -> Axis:
+    """Return the axis between two times, with labels at round local times."""
     seconds = max(1.0, (end - begin) / _SECOND)
-    step = next((one for one in _STEPS if seconds / one <= most), _STEPS[-1])
+    step = next((one for one in _STEPS if seconds / one <= _LABELS), _STEPS[-1])
     whole = Axis(begin, end, ())
     labels = [
         Label(place, _label_text(time, step), "start" if place < 3 else "end" if place > 97 else "middle")  # noqa: PLR2004 - near the edges
         for time in _even_times(instant(begin).astimezone(), end, step)
         for place in [whole.place(_micros(time), 100)]
     ]
-    return Axis(begin, end, tuple(labels[: most + 1]))
+    return Axis(begin, end, tuple(labels[: _LABELS + 1]))
 
 
 def axis_around(turns: Iterable[Sequence[Turn]], now: int, *, is_open: bool) -> Axis | None:

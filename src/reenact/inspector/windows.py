@@ -126,10 +126,6 @@ class History:
         """Return the event of that number."""
         return self.rows(number, number)[0]
 
-    def window(self, number: int | None = None, *, size: int = SIZE) -> Window:
-        """Return a window with the event of that number in the middle, by default the last one."""
-        return self.until(self.count if number is None else number + size // 2, size=size)
-
     def until(self, number: int, *, size: int = SIZE) -> Window:
         """Return a window that ends with the event of that number, or later if fewer than `size` events come before."""
         last = min(self.count, max(number, size))

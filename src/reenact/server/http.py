@@ -100,7 +100,7 @@ class _Api:
         if kind.route.body is not None:
             given = {kind.route.body: given}
         _check_names(given, fields_outside_path(kind))
-        return await self._ask(kind.event_type, {**given, **request.path_params}, request, kind)
+        return await self._ask(kind.event_type, {**given, **request.path_params}, _key_of(request), kind)
 
     async def any_request(self, request: Request) -> Response:
         given = await self._body(request)
@@ -109,7 +109,7 @@ class _Api:
             raise InvalidInputError(f"request_id must be text, not {type(named).__name__}")
         if named is not None and key not in (None, named):
             raise InvalidInputError("request_id and the header Idempotency-Key are not the same; give one")
-        return await self._ask(request.path_params["type"], given, request, None, named)
+        return await self._ask(request.path_params["type"], given, named if key is None else key, None)
 
     async def events(self, request: Request) -> Response:
         _check_names(request.query_params, PAGE)
@@ -141,16 +141,9 @@ class _Api:
         return b'{"events":[%b],"cursor":%d}' % (b",".join(events), following.cursor)
 
     async def _ask(
-        self,
-        type_: str,
-        data: dict[str, object],
-        request: Request,
-        kind: type[commands.Request[object]] | None,
-        named: str | None = None,
+        self, type_: str, data: dict[str, object], key: str | None, kind: type[commands.Request[object]] | None
     ) -> Response:
-        key = _key_of(request)
-        given = named if key is None else key
-        request_id = uuid.uuid4().hex if given is None else given
+        request_id = uuid.uuid4().hex if key is None else key
         return await self._service.ask(type_, data, request_id, TIMEOUT, partial(self._encoded, kind))
 
     def _encoded(self, kind: type[commands.Request[object]] | None, answer: Envelope[commands.Response]) -> Response:

@@ -50,13 +50,6 @@ class Hosts:
     any_address: bool = False
     any_name: bool = False
 
-    def include(self, host: str) -> bool:
-        """Return whether this `Host` header names the server."""
-        if self.any_name:
-            return True
-        name = _host_name(host)
-        return name in self.names or (self.any_address and _address(name) is not None)
-
 
 class Access:
     """Decides which requests may use the server, by token, origin and host.
@@ -94,7 +87,8 @@ class Access:
 
     def serves(self, host: str) -> bool:
         """Return whether this `Host` header names the server."""
-        return self._hosts.include(host)
+        hosts, name = self._hosts, _host_name(host)
+        return hosts.any_name or name in hosts.names or (hosts.any_address and _address(name) is not None)
 
 
 def check_token(token: str) -> str:
@@ -136,13 +130,6 @@ def is_loopback(address: str) -> bool:
     """Return whether only this machine can reach the address."""
     found = _address(address)
     return found is not None and found.is_loopback
-
-
-def hosts_of(host: str, address: str, names: Collection[str]) -> Hosts:
-    """Return the host names for a server that listens on the address, given as `host`; `names` are added to them."""
-    loopback = is_loopback(address)
-    known = {host.lower(), address, *(name.lower() for name in names), *(LOOPBACK if loopback else ())}
-    return Hosts(frozenset(known), any_address=not loopback)
 
 
 def _check_origin(origin: str) -> str:

@@ -19,7 +19,7 @@ from reenact.domain.errors import ConfigurationError
 from reenact.domain.plain import seconds_of
 from reenact.server.app import application, check_runtime
 from reenact.server.limits import Limits
-from reenact.server.service import Access, Hosts, Service, hosts_of, is_loopback
+from reenact.server.service import LOOPBACK, Access, Hosts, Service, is_loopback
 from reenact.server.transports import FIRST_SIZE, Transports, http_protocol, socket_protocol
 
 GRACE = 0.6
@@ -250,7 +250,10 @@ def hosts_at(host: str, names: Collection[str]) -> Hosts:
     Raises:
         ConfigurationError: it is not an address of this machine.
     """
-    return hosts_of(host, _resolved(host)[1], names)
+    address = _resolved(host)[1]
+    loopback = is_loopback(address)
+    known = {host.lower(), address, *(name.lower() for name in names), *(LOOPBACK if loopback else ())}
+    return Hosts(frozenset(known), any_address=not loopback)
 
 
 def check_port(port: int) -> None:

@@ -70,7 +70,7 @@ __all__ = [
 ]
 
 if not TYPE_CHECKING:
-    __all__[:] = installed(__all__, {"hypothesis": "ReplayMachine"})
+    __all__[:] = installed(__all__, "hypothesis", "ReplayMachine")
 
 # These names are imported on first use: mocks need no test library, and a test run needs only a part of them.
 __getattr__, __dir__ = lazy_names(

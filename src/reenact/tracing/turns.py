@@ -520,20 +520,18 @@ def _brief(text: str | None) -> str | None:
 
 
 _PROVIDERS: Final = (
-    ("claude", "anthropic"),
-    ("gpt-", "openai"),
-    ("o1", "openai"),
-    ("o3", "openai"),
-    ("o4", "openai"),
-    ("gemini", "gcp.gemini"),
-    ("mistral", "mistral_ai"),
-    ("deepseek", "deepseek"),
-    ("grok", "x_ai"),
-    ("command-", "cohere"),
-    ("kimi", "moonshot_ai"),
+    ("anthropic", ("claude",)),
+    ("openai", ("gpt-", "o1", "o3", "o4")),
+    ("gcp.gemini", ("gemini",)),
+    ("mistral_ai", ("mistral",)),
+    ("deepseek", ("deepseek",)),
+    ("x_ai", ("grok",)),
+    ("cohere", ("command-",)),
+    ("moonshot_ai", ("kimi",)),
 )
+"""How the names of a provider's models begin."""
 
 
 def _provider_of(model: str | None) -> str:
     """Return the provider of the model, as its name suggests: the log does not say which API was used."""
-    return next((provider for begin, provider in _PROVIDERS if (model or "").startswith(begin)), "_OTHER")
+    return next((provider for provider, begins in _PROVIDERS if (model or "").startswith(begins)), "_OTHER")

@@ -148,7 +148,7 @@ def values_of(shown: Iterable[Line | Speech | Record]) -> Iterator[Value]:
 
 def state_now(source: Source, history: History, window: Window | None = None) -> State:
     """Return the present state of the session; without a writer of the log, an open turn counts as cut off."""
-    end = window if window is not None and window.is_end else history.window(size=SIZE // 4)
+    end = window if window is not None and window.is_end else history.until(history.count, size=SIZE // 4)
     state = state_of(end.own)
     return "cut off" if state == "answers" and not source.location.has_writer() else state
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from reenact.actors.kernel.timetable import microseconds
@@ -10,6 +10,7 @@ from reenact.domain.errors import InvalidInputError
 from reenact.inspector.rendering import Address, Page, whole_number
 from reenact.inspector.source import Source
 from reenact.inspector.strips import axis_around, strip_of
+from reenact.projections.read_model.rows import ActivityState
 from reenact.projections.read_model.session_list import (
     Filters,
     Search,
@@ -26,7 +27,13 @@ from reenact.projections.read_model.session_list import (
 SIZE: Final = 50
 SECONDS: Final = 0.1
 """The most seconds of a search, apart from the step that it has begun."""
-STATES: Final = {"waits": "Waits", "live": "Live", "failed": "Failed", "idle": "Idle", "new": "New"}
+STATES: Final[Mapping[ActivityState, str]] = {
+    "waits": "Waits",
+    "live": "Live",
+    "failed": "Failed",
+    "idle": "Idle",
+    "new": "New",
+}
 OUTCOMES: Final = {
     "completed": "completed",
     "waiting": "waits for a person",
@@ -120,10 +127,10 @@ def _shown(source: Source, filters: Filters, lines: Sequence[SessionLine], now: 
 
 
 def _filters(address: Address) -> Filters:
-    state = address.choice("state", ("", *STATES), "") or None
+    state = address.choice("state", ("", *STATES), "")
     since = address.choice("since", ("", *SINCE), "")
     return Filters(
-        state=next((one for one in ("waits", "live", "failed", "idle", "new") if one == state), None),
+        state=next((one for one in STATES if one == state), None),
         image=address.query.get("image") or None,
         outcome=address.choice("outcome", ("", *OUTCOMES), "") or None,
         since=microseconds() - SINCE[since][1] * _HOUR if since else None,

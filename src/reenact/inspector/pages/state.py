@@ -15,7 +15,7 @@ from reenact.inspector.source import Source
 from reenact.inspector.strips import Label
 from reenact.inspector.timeline import Colour, colour_of
 from reenact.inspector.values import ROOM, room_of, value_of
-from reenact.inspector.windows import AROUND, History, Window
+from reenact.inspector.windows import AROUND, History
 from reenact.projections.explain.entries import fields_of
 from reenact.projections.explain.history import event_of
 
@@ -45,10 +45,9 @@ def state(source: Source, address: Address) -> Page:
     """Return the page of a session at a position, or at one of its events by number."""
     session_id = address.required("id")
     history = History(source.log, session_id)
-    number = _number(history, address, "n", "at") or history.count
-    number = min(max(number, 1), history.count)
-    left = _number(history, address, "", "left") or max(1, number - 1)
-    right = _number(history, address, "", "right") or number
+    number = min(address.number("n") or _number(history, address, "at") or history.count, history.count)
+    left = _number(history, address, "left") or max(1, number - 1)
+    right = _number(history, address, "right") or number
     is_part = address.choice("part", ("page", "moment"), "page") == "moment"
     if not is_part and (page := folding(source, history, max(number, left, right))) is not None:
         return page
@@ -58,7 +57,9 @@ def state(source: Source, address: Address) -> Page:
     is_near = high - low <= FAR
     since = low if is_near else None  # then both sides know the same calls
     before, after = (_moment(source, history, one, since) for one in (left, right))
-    added = _between(after, low) if is_near and left < right else []
+    added: list[Speech] = []
+    if is_near and left < right:
+        added = conversation_of(after.relations, after.window.part(left + 1, right))
     groups = changes_between(before, after, added, has_calls=is_near)
     rules = None if here.session.rules is None else value_of(0, "", fields_of(here.session.rules))
     pending = here.pending
@@ -108,25 +109,16 @@ def folding(source: Source, history: History, number: int) -> Page | None:
     )
 
 
-def _number(history: History, address: Address, number: str, position: str) -> int | None:
-    """Return the number of the event that the address names, by its number or by a position."""
-    at = address.number(position)
-    named = address.number(number) if number else None
-    return named if named is not None or at is None else history.number_at(at)
+def _number(history: History, address: Address, name: str) -> int | None:
+    """Return the number of the event at the position that the address names."""
+    at = address.number(name)
+    return None if at is None else history.number_at(at)
 
 
 def _moment(source: Source, history: History, number: int, since: int | None = None) -> Moment:
     first = max(1, number - TALK + 1 if since is None else since)
     window = history.between(min(first, number), number, behind=0)
-    return Moment(number, window.rows[-1], source.states.at(history, number), Relations(window.rows))
-
-
-def _between(after: Moment, low: int) -> list[Speech]:
-    rows = after.relations.rows
-    first = after.number - len(rows) + 1
-    shown = range(max(0, low + 1 - first), len(rows))
-    window = Window(list(rows), max(first, low + 1), after.number, after.number, shown)
-    return conversation_of(after.relations, window) if shown else []
+    return Moment(number, window.rows[-1], source.states.at(history, number), Relations(window.rows), window)
 
 
 def _message(history: History, number: int, step: int) -> int | None:
