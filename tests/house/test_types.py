@@ -44,7 +44,7 @@ ALLOWED = {
     "src/reenact/client/asking.py: read_envelope": "likewise",
     "src/reenact/terminal/screen/libghostty.py": "a library without types",
     "src/reenact/testing/crash_test.py": "words that a user's test looks into",
-    "src/reenact/testing/fake_replies.py": "requests that a user's test looks into",
+    "src/reenact/testing/fake_server.py": "requests that a user's test looks into",
     "src/reenact/testing/machine.py: answered": "what an override names",
 }
 """Where `Any` may stand, and why."""

@@ -23,11 +23,9 @@ if TYPE_CHECKING:
     from reenact.testing.crash_points import Crash, CrashPoint
     from reenact.testing.crash_test import CrashReport, CrashTest, Reporter
     from reenact.testing.crashing import crash_at, effect
-    from reenact.testing.fake_api import FakeMessagesAPI
-    from reenact.testing.fake_chat_api import FakeChatAPI
-    from reenact.testing.fake_chat_replies import FakeChatReply
-    from reenact.testing.fake_replies import FakeError, FakeReply
-    from reenact.testing.fake_server import FakeRequest
+    from reenact.testing.fake_api import FakeMessagesAPI, FakeReply
+    from reenact.testing.fake_chat_api import FakeChatAPI, FakeChatReply
+    from reenact.testing.fake_server import FakeError, FakeRequest
     from reenact.testing.faulty_journal import CrashedError, FaultyJournal, torn_copy
     from reenact.testing.kit import EventSourcedTestKit, Result
     from reenact.testing.machine import ReplayMachine
@@ -85,11 +83,9 @@ __getattr__, __dir__ = lazy_names(
         "reenact.testing.crash_points": "Crash CrashPoint",
         "reenact.testing.crash_test": "CrashReport CrashTest Reporter",
         "reenact.testing.crashing": "crash_at effect",
-        "reenact.testing.fake_api": "FakeMessagesAPI",
-        "reenact.testing.fake_chat_api": "FakeChatAPI",
-        "reenact.testing.fake_chat_replies": "FakeChatReply",
-        "reenact.testing.fake_replies": "FakeError FakeReply",
-        "reenact.testing.fake_server": "FakeRequest",
+        "reenact.testing.fake_api": "FakeMessagesAPI FakeReply",
+        "reenact.testing.fake_chat_api": "FakeChatAPI FakeChatReply",
+        "reenact.testing.fake_server": "FakeError FakeRequest",
         "reenact.testing.faulty_journal": "CrashedError FaultyJournal torn_copy",
         "reenact.testing.kit": "EventSourcedTestKit Result",
         "reenact.testing.machine": "ReplayMachine",

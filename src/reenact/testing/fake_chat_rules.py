@@ -13,8 +13,8 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from reenact.domain.plain import is_mapping, is_sequence
 from reenact.domain.tools import is_array, is_object
-from reenact.testing.fake_replies import FakeError, Json
 from reenact.testing.fake_rules import is_base64
+from reenact.testing.fake_server import FakeError, Json
 
 CHAT = "/v1/chat/completions"
 RESPONSES = "/v1/responses"

@@ -15,7 +15,7 @@ from itertools import groupby
 from typing import TypeAlias
 
 from reenact.domain.plain import is_mapping, is_sequence
-from reenact.testing.fake_replies import FakeError, Json
+from reenact.testing.fake_server import FakeError, Json
 
 _Turn: TypeAlias = tuple[str, list[Json]]
 

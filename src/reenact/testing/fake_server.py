@@ -14,20 +14,85 @@ from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from http import HTTPStatus
 from types import MappingProxyType
-from typing import ClassVar, Generic, Self, TypeVar
+from typing import Any, ClassVar, Generic, Literal, Self, TypeAlias, TypeVar
 
 import msgspec
 from msgspec import UNSET, UnsetType
 
 from reenact.domain.plain import made
-from reenact.testing.fake_replies import FakeError, Faults, Json
 
-Reply = TypeVar("Reply", bound=Faults)
+Json: TypeAlias = dict[str, Any]  # dynamic, for tests such as requests[0].body["messages"][0]["role"]
 
 _log = logging.getLogger("reenact.testing")
 _START_SECONDS = 10.0
 _INSTRUCTING = frozenset({"system", "developer"})
 _KEYS = frozenset({"x-api-key", "authorization"})
+_PIECE = 12
+_NAMES = {
+    400: "invalid_request_error",
+    401: "authentication_error",
+    403: "permission_error",
+    404: "not_found_error",
+    413: "request_too_large",
+    429: "rate_limit_error",
+    504: "timeout_error",
+    529: "overloaded_error",
+}
+
+
+class Faults(msgspec.Struct, frozen=True, kw_only=True):
+    """The faults while an answer is sent. Counts are of events of the stream; times are in seconds."""
+
+    whole: bool = False
+    """Answer with the whole message at once, even if a stream was requested, as some proxies do."""
+    delay: float = 0.0
+    """Wait this long before each event."""
+    drop_after: int | None = None
+    """Break the connection after this many events."""
+    drop_mode: Literal["rst", "fin", "eof"] = "rst"
+    """Break it with a reset, by closing it in the middle, or by a regular end of the body."""
+    error_after: int | None = None
+    """Report an error in the stream after this many events, and end."""
+    error_type: str = "overloaded_error"
+    stall_after: int | None = None
+    """Send nothing after this many events, until the client hangs up."""
+    ping_every: int | None = None
+    """Send a ping each time after this many events."""
+    chunk_size: int | None = None
+    """Split the body into chunks of this many bytes, also within events and characters."""
+    line_end: Literal["\n", "\r\n"] = "\n"
+
+
+class FakeError(msgspec.Struct, frozen=True):
+    """A refusal: the request is answered with this status and error type, by default the type for the status.
+
+    `retry_after` (seconds, or any text) and `should_retry` become headers; `content_type` is that of the body, which is
+    JSON. Only `FakeChatAPI` sends a `code` beside the type, and can be `bare`: the error is the message alone, as some
+    servers send it.
+    """
+
+    status: int
+    type: str | None = None
+    message: str = "injected failure"
+    retry_after: float | str | None = None
+    should_retry: bool | None = None
+    content_type: str = "application/json"
+    code: str | None = None
+    bare: bool = False
+
+    def body(self) -> Json:
+        """Return the answer's body as the Messages API sends it."""
+        kind = self.type or _NAMES.get(self.status, "api_error")
+        return {"type": "error", "error": {"type": kind, "message": self.message}}
+
+    def headers(self) -> dict[str, str]:
+        """Return the answer's additional headers."""
+        headers: dict[str, str] = {}
+        if self.retry_after is not None:
+            headers["retry-after"] = str(self.retry_after)
+        if self.should_retry is not None:
+            headers["x-should-retry"] = str(self.should_retry).lower()
+        return headers
 
 
 class FakeRequest(msgspec.Struct, frozen=True):
@@ -62,6 +127,9 @@ class Streamed(msgspec.Struct, frozen=True):
 
 class _ClientHungUpError(Exception):
     """The client has closed the connection."""
+
+
+Reply = TypeVar("Reply", bound=Faults)
 
 
 class FakeServer(ABC, Generic[Reply]):
@@ -100,9 +168,9 @@ class FakeServer(ABC, Generic[Reply]):
     def _reply_to(self, request: FakeRequest, headers: dict[str, str]) -> Streamed | FakeError | Json:
         """Return the answer to the request; the `headers` include the key."""
 
-    @abstractmethod
     def _body_of(self, refusal: FakeError) -> Json:
         """Return the body of a refusal, as this API sends it."""
+        return refusal.body()
 
     def reply(self, text: str | UnsetType | None = UNSET, **fields: object) -> None:
         """Answer one more request with a reply of these fields; `text=None` makes one without text.
@@ -354,3 +422,23 @@ async def _send_json(
     own = {"content-type": "application/json", "content-length": str(len(data)), **headers}
     writer.write(_head(status, own) + data)
     await writer.drain()
+
+
+def pieces_of(text: str) -> list[str]:
+    """Return the text in pieces, as a stream sends it."""
+    return [text[start : start + _PIECE] for start in range(0, len(text), _PIECE)]
+
+
+def sse(data: str, event: str | None = None) -> str:
+    """Return a server-sent event."""
+    return f"data: {data}\n\n" if event is None else f"event: {event}\ndata: {data}\n\n"
+
+
+def on_the_wire(events: Sequence[str], faults: Faults, *, ping: str = ": PROCESSING\n\n") -> list[bytes]:
+    """Return the events as bytes, with pings between them if they are wanted."""
+    wire: list[str] = []
+    for number, event in enumerate(events, 1):
+        wire.append(event)
+        if faults.ping_every is not None and number % faults.ping_every == 0:
+            wire.append(ping)
+    return [event.replace("\n", faults.line_end).encode() for event in wire]
