@@ -1,4 +1,4 @@
-"""A screen is shown as it is taken in: in pieces, with a turn for others."""
+"""A screen is shown as it is taken in, with a turn for others."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def test_who_looks_at_the_screen_has_a_turn_while_a_flood_is_taken_in(monkeypatc
 
     monkeypatch.setattr(module, "_LONGEST_YIELD", 60.0)  # a busy machine needs time to give the turn
     display = Display(Told(80, 24))
-    feeding = threading.Thread(target=lambda: list(display.process(bytes(100_000), lambda _: None)))
+    feeding = threading.Thread(target=lambda: [display.feed(b"a", lambda _: None) for _ in range(2)])
     feeding.start()
     is_fed.wait()
 

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import threading
-from itertools import accumulate, pairwise
+from itertools import pairwise
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reenact.terminal.session import updates
+from reenact.terminal.session import display
+from reenact.terminal.session.display import LONGEST, Updates
 from reenact.terminal.session.pty import Pair
-from reenact.terminal.session.updates import LONGEST, Updates, pieces
 from tests.terminal.session.conftest import Start
 from tests.terminal.session.programs import shell
 
@@ -65,28 +65,15 @@ def test_each_update_has_its_own_time() -> None:
 
 
 def test_an_update_that_is_too_large_is_shown(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(updates, "_LARGEST", 20)
+    monkeypatch.setattr(display, "_LARGEST", 20)
     held = Updates()
 
     assert held.finished(BEGIN + b"a" * 12, now=0) == b""
     assert held.finished(b"b", now=0) == BEGIN + b"a" * 12 + b"b"
 
 
-@given(PARTS, st.integers(1, 30))
-def test_no_update_that_ends_is_cut(parts: list[bytes], largest: int) -> None:
-    output = b"".join(parts)
-
-    cut = list(pieces(output, largest))
-
-    assert b"".join(cut) == output
-    assert all(0 < len(piece) <= largest or piece.startswith(BEGIN) for piece in cut)
-    for shown in accumulate(cut[:-1]):
-        is_in_an_update = BEGIN in shown.rpartition(END)[2]
-        assert not (is_in_an_update and END in output[len(shown) :])
-
-
 def test_half_of_an_update_is_not_on_the_screen(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(updates, "LONGEST", 60)
+    monkeypatch.setattr(display, "LONGEST", 60)
     half_has_come = threading.Event()
     seen: list[str] = []
     read = Pair.read

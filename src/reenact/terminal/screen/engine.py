@@ -39,7 +39,7 @@ class Engine:
 
     def __init__(self, columns: int, rows: int, scrollback: int = 10_000) -> None:
         self._open_terminal: Terminal | None = Terminal(*checked_size(columns, rows), scrollback)
-        self._history = _History(self._open_terminal, scrollback)
+        self._scrollback = scrollback
         self._lines: list[str] = []
         self._cells: list[tuple[Cell, ...]] = []
         self._cell_cache: dict[int, Cell | Glyph] = {}
@@ -53,9 +53,7 @@ class Engine:
 
         On the main screen, lines that wrapped are wrapped again.
         """
-        size = checked_size(columns, rows)
-        self._history.clear()  # before: a marked row is not wrapped as others are
-        return self._terminal.resize(*size)
+        return self._terminal.resize(*checked_size(columns, rows))
 
     def text(self) -> str:
         """Return the same as `Screen.text`, without copying all cells."""
@@ -86,7 +84,7 @@ class Engine:
             cursor=Cursor(get("cursor_y"), get("cursor_x"), visible=bool(get("cursor_visible", "bool"))),
             title=terminal.title(),
             modes=self.modes(),
-            scrollback=self._history.lines(get("scrollback_rows", "size_t"), columns),
+            scrollback=self._history(get("scrollback_rows", "size_t")),
         )
 
     def mouse(
@@ -132,6 +130,11 @@ class Engine:
             raise not_possible("the screen's engine is closed: what it shows is asked for while the terminal lives")
         return self._open_terminal
 
+    def _history(self, count: int) -> tuple[str, ...]:
+        """Return the newest of the lines above the screen, of which the library has `count`, more than are wanted."""
+        first = max(0, count - self._scrollback)
+        return tuple(self._terminal.history(first, count - 1)) if first < count else ()
+
     def _read_changes(self) -> None:
         """Read the rows that have changed."""
         terminal = self._terminal
@@ -170,42 +173,3 @@ class Engine:
             style=found,
             link=self._terminal.link(row, column) if glyph.linked else None,
         )
-
-
-class _History:
-    """The lines above the screen. Lines that were read before are read again only if they may have changed."""
-
-    def __init__(self, terminal: Terminal, most: int) -> None:
-        self._terminal = terminal
-        self._most = most
-        self._columns = 0
-        self._lines: list[str] = []
-
-    def lines(self, count: int, columns: int) -> tuple[str, ...]:
-        """Return the lines, of which there are `count`, or the newest of them."""
-        if count == 0 or self._most == 0:
-            return ()
-        known = self._still_valid(count) if columns == self._columns else 0
-        del self._lines[: len(self._lines) - known]
-        if known < count:
-            wanted = max(known, count - self._most)  # the library keeps more
-            self._lines += [""] * (wanted - known) + self._terminal.history(wanted, count - 1)
-            self._terminal.mark(count - 1)
-            self._columns = columns
-        return tuple(self._lines[-self._most :])
-
-    def clear(self) -> None:
-        """Forget all lines."""
-        self._lines.clear()
-        self._terminal.unmark()
-
-    def _still_valid(self, count: int) -> int:
-        """Return how many of the known lines, the newest ones, are still the first lines of the history.
-
-        The last of them was marked. If that row is now another line, for example after the history was erased, none
-        are.
-        """
-        row = self._terminal.marked()
-        if row is None or row >= min(count, len(self._lines)):
-            return 0
-        return row + 1 if self._terminal.history(row, row) == self._lines[-1:] else 0

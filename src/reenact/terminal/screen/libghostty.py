@@ -72,10 +72,7 @@ class Terminal:
         self._rows = _new_object("GhosttyRenderStateRowIterator", _lib.ghostty_render_state_row_iterator_new)
         self._cells = _new_object("GhosttyRenderStateRowCells", _lib.ghostty_render_state_row_cells_new)
         self._combining = False
-        self._mark = _ffi.new("GhosttyTrackedGridRef*")
-        self._finalizer = weakref.finalize(
-            self, _free, self._render_state, self._rows, self._cells, self._mark, terminal.close
-        )
+        self._finalizer = weakref.finalize(self, _free, self._render_state, self._rows, self._cells, terminal.close)
         terminal.on_reply(self._replies.append)
         self._size_callback = _ffi.callback("GhosttyTerminalSizeFn", self._report_size, error=False)
         bound = _ffi.new("size_t*", _LONGEST_STRING)
@@ -236,26 +233,6 @@ class Terminal:
         lines = [line.rstrip(" ") for line in text.split("\n")]
         return lines + [""] * (last - first + 1 - len(lines))
 
-    def mark(self, row: int) -> None:
-        """Mark only this row above the screen, counted from the oldest; the mark moves with the row."""
-        point = _ffi.new("GhosttyPointS*")
-        point.tag = _lib.GHOSTTY_POINT_TAG_HISTORY
-        point.value.x, point.value.y = 0, row
-        self.unmark()
-        _check(_track(self._handle, point[0], self._mark))
-
-    def marked(self) -> int | None:
-        """Return the index of the marked row above the screen, counted from the oldest; None if it is gone."""
-        mark, out = self._mark[0], _ffi.new("GhosttyPointCoordinate*")
-        if not mark or _lib.ghostty_tracked_grid_ref_point(mark, _lib.GHOSTTY_POINT_TAG_HISTORY, out):
-            return None
-        row: int = out.y
-        return row
-
-    def unmark(self) -> None:
-        """Remove the mark."""
-        _unmark(self._mark)
-
     def _taken_replies(self) -> bytes:
         replies = b"".join(reply for reply in self._replies if _KEYBOARD.fullmatch(reply) is None)
         self._replies.clear()
@@ -327,20 +304,12 @@ def _free(
     render_state: Sequence[object],
     rows: Sequence[object],
     cells: Sequence[object],
-    mark: MutableSequence[object],
     close: Callable[[], object],
 ) -> None:
-    _unmark(mark)
     _free_cells(cells[0])
     _free_rows(rows[0])
     _free_render_state(render_state[0])
     close()
-
-
-def _unmark(mark: MutableSequence[object]) -> None:
-    if mark[0]:
-        _free_mark(mark[0])
-        mark[0] = _ffi.NULL
 
 
 def _check(result: int) -> None:
@@ -352,8 +321,3 @@ def _check(result: int) -> None:
 _free_render_state: Callable[[object], None] = _lib.ghostty_render_state_free
 _free_rows: Callable[[object], None] = _lib.ghostty_render_state_row_iterator_free
 _free_cells: Callable[[object], None] = _lib.ghostty_render_state_row_cells_free
-_free_mark: Callable[[object], None] = _lib.ghostty_tracked_grid_ref_free
-_track: Callable[..., int] = _core.union_fn(
-    "ghostty_terminal_grid_ref_track",
-    "GhosttyResult(*)(GhosttyTerminal, GhosttyPointS, GhosttyTrackedGridRef*)",
-)

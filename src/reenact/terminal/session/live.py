@@ -14,12 +14,11 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from reenact.terminal.screen.recording import Recording
-from reenact.terminal.session.display import Display
+from reenact.terminal.session.display import Display, Updates
 from reenact.terminal.session.ending import KILL, ProcessTree
 from reenact.terminal.session.pty import Pair
 from reenact.terminal.session.spawning import Process, returncode
 from reenact.terminal.session.transcript import Transcript
-from reenact.terminal.session.updates import Updates
 from reenact.terminal.session.waiting import Changes, until
 from reenact.terminal.status import ExitStatus
 
@@ -129,7 +128,7 @@ class Live:
         status: the exit status of the program, if it is known.
         is_lost: whether it has ended, but another part of this process reaped it, so that its status is unknown.
         failure: the exception that ended the thread.
-        last_arrival: when output last arrived or was processed, on the monotonic clock.
+        last_arrival: when output was last processed, on the monotonic clock.
         is_processing: whether output is being processed, or an update of the screen has begun and not ended.
     """
 
@@ -315,22 +314,17 @@ class Live:
         return data is not None
 
     def _process(self, data: bytes) -> None:
-        self.last_arrival = time.monotonic()
         self.is_processing = True
         arrived = self._recording.elapsed()
 
-        def record(piece: bytes) -> None:
-            self._recording.add_output(arrived, piece)  # first: who finds a text in the output finds it here, too
-            self.transcript.add(piece)
+        def record(data: bytes) -> None:
+            self._recording.add_output(arrived, data)  # first: who finds a text in the output finds it here, too
+            self.transcript.add(data)
 
         try:
-            for reply in self.display.process(data, record):
-                self._outbox.put(Outgoing(reply))
-                self.last_arrival = time.monotonic()
-                self.changes.announce()
-                if self._is_stopping:
-                    break
+            self._outbox.put(Outgoing(self.display.feed(data, record)))
         finally:
+            self.last_arrival = time.monotonic()
             self.is_processing = False
         self.changes.announce()
 

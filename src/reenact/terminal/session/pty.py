@@ -13,12 +13,10 @@ from typing import NamedTuple, Self
 
 from reenact.terminal.errors import TerminalTestError, TerminalTestErrorType
 
-LARGEST = 65_535
-"""Maximum number of columns, and of rows, that the kernel accepts."""
 _UTF8_INPUT = 0x4000
 """The input mode IUTF8 of Linux and macOS, which the module `termios` does not have."""
-_READ = 65_536
-_AT_ONCE = 262_144
+_AT_ONCE = 65_536
+"""Maximum number of bytes that are read, and then processed, at a time, which takes a millisecond or two."""
 
 
 class TerminalId(NamedTuple):
@@ -68,7 +66,7 @@ class Pair:
         size = 0
         while size < _AT_ONCE:
             try:
-                piece = os.read(self.ours, _READ)
+                piece = os.read(self.ours, _AT_ONCE)
             except BlockingIOError:
                 break
             except OSError as error:
