@@ -12,8 +12,18 @@ from reenact._lazy import lazy_names
 if TYPE_CHECKING:
     from reenact.terminal.ansi.parser import ANSIParser, ANSIStripper, ANSIToken, ANSITokenizer
     from reenact.terminal.ansi.style import ANSIStyle
+    from reenact.terminal.cases.controller import InteractionController
     from reenact.terminal.cases.loading import CaseFile, TerminalTestCase, TestCategory, load_cases, load_config
     from reenact.terminal.cases.runner import run_cases
+    from reenact.terminal.cases.steps import (
+        InteractionResult,
+        InteractionScript,
+        InteractionStep,
+        StepResult,
+        load_script,
+        read_script,
+        script_of,
+    )
     from reenact.terminal.config import Parallel, Reporting, TerminalSize, TerminalTestConfig
     from reenact.terminal.errors import ExpectationError, TerminalTestError, TerminalTestErrorType, WaitTimeoutError
     from reenact.terminal.fixture.fixture import TestFixture
@@ -36,16 +46,6 @@ if TYPE_CHECKING:
     from reenact.terminal.screen.engine import Engine
     from reenact.terminal.screen.model import Cell, Cursor, Modes, Screen
     from reenact.terminal.screen.recording import Recording
-    from reenact.terminal.script.controller import InteractionController
-    from reenact.terminal.script.steps import (
-        InteractionResult,
-        InteractionScript,
-        InteractionStep,
-        StepResult,
-        load_script,
-        read_script,
-        script_of,
-    )
     from reenact.terminal.session.emulator import AsyncTerminalEmulator, TerminalEmulator, TerminalState
     from reenact.terminal.session.keys import SpecialKey
     from reenact.terminal.session.locator import Locator
@@ -119,8 +119,12 @@ __getattr__, __dir__ = lazy_names(
     {
         "reenact.terminal.ansi.parser": "ANSIParser ANSIStripper ANSIToken ANSITokenizer",
         "reenact.terminal.ansi.style": "ANSIStyle",
+        "reenact.terminal.cases.controller": "InteractionController",
         "reenact.terminal.cases.loading": "CaseFile TerminalTestCase TestCategory load_cases load_config",
         "reenact.terminal.cases.runner": "run_cases",
+        "reenact.terminal.cases.steps": (
+            "InteractionResult InteractionScript InteractionStep StepResult load_script read_script script_of"
+        ),
         "reenact.terminal.config": "Parallel Reporting TerminalSize TerminalTestConfig",
         "reenact.terminal.errors": "ExpectationError TerminalTestError TerminalTestErrorType WaitTimeoutError",
         "reenact.terminal.fixture.fixture": "TestFixture",
@@ -136,10 +140,6 @@ __getattr__, __dir__ = lazy_names(
         "reenact.terminal.screen.engine": "Engine",
         "reenact.terminal.screen.model": "Cell Cursor Modes Screen",
         "reenact.terminal.screen.recording": "Recording",
-        "reenact.terminal.script.controller": "InteractionController",
-        "reenact.terminal.script.steps": (
-            "InteractionResult InteractionScript InteractionStep StepResult load_script read_script script_of"
-        ),
         "reenact.terminal.session.emulator": "AsyncTerminalEmulator TerminalEmulator TerminalState",
         "reenact.terminal.session.keys": "SpecialKey",
         "reenact.terminal.session.locator": "Locator",

@@ -12,11 +12,11 @@ import pytest
 
 from reenact.terminal.cases.loading import TerminalTestCase
 from reenact.terminal.cases.runner import run_cases
+from reenact.terminal.cases.steps import script_of
 from reenact.terminal.config import TerminalTestConfig
 from reenact.terminal.errors import TerminalTestErrorType as Kind
 from reenact.terminal.report.generator import ReportGenerator
 from reenact.terminal.report.results import Status, TestResult
-from reenact.terminal.script.steps import script_of
 from tests.terminal.broken.conftest import OURS
 from tests.terminal.broken.test_broken_programs import DAEMON
 from tests.terminal.report.html_rules import Page

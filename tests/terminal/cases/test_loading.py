@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from reenact.terminal.cases.loading import CaseFile, TerminalTestCase, TestCategory, load_cases, load_config
+from reenact.terminal.cases.steps import InteractionScript, InteractionStep
 from reenact.terminal.config import Parallel, Reporting, TerminalSize, TerminalTestConfig
 from reenact.terminal.errors import TerminalTestErrorType
 from reenact.terminal.fixture.options import (
@@ -18,7 +19,6 @@ from reenact.terminal.fixture.options import (
     MockResponse,
     SkillDefinition,
 )
-from reenact.terminal.script.steps import InteractionScript, InteractionStep
 from tests.terminal.raising import raises
 
 SUITE = """

@@ -9,6 +9,7 @@ import msgspec
 import pytest
 
 from reenact.terminal.cases.loading import TerminalTestCase, TestCategory, load_cases, load_config
+from reenact.terminal.cases.plain import fields_of
 from reenact.terminal.cases.runner import run_cases
 from reenact.terminal.config import TerminalTestConfig
 from reenact.terminal.fixture.options import (
@@ -18,7 +19,6 @@ from reenact.terminal.fixture.options import (
     MockFixture,
     MockResponse,
 )
-from reenact.terminal.script.plain import fields_of
 
 PAGE = (Path(__file__).resolve().parents[3] / "docs" / "terminal-cases.md").read_text()
 

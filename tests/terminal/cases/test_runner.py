@@ -15,15 +15,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from reenact.terminal.cases.controller import InteractionController
 from reenact.terminal.cases.loading import CaseFile, TerminalTestCase
 from reenact.terminal.cases.runner import attempt, run_cases
+from reenact.terminal.cases.steps import script_of
 from reenact.terminal.config import Parallel, TerminalSize, TerminalTestConfig
 from reenact.terminal.errors import TerminalTestError, TerminalTestErrorType
 from reenact.terminal.fixture.fixture import TestFixture
 from reenact.terminal.fixture.options import FixtureOptions, MockFixture
 from reenact.terminal.report.results import TestResult, TestSuiteResult
-from reenact.terminal.script.controller import InteractionController
-from reenact.terminal.script.steps import script_of
 from reenact.testing import wait_until
 from tests.terminal.raising import raises
 

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 
 from reenact.terminal.cases.loading import CaseFile, TerminalTestCase
 from reenact.terminal.cases.runner import Attempt, RunningAttempts, attempt, run_cases
+from reenact.terminal.cases.steps import InteractionScript, InteractionStep
 from reenact.terminal.report.generator import ReportGenerator, ReportOptions
 from reenact.terminal.report.results import TestSuiteResult
-from reenact.terminal.script.steps import InteractionScript, InteractionStep
 from tests.terminal.report.html_rules import Page
 from tests.terminal.report.junit_rules import violations
 from tests.terminal.report.samples import passing, results, suite

@@ -21,12 +21,12 @@ from reenact.cli.parsing.options import TestTerminalOptions
 from reenact.domain.errors import ConfigurationError, needing_extra
 from reenact.projections.log import Progress
 from reenact.terminal.cases.loading import CaseFile, command_line, load_cases, load_config
+from reenact.terminal.cases.plain import Plain
 from reenact.terminal.cases.runner import apply_only, run_cases
 from reenact.terminal.config import ReportFormat, TerminalTestConfig
 from reenact.terminal.errors import TerminalTestError, TerminalTestErrorType
 from reenact.terminal.report.generator import ReportGenerator, ReportOptions
 from reenact.terminal.report.results import TestResult, TestSuiteResult
-from reenact.terminal.script.plain import Plain
 from reenact.terminal.text import one_line
 
 T = TypeVar("T")

@@ -13,12 +13,12 @@ import msgspec
 from msgspec.structs import replace
 
 from reenact.domain.plain import is_mapping
+from reenact.terminal.cases.plain import Plain, Readers, fields_of, read_file, refuse_unknown, struct_of
+from reenact.terminal.cases.steps import InteractionScript, script_in
 from reenact.terminal.config import TerminalSize, TerminalTestConfig, seconds
 from reenact.terminal.errors import invalid
 from reenact.terminal.fixture.files import check_options
 from reenact.terminal.fixture.options import FixtureOptions
-from reenact.terminal.script.plain import Plain, Readers, fields_of, read_file, refuse_unknown, struct_of
-from reenact.terminal.script.steps import InteractionScript, script_in
 from reenact.terminal.text import described, quoted
 
 _LARGEST_CODE = 255

@@ -18,7 +18,9 @@ from typing import NamedTuple, TypeAlias
 import msgspec
 from msgspec.structs import replace
 
+from reenact.terminal.cases.controller import InteractionController, TimeLimit
 from reenact.terminal.cases.loading import CaseFile, TerminalTestCase
+from reenact.terminal.cases.steps import InteractionResult, InteractionScript, InteractionStep
 from reenact.terminal.config import TerminalTestConfig
 from reenact.terminal.errors import TerminalTestError, TerminalTestErrorType, invalid
 from reenact.terminal.fixture.fixture import TestFixture
@@ -27,8 +29,6 @@ from reenact.terminal.report.results import TestResult, TestSuiteResult
 from reenact.terminal.screen.drawing import save_evidence
 from reenact.terminal.screen.model import Screen
 from reenact.terminal.screen.recording import Recording
-from reenact.terminal.script.controller import InteractionController, TimeLimit
-from reenact.terminal.script.steps import InteractionResult, InteractionScript, InteractionStep
 from reenact.terminal.session.emulator import TerminalEmulator
 from reenact.terminal.status import ExitStatus
 from reenact.terminal.text import end_of, one_line

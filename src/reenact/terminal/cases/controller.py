@@ -10,6 +10,7 @@ import time
 
 from msgspec.structs import replace
 
+from reenact.terminal.cases.steps import InteractionResult, InteractionScript, InteractionStep, StepResult
 from reenact.terminal.errors import TerminalTestError, TerminalTestErrorType, WaitTimeoutError
 from reenact.terminal.matching.matcher import AssertionMatcher
 from reenact.terminal.matching.options import (
@@ -20,7 +21,6 @@ from reenact.terminal.matching.options import (
     SlowSearchError,
     explanation,
 )
-from reenact.terminal.script.steps import InteractionResult, InteractionScript, InteractionStep, StepResult
 from reenact.terminal.session.emulator import TerminalEmulator, TerminalState
 
 

@@ -11,10 +11,10 @@ from typing import TypeAlias
 
 import pytest
 
+from reenact.terminal.cases.controller import InteractionController, TimeLimit
+from reenact.terminal.cases.steps import InteractionStep, script_of
 from reenact.terminal.errors import TerminalTestErrorType
 from reenact.terminal.matching.options import AssertionOptions
-from reenact.terminal.script.controller import InteractionController, TimeLimit
-from reenact.terminal.script.steps import InteractionStep, script_of
 from reenact.terminal.session.emulator import TerminalEmulator
 from reenact.terminal.status import ExitStatus
 

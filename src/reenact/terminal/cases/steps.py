@@ -12,6 +12,17 @@ from typing import Final, Literal, TypeAlias, TypeGuard, get_args
 import msgspec
 
 from reenact.domain.plain import is_mapping
+from reenact.terminal.cases.plain import (
+    Format,
+    Plain,
+    called,
+    data_of,
+    fields_of,
+    read_file,
+    read_text,
+    refuse_unknown,
+    struct_of,
+)
 from reenact.terminal.config import seconds
 from reenact.terminal.errors import TerminalTestErrorType, invalid
 from reenact.terminal.matching.options import (
@@ -25,17 +36,6 @@ from reenact.terminal.matching.options import (
     is_pattern,
 )
 from reenact.terminal.screen.model import Modes
-from reenact.terminal.script.plain import (
-    Format,
-    Plain,
-    called,
-    data_of,
-    fields_of,
-    read_file,
-    read_text,
-    refuse_unknown,
-    struct_of,
-)
 from reenact.terminal.session.keys import encode
 from reenact.terminal.status import ExitStatus
 from reenact.terminal.text import described, quoted

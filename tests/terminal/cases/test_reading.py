@@ -13,10 +13,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reenact.terminal.errors import TerminalTestError, TerminalTestErrorType
-from reenact.terminal.matching.options import AssertionOptions, AssertionType, Expression, Scope
-from reenact.terminal.script.plain import Format
-from reenact.terminal.script.steps import (
+from reenact.terminal.cases.plain import Format
+from reenact.terminal.cases.steps import (
     InteractionScript,
     InteractionStep,
     Subject,
@@ -24,6 +22,8 @@ from reenact.terminal.script.steps import (
     read_script,
     script_of,
 )
+from reenact.terminal.errors import TerminalTestError, TerminalTestErrorType
+from reenact.terminal.matching.options import AssertionOptions, AssertionType, Expression, Scope
 from tests.terminal.raising import raises
 
 Json: TypeAlias = Any

@@ -1,1 +1,0 @@
-"""Scripts, and the controller that executes them."""
