@@ -20,9 +20,8 @@ if TYPE_CHECKING:
     )
     from reenact.actors.environment.recorded.recording import RecordedEnvironment
     from reenact.testing.clock import ManualClock, SequentialIds, wait_until
-    from reenact.testing.crash_points import Crash, CrashPoint
     from reenact.testing.crash_test import CrashReport, CrashTest, Reporter
-    from reenact.testing.crashing import crash_at, effect
+    from reenact.testing.crashing import Crash, CrashPoint, crash_at, effect
     from reenact.testing.fake_api import FakeMessagesAPI, FakeReply
     from reenact.testing.fake_chat_api import FakeChatAPI, FakeChatReply
     from reenact.testing.fake_server import FakeError, FakeRequest
@@ -80,9 +79,8 @@ __getattr__, __dir__ = lazy_names(
         ),
         "reenact.actors.environment.recorded.recording": "RecordedEnvironment",
         "reenact.testing.clock": "ManualClock SequentialIds wait_until",
-        "reenact.testing.crash_points": "Crash CrashPoint",
         "reenact.testing.crash_test": "CrashReport CrashTest Reporter",
-        "reenact.testing.crashing": "crash_at effect",
+        "reenact.testing.crashing": "Crash CrashPoint crash_at effect",
         "reenact.testing.fake_api": "FakeMessagesAPI FakeReply",
         "reenact.testing.fake_chat_api": "FakeChatAPI FakeChatReply",
         "reenact.testing.fake_server": "FakeError FakeRequest",

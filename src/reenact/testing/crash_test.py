@@ -28,7 +28,7 @@ from typing import Any, Self, TypeAlias
 import msgspec
 
 from reenact.domain.errors import InvalidInputError, RuntimeClosedError
-from reenact.testing.crash_points import Crash, CrashPoint
+from reenact.testing.crashing import Crash, CrashPoint, Fuse, crash_at
 
 Said: TypeAlias = list[Any]
 """The words of one report of a program, as JSON values."""
@@ -238,7 +238,7 @@ def _path_to(program: Callable[..., object]) -> list[str]:
     return [*sys.path, str(Path(file).resolve().parents[depth])]
 
 
-PRELOADED = ("reenact", "reenact._runtime", "reenact.testing.crashing", "reenact.actors.environment.mock")
+PRELOADED = ("reenact", "reenact._runtime", "reenact.actors.environment.mock")
 
 
 class Run(msgspec.Struct, frozen=True):
@@ -337,8 +337,6 @@ def _what_was_raised() -> str:
 
 def _live(program: Callable[..., object], arguments: tuple[object, ...], run: Run, pipe: Connection) -> None:
     """Run the program in the child, and end the process."""
-    from reenact.testing.crashing import Fuse, crash_at  # noqa: PLC0415 - in the child, where all is imported
-
     faulthandler.dump_traceback_later(run.patience)
     fuse: Fuse | None = None
     with contextlib.ExitStack() as stack:

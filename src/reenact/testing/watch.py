@@ -69,7 +69,7 @@ class Examiner:
             self._note(
                 finding(
                     f"evolve raised {outcome!r} for {event!r}",
-                    portrait_lines(portrait(state, "state")),
+                    [f"{where}: {what}" for where, what in portrait(state, "state").items()],
                     "the past cannot be refused: what must not happen is for decide to refuse, and not to emit",
                 )
             )
@@ -131,11 +131,6 @@ def examined(
     for one in found:
         note(one)
     return first
-
-
-def portrait_lines(parts: Portrait) -> list[str]:
-    """Return the parts as lines."""
-    return [f"{where}: {what}" for where, what in parts.items()]
 
 
 def _outcome(call: Callable[[], tuple[object, ...]]) -> tuple[object, ...] | Exception:
