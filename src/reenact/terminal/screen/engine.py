@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Final, get_args
 
 from reenact.terminal.ansi.style import PLAIN, ANSIStyle
 from reenact.terminal.errors import invalid, not_possible
-from reenact.terminal.screen.libghostty import Glyph, Terminal, style_of
+from reenact.terminal.screen.libghostty import CACHED, Terminal, glyph_of, style_of
 from reenact.terminal.screen.model import Cell, Cursor, Modes, MouseAction, MouseButton, Screen, checked_size
 
-_CACHED_CELLS = 20_000
-"""Maximum number of cached cells before the cache is cleared."""
 _CURSOR_KEYS = 1
 _KEYPAD = 66
 _PASTE = 2004
@@ -42,7 +41,6 @@ class Engine:
         self._scrollback = scrollback
         self._lines: list[str] = []
         self._cells: list[tuple[Cell, ...]] = []
-        self._cell_cache: dict[int, Cell | Glyph] = {}
 
     def feed(self, data: bytes) -> bytes:
         """Process output of the program; return the terminal's replies, such as to a query for the cursor position."""
@@ -141,29 +139,19 @@ class Engine:
         _, rows = terminal.size
         if len(self._lines) != rows:
             self._lines, self._cells = [""] * rows, [()] * rows
-        if len(self._cell_cache) > _CACHED_CELLS:
-            self._cell_cache.clear()
-        cache = self._cell_cache
         for row, numbers in terminal.changes():
             styles: dict[int, ANSIStyle] = {0: PLAIN}
             cells = self._cells[row] = tuple(
                 [
-                    cell if isinstance(cell := cache.get(number), Cell) else self._cell(number, row, column, styles)
+                    _plain_cell(number) or self._cell(number, row, column, styles)
                     for column, number in enumerate(numbers)
                 ]
             )
             self._lines[row] = "".join([cell.text for cell in cells]).rstrip(" ")
 
     def _cell(self, number: int, row: int, column: int, styles: dict[int, ANSIStyle]) -> Cell:
-        """Return a cell of the current row; cache it if its number determines it completely."""
-        glyph = self._cell_cache.get(number) or self._terminal.glyph(number)
-        self._cell_cache[number] = glyph
-        if isinstance(glyph, Cell):
-            return glyph
-        if not (glyph.style or glyph.linked or glyph.combined):
-            style = PLAIN if glyph.background is None else ANSIStyle(background=glyph.background)
-            cell = self._cell_cache[number] = Cell(text=glyph.text, width=glyph.width, style=style)
-            return cell
+        """Return a cell of the current row."""
+        glyph = glyph_of(number)
         found = styles.get(glyph.style)
         if found is None:
             found = styles[glyph.style] = style_of(self._terminal.style(column))
@@ -173,3 +161,13 @@ class Engine:
             style=found,
             link=self._terminal.link(row, column) if glyph.linked else None,
         )
+
+
+@lru_cache(maxsize=CACHED)
+def _plain_cell(number: int) -> Cell | None:
+    """Return the cell with this number, or None if the number does not determine it completely."""
+    glyph = glyph_of(number)
+    if glyph.style or glyph.linked or glyph.combined:
+        return None
+    style = PLAIN if glyph.background is None else ANSIStyle(background=glyph.background)
+    return Cell(text=glyph.text, width=glyph.width, style=style)

@@ -42,7 +42,8 @@ _NO_LIMIT = 2**31
 _DELETE = b"\x7f"
 _KEYBOARD = re.compile(rb"\x1b\[\?[0-9]+u")
 """The library's reply to a query for kitty's keyboard protocol. It is not sent, since our keys are those of xterm."""
-_CACHED_STYLES = 20_000
+CACHED = 20_000
+"""How many glyphs, and how many styles, are kept for screens that have them again."""
 _UNDERLINES: Final[dict[int, Underline]] = {1: "single", 2: "double", 3: "curly", 4: "dotted", 5: "dashed"}
 
 
@@ -173,32 +174,6 @@ class Terminal:
             yield row[0], _ffi.unpack(view.ptr, view.len)
         _check(_lib.ghostty_render_state_clean(render_state))
 
-    def glyph(self, number: int) -> Glyph:
-        """Return the properties that a cell's number determines."""
-
-        def cell_data(name: str, kind: str) -> int:
-            out = _ffi.new(f"{kind}*")
-            _check(_lib.ghostty_cell_get(number, getattr(_lib, f"GHOSTTY_CELL_DATA_{name}"), out))
-            return out[0]  # type: ignore[no-any-return]  # a number, or convertible to one
-
-        code, tag, wide = cell_data("CODEPOINT", "uint32_t"), cell_data("CONTENT_TAG", "int"), cell_data("WIDE", "int")
-        background = None
-        if tag == _lib.GHOSTTY_CELL_CONTENT_BG_COLOR_PALETTE:
-            background = palette_color(cell_data("COLOR_PALETTE", "GhosttyColorPaletteIndex"))
-        elif tag == _lib.GHOSTTY_CELL_CONTENT_BG_COLOR_RGB:
-            rgb = _ffi.new("GhosttyColorRgb*")
-            _check(_lib.ghostty_cell_get(number, _lib.GHOSTTY_CELL_DATA_COLOR_RGB, rgb))
-            background = rgb_color(rgb.r, rgb.g, rgb.b)
-        tail = wide == _lib.GHOSTTY_CELL_WIDE_SPACER_TAIL
-        return Glyph(
-            text="" if tail else chr(code) if code and background is None else " ",
-            width=0 if tail else 2 if wide == _lib.GHOSTTY_CELL_WIDE_WIDE else 1,
-            background=background,
-            style=cell_data("STYLE_ID", "GhosttyStyleId"),
-            linked=bool(cell_data("HAS_HYPERLINK", "bool")),
-            combined=tag == _lib.GHOSTTY_CELL_CONTENT_CODEPOINT_GRAPHEME,
-        )
-
     def style(self, column: int) -> bytes:
         """Return the style of a cell of the current row of `changes`, in the form that `style_of` reads."""
         out = _core.init_sized("GhosttyStyle")
@@ -253,7 +228,35 @@ class Terminal:
         return True
 
 
-@lru_cache(maxsize=_CACHED_STYLES)
+@lru_cache(maxsize=CACHED)
+def glyph_of(number: int) -> Glyph:
+    """Return the properties that a cell's number determines."""
+
+    def cell_data(name: str, kind: str) -> int:
+        out = _ffi.new(f"{kind}*")
+        _check(_lib.ghostty_cell_get(number, getattr(_lib, f"GHOSTTY_CELL_DATA_{name}"), out))
+        return out[0]  # type: ignore[no-any-return]  # a number, or convertible to one
+
+    code, tag, wide = cell_data("CODEPOINT", "uint32_t"), cell_data("CONTENT_TAG", "int"), cell_data("WIDE", "int")
+    background = None
+    if tag == _lib.GHOSTTY_CELL_CONTENT_BG_COLOR_PALETTE:
+        background = palette_color(cell_data("COLOR_PALETTE", "GhosttyColorPaletteIndex"))
+    elif tag == _lib.GHOSTTY_CELL_CONTENT_BG_COLOR_RGB:
+        rgb = _ffi.new("GhosttyColorRgb*")
+        _check(_lib.ghostty_cell_get(number, _lib.GHOSTTY_CELL_DATA_COLOR_RGB, rgb))
+        background = rgb_color(rgb.r, rgb.g, rgb.b)
+    tail = wide == _lib.GHOSTTY_CELL_WIDE_SPACER_TAIL
+    return Glyph(
+        text="" if tail else chr(code) if code and background is None else " ",
+        width=0 if tail else 2 if wide == _lib.GHOSTTY_CELL_WIDE_WIDE else 1,
+        background=background,
+        style=cell_data("STYLE_ID", "GhosttyStyleId"),
+        linked=bool(cell_data("HAS_HYPERLINK", "bool")),
+        combined=tag == _lib.GHOSTTY_CELL_CONTENT_CODEPOINT_GRAPHEME,
+    )
+
+
+@lru_cache(maxsize=CACHED)
 def style_of(style: bytes) -> ANSIStyle:
     """Convert the result of `Terminal.style` to a style."""
     rendition = _ffi.from_buffer("GhosttyStyle*", style)
