@@ -47,10 +47,14 @@ class TerminalTestError(ReenactError):
         self.type = type
         self.code = type.value.lower()
         self.message = message
-        self.cause = cause
         self.seen = seen
         if cause is not None:
             self.__cause__ = cause
+
+    @property
+    def cause(self) -> BaseException | None:
+        """The exception that caused it, if there is one."""
+        return self.__cause__
 
 
 class WaitTimeoutError(TerminalTestError, TimeoutError):

@@ -279,7 +279,7 @@ def run_cases(
         try:
             keep.mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            raise invalid(one_line(f"{keep}: nothing can be kept there: {error.strerror}"), error) from error
+            raise invalid(one_line(f"{keep}: nothing can be kept there: {error.strerror}")) from error
     suites = list(_suites(cases, config))
     done = _run(apply_only(suites), workers, retries, progress, keep)
     return tuple(_suite_results(suites, done))

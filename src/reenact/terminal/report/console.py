@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Iterator, Mapping
-from typing import TextIO
+from collections.abc import Callable, Iterator, Mapping
+from typing import TextIO, TypeAlias
 
 from reenact.terminal.ansi.parser import ANSIParser
 from reenact.terminal.report.results import (
@@ -23,12 +23,14 @@ LARGEST = 4000
 DETAILED = 100
 """Maximum number of failures shown with details; of further ones only the reason is shown."""
 _WORDS = {"passed": "passed ", "failed": "FAILED ", "error": "ERROR  ", "skipped": "skipped"}
+_Paint: TypeAlias = Callable[[str, str], str]
+"""Adds a rendition to a text, if there are to be colours."""
 _COLORS = {"passed": "32", "failed": "1;31", "error": "1;35", "skipped": "33"}
 
 
 def console(results: Results, *, colored: bool = False) -> str:
     """Return the report, with control characters escaped except our own colours, if `colored`."""
-    return "\n".join(_lines(results, _Painter(colored=colored))) + "\n"
+    return "\n".join(_lines(results, _painted if colored else _unpainted)) + "\n"
 
 
 def wants_color(file: TextIO, environment: Mapping[str, str]) -> bool:
@@ -43,17 +45,15 @@ def write_console(text: str, file: TextIO) -> None:
     file.flush()
 
 
-class _Painter:
-    """Colours text if colours are on."""
-
-    def __init__(self, *, colored: bool) -> None:
-        self._colored = colored
-
-    def __call__(self, text: str, rendition: str) -> str:
-        return f"\x1b[{rendition}m{text}\x1b[0m" if self._colored and text else text
+def _painted(text: str, rendition: str) -> str:
+    return f"\x1b[{rendition}m{text}\x1b[0m" if text else text
 
 
-def _lines(results: Results, paint: _Painter) -> Iterator[str]:
+def _unpainted(text: str, _rendition: str) -> str:
+    return text
+
+
+def _lines(results: Results, paint: _Paint) -> Iterator[str]:
     for suite in results:
         yield paint(one_line(suite.name), "1")
         for test in suite.tests:
@@ -72,7 +72,7 @@ def _lines(results: Results, paint: _Painter) -> Iterator[str]:
     yield paint(str(sums), "1;32" if sums.success else "1;31")
 
 
-def _line(test: TestResult, paint: _Painter) -> str:
+def _line(test: TestResult, paint: _Paint) -> str:
     notes = [duration_text(test.duration)]
     if test.attempts > 1:
         notes.append(f"tried {test.attempts} times")
@@ -81,7 +81,7 @@ def _line(test: TestResult, paint: _Painter) -> str:
     return f"  {paint(_WORDS[test.status], _COLORS[test.status])} {one_line(test.name)} ({', '.join(notes)})"
 
 
-def _title(suite: TestSuiteResult, test: TestResult, paint: _Painter) -> str:
+def _title(suite: TestSuiteResult, test: TestResult, paint: _Paint) -> str:
     name = f"{one_line(suite.name)}: {one_line(test.name)}"
     return f"{paint(_WORDS[test.status].rstrip(), _COLORS[test.status])} {paint(name, '1')}"
 
@@ -91,7 +91,7 @@ def _reason(test: TestResult) -> str:
     return first[:LARGEST]
 
 
-def _details(test: TestResult, paint: _Painter) -> Iterator[str]:
+def _details(test: TestResult, paint: _Paint) -> Iterator[str]:
     for part in failure_parts(test):
         if part.title != "why" and not (part.kind == "output" and test.screen is not None):
             yield paint(f"    {part.title}:", "2")
@@ -126,10 +126,10 @@ def _indented(text: str) -> str:
     return textwrap.indent(text, "    ", lambda _: True)
 
 
-def _framed(text: str, paint: _Painter) -> str:
+def _framed(text: str, paint: _Paint) -> str:
     return "\n".join(paint("    | ", "2") + line.removeprefix("    ") for line in text.split("\n"))
 
 
-def _painted_diff(diff: str, paint: _Painter) -> str:
+def _painted_diff(diff: str, paint: _Paint) -> str:
     colors = {"+": "32", "-": "31", "@": "36"}
     return "\n".join(paint(line, color) if (color := colors.get(line[4:5])) else line for line in diff.split("\n"))

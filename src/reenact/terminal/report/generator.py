@@ -42,8 +42,7 @@ def write_report(path: Path, text: str) -> None:
     except (OSError, ValueError) as error:  # a NUL in the name
         why = (error.strerror if isinstance(error, OSError) else None) or str(error)
         raise invalid(
-            f"the report cannot be written to {os.fspath(path)!r}: {why}; make room or name another file",
-            error,
+            f"the report cannot be written to {os.fspath(path)!r}: {why}; make room or name another file"
         ) from error
 
 
@@ -173,16 +172,9 @@ def _json_value(value: object, depth: int = 0) -> object:
         return {encodable(str(key)): _json_value(item, depth + 1) for key, item in value.items()}
     if is_sequence(value) and depth < _DEEPEST:
         return [_json_value(item, depth + 1) for item in value]
-    return _safe_repr(value)
+    return encodable(repr(value))
 
 
 def _is_number(value: object) -> bool:
     """Return whether it is a boolean, or a number that every JSON parser reads as the same value."""
     return isfinite(value) if isinstance(value, float) else isinstance(value, int) and abs(value) <= _LARGEST_INTEGER
-
-
-def _safe_repr(value: object) -> str:
-    try:
-        return encodable(repr(value))
-    except RecursionError:
-        return f"a {type(value).__name__} that is nested too deep"

@@ -142,5 +142,4 @@ def pty_error(error: OSError) -> TerminalTestError:
     return TerminalTestError(
         TerminalTestErrorType.PTY_CREATE_FAILED,
         f"no pseudo-terminal could be opened: {error.strerror}; {what_to_do}",
-        error,
     )
