@@ -1,27 +1,74 @@
-"""The parser of terminal output: into tokens, text without escape sequences, or the lines a reader sees."""
+r"""The parser of terminal output: into tokens, text without escape sequences, or the lines a reader sees.
+
+The grammar of escape sequences: ECMA-48, as parsed by DEC's VT500 and xterm.
+
+- A sequence begins with ESC or with a character U+0080 to U+009F, and its form determines its end. The strings (OSC,
+  DCS, APC, PM, SOS) end with ST, which is `ESC \` or U+009C; OSC also with BEL.
+- CAN and SUB end a sequence at once and belong to it. ESC and U+0080 to U+009F end it and begin the next one. A
+  character from U+00A0 on, where it is not allowed, ends it too and is text again: no readable text is lost.
+- The other control characters, and DEL, do not affect the end of a sequence, and belong to it.
+- SS2 and SS3 (ESC N, ESC O) are sequences by themselves: the character after them is displayed.
+
+All quantifiers are possessive, so that each character is examined only a few times, whatever the input.
+"""
 
 from __future__ import annotations
 
 import re
-from typing import Literal
+from typing import Final, Literal, TypeAlias, get_args
 
 import msgspec
 
-from reenact.terminal.ansi.grammar import (
-    KEPT,
-    KINDS,
-    TOKEN,
+from reenact.terminal.ansi.style import (
+    PLAIN,
+    ANSIStyle,
     Parameters,
-    TokenKind,
+    Rendition,
     control,
-    is_introducer,
-    kind_of,
     parameters,
-    shortened,
     without_executed,
 )
-from reenact.terminal.ansi.style import PLAIN, ANSIStyle, Rendition
 from reenact.terminal.errors import invalid
+
+TokenKind: TypeAlias = Literal["text", "csi", "osc", "dcs", "apc", "pm", "sos", "escape", "c1", "cancelled"]
+
+_ESC = "\x1b"
+_IGNORED = r"\x00-\x17\x19\x1c-\x1f\x7f"
+_IN_STRING = r"[^\x18\x1a\x1b\x80-\x9f]*+"
+_IN_OSC = r"[^\x07\x18\x1a\x1b\x80-\x9f]*+"
+_IN_CONTROL = rf"[{_IGNORED} -?]*+"
+_IN_ESCAPE = rf"[{_IGNORED} -/]*+"
+_ESCAPE = rf"\x1b[{_IGNORED}]*+"
+_CSI = rf"(?:{_ESCAPE}\[|\x9b){_IN_CONTROL}"
+_OSC = rf"(?:{_ESCAPE}\]|\x9d){_IN_OSC}"
+_STRING = rf"(?:{_ESCAPE}[PX^_]|[\x90\x98\x9e\x9f]){_IN_STRING}"
+_TERMINATOR = r"(?:\x1b\\|\x9c)"
+_FINISHED = rf"""
+    (?P<csi> {_CSI}[@-~] )
+  | (?P<osc> {_OSC}(?:\x07|{_TERMINATOR}) )
+  | (?P<escape> {_ESCAPE}(?: [0-OQ-WYZ\\`-~] | [ -/]{_IN_ESCAPE}[0-~] ) )
+  | (?P<c1> [\x80-\x8f\x91-\x97\x99\x9a\x9c] )
+  | (?P<dcs> (?:{_ESCAPE}P|\x90){_IN_STRING}{_TERMINATOR} )
+  | (?P<apc> (?:{_ESCAPE}_|\x9f){_IN_STRING}{_TERMINATOR} )
+  | (?P<pm> (?:{_ESCAPE}\^|\x9e){_IN_STRING}{_TERMINATOR} )
+  | (?P<sos> (?:{_ESCAPE}X|\x98){_IN_STRING}{_TERMINATOR} )
+  | (?P<cancelled>
+        (?: {_OSC} | {_STRING} ) (?: [\x18\x1a] | (?= \x1b[^\\] | [\x80-\x9b\x9d-\x9f] ) )
+      | (?: {_CSI} | {_ESCAPE}(?:[ -/]{_IN_ESCAPE})?+ ) (?: [\x18\x1a] | (?= [\x1b\x80-\U0010ffff] ) )
+    )
+"""
+
+_TEXT = r"[^\x1b\x80-\x9f]++"
+_OPEN = r"[\x1b\x80-\x9f][\s\S]*+"
+
+_TOKEN = re.compile(rf"(?P<text> {_TEXT} ) | {_FINISHED} | (?P<open> {_OPEN} )", re.VERBOSE)
+"""A text, a sequence that no later text can change, or an unfinished sequence with everything after it."""
+_KEPT = re.compile(rf"{re.sub('[?]P<[a-z0-9]+>', '?:', _FINISHED)} | ( {_TEXT} | {_OPEN} )", re.VERBOSE)
+"""Like `_TOKEN`, with one group: what remains when finished sequences are removed."""
+
+_BEGUN = re.compile(rf"{_ESCAPE}([ -/P\[\]X^_])?|[\x80-\x9f]")
+_KINDS: Final[dict[str | None, TokenKind]] = {kind: kind for kind in get_args(TokenKind)}
+"""The kinds of tokens by the names of their groups."""
 
 
 class ANSIToken(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -93,21 +140,21 @@ class ANSITokenizer:
         begun, self._open = self._open, ""
         style = self._rendition.style
         line = begun + text
-        for found in TOKEN.finditer(line):
+        for found in _TOKEN.finditer(line):
             content, group = found[0], found.lastgroup
             if group == "text":
                 tokens.append(ANSIToken(type="text", content=content, style=style))
                 continue
             is_first = begun and not found.start()
             if group == "open":
-                self._open = shortened(content)
+                self._open = _shortened(content)
                 self._pieces = self._pieces if is_first else []
                 self._pieces.append(text if is_first else content)
                 continue
             if is_first:
                 whole = "".join(self._pieces) + text
                 content = whole[: found.end() + len(whole) - len(line)]
-            token = self._sequence(KINDS[group], content)
+            token = self._sequence(_KINDS[group], content)
             style = token.style
             tokens.append(token)
         return tokens
@@ -117,7 +164,7 @@ class ANSITokenizer:
 
         Later calls of `feed` begin a new input.
         """
-        left = [self._sequence(kind_of(self._open), "".join(self._pieces), complete=False)] if self._open else []
+        left = [self._sequence(_kind_of(self._open), "".join(self._pieces), complete=False)] if self._open else []
         self._open, self._rendition = "", Rendition()
         return left
 
@@ -130,33 +177,25 @@ class ANSITokenizer:
         return ANSIToken(type="escape", content=content, style=style, kind=kind, complete=complete)
 
 
+def _shortened(opened: str) -> str:
+    """Return the shortest equivalent of an unfinished sequence: the same text after it ends it in the same way."""
+    begun = _BEGUN.match(opened)
+    assert begun is not None
+    is_ending = opened.endswith(_ESC, begun.end())  # a string that may be ending with ST
+    return f"{opened[0]}{begun[1] or ''}{_ESC if is_ending else ''}"
+
+
+def _kind_of(opened: str) -> TokenKind:
+    """Return the kind of an unfinished sequence, which it has once it ends."""
+    ends = (_TOKEN.fullmatch(opened + end) for end in ("\\", "\x9c"))
+    return next(_KINDS[found.lastgroup] for found in ends if found is not None and found.lastgroup in _KINDS)
+
+
 _PIECE = re.compile(
     r"(?P<written>[^\x00-\x08\x0a-\x1f\x7f]++)|(?P<end>[\n\v\f])|(?P<start>\r)|(?P<back>\x08)|(?P<ignored>.)", re.DOTALL
 )
 _TO_THE_END = ((), ((None,),), ((0,),))
 _WHOLE = ((2,),)
-
-
-def extracted(text: str) -> str:
-    """Return the result of `ANSIParser.extract_text`."""
-    page = _Page()
-    for token in ANSITokenizer().feed(text):
-        if token.type == "escape":
-            _execute(token, page)
-            continue
-        for piece in _PIECE.finditer(token.content):
-            match piece.lastgroup:
-                case "written":
-                    page.write(piece[0])
-                case "end":
-                    page.end_line()
-                case "start":
-                    page.column = 0
-                case "back":
-                    page.column = max(0, page.column - 1)
-                case _:
-                    pass
-    return page.text()
 
 
 def _execute(token: ANSIToken, page: _Page) -> None:
@@ -224,15 +263,16 @@ class ANSIStripper:
 
     def feed(self, text: str) -> str:
         """Add the next piece; return the text in it."""
-        kept: list[str] = KEPT.findall(self._open + text)
-        self._open = shortened(kept.pop()) if kept and kept[-1] and is_introducer(kept[-1][0]) else ""
+        kept: list[str] = _KEPT.findall(self._open + text)
+        is_open = kept and _BEGUN.match(kept[-1]) is not None
+        self._open = _shortened(kept.pop()) if is_open else ""
         return "".join(kept)
 
 
 class ANSIParser:
     """Parses the output of a program to its terminal: text, and the sequences of ECMA-48 and xterm in it.
 
-    `reenact.terminal.ansi.grammar` defines the sequences. All methods accept any text, take linear time, and raise
+    All methods accept any text, take linear time, and raise
     `TerminalTestError` (`INVALID_CONFIG`) for anything that is not text.
     """
 
@@ -264,7 +304,24 @@ class ANSIParser:
         between lines and to columns are not supported, and a character counts as one column: use the screen of an
         emulator for these.
         """
-        return extracted(_checked(text))
+        page = _Page()
+        for token in ANSITokenizer().feed(_checked(text)):
+            if token.type == "escape":
+                _execute(token, page)
+                continue
+            for piece in _PIECE.finditer(token.content):
+                match piece.lastgroup:
+                    case "written":
+                        page.write(piece[0])
+                    case "end":
+                        page.end_line()
+                    case "start":
+                        page.column = 0
+                    case "back":
+                        page.column = max(0, page.column - 1)
+                    case _:
+                        pass
+        return page.text()
 
 
 def _checked(text: object) -> str:

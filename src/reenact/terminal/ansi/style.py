@@ -9,8 +9,6 @@ from typing import Final, Literal, TypeAlias
 
 import msgspec
 
-from reenact.terminal.ansi.grammar import Parameters, control, parameters, without_executed
-
 Underline: TypeAlias = Literal["single", "double", "curly", "dotted", "dashed"]
 
 NAMED = ("black", "red", "green", "yellow", "blue", "magenta", "cyan", "white")
@@ -151,6 +149,47 @@ def _color(details: Sequence[int | None]) -> str | None:
             return rgb_color(red, green, blue)
         case _:
             return None
+
+
+Parameters: TypeAlias = tuple[tuple[int | None, ...], ...]
+
+_LARGEST_PARAMETER = 65_535
+"""Larger parameters count as this one, as in xterm."""
+
+_CONTROL = re.compile(
+    r"(?:\x1b\[|\x9b)(?P<private>[<-?]*)(?P<parameters>[0-9:;]*)(?P<intermediates>[ -/]*)(?P<final>[@-~])"
+)
+
+_EXECUTED = re.compile(r"(?!^)[\x00-\x1a\x1c-\x1f\x7f]+")
+
+_DIGITS = len(str(_LARGEST_PARAMETER))
+
+
+def control(content: str) -> re.Match[str] | None:
+    """Return the parts of a complete control sequence, or None if they are not in a valid order.
+
+    Control characters within it, which a terminal executes (C0) or ignores (DEL), are left out.
+    """
+    return _CONTROL.fullmatch(content) or _CONTROL.fullmatch(without_executed(content))
+
+
+def without_executed(content: str) -> str:
+    """Return the sequence without the control characters within it."""
+    return _EXECUTED.sub("", content)
+
+
+def parameters(text: str) -> Parameters:
+    """Parse a parameter string into numbers, in the form of `ANSIToken.params`."""
+    if not text:
+        return ()
+    return tuple(tuple(_number(digits) for digits in parameter.split(":")) for parameter in text.split(";"))
+
+
+def _number(digits: str) -> int | None:
+    if not digits:
+        return None
+    significant = digits.lstrip("0")
+    return _LARGEST_PARAMETER if len(significant) > _DIGITS else min(int(significant or "0"), _LARGEST_PARAMETER)
 
 
 _CACHED_STYLES = 4096
