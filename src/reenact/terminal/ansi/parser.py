@@ -63,9 +63,6 @@ _OPEN = r"[\x1b\x80-\x9f][\s\S]*+"
 
 _TOKEN = re.compile(rf"(?P<text> {_TEXT} ) | {_FINISHED} | (?P<open> {_OPEN} )", re.VERBOSE)
 """A text, a sequence that no later text can change, or an unfinished sequence with everything after it."""
-_KEPT = re.compile(rf"{re.sub('[?]P<[a-z0-9]+>', '?:', _FINISHED)} | ( {_TEXT} | {_OPEN} )", re.VERBOSE)
-"""Like `_TOKEN`, with one group: what remains when finished sequences are removed."""
-
 _BEGUN = re.compile(rf"{_ESCAPE}([ -/P\[\]X^_])?|[\x80-\x9f]")
 _KINDS: Final[dict[str | None, TokenKind]] = {kind: kind for kind in get_args(TokenKind)}
 """The kinds of tokens by the names of their groups."""
@@ -263,9 +260,13 @@ class ANSIStripper:
 
     def feed(self, text: str) -> str:
         """Add the next piece; return the text in it."""
-        kept: list[str] = _KEPT.findall(self._open + text)
-        is_open = kept and _BEGUN.match(kept[-1]) is not None
-        self._open = _shortened(kept.pop()) if is_open else ""
+        kept: list[str] = []
+        begun, self._open = self._open, ""
+        for found in _TOKEN.finditer(begun + text):
+            if found.lastgroup == "text":
+                kept.append(found[0])
+            elif found.lastgroup == "open":
+                self._open = _shortened(found[0])
         return "".join(kept)
 
 
