@@ -43,8 +43,10 @@ _CSI = rf"(?:{_ESCAPE}\[|\x9b){_IN_CONTROL}"
 _OSC = rf"(?:{_ESCAPE}\]|\x9d){_IN_OSC}"
 _STRING = rf"(?:{_ESCAPE}[PX^_]|[\x90\x98\x9e\x9f]){_IN_STRING}"
 _TERMINATOR = r"(?:\x1b\\|\x9c)"
-_FINISHED = rf"""
-    (?P<csi> {_CSI}[@-~] )
+_TOKEN = re.compile(
+    rf"""
+    (?P<text> [^\x1b\x80-\x9f]++ )
+  | (?P<csi> {_CSI}[@-~] )
   | (?P<osc> {_OSC}(?:\x07|{_TERMINATOR}) )
   | (?P<escape> {_ESCAPE}(?: [0-OQ-WYZ\\`-~] | [ -/]{_IN_ESCAPE}[0-~] ) )
   | (?P<c1> [\x80-\x8f\x91-\x97\x99\x9a\x9c] )
@@ -56,12 +58,10 @@ _FINISHED = rf"""
         (?: {_OSC} | {_STRING} ) (?: [\x18\x1a] | (?= \x1b[^\\] | [\x80-\x9b\x9d-\x9f] ) )
       | (?: {_CSI} | {_ESCAPE}(?:[ -/]{_IN_ESCAPE})?+ ) (?: [\x18\x1a] | (?= [\x1b\x80-\U0010ffff] ) )
     )
-"""
-
-_TEXT = r"[^\x1b\x80-\x9f]++"
-_OPEN = r"[\x1b\x80-\x9f][\s\S]*+"
-
-_TOKEN = re.compile(rf"(?P<text> {_TEXT} ) | {_FINISHED} | (?P<open> {_OPEN} )", re.VERBOSE)
+  | (?P<open> [\x1b\x80-\x9f][\s\S]*+ )
+    """,
+    re.VERBOSE,
+)
 """A text, a sequence that no later text can change, or an unfinished sequence with everything after it."""
 _BEGUN = re.compile(rf"{_ESCAPE}([ -/P\[\]X^_])?|[\x80-\x9f]")
 _KINDS: Final[dict[str | None, TokenKind]] = {kind: kind for kind in get_args(TokenKind)}

@@ -15,6 +15,7 @@ from reenact.terminal.report.results import (
     duration_text,
     failure_parts,
     totals,
+    tried,
 )
 from reenact.terminal.text import end_of, one_line, plain_lines
 
@@ -73,9 +74,7 @@ def _lines(results: Results, paint: _Paint) -> Iterator[str]:
 
 
 def _line(test: TestResult, paint: _Paint) -> str:
-    notes = [duration_text(test.duration)]
-    if test.attempts > 1:
-        notes.append(f"tried {test.attempts} times")
+    notes = [duration_text(test.duration), *tried(test)]
     if test.status == "skipped" and test.reason:
         notes.append(one_line(test.reason))
     return f"  {paint(_WORDS[test.status], _COLORS[test.status])} {one_line(test.name)} ({', '.join(notes)})"

@@ -24,10 +24,12 @@ from reenact.terminal.report.results import (
     Totals,
     duration_text,
     failure_parts,
+    shown_name,
     totals,
+    tried,
 )
 from reenact.terminal.screen.drawing import BACKGROUND, FOREGROUND, shown_color, shown_colors
-from reenact.terminal.text import encodable, end_of, one_line, plain_lines, with_newlines
+from reenact.terminal.text import encodable, end_of, plain_lines, with_newlines
 
 LIGHT = {
     "paper": "#ffffff",
@@ -144,9 +146,8 @@ class _Page:
         name = f"{_name(suite.name)}: {_name(test.name)}"
         yield f'<article id="{anchor}" aria-labelledby="{anchor}-name">\n<h3 id="{anchor}-name">{name}</h3>\n'
         kind = "" if test.error_type is None else f" ({escape(test.error_type.value)})"
-        tried = f", tried {test.attempts} times" if test.attempts > 1 else ""
-        took = duration_text(test.duration)
-        yield f'<p><span class="{test.status}">{test.status}</span>{kind} in {took}{tried}</p>\n'
+        notes = ", ".join([duration_text(test.duration), *tried(test)])
+        yield f'<p><span class="{test.status}">{test.status}</span>{kind} in {notes}</p>\n'
         for part in failure_parts(test):
             yield self._block(part)
         if test.attachments:
@@ -190,7 +191,7 @@ class _Page:
         name = _name(test.name)
         if test.status in FAILED:
             name = f'<a href="#{anchor}">{name}</a>'
-        notes = [f"tried {test.attempts} times"] if test.attempts > 1 else []
+        notes = tried(test)
         if test.reason:
             notes.append(escape(plain_lines(end_of(test.reason, LARGEST)[0])))
         notes += self._links(test)
@@ -250,7 +251,7 @@ def _verdict(sums: Totals) -> str:
 
 
 def _name(text: str) -> str:
-    return escape(one_line(text)) if text.strip() else "unnamed"
+    return escape(shown_name(text))
 
 
 def _anchor(suite: int, test: int) -> str:

@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from xml.etree import ElementTree as ET
 
-from reenact.terminal.report.results import Results, TestResult, TestSuiteResult, failure_parts
+from reenact.terminal.report.results import Results, TestResult, TestSuiteResult, failure_parts, shown_name, tried
 from reenact.terminal.text import end_of, one_line, visible
 
 LARGEST = 1_000_000
@@ -33,7 +33,7 @@ def junit(results: Results) -> str:
 
 
 def _add_suite(root: ET.Element, number: int, suite: TestSuiteResult) -> None:
-    name = _name(suite.name)
+    name = shown_name(suite.name)
     element = _add(
         root,
         "testsuite",
@@ -41,7 +41,7 @@ def _add_suite(root: ET.Element, number: int, suite: TestSuiteResult) -> None:
         package=name,
         id=str(number),
         timestamp=datetime.fromtimestamp(suite.started or 0, UTC).strftime("%Y-%m-%dT%H:%M:%S"),
-        hostname=_name(platform.node() or "localhost"),
+        hostname=shown_name(platform.node() or "localhost"),
         tests=str(len(suite.tests)),
         failures=str(suite.failed),
         errors=str(suite.errors),
@@ -51,8 +51,8 @@ def _add_suite(root: ET.Element, number: int, suite: TestSuiteResult) -> None:
     properties = _add(element, "properties")
     for test in suite.tests:
         if test.attempts > 1:
-            _add(properties, "property", name=f"attempts: {_name(test.name)}", value=str(test.attempts))
-        case = _add(element, "testcase", name=_name(test.name), classname=name, time=f"{test.duration:.3f}")
+            _add(properties, "property", name=f"attempts: {shown_name(test.name)}", value=str(test.attempts))
+        case = _add(element, "testcase", name=shown_name(test.name), classname=name, time=f"{test.duration:.3f}")
         match test.status:
             case "passed":
                 pass
@@ -71,9 +71,8 @@ def _add_suite(root: ET.Element, number: int, suite: TestSuiteResult) -> None:
 def _failure_text(test: TestResult) -> str:
     """Return all parts of a failure as one text."""
     why, *parts = failure_parts(test)
-    tried = [f"tried {test.attempts} times"] if test.attempts > 1 else []
     kept = ["--- attachments", *test.attachments] if test.attachments else []
-    return "\n".join([why.text, *tried, *kept, *(f"--- {part.title}\n{part.text}" for part in parts)])
+    return "\n".join([why.text, *tried(test), *kept, *(f"--- {part.title}\n{part.text}" for part in parts)])
 
 
 def _attachment_lines(test: TestResult) -> str:
@@ -81,11 +80,6 @@ def _attachment_lines(test: TestResult) -> str:
         return ""
     lines = (f"[[ATTACHMENT|{one_line(str(Path(path).absolute()))}]]\n" for path in test.attachments)
     return f"{one_line(test.name)}\n{''.join(lines)}"
-
-
-def _name(text: str) -> str:
-    """Return a valid name: the schemas do not allow empty ones."""
-    return one_line(text) if text.strip() else "unnamed"
 
 
 def _add(parent: ET.Element, tag: str, text: str = "", **attributes: str) -> ET.Element:

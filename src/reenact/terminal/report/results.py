@@ -12,6 +12,7 @@ from msgspec.structs import replace
 
 from reenact.terminal.errors import TerminalTestErrorType, invalid
 from reenact.terminal.matching.options import AssertionResult
+from reenact.terminal.text import one_line
 
 Status: TypeAlias = Literal["passed", "failed", "skipped", "error"]
 """`error` means that the fixture or the harness failed, so that the program was not judged."""
@@ -124,6 +125,16 @@ def _seconds(duration: float) -> str:
 def duration_text(duration: float) -> str:
     """Return the duration for people: `1.25 s`, `12.3 ms`."""
     return f"{duration:.2f} s" if duration >= 1 else f"{Decimal(f'{duration * 1000:.3g}'):f} ms"
+
+
+def shown_name(text: str) -> str:
+    """Return the name on one line; a blank one has a word in its place, since JUnit has no empty names."""
+    return one_line(text) if text.strip() else "unnamed"
+
+
+def tried(test: TestResult) -> list[str]:
+    """Return the note that the test was tried several times, if it was."""
+    return [f"tried {test.attempts} times"] if test.attempts > 1 else []
 
 
 def _duration(results: Results) -> float:
