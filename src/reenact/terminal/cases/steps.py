@@ -273,8 +273,6 @@ def _type_and_fields(plain: Plain) -> tuple[str, dict[str, Plain]]:
         case "assert", Mapping():
             inner = {name: item for name, item in short.fields().items() if name == "subject"}
             inner["assertion"] = short
-        case "waitForExit", None:
-            inner = {}
         case "waitForExit", _:
             inner = {"timeout": short}
         case "assert", _:
