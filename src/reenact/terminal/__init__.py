@@ -45,11 +45,11 @@ if TYPE_CHECKING:
     from reenact.terminal.report.results import TestResult, TestSuiteResult
     from reenact.terminal.screen.engine import Engine
     from reenact.terminal.screen.model import Cell, Cursor, Modes, Screen
-    from reenact.terminal.screen.recording import Recording
     from reenact.terminal.session.emulator import AsyncTerminalEmulator, TerminalEmulator, TerminalState
     from reenact.terminal.session.keys import SpecialKey
     from reenact.terminal.session.locator import Locator
-    from reenact.terminal.status import ExitStatus
+    from reenact.terminal.session.recording import Recording
+    from reenact.terminal.session.spawning import ExitStatus
 
 __all__ = [
     "ANSIParser",
@@ -139,10 +139,10 @@ __getattr__, __dir__ = lazy_names(
         "reenact.terminal.report.results": "TestResult TestSuiteResult",
         "reenact.terminal.screen.engine": "Engine",
         "reenact.terminal.screen.model": "Cell Cursor Modes Screen",
-        "reenact.terminal.screen.recording": "Recording",
         "reenact.terminal.session.emulator": "AsyncTerminalEmulator TerminalEmulator TerminalState",
         "reenact.terminal.session.keys": "SpecialKey",
         "reenact.terminal.session.locator": "Locator",
-        "reenact.terminal.status": "ExitStatus",
+        "reenact.terminal.session.recording": "Recording",
+        "reenact.terminal.session.spawning": "ExitStatus",
     },
 )

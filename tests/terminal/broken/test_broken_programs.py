@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from reenact.terminal.errors import TerminalTestError, WaitTimeoutError
-from reenact.terminal.status import ExitStatus
+from reenact.terminal.session.spawning import ExitStatus
 from reenact.testing import wait_until
 from tests.terminal.broken.conftest import Opening
 from tests.terminal.session.programs import shell

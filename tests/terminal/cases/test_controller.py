@@ -16,7 +16,7 @@ from reenact.terminal.cases.steps import InteractionStep, script_of
 from reenact.terminal.errors import TerminalTestErrorType
 from reenact.terminal.matching.options import AssertionOptions
 from reenact.terminal.session.emulator import TerminalEmulator
-from reenact.terminal.status import ExitStatus
+from reenact.terminal.session.spawning import ExitStatus
 
 Shell: TypeAlias = Callable[[str], TerminalEmulator]
 TALK = 'printf "name? "; read name; echo "Hello, $name"; read answer; exit 3'

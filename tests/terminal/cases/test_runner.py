@@ -308,7 +308,7 @@ def test_what_cannot_be_kept_is_said_and_no_result_is_lost(tmp_path: Path, monke
     def full(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("reenact.terminal.screen.recording.Recording.save", full)
+    monkeypatch.setattr("reenact.terminal.session.recording.Recording.save", full)
 
     result = result_of(case("x", "exit 1", expected_exit_code=0), keep=tmp_path)
 

@@ -12,7 +12,7 @@ import pytest
 
 from reenact.terminal.errors import ExpectationError, TerminalTestErrorType, WaitTimeoutError
 from reenact.terminal.session.emulator import AsyncTerminalEmulator, TerminalEmulator
-from reenact.terminal.status import ExitStatus
+from reenact.terminal.session.spawning import ExitStatus
 from tests.terminal.raising import raises
 from tests.terminal.session.programs import CAT, RAW_CAT, RAW_SLEEP, READY, exists, holdings, shell
 

@@ -16,7 +16,7 @@ from reenact.terminal.session import ending, live, waiting
 from reenact.terminal.session.emulator import TerminalEmulator
 from reenact.terminal.session.ending import ProcessTree
 from reenact.terminal.session.pty import Pair
-from reenact.terminal.status import ExitStatus
+from reenact.terminal.session.spawning import ExitStatus
 from tests.terminal.session.conftest import Start
 from tests.terminal.session.programs import CAT, RAW_CAT, exists, holdings, is_alive, shell
 

@@ -19,8 +19,7 @@ from hypothesis import strategies as st
 from reenact.terminal.errors import TerminalTestError, TerminalTestErrorType, WaitTimeoutError
 from reenact.terminal.screen.engine import Engine
 from reenact.terminal.session.emulator import TerminalEmulator, _clean_up
-from reenact.terminal.session.spawning import ForkNeededError, Process, spawn
-from reenact.terminal.status import ExitStatus
+from reenact.terminal.session.spawning import ExitStatus, ForkNeededError, Process, spawn
 from tests.examples import examples
 from tests.terminal.raising import raises
 from tests.terminal.session.conftest import Start

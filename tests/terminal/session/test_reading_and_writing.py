@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from reenact.terminal.errors import TerminalTestErrorType, WaitTimeoutError
 from reenact.terminal.session.emulator import TerminalEmulator
-from reenact.terminal.status import ExitStatus
+from reenact.terminal.session.spawning import ExitStatus
 from tests.examples import examples
 from tests.terminal.raising import raises
 from tests.terminal.session.conftest import Start

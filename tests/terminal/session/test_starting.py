@@ -14,9 +14,8 @@ import pytest
 
 from reenact.terminal.errors import TerminalTestError, TerminalTestErrorType
 from reenact.terminal.session.emulator import TerminalEmulator
-from reenact.terminal.session.spawning import ForkNeededError, Process, spawn
+from reenact.terminal.session.spawning import ExitStatus, ForkNeededError, Process, spawn
 from reenact.terminal.session.waiting import until
-from reenact.terminal.status import ExitStatus
 from tests.started.programs import Programs
 from tests.terminal.raising import raises
 from tests.terminal.session.conftest import Start

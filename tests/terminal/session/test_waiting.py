@@ -19,8 +19,8 @@ from hypothesis import strategies as st
 from reenact.terminal.errors import ExpectationError, TerminalTestError, TerminalTestErrorType, WaitTimeoutError
 from reenact.terminal.matching.options import AssertionOptions, Expression
 from reenact.terminal.session.emulator import TerminalEmulator
+from reenact.terminal.session.spawning import ExitStatus
 from reenact.terminal.session.waiting import Changes, Pause, asking, run
-from reenact.terminal.status import ExitStatus
 from reenact.testing import wait_until
 from tests.examples import examples
 from tests.terminal.raising import raises

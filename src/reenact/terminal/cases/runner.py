@@ -26,11 +26,10 @@ from reenact.terminal.errors import TerminalTestError, TerminalTestErrorType, in
 from reenact.terminal.fixture.fixture import TestFixture
 from reenact.terminal.fixture.options import FixtureContext, FixtureOptions
 from reenact.terminal.report.results import TestResult, TestSuiteResult
-from reenact.terminal.screen.drawing import save_evidence
 from reenact.terminal.screen.model import Screen
-from reenact.terminal.screen.recording import Recording
 from reenact.terminal.session.emulator import TerminalEmulator
-from reenact.terminal.status import ExitStatus
+from reenact.terminal.session.recording import Recording, save_evidence
+from reenact.terminal.session.spawning import ExitStatus
 from reenact.terminal.text import end_of, one_line
 
 _SHOWN = 200_000

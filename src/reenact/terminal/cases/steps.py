@@ -37,7 +37,7 @@ from reenact.terminal.matching.options import (
 )
 from reenact.terminal.screen.model import Modes
 from reenact.terminal.session.keys import encode
-from reenact.terminal.status import ExitStatus
+from reenact.terminal.session.spawning import ExitStatus
 from reenact.terminal.text import described, quoted
 
 StepType: TypeAlias = Literal["send", "sendKey", "wait", "waitForExit", "assert", "delay"]

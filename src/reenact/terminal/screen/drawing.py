@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from pathlib import Path
 from typing import Final, NamedTuple
 from xml.sax.saxutils import escape
 
 from reenact.terminal.ansi.style import ANSIStyle, Underline, palette_color, rgb_color
 from reenact.terminal.screen.model import Cell, Cursor, Screen
-from reenact.terminal.screen.recording import Recording
 
 FOREGROUND = "#e5e5e5"
 BACKGROUND = "#16161d"
@@ -120,18 +118,6 @@ def svg(screen: Screen) -> str:
         lines += (drawn for run in runs for drawn in _foreground(run))
     lines += _cursor(screen.cursor, screen)
     return "\n".join([*lines, "</svg>", ""])
-
-
-def save_evidence(recording: Recording, screen: Screen, stem: Path, title: str | None = None) -> tuple[Path, Path]:
-    """Write the recording and a picture of the screen to `stem.cast` and `stem.svg`; return both paths.
-
-    Raises:
-        OSError: one of them cannot be written.
-    """
-    cast, picture = stem.with_name(f"{stem.name}.cast"), stem.with_name(f"{stem.name}.svg")
-    recording.save(cast, title)
-    picture.write_text(svg(screen), encoding="utf-8")
-    return cast, picture
 
 
 def _runs(row: int, cells: Iterable[Cell]) -> Iterator[_TextRun]:

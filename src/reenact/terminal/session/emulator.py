@@ -41,15 +41,16 @@ from reenact.terminal.matching.options import (
     is_pattern,
 )
 from reenact.terminal.screen.model import Cell, Cursor, MouseAction, MouseButton, Screen, checked_size
-from reenact.terminal.screen.recording import Recording
 from reenact.terminal.session import checking
 from reenact.terminal.session.display import Display
 from reenact.terminal.session.keys import SpecialKey, encode, encoded, paste
 from reenact.terminal.session.live import Live, Outgoing, Waker
 from reenact.terminal.session.locator import AsyncLocator, Locator, StyleFields
 from reenact.terminal.session.pty import Pair, pty_error
+from reenact.terminal.session.recording import Recording
 from reenact.terminal.session.spawning import (
     START_ERRORS,
+    ExitStatus,
     Spawner,
     environment,
     spawn,
@@ -57,7 +58,6 @@ from reenact.terminal.session.spawning import (
 )
 from reenact.terminal.session.transcript import Transcript, compiled, compiled_for_rows
 from reenact.terminal.session.waiting import Asking, Changes, Pause, asking, blocking, wait
-from reenact.terminal.status import ExitStatus
 
 __tracebackhide__ = is_kit_error
 T = TypeVar("T")

@@ -13,14 +13,13 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 
-from reenact.terminal.screen.recording import Recording
 from reenact.terminal.session.display import Display, Updates
 from reenact.terminal.session.ending import KILL, ProcessTree
 from reenact.terminal.session.pty import Pair
-from reenact.terminal.session.spawning import Process, returncode
+from reenact.terminal.session.recording import Recording
+from reenact.terminal.session.spawning import ExitStatus, Process, returncode
 from reenact.terminal.session.transcript import Transcript
 from reenact.terminal.session.waiting import Changes, until
-from reenact.terminal.status import ExitStatus
 
 
 @dataclass(eq=False)

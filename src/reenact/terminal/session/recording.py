@@ -1,4 +1,4 @@
-"""Recordings of terminal sessions, saved as asciicasts."""
+"""Recordings of terminal sessions, saved as asciicasts, and the files that are kept of a failed test."""
 
 from __future__ import annotations
 
@@ -12,7 +12,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Literal, NamedTuple, TypeAlias
 
-from reenact.terminal.status import ExitStatus
+from reenact.terminal.screen.drawing import svg
+from reenact.terminal.screen.model import Screen
+from reenact.terminal.session.spawning import ExitStatus
 
 Code: TypeAlias = Literal["o", "i", "r", "x", "m"]
 """The format's codes: output, input, resize, exit status, mark."""
@@ -154,6 +156,18 @@ class Recording:
         """Return events for incomplete characters at the end."""
         last = max((event.time for event in self._events), default=0.0)
         return [Event(last, code, "\ufffd") for code, decoder in self._decoders.items() if decoder.getstate()[0]]
+
+
+def save_evidence(recording: Recording, screen: Screen, stem: Path, title: str | None = None) -> tuple[Path, Path]:
+    """Write the recording and a picture of the screen to `stem.cast` and `stem.svg`; return both paths.
+
+    Raises:
+        OSError: one of them cannot be written.
+    """
+    cast, picture = stem.with_name(f"{stem.name}.cast"), stem.with_name(f"{stem.name}.svg")
+    recording.save(cast, title)
+    picture.write_text(svg(screen), encoding="utf-8")
+    return cast, picture
 
 
 def _text(data: str) -> str:
