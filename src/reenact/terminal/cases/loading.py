@@ -13,7 +13,7 @@ import msgspec
 from msgspec.structs import replace
 
 from reenact.domain.plain import is_mapping
-from reenact.terminal.cases.plain import Plain, Readers, fields_of, read_file, refuse_unknown, struct_of
+from reenact.terminal.cases.plain import Plain, Readers, fields_of, read_file, struct_of
 from reenact.terminal.cases.steps import InteractionScript, script_in
 from reenact.terminal.config import TerminalSize, TerminalTestConfig, seconds
 from reenact.terminal.errors import invalid
@@ -127,12 +127,11 @@ def load_cases(path: str | os.PathLike[str], config: TerminalTestConfig = _DEFAU
         case = _case(plain, _empty_case(file.stem), here)
         return CaseFile(name=file.stem, cases=(case,), config=config, file=str(file))
     fields = plain.fields(_FILE_FIELDS)
-    blank = _empty_case("")
+    blank = _empty_case("?")
     if (defaults := fields.get("defaults")) is not None:
-        refuse_unknown(
-            defaults.fields(), (name for name in fields_of(TerminalTestCase) if name not in _WITHOUT_DEFAULT)
-        )
-        blank = _read_case(defaults, _empty_case("defaults"), here)
+        # A field that cannot have a default is refused.
+        defaults.fields(name for name in fields_of(TerminalTestCase) if name not in _WITHOUT_DEFAULT)
+        blank = _read_case(defaults, blank, here)
     return CaseFile(
         name=fields["suite"].text() if "suite" in fields else file.stem,
         cases=_cases(fields["tests"], blank, here),
@@ -218,4 +217,4 @@ def _with_directory(text: str, here: Path) -> str:
 
 def _empty_case(name: str) -> TerminalTestCase:
     """Return an empty test, from which others are made."""
-    return TerminalTestCase(name=name or "?", script=InteractionScript(name="", steps=()))
+    return TerminalTestCase(name=name, script=InteractionScript(name="", steps=()))
