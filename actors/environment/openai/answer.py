@@ -11,6 +11,7 @@ from reenact.actors.environment.wire.decode import MessageDecoder
 from reenact.actors.environment.wire.faults import Fault, error_in, error_text_in
 from reenact.actors.environment.wire.messages import FOREIGN
 from reenact.actors.environment.wire.stream import (
+    IMPOSSIBLE_COUNT,
     Delta,
     MalformedEventError,
     Started,
@@ -32,7 +33,6 @@ _TYPES = {
     "rate_limit_exceeded": "rate_limit_error",
 }
 """Error codes in an answer's fields, with the error types by which the Messages API reports them."""
-_IMPOSSIBLE_COUNT = 1 << 53
 
 
 class MessageBuilder:
@@ -46,6 +46,8 @@ class MessageBuilder:
         self._ids = {block.id for said in conversation for block in said.content if isinstance(block, ToolUseBlock)}
         self.has_calls = False
         self.is_refused = False
+        self.usage: Usage = {}
+        """The usage of the answer, as far as it has arrived."""
 
     def begin(self, model: object) -> None:
         """Begin the message with the model's name. Message ids are dropped: some servers choose from a few hundred."""
@@ -109,20 +111,23 @@ class MessageBuilder:
         self._take(WireEvent("content_block_start", index=self._blocks, content_block=fields))
         self._take(WireEvent("content_block_stop", index=self._blocks))
 
-    def report_usage(self, usage: Usage) -> None:
-        """Report the usage so far."""
-        self._take(WireEvent("message_delta", usage=dict(usage)))
+    def break_off(self) -> None:
+        """Report the usage of an answer that will not be complete."""
+        self._take(WireEvent("message_delta", usage=dict(self.usage)))
 
-    def end(
-        self, stop_reason: str, usage: Usage, *, category: str | None = None, explanation: str | None = None
-    ) -> None:
+    def refuse(self, explanation: str) -> None:
+        """End the message as refused: the server has refused to answer, or to go on."""
+        self.begin(None)
+        self.end("refusal", category=FILTERED, explanation=explanation)
+
+    def end(self, stop_reason: str, *, category: str | None = None, explanation: str | None = None) -> None:
         """End the message; `category` says why the API cut it off, and `explanation` describes that."""
         self.end_block()
         if self.is_refused:
             stop_reason = "refusal"
         details = StopDetails(category=category, explanation=explanation) if stop_reason == "refusal" else None
         ending = Delta(stop_reason=stop_reason, stop_details=details)
-        self._take(WireEvent("message_delta", delta=ending, usage=dict(usage)))
+        self._take(WireEvent("message_delta", delta=ending, usage=dict(self.usage)))
         self._take(WireEvent("message_stop"))
 
     def _open_block(self, kind: str, fields: JsonDict) -> None:
@@ -216,7 +221,7 @@ def _answered(told: JsonDict, asked: int, thought: int) -> int | None:
 
 def _count(told: JsonDict, *names: str) -> int | None:
     counts = (told.get(name) for name in names)
-    return next((one for one in counts if isinstance(one, int) and 0 <= one < _IMPOSSIBLE_COUNT), None)
+    return next((one for one in counts if isinstance(one, int) and 0 <= one < IMPOSSIBLE_COUNT), None)
 
 
 def fault_in(data: bytes) -> Fault:

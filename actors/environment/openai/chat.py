@@ -33,7 +33,7 @@ from reenact.actors.environment.wire.faults import Fault
 from reenact.actors.environment.wire.messages import ApiBlock
 from reenact.actors.environment.wire.stream import ERROR, object_in, objects_in, text_in
 from reenact.domain.loop.calls import json_text
-from reenact.domain.messages import Said, Usage
+from reenact.domain.messages import Said
 from reenact.domain.plain import Json, JsonDict
 
 DONE = b"[DONE]"
@@ -73,10 +73,9 @@ class ChatReader:
     """Parses the chunks of one answer and reports it as a message. `has_ended` is whether the rest may be missing."""
 
     def __init__(self, message: MessageDecoder, conversation: Iterable[Said]) -> None:
-        self._builder = MessageBuilder(message, conversation)
+        self.builder = MessageBuilder(message, conversation)
         self._calls: list[_Call] = []
         self._details: list[JsonDict] = []
-        self._usage: Usage = {}
         self._has_answered = False
         self._is_whole = False
         self._reason: str | None = None
@@ -112,16 +111,6 @@ class ChatReader:
             )
         self._end_whole()
 
-    def refuse(self, explanation: str) -> None:
-        """End the message as refused: the server has refused to answer, or to go on."""
-        self.is_complete = True
-        self._builder.begin(None)
-        self._builder.end("refusal", self._usage, category=FILTERED, explanation=explanation)
-
-    def break_off(self) -> None:
-        """Report the usage of an answer that will not be complete."""
-        self._builder.report_usage(self._usage)
-
     def end(self) -> None:
         """Report the calls and the end of the message, at the end of the stream.
 
@@ -136,12 +125,12 @@ class ChatReader:
             raise Fault("api_error", f"the server broke off its answer: {self._reason}", retryable=True)
         reason = _REASONS.get(self._reason)
         if any(SIGNATURE in one or one.get("signature") for one in self._details):
-            self._builder.add_block(f"chat:{DETAILS}", {DETAILS: [*self._details]})
+            self.builder.add_block(f"chat:{DETAILS}", {DETAILS: [*self._details]})
         for call in self._calls[:-1] if reason else self._calls:  # if cut, the last call may be partial
-            self._builder.add_call(call.id, call.name, call.arguments, {"chat": call.extra} if call.extra else None)
+            self.builder.add_call(call.id, call.name, call.arguments, {"chat": call.extra} if call.extra else None)
         self.is_complete = True
-        reason = reason or ("tool_use" if self._builder.has_calls else "end_turn")
-        self._builder.end(reason, self._usage, category=FILTERED if reason == "refusal" else None)
+        reason = reason or ("tool_use" if self.builder.has_calls else "end_turn")
+        self.builder.end(reason, category=FILTERED if reason == "refusal" else None)
 
     def _end_whole(self) -> None:
         """End an answer that the server has marked as complete; some servers send no finish reason then."""
@@ -152,10 +141,10 @@ class ChatReader:
     def _take(self, chunk: JsonDict) -> None:
         usage = object_in(chunk, "usage")
         if usage:
-            self._usage = usage_of(usage)
+            self.builder.usage = usage_of(usage)
         if chunk.get("error"):
             raise fault_of(chunk["error"])
-        self._builder.begin(chunk.get("model"))
+        self.builder.begin(chunk.get("model"))
         for choice in objects_in(chunk, "choices"):
             if not choice.get("index"):  # only one answer was requested
                 self._has_answered = True
@@ -167,11 +156,11 @@ class ChatReader:
     def _report_delta(self, delta: JsonDict) -> None:
         field = next((name for name in THOUGHTS if delta.get(name)), None)
         if field is not None:
-            self._builder.add_thought(delta[field], f"chat:{field}")
+            self.builder.add_thought(delta[field], f"chat:{field}")
         self._report_content(delta.get("content"))
         if delta.get("refusal"):
-            self._builder.is_refused = True
-            self._builder.add_text(delta["refusal"])
+            self.builder.is_refused = True
+            self.builder.add_text(delta["refusal"])
         for detail in objects_in(delta, DETAILS):
             self._add_detail(detail)
         for entry in objects_in(delta, "tool_calls"):
@@ -181,14 +170,14 @@ class ChatReader:
         """Report the text of the content, which some servers split into parts; Mistral also sends thoughts as parts."""
         for part in content if isinstance(content, list) else (content,):
             if not is_json_object(part):
-                self._builder.add_text(part)
+                self.builder.add_text(part)
             elif part.get("type") == "thinking":
                 thought = part.get("thinking")
                 texts = [one.get("text") for one in objects_in(part, "thinking")]
                 for text in texts if isinstance(thought, list) else (thought,):
-                    self._builder.add_thought(text)
+                    self.builder.add_thought(text)
             else:
-                self._builder.add_text(part.get("text"))
+                self.builder.add_text(part.get("text"))
 
     def _add_detail(self, detail: JsonDict) -> None:
         """Keep OpenRouter's details of a thought: text comes in pieces, signature data with the last one or alone."""
@@ -210,14 +199,14 @@ class ChatReader:
         begun = () if self._is_whole else reversed(self._calls)
         call = next((one for one in begun if one.index == index), None)
         if call is None or (name and _begins_another_call(call, name, given, piece)):
-            call = _Call(index, given, self._builder.new_call_id(given))
+            call = _Call(index, given, self.builder.new_call_id(given))
             self._calls.append(call)
         if isinstance(name, str):
             call.name = call.name or name
         if extra := object_in(entry, EXTRA):
             call.extra = {EXTRA: extra}
         call.arguments += piece
-        self._builder.add_arguments(call.id, piece)
+        self.builder.add_arguments(call.id, piece)
 
 
 def _begins_another_call(call: _Call, name: Json, given: Json, piece: str) -> bool:

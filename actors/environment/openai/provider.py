@@ -22,7 +22,7 @@ from reenact.actors.environment.wire.driver import Question, RetryPolicy, Stream
 from reenact.actors.environment.wire.faults import Fault
 from reenact.actors.environment.wire.stream import object_in
 from reenact.domain.errors import ConfigurationError
-from reenact.domain.output import OutputSpec, is_plain_object
+from reenact.domain.output import OutputSpec
 from reenact.domain.tools import is_array
 
 RESERVED = frozenset({"model", "messages", "input", "instructions", "stream", "tools"})
@@ -210,9 +210,9 @@ class OpenAIDriver(StreamingDriver):
                 await self._client.stream(self._provider.path, request, reader)
             except Fault as fault:
                 if fault.error_type != FILTERED:
-                    reader.break_off()
+                    reader.builder.break_off()
                     raise
-                reader.refuse(fault.message)
+                reader.builder.refuse(fault.message)
 
         await self._retry_policy.run(send, message)
 
@@ -233,7 +233,7 @@ def _schema_format(output: OutputSpec) -> dict[str, object]:
 
 def is_strict(node: object) -> bool:
     """Return whether the server can enforce this schema and the schemas in it."""
-    if not is_plain_object(node) or not node.keys() <= _STRICT:
+    if not is_json_object(node) or not node.keys() <= _STRICT:
         return False
     if node.get("type") == "object":
         required = node.get("required", [])

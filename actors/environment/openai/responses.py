@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TypeAlias
 
 from reenact.actors.environment.openai.answer import (
-    FILTERED,
     MessageBuilder,
     arguments_text,
     fault_in,
@@ -29,7 +28,7 @@ from reenact.actors.environment.wire.faults import Fault
 from reenact.actors.environment.wire.messages import ApiBlock
 from reenact.actors.environment.wire.stream import ERROR, object_in, objects_in, text_in
 from reenact.domain.loop.calls import json_text
-from reenact.domain.messages import Said, Usage
+from reenact.domain.messages import Said
 from reenact.domain.plain import JsonDict
 
 _Place: TypeAlias = int | str | None
@@ -48,7 +47,7 @@ class ResponsesReader:
     """False: nothing may be missing after the reason for the end, because it arrives together with the usage."""
 
     def __init__(self, message: MessageDecoder, conversation: Iterable[Said]) -> None:
-        self._builder = MessageBuilder(message, conversation)
+        self.builder = MessageBuilder(message, conversation)
         self._calls: dict[_Place, str] = {}
         self._reported: set[_Place] = set()
         """The items of which pieces have arrived."""
@@ -56,10 +55,9 @@ class ResponsesReader:
         self._phased: set[_Place] = set()
         self._left_out: set[str] = set()
         """The types of items that have been logged as left out."""
-        self._usage: Usage = {}
         self.is_complete = False
         self._table: dict[str, Callable[[JsonDict], None]] = {
-            "response.created": lambda event: self._builder.begin(object_in(event, "response").get("model")),
+            "response.created": lambda event: self.builder.begin(object_in(event, "response").get("model")),
             "response.output_item.added": self._begin_item,
             "response.output_text.delta": self._report_text,
             "response.refusal.delta": self._report_refusal,
@@ -96,16 +94,6 @@ class ResponsesReader:
         answer = json_object(body)
         self._end({"response": answer} if answer.get("object") == "response" else answer)
 
-    def refuse(self, explanation: str) -> None:
-        """End the message as refused: the server has refused to answer, or to go on."""
-        self.is_complete = True
-        self._builder.begin(None)
-        self._builder.end("refusal", self._usage, category=FILTERED, explanation=explanation)
-
-    def break_off(self) -> None:
-        """Report the usage of an answer that will not be complete."""
-        self._builder.report_usage(self._usage)
-
     def end(self) -> None:
         """Raise `Fault` if the stream ended before the end of the answer."""
         if not self.is_complete:
@@ -114,31 +102,31 @@ class ResponsesReader:
     def _begin_item(self, event: JsonDict) -> None:
         item = object_in(event, "item")
         if item.get("type") == "function_call":
-            self._calls[_place(event)] = self._builder.new_call_id(item.get("call_id"))
+            self._calls[_place(event)] = self.builder.new_call_id(item.get("call_id"))
         elif item.get("type") == "message":
             self._begin_message(_place(event), item)
 
     def _report_text(self, event: JsonDict) -> None:
         self._reported.add(_place(event))
-        self._builder.add_text(event.get("delta"))
+        self.builder.add_text(event.get("delta"))
 
     def _report_refusal(self, event: JsonDict) -> None:
-        self._builder.is_refused = True
+        self.builder.is_refused = True
         self._report_text(event)
 
     def _begin_part(self, event: JsonDict) -> None:
         if _place(event) in self._reported:
-            self._builder.add_thought(_PARAGRAPH)
+            self.builder.add_thought(_PARAGRAPH)
 
     def _report_thought(self, event: JsonDict) -> None:
         self._reported.add(_place(event))
-        self._builder.add_thought(event.get("delta"))
+        self.builder.add_thought(event.get("delta"))
 
     def _report_arguments(self, event: JsonDict) -> None:
         call_id = self._calls.get(_place(event))
         if call_id is not None:
             self._reported.add(_place(event))
-            self._builder.add_arguments(call_id, arguments_text(event.get("delta")))
+            self.builder.add_arguments(call_id, arguments_text(event.get("delta")))
 
     def _end_item(self, place: _Place, item: JsonDict) -> None:
         """End an item, which is complete in this event; report what has not been reported in pieces."""
@@ -155,8 +143,8 @@ class ResponsesReader:
 
     def _end_call(self, place: _Place, item: JsonDict) -> None:
         if item.get("status") != "incomplete":
-            call_id = self._calls.get(place) or self._builder.new_call_id(item.get("call_id"))
-            self._builder.add_call(call_id, str(item.get("name", "")), arguments_text(item.get("arguments")))
+            call_id = self._calls.get(place) or self.builder.new_call_id(item.get("call_id"))
+            self.builder.add_call(call_id, str(item.get("name", "")), arguments_text(item.get("arguments")))
 
     def _leave_out(self, kind: str) -> None:
         if kind not in self._left_out:
@@ -168,31 +156,31 @@ class ResponsesReader:
         phase = item.get(PHASE)
         if phase and place not in self._phased:
             self._phased.add(place)
-            self._builder.add_block(f"responses:{PHASE}", {PHASE: phase})
+            self.builder.add_block(f"responses:{PHASE}", {PHASE: phase})
 
     def _end_message(self, place: _Place, item: JsonDict) -> None:
         if place not in self._reported:
             self._begin_message(place, item)
         for part in objects_in(item, "content"):
             if part.get("type") == "refusal":
-                self._builder.is_refused = True
+                self.builder.is_refused = True
             if place not in self._reported:
-                self._builder.add_text(part.get("text") or part.get("refusal"))
-        self._builder.end_block()
+                self.builder.add_text(part.get("text") or part.get("refusal"))
+        self.builder.end_block()
 
     def _end_thought(self, place: _Place, item: JsonDict) -> None:
         parts = objects_in(item, "summary") or objects_in(item, "content")
         if place not in self._reported:
-            self._builder.add_thought(_PARAGRAPH.join(str(part.get("text", "")) for part in parts))
+            self.builder.add_thought(_PARAGRAPH.join(str(part.get("text", "")) for part in parts))
         sealed = item.get("encrypted_content")
         if isinstance(sealed, str) and sealed:
-            self._builder.end_thought(f"responses:{item.get('id', '')}:{sealed}")
+            self.builder.end_thought(f"responses:{item.get('id', '')}:{sealed}")
         else:
-            self._builder.end_block()
+            self.builder.end_block()
 
     def _end(self, event: JsonDict) -> None:
         response = object_in(event, "response")
-        self._usage = usage_of(object_in(response, "usage"))
+        self.builder.usage = usage_of(object_in(response, "usage"))
         error = response.get("error") or event.get("error")
         if error or text_in(response, "status") in {"failed", "cancelled"}:
             raise fault_of(error or "the server gave up its answer")
@@ -202,7 +190,7 @@ class ResponsesReader:
             raise Fault(
                 "api_error", f"the server answered with {event!r:.200}, which is not a response", retryable=True
             )
-        self._builder.begin(response.get("model"))
+        self.builder.begin(response.get("model"))
         for place, item in enumerate(objects_in(response, "output")):
             places = {place, str(item.get("id")), None}
             is_told = self._reported & places and item.get("type") != "function_call"
@@ -211,8 +199,8 @@ class ResponsesReader:
         self.is_complete = True
         why = str(object_in(response, "incomplete_details").get("reason"))
         cut = (_CUT.get(why) or "max_tokens") if response.get("status") == "incomplete" else None
-        reason = cut or ("tool_use" if self._builder.has_calls else "end_turn")
-        self._builder.end(reason, self._usage, category=why if reason == "refusal" else None)
+        reason = cut or ("tool_use" if self.builder.has_calls else "end_turn")
+        self.builder.end(reason, category=why if reason == "refusal" else None)
 
     def _fail(self, event: JsonDict) -> None:
         raise fault_of(event.get("error") or event)

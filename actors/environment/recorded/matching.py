@@ -83,11 +83,6 @@ def common_length(these: Iterable[Said], those: Iterable[Said]) -> int:
     return sum(1 for _ in same)
 
 
-def alike_length(these: Sequence[Said], those: Sequence[Said]) -> int:
-    """Return how many messages, from the first on, are equal in both conversations, ignoring ids."""
-    return common_length(_all_without_ids(these), _all_without_ids(those))
-
-
 def difference(asked: Sequence[Said], setting: Setting, recorded: Sequence[Said], recorded_setting: Setting) -> str:
     """Return a description of the first difference between a request and a recorded one."""
     for name in ("system", "tools", "mcp_servers", "api_tools"):
@@ -96,13 +91,13 @@ def difference(asked: Sequence[Said], setting: Setting, recorded: Sequence[Said]
             return f"{name.replace('_', ' ')}: asked {_shown(one, other)}, recorded {_shown(other, one)}"
     if not models_agree(setting.model, recorded_setting.model):
         return f"model: asked {setting.model!r}, recorded {recorded_setting.model!r}"
-    place = alike_length(asked, recorded)
+    ours, theirs = list(_all_without_ids(asked)), list(_all_without_ids(recorded))
+    place = common_length(ours, theirs)
     if place == len(asked):
         return f"message {place + 1}: not asked, recorded {excerpt_of(recorded[place])}"
     if place == len(recorded):
         return f"message {place + 1}: asked {excerpt_of(asked[place])}, recorded is none"
-    one_, other_ = (tuple(_all_without_ids(messages[: place + 1]))[place] for messages in (asked, recorded))
-    return f"message {place + 1}: {_different_block(one_, other_)}"
+    return f"message {place + 1}: {_different_block(ours[place], theirs[place])}"
 
 
 def excerpt_of(said: Said) -> str:

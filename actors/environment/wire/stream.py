@@ -136,7 +136,7 @@ DELTAS = frozenset(
 )
 """The types of deltas that are used."""
 
-_IMPOSSIBLE_COUNT = 1 << 53
+IMPOSSIBLE_COUNT = 1 << 53
 """A count that no message reaches, and from which on floats are not exact."""
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _JSON = re.compile(rb"(?:\xef\xbb\xbf)?\s*[\[{]")
@@ -216,7 +216,7 @@ def _checked(event: WireEvent) -> WireEvent:
 
 def _check_counts(name: str, usage: object) -> None:
     """Raise `MalformedEventError` if a number in the usage cannot be a count of tokens."""
-    if isinstance(usage, int | float) and not 0 <= usage < _IMPOSSIBLE_COUNT:
+    if isinstance(usage, int | float) and not 0 <= usage < IMPOSSIBLE_COUNT:
         raise MalformedEventError(f"the usage is invalid: {name} is {usage!r:.40}")
     if is_json_object(usage):
         for inner, value in usage.items():
