@@ -187,7 +187,8 @@ RESERVED = frozenset(
     {"model", "messages", "system", "tools", "stream", *(f for f in LLMConfig.__struct_fields__ if f != "extra")}
 )
 """The names that `LLMConfig.extra` may not hold, because they are set elsewhere or have a field of their own."""
-_LEAST_BUDGET = 1024
+LEAST_BUDGET = 1024
+"""The least thinking budget that the API takes, in tokens."""
 
 
 def _complaints(config: LLMConfig) -> Iterator[str]:
@@ -196,8 +197,8 @@ def _complaints(config: LLMConfig) -> Iterator[str]:
         yield f"max_tokens is {config.max_tokens!r}; give a number of 1 or more"
     if config.context_window is not None and config.context_window < 1:
         yield f"context_window is {config.context_window!r}; give a number of tokens, 1 or more, or None"
-    if config.thinking_budget is not None and config.thinking_budget < _LEAST_BUDGET:
-        yield f"thinking_budget is {config.thinking_budget!r}; give {_LEAST_BUDGET} tokens or more, or None"
+    if config.thinking_budget is not None and config.thinking_budget < LEAST_BUDGET:
+        yield f"thinking_budget is {config.thinking_budget!r}; give {LEAST_BUDGET} tokens or more, or None"
     for name, value, known in (
         ("cache", config.cache, get_args(Cache)),
         ("thinking", config.thinking, (None, *get_args(Thinking))),

@@ -6,17 +6,14 @@ import asyncio
 import functools
 import importlib
 import logging
-from collections.abc import Callable
 from datetime import UTC, datetime
 
 import msgspec
 
 from reenact.actors.environment.api import EnvironmentConfig, LLMConfig
-from reenact.actors.environment.claude.attachments import leave_out_refused
 from reenact.actors.environment.claude.client import MESSAGES, ClaudeClient, ClaudeReader
 from reenact.actors.environment.claude.models import DEFAULT_MODEL, takes_output_format
-from reenact.actors.environment.claude.output import is_format
-from reenact.actors.environment.claude.request import left_out, message_request
+from reenact.actors.environment.claude.request import is_format, leave_out_refused, left_out, message_request
 from reenact.actors.environment.model import ModelEnvironment
 from reenact.actors.environment.wire.decode import PAUSED, MessageDecoder
 from reenact.actors.environment.wire.driver import Question, RetryPolicy, StreamingDriver
@@ -31,22 +28,12 @@ MAX_CONTINUATIONS = 16
 
 
 class ClaudeDriver(StreamingDriver):
-    """Streams an answer of Claude; sends a request again as long as nothing of its answer has been reported.
+    """Streams an answer of Claude; sends a request again as long as nothing of its answer has been reported."""
 
-    `now` returns the time.
-    """
-
-    def __init__(
-        self,
-        config: LLMConfig,
-        client: ClaudeClient,
-        retry_policy: RetryPolicy,
-        now: Callable[[], datetime] = lambda: datetime.now(UTC),
-    ) -> None:
+    def __init__(self, config: LLMConfig, client: ClaudeClient, retry_policy: RetryPolicy) -> None:
         super().__init__(client, retry_policy)
         self._config = config
         self._client = client
-        self._now = now
 
     def takes_output(self, output: OutputSpec, model: str | None) -> bool:
         """Return whether the API can hold the model's answer to this schema."""
@@ -60,7 +47,7 @@ class ClaudeDriver(StreamingDriver):
 
     async def converse(self, question: Question, message: MessageDecoder, *, thoughts: bool) -> None:
         """Send the question, again without each image or document of earlier messages that the API refuses."""
-        request = message_request(question, self._config, now=self._now(), thoughts=thoughts)
+        request = message_request(question, self._config, now=datetime.now(UTC), thoughts=thoughts)
         while True:
             try:
                 return await self._converse(request, message)
@@ -151,7 +138,7 @@ class ClaudeEnvironmentFactory:
 
     def create(self, config: EnvironmentConfig) -> ClaudeEnvironment:
         """Return a new environment, not yet connected; it uses the factory's `LLMConfig`."""
-        importlib.import_module("anthropic")  # # now, so that no turn with a time limit waits for the import
+        importlib.import_module("anthropic")  # now, so that no turn with a time limit waits for the import
         return ClaudeEnvironment(msgspec.structs.replace(config, llm=self._llm), client=self._client)
 
     def dispose(self) -> None:

@@ -1,19 +1,32 @@
-"""Requests to the Messages API: the question, the settings of the configuration, and the marks for the prompt cache."""
+"""Requests to the Messages API: the question, the settings, marks for the prompt cache, and what the API refuses."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from itertools import islice
-from typing import Literal
+from typing import Literal, TypeAlias
 
-from reenact.actors.environment.api import LLMConfig
+from reenact.actors.environment.api import LEAST_BUDGET, LLMConfig
 from reenact.actors.environment.claude.models import DEFAULT_MODEL, takes_prefill, takes_sampling, takes_thinking_budget
-from reenact.actors.environment.claude.output import output_format
 from reenact.actors.environment.received_json import is_json_object
+from reenact.actors.environment.tools.arguments import inner_schemas, reachable, references
 from reenact.actors.environment.wire.driver import Question
-from reenact.actors.environment.wire.messages import THOUGHTS, ApiBlock, ApiMessage, api_messages, container_of
+from reenact.actors.environment.wire.faults import Fault
+from reenact.actors.environment.wire.messages import (
+    THOUGHTS,
+    ApiBlock,
+    ApiMessage,
+    api_blocks,
+    api_messages,
+    container_of,
+)
+from reenact.actors.environment.wire.stream import object_in, objects_in
 from reenact.domain.messages import Said
+from reenact.domain.output import OutputSpec
+from reenact.domain.plain import Json, JsonDict, JsonObject
+from reenact.domain.tools import is_array
 
 SAMPLING = ("temperature", "top_p", "top_k")
 """Settings that the API takes up to version 2023-06-01, for models up to 4.6."""
@@ -21,9 +34,20 @@ MOST_MARKS = 4
 """How many cache marks the API takes in one request."""
 _MARKABLE = frozenset({"text", "image", "document", "tool_result", "search_result", "container_upload"})
 _MARK = "cache_control"
-_LEAST_BUDGET = 1024
 _INTERLEAVED = "interleaved-thinking"
 _MARGIN = timedelta(seconds=10)
+_NOT_TAKEN = frozenset(
+    {"patternProperties", "propertyNames", "prefixItems", "not", "if", "oneOf", "allOf", "contains", "definitions"}
+    | {"dependentRequired", "dependentSchemas"}
+)
+"""Keywords that a description cannot replace: without them the API would enforce a different schema."""
+_KINDS = ("type", "enum", "const", "anyOf", "$ref")
+_Place: TypeAlias = tuple[int, int, int | None]
+"""The number of a message, of a block in it, and of a block in that block, if it is the result of a tool."""
+_NAMED = re.compile(
+    r"messages\.(\d+)\.content\.(\d+)(?:\.tool_result\.content\.(\d+))?\.(?:image|document|pdf)[.\w]*:? *(.*)"
+)
+_TYPES = frozenset({"image", "document"})
 
 
 def message_request(
@@ -118,7 +142,7 @@ def _thinking(config: LLMConfig, model: str, max_tokens: int, messages: list[Api
         return {"type": "adaptive"}
     interleaved = any(_INTERLEAVED in beta for beta in config.betas)
     budget = config.thinking_budget if interleaved else min(config.thinking_budget, max_tokens - 1)
-    if budget < _LEAST_BUDGET or _was_begun_without_thought(messages):
+    if budget < LEAST_BUDGET or _was_begun_without_thought(messages):
         return None
     return {"type": "enabled", "budget_tokens": budget}
 
@@ -174,3 +198,85 @@ def _questions(messages: list[ApiMessage]) -> Iterator[tuple[list[ApiBlock], int
         places = [place for place, block in enumerate(blocks) if block.get("type") in _MARKABLE]
         if message["role"] == "user" and places:
             yield blocks, places[-1]
+
+
+def is_format(schema: JsonObject) -> bool:
+    """Return whether the API takes the schema, and answers that fit what is sent of it can fit all of it.
+
+    The API takes objects whose members are all known, and checks types, enumerations and some formats. Other rules of a
+    schema are sent to the model as a description, and are checked when the answer has arrived. (platform.claude.com:
+    "Structured outputs".)
+    """
+    definitions = object_in(schema, "$defs")
+    is_recursive = any(name in reachable(references(of), definitions) for name, of in definitions.items())
+    return _is_taken(schema) and not is_recursive
+
+
+def output_format(output: OutputSpec) -> dict[str, object]:
+    """Return the `format` of the request's `output_config`."""
+    from anthropic import transform_schema  # noqa: PLC0415 - half a second, spent only where Claude is used
+
+    return {"type": "json_schema", "schema": transform_schema({**output.schema})}
+
+
+def _is_taken(node: object) -> bool:
+    if not is_json_object(node) or not _NOT_TAKEN.isdisjoint(node) or all(kind not in node for kind in _KINDS):
+        return False
+    kind, others = node.get("type"), node.get("additionalProperties", False)
+    if is_array(kind) or (kind == "array" and "items" not in node):
+        return False
+    if kind == "object" and (others is not False or "properties" not in node):
+        return False
+    return all(map(_is_taken, inner_schemas(node)))
+
+
+def leave_out_refused(request: Mapping[str, object], asked: Said, fault: Fault) -> bool:
+    """Put a note in the place of the image or document for which the API has refused the request.
+
+    The API checks them with every request, and its error names the place. It takes images of 5 MiB in base64 and of
+    8,000 pixels, of 2,000 pixels if there are more than 20, and requests of 32 MB. (platform.claude.com: "Vision",
+    "Errors".) If the request is too large, the first one goes. Those of the message that asks stay: the user has to
+    know.
+
+    Returns:
+        Whether there was one.
+    """
+    messages = objects_in(request, "messages")
+    places = list(_attachments(messages, asked))
+    named = _NAMED.search(fault.message)
+    if fault.error_type == "request_too_large":
+        refused, why = places[:1], "the conversation became too large"
+    elif named is not None:
+        number, outer, inner, why = named.groups()
+        place = int(number), int(outer), None if inner is None else int(inner)
+        refused = [place] if place in places else []
+    else:
+        return False
+    for place in refused:
+        _replace(messages, place, {"type": "text", "text": f"[left out: {why}]"})
+    return bool(refused)
+
+
+def _attachments(messages: Sequence[JsonDict], asked: Said) -> Iterator[_Place]:
+    """Yield the places of the images and documents, without those of the message that asks, which are the last ones."""
+    for number, message in enumerate(messages):
+        content = objects_in(message, "content")
+        own = len(api_blocks(asked.content)) if number == len(messages) - 1 and asked.role == "user" else 0
+        for outer, block in enumerate(content):
+            if block.get("type") in _TYPES and outer < len(content) - own:
+                yield number, outer, None
+            elif block.get("type") == "tool_result":
+                returned = enumerate(objects_in(block, "content"))
+                yield from ((number, outer, inner) for inner, one in returned if one.get("type") in _TYPES)
+
+
+def _replace(messages: Sequence[JsonDict], place: _Place, note: JsonDict) -> None:
+    number, outer, inner = place
+    content = objects_in(messages[number], "content")
+    if inner is None:
+        content[outer] = note
+    else:
+        returned: list[Json] = [*objects_in(content[outer], "content")]
+        returned[inner] = note
+        content[outer] = {**content[outer], "content": returned}
+    messages[number]["content"] = [*content]

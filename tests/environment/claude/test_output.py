@@ -13,7 +13,7 @@ from reenact import Image, LLMConfig, Runtime
 from reenact.actors.environment.claude.client import ClaudeClient
 from reenact.actors.environment.claude.environment import ClaudeDriver
 from reenact.actors.environment.claude.models import DEFAULT_MODEL, takes_output_format
-from reenact.actors.environment.claude.output import is_format
+from reenact.actors.environment.claude.request import is_format
 from reenact.actors.environment.wire.driver import RetryPolicy
 from reenact.actors.output import output_of
 from reenact.domain.output import OutputSpec
