@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from bisect import bisect_left
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterator, Sequence
+from difflib import SequenceMatcher
 from typing import Literal, TypeAlias
 
 import msgspec
@@ -18,9 +18,6 @@ from reenact.projections.explain.history_view import LastEvent, Shown, last_of, 
 from reenact.projections.log import AuditedLog, Row
 
 Document: TypeAlias = dict[str, object]
-
-Pair: TypeAlias = tuple[int, int]
-"""The indices of an item in the left and in the right list."""
 
 _NOT_COMPARED = frozenset({"session_id", "origin", "created_at", "last", "events"})
 """Fields that identify a session and a time: they describe the two sides and are not compared."""
@@ -143,7 +140,9 @@ def _field_changes(was: str, path: str, left: object, right: object) -> Iterator
 
 
 def _list_changes(name: str, left: Sequence[Document], right: Sequence[Document]) -> Iterator[Change]:
-    pairs = aligned([str(item["id"]) for item in left], [str(item["id"]) for item in right])
+    matcher = SequenceMatcher(None, _ids(left), _ids(right), autojunk=False)
+    blocks = matcher.get_matching_blocks()
+    pairs = [(here + place, there + place) for here, there, size in blocks for place in range(size)]
     stay, came = {here for here, _ in pairs}, {there for _, there in pairs}
     for here in range(len(left) - 1, -1, -1):
         if here not in stay:
@@ -167,6 +166,17 @@ def _last_common_row(left: Sequence[Row], right: Sequence[Row]) -> Row | None:
             break
         common = one
     return common
+
+
+def _ids(items: Sequence[Document]) -> list[tuple[str, int]]:
+    """Return the ids of the items, each with the number of its occurrence: models reuse the ids of calls."""
+    seen: Counter[str] = Counter()
+    ids: list[tuple[str, int]] = []
+    for item in items:
+        id_ = str(item["id"])
+        ids.append((id_, seen[id_]))
+        seen[id_] += 1
+    return ids
 
 
 def _items(value: object) -> list[Document]:
@@ -210,40 +220,3 @@ def _block_lines(block: object) -> list[str]:
             return f"<- call {id_}: {content}".splitlines()
         case _:
             return [msgspec.json.encode(block).decode()]
-
-
-def aligned(left: Sequence[str], right: Sequence[str]) -> list[Pair]:
-    """Return the longest alignment of the two lists: pairs of equal items in the same order on both sides.
-
-    Items are equal if their names are, the first of a name with the first, the second with the second, and so on.
-    """
-    names = _numbered(left)
-    places = {name: place for place, name in enumerate(_numbered(right))}
-    pairs = [(here, places[name]) for here, name in enumerate(names) if name in places]
-    return _longest_rising(pairs, names)
-
-
-def _numbered(names: Sequence[str]) -> list[tuple[str, int]]:
-    seen: Counter[str] = Counter()
-    numbered: list[tuple[str, int]] = []
-    for name in names:
-        numbered.append((name, seen[name]))
-        seen[name] += 1
-    return numbered
-
-
-def _longest_rising(pairs: Sequence[Pair], names: Sequence[tuple[str, int]]) -> list[Pair]:
-    """Return the longest series of pairs rising on both sides; a tie is broken independently of the side."""
-    ranks: defaultdict[int, list[Pair]] = defaultdict(list)
-    ends: list[int] = []  # by length: the negated start of the rising pairs with most room before
-    for here, there in reversed(pairs):
-        rank = bisect_left(ends, -there)
-        ends[rank : rank + 1] = [-there]
-        ranks[rank].append((here, there))
-    chosen: list[Pair] = []
-    last = (-1, -1)
-    for rank in range(len(ends) - 1, -1, -1):
-        fitting = [pair for pair in ranks[rank] if pair[0] > last[0] and pair[1] > last[1]]
-        last = min(fitting, key=lambda pair: (max(pair), min(pair), names[pair[0]]))
-        chosen.append(last)
-    return chosen

@@ -15,7 +15,7 @@ from reenact.domain.errors import InvalidInputError, SessionNotFoundError
 from reenact.domain.messages import TextBlock, ToolUseBlock
 from reenact.domain.session.agent import ReceivedAnswer
 from reenact.domain.tools import is_array
-from reenact.projections.explain.difference import Change, aligned, changes_of, difference, document_of
+from reenact.projections.explain.difference import Change, changes_of, difference, document_of
 from reenact.projections.explain.history_view import shown
 from tests.examples import examples
 from tests.projections.audited import AuditedList, played
@@ -86,33 +86,6 @@ def test_the_changes_make_the_right_of_the_left_and_the_other_way_round_they_are
     )
     assert msgspec.json.decode(msgspec.json.encode(there), type=type(there)) == there
     assert len(there.text().splitlines()) >= 3
-
-
-@given(st.lists(st.sampled_from("abcd"), max_size=8), st.lists(st.sampled_from("abcd"), max_size=8))
-@settings(max_examples=examples(200))
-def test_as_many_items_as_can_be_are_the_same(left: list[str], right: list[str]) -> None:
-    pairs = aligned(left, right)
-
-    assert pairs == sorted(pairs)
-    assert [there for _, there in pairs] == sorted({there for _, there in pairs})
-    assert all(
-        (left[here], left[:here].count(left[here])) == (right[there], right[:there].count(right[there]))
-        for here, there in pairs
-    )
-    assert sorted((there, here) for here, there in pairs) == aligned(right, left)
-    assert len(pairs) == most(
-        [(name, left[:at].count(name)) for at, name in enumerate(left)],
-        [(name, right[:at].count(name)) for at, name in enumerate(right)],
-    )
-
-
-def most(left: Sequence[object], right: Sequence[object]) -> int:
-    """Return how long the longest list is that both can be made of by leaving things out."""
-    if not left or not right:
-        return 0
-    if left[0] == right[0]:
-        return 1 + most(left[1:], right[1:])
-    return max(most(left[1:], right), most(left, right[1:]))
 
 
 def test_nothing_is_different_in_the_same() -> None:
