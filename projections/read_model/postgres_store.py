@@ -7,15 +7,20 @@ the same tables: each transaction first updates the progress row, whose lock adm
 from __future__ import annotations
 
 import re
+import sqlite3
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from contextlib import suppress
+from contextlib import closing, suppress
 from functools import lru_cache
+from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Final
 
 import psycopg
 from psycopg.rows import TupleRow
 from psycopg.types.numeric import Int8Dumper
 from psycopg.types.string import BytesBinaryDumper, StrDumperUnknown, TextLoader
+from sqlalchemy import Connection as Source
+from sqlalchemy import inspect, select
+from sqlalchemy.exc import DBAPIError, NoResultFound
 
 from reenact.projections.cipher import Cipher, opened
 from reenact.projections.errors import ProjectionReplacedError, ReadModelError
@@ -23,9 +28,10 @@ from reenact.projections.generations import NAME, mark
 from reenact.projections.log import Row
 from reenact.projections.read_model import compiled
 from reenact.projections.read_model.rows import Changes, Connection, Cursor, Value, write
-from reenact.projections.read_model.tables import DIGEST_OF_NAME, METADATA
+from reenact.projections.read_model.sqlite_store import make_tables
+from reenact.projections.read_model.tables import DIGEST_OF_NAME, METADATA, OF_SQLITE
 from reenact.projections.views.schemas import GONE, ProjectionSchemas, Schemas
-from reenact.projections.views.transactions import PASSING_OF_POSTGRES
+from reenact.projections.views.transactions import OWN, PASSING_OF_POSTGRES, read_progress, trouble
 
 if TYPE_CHECKING:
     from psycopg.abc import Buffer
@@ -307,3 +313,76 @@ class PostgresSchemas(ProjectionSchemas):
     def close(self) -> None:
         """Close the connections that create and replace tables. Idempotent."""
         self._all.close()
+
+
+_AT_ONCE = 1000
+"""The number of rows in memory at a time."""
+
+
+def copy_live(url: str, to: Path) -> bool:
+    """Copy the live tables of the log at the URL to a new SQLite file, in one transaction; return False without any.
+
+    A table that is missing or has other columns is missing in the file, and so is a missing index, unless it exists
+    only in SQLite.
+
+    Raises:
+        ReadModelError: the tables cannot be read.
+    """
+    with closing(Schemas(url)) as schemas:
+        if NAME not in schemas.names():
+            return False
+        place = schemas.of(NAME)
+        try:
+            with place.reading() as source, closing(sqlite3.connect(to, isolation_level=None)) as target:
+                target.execute("PRAGMA synchronous=OFF")
+                make_tables(target)
+                if _copy_progress(source, target):
+                    _drop_what_differs(source, target, place)
+                    _copy_rows(source, target)
+        except DBAPIError as error:
+            raise trouble(error) from error
+        except sqlite3.DatabaseError as error:
+            raise ReadModelError(f"the projections beside the log are damaged: {error}") from error
+    return True
+
+
+def _copy_progress(source: Source, target: sqlite3.Connection) -> bool:
+    """Copy the progress of the tables; return whether they are of this version."""
+    try:
+        found = read_progress(source)
+    except NoResultFound:
+        target.execute("DELETE FROM progress")
+        return False
+    values = found.position, found.mark, found.version
+    target.execute("UPDATE progress SET position = ?, mark = ?, version = ?", values)
+    return found.version == compiled.VERSION
+
+
+def _drop_what_differs(source: Source, target: sqlite3.Connection, place: ProjectionSchemas) -> None:
+    looking = inspect(source)
+    schema = place.schema(place.find_live(source) or 1)
+    there = set(looking.get_table_names(schema)) - OWN.tables.keys()
+    for name in there - METADATA.tables.keys():
+        target.execute(f'CREATE TABLE "{name}" (of_nobody)')
+    for table in METADATA.sorted_tables:
+        columns = [one["name"] for one in looking.get_columns(table.name, schema)] if table.name in there else []
+        if columns != table.columns.keys():
+            target.execute(f"DROP TABLE {table.name}")
+            continue
+        indexes = {one["name"] for one in looking.get_indexes(table.name, schema)}
+        for index in table.indexes - {OF_SQLITE}:
+            if index.name not in indexes:
+                target.execute(f"DROP INDEX {index.name}")
+
+
+def _copy_rows(source: Source, target: sqlite3.Connection) -> None:
+    for table in METADATA.sorted_tables:
+        if not target.execute("SELECT 1 FROM sqlite_master WHERE name = ?", (table.name,)).fetchone():
+            continue
+        places = ", ".join("?" * len(table.columns))
+        target.execute("BEGIN")
+        with source.execution_options(yield_per=_AT_ONCE).execute(select(table)) as rows:
+            for part in rows.partitions():
+                cells = [tuple(unescaped(cell) if isinstance(cell, str) else cell for cell in row) for row in part]
+                target.executemany(f"INSERT INTO {table.name} VALUES ({places})", cells)  # noqa: S608 - ours
+        target.execute("COMMIT")

@@ -247,8 +247,10 @@ class _LiveSchema:
     """The live tables of a log in a PostgreSQL schema."""
 
     def __init__(self, place: str, seconds: float, cipher: Cipher | None) -> None:
-        from reenact.projections.read_model.postgres_copy import copy_live  # noqa: PLC0415 - likewise
-        from reenact.projections.read_model.postgres_store import PostgresReaderStore  # noqa: PLC0415 - an extra
+        from reenact.projections.read_model.postgres_store import (  # noqa: PLC0415 - an extra
+            PostgresReaderStore,
+            copy_live,
+        )
         from reenact.projections.views.schemas import Schemas  # noqa: PLC0415 - likewise
 
         self._schemas = Schemas(place)

@@ -183,7 +183,7 @@ def _tables_of(place: str, directory: Path) -> Path:
     """Return the path of the first file of the tables; those of PostgreSQL are copied to the directory."""
     if not is_postgres(place):
         return tables_beside(place)
-    from reenact.projections.read_model.postgres_copy import copy_live  # noqa: PLC0415 - the driver is an extra
+    from reenact.projections.read_model.postgres_store import copy_live  # noqa: PLC0415 - the driver is an extra
 
     copy = directory / "live.db"
     copy_live(place, copy)

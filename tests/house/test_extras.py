@@ -36,7 +36,6 @@ MODULES_OF_EXTRAS = {
         "reenact.actors.nodes",
         "reenact.actors.sharding",
         "reenact.projections.read_model.postgres_store",
-        "reenact.projections.read_model.postgres_copy",
         "reenact.projections.views.schemas",
     ),
     "server": ("reenact.server",),
