@@ -18,6 +18,7 @@ from reenact.domain.image import Definition, ImageInfo, describe
 from reenact.domain.loop.asking import Question
 from reenact.domain.loop.ledger import Spent
 from reenact.domain.messages import EPOCH, Block, Message, StopDetails, instant
+from reenact.domain.plain import made
 from reenact.domain.session.agent import AgentInfo, Failure
 from reenact.domain.session.people import Caller, PendingCall
 from reenact.domain.session.schedules import SECOND, Schedule
@@ -28,7 +29,7 @@ from reenact.projections.generations import NAME
 from reenact.projections.log import Log
 from reenact.projections.read_model import compiled
 from reenact.projections.read_model.projection import Readers, ReadModelTables, Store, suspect
-from reenact.projections.read_model.rows import Value, made
+from reenact.projections.read_model.rows import Value
 from reenact.projections.read_model.sqlite_store import PrivateStore, SqliteFiles
 from reenact.projections.rebuilding import FollowingProjection
 from reenact.projections.runner import ProjectionTables, Runner

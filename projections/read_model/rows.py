@@ -17,6 +17,7 @@ from msgspec.structs import astuple
 from reenact.domain.loop.ledger import Spent
 from reenact.domain.loop.rounds import CallKind, Stage
 from reenact.domain.messages import Block, ToolUseBlock
+from reenact.domain.plain import made
 from reenact.domain.session.agent import AnswerRecorded, ContextCompressed
 from reenact.domain.session.state import plus_cost
 from reenact.domain.session.told import Decision
@@ -525,11 +526,6 @@ def load(ask: Ask, streams: Collection[str]) -> dict[str, ConversationState]:
     for key, by, spent in _ask(ask, _used, compiled.USAGE_OF, by_key):
         by_key[key].spent[by] = spent
     return conversations
-
-
-def made(make: Callable[..., T], *cells: object, **columns: object) -> T:
-    """Call `make` with the cells of a row, whose types are those of their table, and return the result."""
-    return make(*cells, **columns)
 
 
 def _ask(ask: Ask, make: Callable[..., T], question: str, keys: Collection[str | int]) -> Iterator[T]:

@@ -13,11 +13,12 @@ import msgspec
 
 from reenact.domain.errors import ImageNotFoundError
 from reenact.domain.messages import Block, TextBlock
+from reenact.domain.plain import made
 from reenact.domain.session.agent import Failure
 from reenact.domain.tools import is_array, is_object
-from reenact.projections.cipher import ENCRYPTED, beginning
+from reenact.projections.cipher import ENCRYPTED
 from reenact.projections.read_model.reader_tables import ReaderTables
-from reenact.projections.read_model.rows import ActivityState, Value, made
+from reenact.projections.read_model.rows import ActivityState, Value
 from reenact.projections.read_model.tables import BEFORE_ALL, BEHIND_ALL
 
 BEGINNING: Final = 8192
@@ -213,7 +214,7 @@ def questions_at(tables: ReaderTables, keys: Collection[int]) -> dict[int, str]:
     if not keys:
         return {}
     rows = tables.query(
-        f"SELECT position, {beginning('content', BEGINNING)} FROM messages WHERE position IN ({_joined(keys)})",  # noqa: S608 - numbers
+        f"SELECT position, {_beginning(BEGINNING)} FROM messages WHERE position IN ({_joined(keys)})",  # noqa: S608 - numbers
         encrypted=ENCRYPTED,
     )
     return {key: _text(content) for key, content in rows if isinstance(key, int) and isinstance(content, bytes)}
@@ -263,7 +264,7 @@ def _search_messages(tables: ReaderTables, key: int, needle: str) -> tuple[bool,
     for _ in range(MESSAGES // _AT_ONCE):
         rows = tables.query(
             f"""
-            SELECT asked, position, {beginning("content", LOOKED_AT)} FROM messages
+            SELECT asked, position, {_beginning(LOOKED_AT)} FROM messages
             WHERE session = :session AND (asked, position) < (:asked, :position)
             ORDER BY asked DESC, position DESC LIMIT {_AT_ONCE}
             """,  # noqa: S608 - numbers
@@ -316,6 +317,11 @@ def _waiting_calls(tables: ReaderTables, keys: Collection[int]) -> Iterator[tupl
         ):
             assert isinstance(key, int) and isinstance(asked_at, int)  # noqa: PT018 - keys
             yield key, str(name), asked_at
+
+
+def _beginning(size: int) -> str:
+    """Return SQL for the first bytes of a message's content, or all bytes of an encrypted one; takes `ENCRYPTED`."""
+    return f"CASE WHEN substr(content, 1, 1) = :encrypted THEN content ELSE substr(content, 1, {size}) END"
 
 
 def _joined(keys: Collection[int]) -> str:

@@ -11,8 +11,9 @@ from typing import Final, Literal, TypeAlias
 
 import msgspec
 
+from reenact.domain.plain import made
 from reenact.projections.read_model.reader_tables import ReaderTables
-from reenact.projections.read_model.rows import DAY, Value, made
+from reenact.projections.read_model.rows import DAY, Value
 
 HOUR: Final = DAY // 24
 NEWEST: Final = 5000

@@ -8,10 +8,9 @@ import msgspec
 
 from reenact.domain.loop.asking import Question
 from reenact.domain.loop.rounds import Kind
-from reenact.domain.plain import JsonDict
+from reenact.domain.plain import JsonDict, made
 from reenact.domain.session.told import Decision
 from reenact.projections.read_model.reader_tables import ReaderTables
-from reenact.projections.read_model.rows import made
 from reenact.projections.read_model.session_list import questions_at
 from reenact.projections.read_model.tables import BEFORE_ALL
 

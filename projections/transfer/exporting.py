@@ -19,7 +19,7 @@ from reenact.domain.image import ImageRegistered
 from reenact.domain.session.agent import HandoverRequested, ImageChanged
 from reenact.domain.session.state import SessionBranched, SessionCreated, SessionForgotten
 from reenact.domain.tools import is_object
-from reenact.projections.cipher import ENCRYPTED, Cipher, opened_row
+from reenact.projections.cipher import ENCRYPTED, Cipher
 from reenact.projections.log import OnProgress, Progress, stream_of
 from reenact.projections.transfer.lines import (
     FORMAT,
@@ -52,6 +52,7 @@ _LINKS = frozenset(
 )
 """The stored names of the events of sessions that name other streams; each session that can be read has one."""
 _OF_IMAGE = frozenset({"image-registered"})
+_encode = msgspec.msgpack.Encoder().encode
 
 
 class RawLog(Protocol):
@@ -203,7 +204,7 @@ class Export:
             if redacting is not None:
                 if row.stream not in left:
                     redacting.check_name(row.stream)
-                legible = row if row.key is None or self._cipher is None else opened_row(row, previous, self._cipher)
+                legible = row if row.key is None or self._cipher is None else _opened_row(row, previous, self._cipher)
                 if legible is not None:
                     leaving = self._without_removed(redacting, legible, previous, what)
                     self._redacted += leaving is not legible
@@ -361,3 +362,21 @@ def _legible_events(row: Row, cipher: Cipher | None) -> Iterator[tuple[str, byte
         legible = state if cipher is None else cipher.opened(state)
         if legible is not None:
             yield topic, legible
+
+
+def _opened_row(row: Row, previous: bytes, cipher: Cipher) -> Row | None:
+    """Return the row with its parts decrypted, and sealed; None if its key was destroyed.
+
+    `previous` is the digest of the row before it.
+
+    Raises:
+        ValueError: its events are not packed as events are.
+        StorageError: its key is not available now, or the row was changed.
+    """
+    cause, feed = (None if part is None else cipher.opened(part) for part in (row.cause, row.feed))
+    pairs = [(topic, cipher.opened(state)) for topic, state in events_of(row)]
+    is_lost = (cause is None and row.cause is not None) or (feed is None and row.feed is not None)
+    if is_lost or any(state is None for _, state in pairs):
+        return None
+    events = _encode(pairs) if pairs else row.events
+    return row.replaced(previous, cause=cause, events=events, feed=feed, cursor=row.cursor, heard=row.heard)
