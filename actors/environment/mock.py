@@ -117,11 +117,6 @@ class MockScenarios:
         self._chosen = scenario
         self.set_scenario(scenario)
 
-    @property
-    def scenario(self) -> str:
-        """The name of the scenario that answers the next message."""
-        return self._chosen
-
     def set_scenario(self, name: str) -> None:
         """Answer with this scenario, from the next message on, or raise `UnknownScenarioError`."""
         if name not in self._scripts:

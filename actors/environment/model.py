@@ -31,10 +31,6 @@ _UnderWay: TypeAlias = Future[None] | asyncio.Task[None]
 _log = logging.getLogger("reenact.environment")
 
 
-class _Connect(msgspec.Struct, frozen=True):
-    producer: SystemBusProducer
-
-
 class _Ask(msgspec.Struct, frozen=True):
     turn_id: str
     consumer: SystemBusConsumer
@@ -49,7 +45,7 @@ class _End(msgspec.Struct, frozen=True):
     turn_id: str
 
 
-_ToReceptor: TypeAlias = _Connect | Reports
+_ToReceptor: TypeAlias = SystemBusProducer | Reports
 _ToEffector: TypeAlias = _Ask | _Run | _End
 
 
@@ -62,8 +58,8 @@ class ReceptorActor(EventLoopActor):
 
     def on_receive(self, message: _ToReceptor) -> None:
         """Connect a producer, or emit pending reports."""
-        if isinstance(message, _Connect):
-            self._producer = message.producer
+        if not isinstance(message, Reports):
+            self._producer = message
         elif (reported := message.take()) and self._producer is not None:
             self._emit(self._producer, reported, message.turn_id)
 
@@ -147,7 +143,7 @@ class ModelReceptor:
 
     def connect(self, producer: SystemBusProducer) -> None:
         """Emit to this producer from now on."""
-        self._actor.tell(_Connect(producer))
+        self._actor.tell(producer)
 
 
 class ModelEffector:

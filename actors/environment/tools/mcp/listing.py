@@ -51,11 +51,9 @@ class ListedTools:
                 result["tools"] = self._well_formed(result, self.version)
 
     def _well_formed(self, result: JsonObject, version: str) -> list[Json]:
-        """Return the well-formed tools; all tools if none is, or if another part of the list is malformed."""
+        """Return the well-formed tools; all tools if none is."""
         tools = result["tools"]
         assert isinstance(tools, list)
-        if _mistake({**result, "tools": []}, version):
-            return tools
         return [tool for tool in tools if self._is_well_formed(tool, result, version)] or tools
 
     def _is_well_formed(self, tool: Json, result: JsonObject, version: str) -> bool:
