@@ -6,19 +6,11 @@ import secrets
 from collections.abc import Iterable
 
 from reenact.actors.environment.failures import RETRYABLE, type_of_refusal
-from reenact.actors.environment.received_json import is_json_object, lenient_json
+from reenact.actors.environment.received_json import first_element, is_json_object, lenient_json, object_in
 from reenact.actors.environment.wire.decode import MessageDecoder
 from reenact.actors.environment.wire.faults import Fault, error_in, error_text_in
 from reenact.actors.environment.wire.messages import FOREIGN
-from reenact.actors.environment.wire.stream import (
-    IMPOSSIBLE_COUNT,
-    Delta,
-    MalformedEventError,
-    Started,
-    WireEvent,
-    first_element,
-    object_in,
-)
+from reenact.actors.environment.wire.stream import IMPOSSIBLE_COUNT, Delta, MalformedEventError, Started, WireEvent
 from reenact.domain.loop.calls import UNREADABLE, json_text
 from reenact.domain.messages import Said, StopDetails, ToolUseBlock, Usage
 from reenact.domain.plain import Json, JsonDict, check_depth
@@ -154,7 +146,7 @@ def arguments_of(text: str) -> JsonDict:
         if isinstance(value, str):
             value = lenient_json(value)
         check_depth("it", value)
-    except (ValueError, RecursionError):
+    except ValueError:
         value = None
     return value if is_json_object(value) else {UNREADABLE: text}
 
@@ -174,7 +166,7 @@ def json_object(data: bytes) -> JsonDict:
     """
     try:
         value = first_element(lenient_json(data))
-    except (ValueError, RecursionError) as broken:
+    except ValueError as broken:
         raise MalformedEventError(f"an event of the stream cannot be read: {broken}") from None
     if not is_json_object(value):
         raise MalformedEventError(f"an event of the stream is not an object: {value!r:.200}")
@@ -228,7 +220,7 @@ def fault_in(data: bytes) -> Fault:
     """Return the fault of an event named `error`: an object, an object within another, or plain text."""
     try:
         value = lenient_json(data)
-    except (ValueError, RecursionError):
+    except ValueError:
         value = data.decode(errors="replace")
     return fault_of(error_in(value))
 

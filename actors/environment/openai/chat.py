@@ -26,12 +26,12 @@ from reenact.actors.environment.openai.content import (
     result_parts,
     text_of,
 )
-from reenact.actors.environment.received_json import is_json_object, lenient_json
+from reenact.actors.environment.received_json import is_json_object, lenient_json, object_in, objects_in, text_in
 from reenact.actors.environment.wire.decode import MessageDecoder
 from reenact.actors.environment.wire.driver import Question
 from reenact.actors.environment.wire.faults import Fault
 from reenact.actors.environment.wire.messages import ApiBlock
-from reenact.actors.environment.wire.stream import ERROR, object_in, objects_in, text_in
+from reenact.actors.environment.wire.stream import ERROR
 from reenact.domain.loop.calls import json_text
 from reenact.domain.messages import Said
 from reenact.domain.plain import Json, JsonDict
@@ -64,7 +64,7 @@ class _Call:
     def is_whole(self) -> bool:
         try:
             lenient_json(self.arguments)
-        except (ValueError, RecursionError):
+        except ValueError:
             return False
         return True
 

@@ -7,10 +7,9 @@ from typing import Literal, TypeAlias
 
 import msgspec
 
-from reenact.actors.environment.received_json import is_json_object
+from reenact.actors.environment.received_json import is_json_object, object_in, objects_in, text_in
 from reenact.actors.environment.wire.faults import Fault
 from reenact.actors.environment.wire.messages import FOREIGN, ApiBlock, ApiMessage, Limits, api_blocks, api_messages
-from reenact.actors.environment.wire.stream import object_in, objects_in, text_in
 from reenact.domain.attachments import DocumentBlock, ImageBlock
 from reenact.domain.messages import Block, OpaqueBlock, Said, TextBlock, ThinkingBlock, ToolResultBlock, ToolUseBlock
 

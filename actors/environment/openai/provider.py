@@ -15,12 +15,11 @@ from reenact.actors.environment.openai.answer import FILTERED
 from reenact.actors.environment.openai.chat import EXTRA, ChatReader, chat_messages, chat_tool
 from reenact.actors.environment.openai.client import OpenAIClient
 from reenact.actors.environment.openai.responses import PHASE, ResponsesReader, function_tool, input_items
-from reenact.actors.environment.received_json import is_json_object
+from reenact.actors.environment.received_json import is_json_object, object_in
 from reenact.actors.environment.tools.arguments import inner_schemas
 from reenact.actors.environment.wire.decode import MessageDecoder
 from reenact.actors.environment.wire.driver import Question, RetryPolicy, StreamingDriver
 from reenact.actors.environment.wire.faults import Fault
-from reenact.actors.environment.wire.stream import object_in
 from reenact.domain.errors import ConfigurationError
 from reenact.domain.output import OutputSpec
 from reenact.domain.tools import is_array

@@ -22,11 +22,12 @@ from reenact.actors.environment.openai.content import (
     result_parts,
     text_of,
 )
+from reenact.actors.environment.received_json import object_in, objects_in, text_in
 from reenact.actors.environment.wire.decode import MessageDecoder
 from reenact.actors.environment.wire.driver import Question
 from reenact.actors.environment.wire.faults import Fault
 from reenact.actors.environment.wire.messages import ApiBlock
-from reenact.actors.environment.wire.stream import ERROR, object_in, objects_in, text_in
+from reenact.actors.environment.wire.stream import ERROR
 from reenact.domain.loop.calls import json_text
 from reenact.domain.messages import Said
 from reenact.domain.plain import JsonDict

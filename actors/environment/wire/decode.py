@@ -8,17 +8,8 @@ from collections.abc import Callable
 from functools import cached_property
 
 from reenact.actors.environment.api import OnEvent
-from reenact.actors.environment.received_json import is_json_object
-from reenact.actors.environment.wire.stream import (
-    DELTAS,
-    Delta,
-    Ending,
-    MalformedEventError,
-    Started,
-    WireEvent,
-    objects_in,
-    text_in,
-)
+from reenact.actors.environment.received_json import is_json_object, objects_in, text_in
+from reenact.actors.environment.wire.stream import DELTAS, Delta, Ending, MalformedEventError, Started, WireEvent
 from reenact.domain.errors import InvalidInputError
 from reenact.domain.loop.calls import input_of, is_unreadable
 from reenact.domain.loop.ledger import REQUEST

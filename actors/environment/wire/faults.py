@@ -8,8 +8,8 @@ from collections.abc import Callable, Mapping
 
 import msgspec
 
-from reenact.actors.environment.received_json import is_json_object
-from reenact.actors.environment.wire.stream import ERROR, first_element
+from reenact.actors.environment.received_json import first_element, is_json_object
+from reenact.actors.environment.wire.stream import ERROR
 from reenact.domain.plain import is_sequence
 
 RETRYABLE_STATUS = frozenset({408, 409, 429})

@@ -26,8 +26,7 @@ from typing import TypeAlias, TypedDict
 
 import msgspec
 
-from reenact.actors.environment.received_json import is_json_object
-from reenact.actors.environment.wire.stream import text_in
+from reenact.actors.environment.received_json import is_json_object, text_in
 from reenact.domain.messages import (
     SERVER_CALLS,
     Block,

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
 import msgspec
 
-from reenact.actors.environment.received_json import is_json_object, lenient_json, without_surrogates
+from reenact.actors.environment.received_json import first_element, is_json_object, lenient_json, without_surrogates
 from reenact.domain.messages import StopDetails
 from reenact.domain.plain import Json, JsonDict, is_sequence, parsed
 
@@ -141,31 +141,6 @@ IMPOSSIBLE_COUNT = 1 << 53
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _JSON = re.compile(rb"(?:\xef\xbb\xbf)?\s*[\[{]")
 _decoder = msgspec.json.Decoder(WireEvent)
-
-
-def first_element(value: object) -> object:
-    """Return the first element of a list, or the value itself: Google's gateways put an error into a list."""
-    while is_sequence(value) and value:
-        value = value[0]
-    return value
-
-
-def object_in(value: Mapping[str, object], name: str) -> JsonDict:
-    """Return the object under the name, or an empty one if there is none."""
-    found = value.get(name)
-    return found if is_json_object(found) else {}
-
-
-def objects_in(value: Mapping[str, object], name: str) -> list[JsonDict]:
-    """Return the objects in the list under the name."""
-    found = value.get(name)
-    return [one for one in found if is_json_object(one)] if is_sequence(found) else []
-
-
-def text_in(value: Mapping[str, object], name: str) -> str:
-    """Return the text under the name, or an empty string if there is none."""
-    found = value.get(name)
-    return found if isinstance(found, str) else ""
 
 
 class MalformedEventError(ValueError):
