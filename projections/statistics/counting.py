@@ -139,25 +139,6 @@ _CONDITIONS: Final[Mapping[str, str]] = {
 }
 
 
-def _select(
-    tables: Tables, selection: Selection, table: _Table, columns: str, sums: str = "", *conditions: str
-) -> list[tuple[Value, ...]]:
-    """Return rows of the table, or sums over the rows with equal columns."""
-    values = selection.values()
-    at = "f.asked_at" if table == "calls" else "f.at"
-    where = [*conditions, *(_CONDITIONS[name].format(at=at) for name in values)]
-    said = " ".join([columns, *where])
-    joins = " JOIN sessions s ON s.position = f.session" if "s." in said else ""
-    if "a." in said:
-        joins += f" JOIN answers a ON a.position = f.{'position' if table == 'calls' else 'answer'}"
-    statement = f"SELECT {', '.join(filter(None, (columns, sums)))} FROM {table} f{joins}"  # noqa: S608 - ours
-    if where:
-        statement += f" WHERE {' AND '.join(where)}"
-    if sums and columns:
-        statement += f" GROUP BY {columns}"
-    return tables.query(statement, **values)
-
-
 class _Counting:
     """Counts rows, in total and by key."""
 
@@ -203,12 +184,27 @@ class _Counting:
     ) -> Iterator[tuple[tuple[_Gathered, ...], tuple[Value, ...]]]:
         """Yield the counters to which a row belongs, with its cells; rows of empty sums are skipped."""
         key = self._keys.get(table)
-        named = ", ".join(filter(None, (key, columns)))
-        for row in _select(self._tables, self._selection, table, named, sums, *conditions):
+        for row in self._select(table, ", ".join(filter(None, (key, columns))), sums, conditions):
             if key is not None:
                 yield (self.total, self.groups[_key(row[0])]), row[1:]
             elif columns or row[0] != 0:
                 yield (self.total,), row
+
+    def _select(self, table: _Table, columns: str, sums: str, conditions: Sequence[str]) -> list[tuple[Value, ...]]:
+        """Return rows of the table, or sums over the rows with equal columns."""
+        values = self._selection.values()
+        at = "f.asked_at" if table == "calls" else "f.at"
+        where = [*conditions, *(_CONDITIONS[name].format(at=at) for name in values)]
+        said = " ".join([columns, *where])
+        joins = " JOIN sessions s ON s.position = f.session" if "s." in said else ""
+        if "a." in said:
+            joins += f" JOIN answers a ON a.position = f.{'position' if table == 'calls' else 'answer'}"
+        statement = f"SELECT {', '.join(filter(None, (columns, sums)))} FROM {table} f{joins}"  # noqa: S608 - ours
+        if where:
+            statement += f" WHERE {' AND '.join(where)}"
+        if sums and columns:
+            statement += f" GROUP BY {columns}"
+        return self._tables.query(statement, **values)
 
 
 class _Gathered:

@@ -30,10 +30,11 @@ MAX_CONTINUATIONS = 16
 class ClaudeDriver(StreamingDriver):
     """Streams an answer of Claude; sends a request again as long as nothing of its answer has been reported."""
 
+    _client: ClaudeClient
+
     def __init__(self, config: LLMConfig, client: ClaudeClient, retry_policy: RetryPolicy) -> None:
         super().__init__(client, retry_policy)
         self._config = config
-        self._client = client
 
     def takes_output(self, output: OutputSpec, model: str | None) -> bool:
         """Return whether the API can hold the model's answer to this schema."""

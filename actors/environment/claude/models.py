@@ -51,20 +51,23 @@ def takes_prefill(model: str) -> bool:
 
 def takes_thinking_budget(model: str) -> bool:
     """Return whether the model takes a thinking budget in tokens; a model that is not Claude is assumed to."""
-    start = _start(model)
-    return not model.startswith("claude-", start) or bool(_BUDGETED.match(model, start))
+    return _is_listed(model, _BUDGETED)
 
 
 def takes_sampling(model: str) -> bool:
     """Return whether the model takes `temperature`, `top_p` and `top_k`; a model that is not Claude is assumed to."""
-    start = _start(model)
-    return not model.startswith("claude-", start) or bool(_SAMPLED.match(model, start))
+    return _is_listed(model, _SAMPLED)
 
 
 def takes_output_format(model: str) -> bool:
     """Return whether the API can hold the model's answer to a schema; a model that is not Claude is assumed not to."""
+    return not _is_listed(model, _UNFORMATTED)
+
+
+def _is_listed(model: str, names: re.Pattern[str]) -> bool:
+    """Return whether the model is one of these, or not Claude."""
     start = _start(model)
-    return model.startswith("claude-", start) and not _UNFORMATTED.match(model, start)
+    return not model.startswith("claude-", start) or names.match(model, start) is not None
 
 
 def _start(model: str | None) -> int:

@@ -174,10 +174,11 @@ class OpenAIProvider:
 class OpenAIDriver(StreamingDriver):
     """Streams an answer of a model; sends a request again as long as nothing of its answer has been reported."""
 
+    _client: OpenAIClient
+
     def __init__(self, provider: OpenAIProvider, client: OpenAIClient, retry_policy: RetryPolicy) -> None:
         super().__init__(client, retry_policy)
         self._provider = provider
-        self._client = client
 
     def takes_output(self, output: OutputSpec, model: str | None) -> bool:
         """Return True: servers enforce a schema or ignore it, and the answer is checked when it has arrived."""
