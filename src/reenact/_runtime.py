@@ -30,6 +30,7 @@ from reenact.domain.errors import ConfigurationError
 from reenact.domain.history.stored import STORED
 from reenact.domain.image import Image
 from reenact.domain.loop.ledger import Price, prices_of
+from reenact.domain.messages import instant
 from reenact.domain.policy.judge import Policies
 from reenact.projections.read_model.opening import check_place, open_read_model
 from reenact.projections.runner import Runner
@@ -371,6 +372,13 @@ def _check_clock(clock: object) -> None:
         raise ConfigurationError(
             f"the clock returned {now!r}; it tells the time as an int, microseconds since 1970-01-01 UTC"
         )
+    try:
+        instant(now)
+    except OverflowError:  # a log with such times could not be read
+        raise ConfigurationError(
+            f"the clock returned {now}, which is after the year 9999 or before the year 1; it tells the time in "
+            "microseconds since 1970-01-01 UTC, such as time.time_ns() // 1000"
+        ) from None
 
 
 def _joined(location: LogLocation, *, is_shared: bool) -> tuple[Node | None, StreamLocks | None]:

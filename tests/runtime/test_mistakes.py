@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Callable
 from datetime import UTC, datetime
 from functools import partial
@@ -363,6 +364,7 @@ SETTINGS: list[tuple[str, object, str]] = [
     ("prices", {1: (1, 2)}, "prices must be a mapping of models' names, not one with 1"),
     ("prices", 5, "prices must be a mapping of models' names, not 5"),
     ("clock", partial(datetime.now, UTC), r"the clock returned datetime.*; it tells the time as an int, microseconds"),
+    ("clock", time.time_ns, r"the clock returned \d+, which is after the year 9999 .* in microseconds"),
     ("clock", 5, "clock must be a function that returns the time, not 5"),
 ]
 
