@@ -284,7 +284,7 @@ class _Selector(selectors.DefaultSelector):
 
     def select(self, timeout: float | None = None) -> _Ready:
         """Return the ready descriptors, waiting at most `timeout` seconds."""
-        return self._wait(self._ready, timeout)
+        return self._wait(self._ready_now, timeout)
 
     def close(self) -> None:
         """Close the selector and its socket pair. Idempotent."""
@@ -292,7 +292,7 @@ class _Selector(selectors.DefaultSelector):
         self._woken.close()
         self._waker.close()
 
-    def _ready(self, timeout: float | None) -> _Ready:
+    def _ready_now(self, timeout: float | None) -> _Ready:
         ready = super().select(timeout)
         for place, (key, _) in enumerate(ready):
             if key.fileobj is self._woken:

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
+from reenact.actors.kernel import event_loop
 from reenact.actors.kernel.event_loop import EventLoopThread
 from reenact.domain.errors import RuntimeClosedError
 from reenact.testing import wait_until
@@ -287,6 +288,23 @@ def test_what_is_to_be_done_after_a_round_is_done_at_once_while_the_loop_ends() 
     loop.close()
 
     assert done.is_set()
+
+
+class PatchedSelector(event_loop._Selector):
+    """A selector on top of gevent's instead of Python's, which has a `_ready` of its own."""
+
+    _ready = None
+
+
+def test_a_loop_runs_on_the_selector_that_gevent_puts_in_the_place_of_pythons(
+    loop: EventLoopThread, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(event_loop, "_Selector", PatchedSelector)
+
+    called = threading.Event()
+    loop.call(called.set)
+
+    assert called.wait(PATIENCE)
 
 
 def test_a_loop_that_waits_is_woken_by_what_another_thread_hands_over(loop: EventLoopThread) -> None:
