@@ -191,6 +191,14 @@ def opened_before_fork(what: str) -> RuntimeClosedError:
     )
 
 
+def tied_to_process(opened: object) -> TypeError:
+    """Return the error for a copy or a pickle of what belongs to the process that opened it."""
+    return TypeError(
+        f"{type(opened).__name__} cannot be copied or pickled, since it belongs to the process that opened it; "
+        "another process opens one of its own, or connects to a server"
+    )
+
+
 class MailboxFullError(ReenactError):
     """An actor's mailbox is full; send the message again later, or use `ask` and wait for the replies."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import time
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
-from typing import ParamSpec, Protocol, TypeVar, overload
+from typing import NoReturn, ParamSpec, Protocol, TypeVar, overload
 
 import msgspec
 
@@ -24,6 +24,7 @@ from reenact.domain.errors import (
     SessionNotFoundError,
     TurnNotFoundError,
     TurnTimeoutError,
+    tied_to_process,
 )
 from reenact.domain.image import Image
 from reenact.domain.messages import Message, StopDetails
@@ -390,6 +391,9 @@ class Asking:
         """Asks agents for this runtime and for its asyncio twin."""
         self._waiting = Waiting(self.agents, events)
         self.turns = Turns(execute, asker, self._waiting)
+
+    def __reduce__(self) -> NoReturn:
+        raise tied_to_process(self)
 
     @overload
     def ask(

@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Hashable
 from contextlib import ExitStack, suppress
 from functools import partial, wraps
 from types import TracebackType
-from typing import Any, Concatenate, Final, ParamSpec, Self, TypeVar
+from typing import Any, Concatenate, Final, NoReturn, ParamSpec, Self, TypeVar
 from weakref import WeakSet
 
 import pykka
@@ -52,6 +52,7 @@ from reenact.domain.errors import (
     RuntimeClosedError,
     ShardMovedError,
     opened_before_fork,
+    tied_to_process,
 )
 
 ROUNDS = 16
@@ -428,6 +429,9 @@ class ActorSystem:
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         self.close()
+
+    def __reduce__(self) -> NoReturn:
+        raise tied_to_process(self)
 
     def _closed_error(self) -> RuntimeClosedError:
         return opened_before_fork("actor system") if self._forked else RuntimeClosedError("the actor system is closed")

@@ -32,7 +32,7 @@ from reenact.actors.feed.observable import Observable
 from reenact.actors.feed.subscription import Subscription
 from reenact.actors.output import spec_of
 from reenact.domain.content import Content
-from reenact.domain.errors import RuntimeClosedError, TurnTimeoutError, opened_before_fork
+from reenact.domain.errors import RuntimeClosedError, TurnTimeoutError, opened_before_fork, tied_to_process
 from reenact.domain.image import Image, OutputType
 from reenact.domain.operations.table import RuntimeEvent
 from reenact.domain.output import OutputSpec
@@ -95,6 +95,9 @@ class Twin:
 
     def __init__(self, of: object, threads: Threads) -> None:
         self._of, self._threads = of, threads
+
+    def __reduce__(self) -> NoReturn:
+        raise tied_to_process(self)
 
 
 def awaited(method: Callable[Concatenate[S, P], R]) -> Callable[Concatenate[Twin, P], Coroutine[object, object, R]]:

@@ -1,12 +1,16 @@
-"""A process that was forked from one with an open runtime: each call says so, instead of waiting for ever."""
+"""What one process has opened, in another that was forked from it, or that it is sent to: each use says so."""
 
 from __future__ import annotations
 
+import asyncio
+import copy
 import os
+import pickle
 from pathlib import Path
 
 import pytest
 
+from reenact import ActorSystem, AsyncRuntime, Runtime
 from tests.started.programs import Programs
 
 LIMIT = 60.0
@@ -95,3 +99,21 @@ def test_what_was_opened_before_a_fork_refuses_calls_in_the_child_and_works_in_t
     )
     assert ran.stdout.splitlines() == [*[refusal] * calls, "Hello from mock!"]
     assert ran.returncode == 0
+
+
+def refuse_to_leave_the_process(opened: object) -> None:
+    refusal = f"{type(opened).__name__} cannot be copied or pickled, since it belongs to the process that opened it"
+    for leave in (pickle.dumps, copy.deepcopy):
+        with pytest.raises(TypeError, match=refusal):
+            leave(opened)
+
+
+def test_what_is_open_cannot_be_sent_to_another_process() -> None:
+    async def send() -> None:
+        async with AsyncRuntime.in_memory() as runtime:
+            refuse_to_leave_the_process(runtime)
+
+    with Runtime.in_memory() as runtime, ActorSystem.in_memory() as system:
+        refuse_to_leave_the_process(runtime)
+        refuse_to_leave_the_process(system)
+    asyncio.run(send())
