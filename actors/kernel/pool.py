@@ -146,6 +146,11 @@ class WorkerPool:
         if not self._leading or (self._is_busy and not self._is_watched):
             self._call_worker()
 
+    def prepare(self) -> None:
+        """Start a worker if there is none, since Python 3.12 starts no thread for a program that is exiting."""
+        if not self._threads:
+            self._call_worker()
+
     @property
     def has_work(self) -> bool:
         """Whether work is queued."""

@@ -647,6 +647,8 @@ class ActorSystem:
                 raise self._closed_error()
             profile = self._classes.profiles[key[0]]
             supervision = self._family.supervision(key) or profile.supervision
+            if not self._cells:
+                self.pool.prepare()
             # The handler of a signal may have interrupted this, and sent something to the same actor.
             cell = self._cells.setdefault(key, Cell(key, self, profile, supervision, self.pool))
         return cell

@@ -62,6 +62,21 @@ def test_closing_stops_everybody_and_leaves_no_thread(tmp_path: Path) -> None:
     assert pykka.ActorRegistry.get_all() == []
 
 
+def test_actors_that_ran_on_the_threads_of_their_senders_stop_when_no_thread_can_be_started(
+    journal: MemoryJournal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(_thread: threading.Thread) -> None:  # as Python 3.12 does once the main thread has ended
+        raise RuntimeError("can't create new thread at interpreter shutdown")
+
+    system = ActorSystem(journal)
+    at_once(lambda _: system.actor(Account, "a").ask(Audit()), 1)
+    monkeypatch.setattr(threading.Thread, "start", refuse)
+
+    system.close(timeout=60)
+
+    assert system.live() == 0
+
+
 @pytest.mark.no_cover
 def test_thousands_stop_at_once(journal: MemoryJournal) -> None:
     system = ActorSystem(journal)
