@@ -17,8 +17,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from reenact._yaml import InvalidYAMLError, read_yaml
-from reenact.extensions.files import Problem
-from reenact.extensions.json_lines import read_json
+from reenact.extensions.files import Problem, read_json
 from tests.extensions.malformed import FILES, FORBIDDEN, HOOKS, PLACES, TEXTS, WRONG_HOOKS, Malformed
 from tests.extensions.written import Written, loaded
 

@@ -17,9 +17,8 @@ from reenact.actors.environment.tools.toolbox import Runnable, Toolbox
 from reenact.domain.errors import ReenactError
 from reenact.domain.legible import display_safe
 from reenact.domain.tools import ToolSpec, is_object
-from reenact.extensions.files import MalformedError
+from reenact.extensions.files import MalformedError, read_json
 from reenact.extensions.hooks import Hook
-from reenact.extensions.json_lines import read_json
 from reenact.extensions.running import LARGEST, HookResult, RunningHooks, run
 
 REFUSES = 2

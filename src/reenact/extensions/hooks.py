@@ -17,8 +17,7 @@ import msgspec
 from reenact._files import replacing
 from reenact.domain.errors import ConfigurationError
 from reenact.domain.tools import is_array, is_object
-from reenact.extensions.files import MalformedError, Problem, read_bytes, text_of
-from reenact.extensions.json_lines import KeyPath, read_json
+from reenact.extensions.files import KeyPath, MalformedError, Problem, read_bytes, read_json, text_of
 
 FILE = "hooks.json"
 TIMEOUT = 60.0

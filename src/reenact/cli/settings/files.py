@@ -13,12 +13,10 @@ import msgspec
 from msgspec import Meta
 
 from reenact.cli.settings.configuration import split_place
-from reenact.cli.settings.providers import SAY, checked_provider
-from reenact.cli.settings.values import LARGEST_NUMBER, LONGEST_TIMEOUT, OutputFormat
+from reenact.cli.settings.values import LARGEST_NUMBER, LONGEST_TIMEOUT, SAY, OutputFormat, checked_provider
 from reenact.domain.errors import ConfigurationError
 from reenact.domain.tools import is_array, is_object
-from reenact.extensions.files import MalformedError, read_bytes, text_of
-from reenact.extensions.json_lines import read_json
+from reenact.extensions.files import MalformedError, read_bytes, read_json, text_of
 
 _SQLITE = "sqlite:///"
 
