@@ -43,7 +43,7 @@ from reenact.cli.parsing.options import (
     typer_function,
     wants_json,
 )
-from reenact.cli.settings.environment import has_settings, in_ci, state_directory
+from reenact.cli.settings.environment import has_settings, in_ci, state_directory, version
 from reenact.cli.settings.values import OutputFormat
 from reenact.domain.errors import ReenactError
 
@@ -186,7 +186,7 @@ def _converse(options: TalkOptions, on_command_line: frozenset[str], console: Co
         options = preferred(options, on_command_line, console)
         console.prepare(as_json=options.output_format is not OutputFormat.TEXT)
     from reenact.cli.chat.talk import talk  # noqa: PLC0415 - not imported for help
-    from reenact.cli.extensions.found import load_extensions  # noqa: PLC0415 - not imported for help
+    from reenact.cli.extensions import load_extensions  # noqa: PLC0415 - not imported for help
 
     return talk(options, console, load_extensions)
 
@@ -209,8 +209,6 @@ def _parser() -> TyperGroup:
 
 
 def _print_version(console: Console) -> int:
-    from reenact.cli.settings.environment import version  # noqa: PLC0415 - imported only when needed
-
     console.write(f"reenact {version()}\n")
     return ExitCode.SUCCESS
 

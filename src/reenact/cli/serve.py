@@ -29,7 +29,7 @@ from reenact.cli.settings.configuration import (
     read_prices,
     user_name,
 )
-from reenact.cli.settings.providers import MOCK
+from reenact.cli.settings.values import MOCK
 from reenact.domain.errors import ConfigurationError, needing_extra
 from reenact.server import Server
 from reenact.server.limits import Limits

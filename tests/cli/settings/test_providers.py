@@ -9,7 +9,7 @@ import pytest
 
 from reenact.actors.environment.api import LLMProvider
 from reenact.cli.settings.configuration import own_provider
-from reenact.cli.settings.providers import provider_of
+from reenact.cli.settings.values import provider_of
 from reenact.domain.errors import ConfigurationError
 
 OWN = """

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Protocol
 
 from msgspec.structs import replace
 
@@ -17,11 +15,10 @@ from reenact.actors.environment.tools.toolbox import Toolbox
 from reenact.actors.environment.wire.endpoint import shown_url
 from reenact.cli.chat.conversation import IMAGE, Conversation, TurnRunner
 from reenact.cli.output.answers import Answer
-from reenact.cli.output.console import Console
 from reenact.cli.parsing.options import ServeOptions, TalkOptions
 from reenact.cli.settings.configuration import KNOWN_PRICES, load_tools, own_provider, read_policies, read_servers
-from reenact.cli.settings.environment import home_directory, read_variable
-from reenact.cli.settings.providers import BASE_URL, CLAUDE, MOCK, OPENAI, VARIABLES, Variables, provider_of
+from reenact.cli.settings.environment import read_variable
+from reenact.cli.settings.values import BASE_URL, CLAUDE, MOCK, OPENAI, VARIABLES, Variables, provider_of
 from reenact.domain.children import AgentTool
 from reenact.domain.errors import ConfigurationError
 from reenact.domain.image import Image, check_policy_names, define
@@ -283,19 +280,3 @@ class ChatExtensions:
     def help(self) -> Mapping[str, str]:
         """Return further entries of the help, also commands that do not run, with the reason; no control characters."""
         return {}
-
-
-class LoadExtensions(Protocol):
-    """Loads what extensions add to a conversation."""
-
-    def __call__(self, options: TalkOptions, console: Console, *, asks: bool) -> ChatExtensions:
-        """Load it and warn of problems with the extensions; if `asks` is true, a person may be asked to trust them."""
-        ...
-
-
-def project_directory(console: Console) -> Path:
-    """Return the project's directory: the current one, or the user's home directory if that has been deleted."""
-    try:
-        return Path.cwd()
-    except OSError:
-        return home_directory(console.environ)

@@ -13,7 +13,6 @@ from rich.console import Console as Screen
 from rich.text import Text
 
 from reenact.cli.attachments import attached
-from reenact.cli.chat.answering import project_directory
 from reenact.cli.chat.asking import Person
 from reenact.cli.chat.commands import Commands
 from reenact.cli.chat.conversation import ExtraBlocks, TurnRunner
@@ -36,7 +35,7 @@ from reenact.cli.output.console import Console
 from reenact.cli.output.exact import escaped, in_rows
 from reenact.cli.output.failures import ExitCode, TerminatedError, problem_of
 from reenact.cli.render.live_line import LiveLine
-from reenact.cli.settings.environment import version
+from reenact.cli.settings.environment import project_directory, version
 from reenact.domain.errors import ReenactError
 from reenact.domain.legible import display_safe
 from reenact.domain.messages import TextBlock, check_message
@@ -271,7 +270,7 @@ class ShellCommands:
                     command,
                     b"",
                     environ=environ,
-                    cwd=project_directory(self._console),
+                    cwd=project_directory(self._console.environ),
                     timeout=TIMEOUT,
                     stop=stop,
                     shell=_shell(environ),
@@ -294,7 +293,7 @@ class ShellCommands:
         if self._is_allowed:
             return True
         discard_typed_ahead(self._editor)
-        self._say(f"In {display_safe(str(project_directory(self._console)))}: {escaped(command)}", "bold")
+        self._say(f"In {display_safe(str(project_directory(self._console.environ)))}: {escaped(command)}", "bold")
         try:
             answer = read_line(self._editor, "Run it? [y]es, [n]o, [a]lways in this chat: ").casefold()
         except (EOFError, KeyboardInterrupt):

@@ -11,11 +11,12 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from functools import partial
 from itertools import chain
+from typing import TypeAlias
 
 from msgspec.structs import replace
 
 from reenact._runtime import SharedRuntime
-from reenact.cli.chat.answering import ChatExtensions, LoadExtensions, check_policy, image_of, make_answerer
+from reenact.cli.chat.answering import ChatExtensions, check_policy, image_of, make_answerer
 from reenact.cli.chat.commands import Commands
 from reenact.cli.chat.conversation import (
     IMAGE,
@@ -52,13 +53,14 @@ from reenact.domain.messages import MAX_MESSAGE_BYTES, check_message, check_text
 from reenact.domain.session.people import PendingCall
 from reenact.domain.session.turns import REJECTED
 
+LoadExtensions: TypeAlias = Callable[[TalkOptions, Console], ChatExtensions]
 _READ_WITHIN = 3.0
 """Seconds to wait for standard input when there is also a prompt: the caller may have left it open."""
 
 
 def talk(options: TalkOptions, console: Console, load_extensions: LoadExtensions) -> int:
     """Run a chat or a script as the options say, with what extensions add, and return the exit code."""
-    if options.resume == "" and (options.prompt is not None or not console.has_person or console.in_ci):
+    if options.resume == "" and (not options.is_chat(console) or console.in_ci):
         raise ConfigurationError("--resume needs the ID of a session: a list to choose from is for a chat")
     if options.prompt is not None:
         question = _all_of_it(console) if options.prompt == "-" else _with_input(check_message(options.prompt), console)
@@ -78,14 +80,14 @@ def talk(options: TalkOptions, console: Console, load_extensions: LoadExtensions
         raise ConfigurationError(f"--output-format {options.output_format.value} needs -p TEXT, or lines of input")
     from reenact.cli.chat.chat import chat  # noqa: PLC0415 - the line editor is loaded only for a chat
 
-    extensions = load_extensions(options, console, asks=True)
+    extensions = load_extensions(options, console)
     with _conversation(options, console, extensions) as current:
         return chat(current, who=current.enter())
 
 
 def _answer(prompts: Iterable[str], options: TalkOptions, console: Console, load_extensions: LoadExtensions) -> int:
     """Answer the prompt, or each line of the input; the exit code is that of the first failure."""
-    extensions = load_extensions(options, console, asks=False)
+    extensions = load_extensions(options, console)
     with _conversation(options, console, extensions) as current:
         _announce(current, console)
         script = Script(current)

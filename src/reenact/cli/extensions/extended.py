@@ -13,7 +13,7 @@ from difflib import get_close_matches
 from msgspec import structs
 
 from reenact.actors.environment.api import Environment, EnvironmentConfig, EnvironmentFactory
-from reenact.cli.chat.answering import Answerer, ChatExtensions, project_directory
+from reenact.cli.chat.answering import Answerer, ChatExtensions
 from reenact.cli.chat.conversation import IMAGE, Approved, Conversation, Decision, TurnRunner
 from reenact.cli.chat.current import definition_of
 from reenact.cli.extensions.agents import AgentTools, with_agents
@@ -24,6 +24,7 @@ from reenact.cli.output.console import Console
 from reenact.cli.output.failures import INTERRUPTED, ExitCode, Problem, problem_of, timed_out
 from reenact.cli.parsing.options import TalkOptions
 from reenact.cli.settings.configuration import read_prices, user_name
+from reenact.cli.settings.environment import project_directory
 from reenact.domain.errors import ReenactError
 from reenact.domain.image import Image, define
 from reenact.domain.legible import display_safe
@@ -39,12 +40,12 @@ _MOST_PROBLEMS = 5
 _TOOL_EVENTS = ("PreToolUse", "PostToolUse")
 
 
-def load_for_chat(options: TalkOptions, console: Console, *, asks: bool) -> LoadedExtensions:
+def load_for_chat(options: TalkOptions, console: Console) -> LoadedExtensions:
     """Return what the extensions add to a chat; warn of problems and of what does not run."""
     extensions = loaded(console)
-    if not asks:
+    if not options.is_chat(console):
         _warn_in_a_line(extensions, console)
-        return LoadedExtensions(extensions, options, console, asks=False)
+        return LoadedExtensions(extensions, options, console)
     for problem in extensions.problems[:_MOST_PROBLEMS]:
         console.warn(f"skipped: {display_safe(problem.told())}")
     if len(extensions.problems) > _MOST_PROBLEMS:
@@ -55,7 +56,7 @@ def load_for_chat(options: TalkOptions, console: Console, *, asks: bool) -> Load
             extensions = extensions.trusted()
         else:
             console.warn(why_not(withheld))
-    return LoadedExtensions(extensions, options, console, asks=True)
+    return LoadedExtensions(extensions, options, console)
 
 
 def _warn_in_a_line(extensions: Extensions, console: Console) -> None:
@@ -80,7 +81,6 @@ class LoadedExtensions(ChatExtensions):
     _extensions: Extensions
     _options: TalkOptions
     _console: Console
-    asks: bool
     _prices: Mapping[str, Price] | None = None
     _context = ""
     _start_problem: Problem | None = None
@@ -88,11 +88,12 @@ class LoadedExtensions(ChatExtensions):
     """Seconds of `--timeout` that hooks and the answer have used."""
 
     def __post_init__(self) -> None:
+        self._is_chat = self._options.is_chat(self._console)
         self._withheld = self._extensions.untrusted
         self._hooks = Hooks(
             self._extensions.hooks,
             environ=self._console.environ,
-            cwd=project_directory(self._console),
+            cwd=project_directory(self._console.environ),
             warn=self._console.warn,
         )
         self._agents = AgentTools(self._extensions, self._console.warn)
@@ -122,7 +123,7 @@ class LoadedExtensions(ChatExtensions):
         verdict = self._run_hooks("SessionStart", conversation, about=source, facts={"source": source})
         if isinstance(verdict, Verdict):
             self._context = verdict.context
-        elif not self.asks:
+        elif not self._is_chat:
             self._start_problem = verdict
         elif verdict != INTERRUPTED:
             self._console.warn(f"the hooks for SessionStart were ended: {verdict.message}")
@@ -253,7 +254,7 @@ class LoadedExtensions(ChatExtensions):
             self._console.warn(f"@{agent.name} answers as it was when the session was created; /new takes it as it is")
 
         def on_event(event: Envelope, *, is_own: bool) -> None:
-            if isinstance(event.data, ChildStarted) and not self.asks:
+            if isinstance(event.data, ChildStarted) and not self._is_chat:
                 self._console.say(f"@{agent.name} answers in session {event.data.child_id}")
             runner.on_event(event, is_own=is_own)
 

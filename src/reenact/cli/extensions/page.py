@@ -9,13 +9,12 @@ from typing import TypeVar
 
 import msgspec
 
-from reenact.cli.chat.answering import project_directory
 from reenact.cli.chat.commands import WORDS
 from reenact.cli.output.console import Console
 from reenact.cli.output.exact import SHOWN, show
 from reenact.cli.output.failures import ExitCode
 from reenact.cli.parsing.options import ExtensionsOptions, TrustOptions
-from reenact.cli.settings.environment import home_directory, state_directory
+from reenact.cli.settings.environment import home_directory, project_directory, state_directory
 from reenact.domain.errors import ConfigurationError
 from reenact.domain.legible import display_safe
 from reenact.extensions.files import Problem
@@ -32,7 +31,7 @@ def loaded(console: Console) -> Extensions:
     """Load the extensions of the user and of the project."""
     return load(
         home_directory(console.environ),
-        project_directory(console),
+        project_directory(console.environ),
         is_trusted=_trust(console).covers,
         reserved={word.removeprefix("/") for word in WORDS},
     )
@@ -78,7 +77,7 @@ def trust(options: TrustOptions, console: Console) -> int:
     Raises:
         ConfigurationError: the project has no hooks or commands that could run, or the trust cannot be saved.
     """
-    project = Path(os.path.realpath(project_directory(console) / (options.project or "")))
+    project = Path(os.path.realpath(project_directory(console.environ) / (options.project or "")))
     if options.untrust:
         was_trusted = _trust(console).remove(project)
         console.say(f"{display_safe(str(project))} is {'no longer' if was_trusted else 'not'} trusted")

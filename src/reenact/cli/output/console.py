@@ -37,7 +37,7 @@ from reenact.cli.output.streams import (
     redirected,
 )
 from reenact.cli.settings.environment import KEYS, is_dumb, ring_variable
-from reenact.cli.settings.providers import CLAUDE, VARIABLES, Variables
+from reenact.cli.settings.values import CLAUDE, VARIABLES, Variables
 from reenact.domain.errors import StorageError
 from reenact.domain.legible import display_safe
 

@@ -11,7 +11,7 @@ import msgspec
 from typer import TyperException
 
 from reenact.cli.settings.environment import read_variable
-from reenact.cli.settings.providers import BASE_URL, Variables
+from reenact.cli.settings.values import BASE_URL, Variables
 from reenact.domain.errors import (
     AlreadyExistsError,
     AuthenticationError,

@@ -24,8 +24,7 @@ from reenact.cli.output.failures import ExitCode
 from reenact.cli.output.streams import discard_output
 from reenact.cli.parsing.commands import ALWAYS, options_of
 from reenact.cli.parsing.help_page import commands_of
-from reenact.cli.parsing.options import CompletionOptions, Shell
-from reenact.cli.settings.database import preferred_database
+from reenact.cli.parsing.options import CompletionOptions, Shell, preferred_database
 from reenact.cli.settings.environment import database_of
 from reenact.domain.legible import shortened
 from reenact.domain.tools import is_array, is_object

@@ -28,7 +28,7 @@ from reenact.cli.parsing.declaration import (
     whole_number,
     with_signature,
 )
-from reenact.cli.settings.database import preferred_database
+from reenact.cli.settings.environment import home_directory, read_variable, settings_files
 from reenact.cli.settings.values import LARGEST_NUMBER, OutputFormat
 
 FORMER = frozenset({"--allow-tool", "--max-steps"})
@@ -44,6 +44,21 @@ class Shell(StrEnum):
     BASH = "bash"
     ZSH = "zsh"
     FISH = "fish"
+
+
+def preferred_database(environ: Mapping[str, str]) -> str | None:
+    """Return the log that the user's settings name, unless `REENACT_DB` is set; None if they name none.
+
+    Raises:
+        ConfigurationError: the user's settings file is invalid.
+    """
+    user, _ = settings_files(environ)
+    if read_variable(environ, "REENACT_DB") is not None or not os.path.lexists(user):
+        return None
+    from reenact.cli.settings.files import read_file  # noqa: PLC0415 - not imported without settings
+
+    settings, _ = read_file(user, "user", home=home_directory(environ))
+    return str(settings["db"].value) if "db" in settings else None
 
 
 def _database(context: typer.Context, value: str | None) -> str | None:
@@ -258,6 +273,10 @@ class TalkOptions(OfLog, frozen=True):
     def goes_on(self) -> bool:
         """Whether an existing session is continued."""
         return self.continue_latest or self.resume is not None
+
+    def is_chat(self, console: Console) -> bool:
+        """Return whether a person types the prompts."""
+        return self.prompt is None and console.has_person
 
 
 class SessionsOptions(Listing, frozen=True):
@@ -784,8 +803,8 @@ COMMANDS: Final[Mapping[str, tuple[type[Options], str]]] = {
     "branch": (BranchOptions, "commands.sessions:branch"),
     "schedules": (SchedulesOptions, "commands.sessions:schedules"),
     "switch": (SwitchOptions, "commands.sessions:switch"),
-    "forget": (ForgetOptions, "commands.keys:forget"),
-    "keys": (KeysOptions, "commands.keys:keys"),
+    "forget": (ForgetOptions, "commands.sessions:forget"),
+    "keys": (KeysOptions, "commands.sessions:keys"),
     "checkpoint": (CheckpointOptions, "commands.audit:checkpoint"),
     "diff": (DiffOptions, "commands.audit:diff"),
     "export": (ExportOptions, "commands.transfer:export"),
@@ -795,7 +814,7 @@ COMMANDS: Final[Mapping[str, tuple[type[Options], str]]] = {
     "rebuild": (RebuildOptions, "commands.projections:rebuild"),
     "replay": (ReplayOptions, "commands.replay:replay"),
     "show": (ShowOptions, "commands.audit:show"),
-    "stats": (StatsOptions, "commands.stats:stats"),
+    "stats": (StatsOptions, "commands.audit:stats"),
     "trace": (TraceOptions, "commands.trace:trace"),
     "verify": (VerifyOptions, "commands.audit:verify"),
     "extensions": (ExtensionsOptions, "extensions.page:extensions"),

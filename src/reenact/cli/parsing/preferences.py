@@ -24,8 +24,15 @@ from reenact.cli.parsing.options import ServeOptions, SettingsOptions, TalkOptio
 from reenact.cli.settings.configuration import KNOWN_PRICES, read_prices
 from reenact.cli.settings.environment import default_database, home_directory, is_on, read_variable, settings_files
 from reenact.cli.settings.files import KEYS, Ignored, Setting, Value, read_file
-from reenact.cli.settings.providers import CLAUDE, MOCK, VARIABLES, Variables, provider_of, provider_of_environment
-from reenact.cli.settings.values import OutputFormat
+from reenact.cli.settings.values import (
+    CLAUDE,
+    MOCK,
+    VARIABLES,
+    OutputFormat,
+    Variables,
+    provider_of,
+    provider_of_environment,
+)
 from reenact.domain.loop.ledger import price_of
 from reenact.domain.loop.rules import MAX_STEPS
 
@@ -213,7 +220,7 @@ def _is_wanted(
     key = KEYS[name]
     if key.option in on_command_line or _is_in_environment(name, found, console.environ):
         return False
-    return key.option != "output_format" or options.prompt is not None or not console.has_person
+    return key.option != "output_format" or not options.is_chat(console)
 
 
 def _is_in_environment(name: str, found: Preferences, environ: Mapping[str, str]) -> bool:

@@ -126,14 +126,17 @@ def home_directory(environ: Mapping[str, str]) -> Path:
         return _NOBODYS_HOME
 
 
+def project_directory(environ: Mapping[str, str]) -> Path:
+    """Return the project's directory: the current one, or the user's home directory if that has been deleted."""
+    try:
+        return Path.cwd()
+    except OSError:
+        return home_directory(environ)
+
+
 def settings_files(environ: Mapping[str, str]) -> tuple[Path, Path]:
     """Return the paths of the settings files of the user and of the project, which need not exist."""
-    home = home_directory(environ)
-    try:
-        project = Path.cwd()
-    except OSError:  # it has been deleted
-        project = home
-    return home / SETTINGS, project / SETTINGS
+    return home_directory(environ) / SETTINGS, project_directory(environ) / SETTINGS
 
 
 def has_settings(environ: Mapping[str, str]) -> bool:

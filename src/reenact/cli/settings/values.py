@@ -1,8 +1,16 @@
-"""Types and limits of values that both options and settings have."""
+"""What options, settings and environment variables can name: output formats, limits, and providers."""
 
 from __future__ import annotations
 
+import re
+from collections.abc import Mapping
 from enum import StrEnum
+from typing import Final
+
+import msgspec
+
+from reenact.cli.settings.environment import is_on, read_variable
+from reenact.domain.errors import ConfigurationError
 
 LARGEST_NUMBER = 1_000_000_000
 LONGEST_TIMEOUT = 1_000_000
@@ -15,3 +23,61 @@ class OutputFormat(StrEnum):
     TEXT = "text"
     JSON = "json"
     STREAM_JSON = "stream-json"
+
+
+CLAUDE = "claude"
+OPENAI = "openai"
+MOCK = "mock"
+BASE_URL = "--base-url"
+SAY = "openai, claude, mock, or MODULE:NAME for one of your own"
+_OWN = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*")
+
+
+class Variables(msgspec.Struct, frozen=True):
+    """The environment variables with the key, the address and the model of an API."""
+
+    key: str
+    url: str
+    model: str
+
+
+VARIABLES: Final[Mapping[str, Variables]] = {
+    CLAUDE: Variables("ANTHROPIC_API_KEY", "ANTHROPIC_BASE_URL", "ANTHROPIC_MODEL"),
+    OPENAI: Variables("OPENAI_API_KEY", "OPENAI_BASE_URL", "OPENAI_MODEL"),
+}
+"""The variables of the providers that use an API. A key is sent only to the address that the options, the variables or
+the settings of its own provider give.
+"""
+
+
+def checked_provider(name: str) -> str:
+    """Return the name if it is valid.
+
+    Raises:
+        ValueError: no provider can have this name.
+    """
+    if name not in VARIABLES and name != MOCK and not _OWN.fullmatch(name):
+        raise ValueError(SAY)
+    return name
+
+
+def provider_of_environment(environ: Mapping[str, str]) -> str | None:
+    """Return the provider that the environment names; None if it names none."""
+    return MOCK if is_on(environ.get("MOCK_LLM")) else read_variable(environ, "REENACT_PROVIDER")
+
+
+def provider_of(named: str | None, environ: Mapping[str, str]) -> str:
+    """Return the named provider, or else that of the environment, or else Claude if there is a key for it, or the mock.
+
+    Raises:
+        ConfigurationError: there is no provider of that name.
+    """
+    name = provider_of_environment(environ) if named is None else named
+    if name is None:
+        return CLAUDE if read_variable(environ, VARIABLES[CLAUDE].key) else MOCK
+    try:
+        return checked_provider(name)
+    except ValueError as error:
+        raise ConfigurationError(
+            f"--provider {name}: say {error}; servers such as Ollama are --provider openai, with --base-url"
+        ) from None
