@@ -26,7 +26,6 @@ from reenact.cli.settings.configuration import (
     check_price,
     functions_of,
     load_guards,
-    read_prices,
     user_name,
 )
 from reenact.cli.settings.values import MOCK
@@ -65,7 +64,7 @@ def serve(options: ServeOptions, console: Console) -> int:
         )
         console.variables = answerer.variables
         answerer.check_model(options.model)
-        prices = {**answerer.known_prices, **read_prices(options.prices)}
+        prices = answerer.prices(options.prices)
         database = log_to_write(options.database, console)
         model = answerer.model_of(options.model)
         try:

@@ -52,8 +52,8 @@ class Hook(msgspec.Struct, frozen=True, kw_only=True):
     matcher: str
     command: str
     timeout: float
-    path: str
     source: str
+    path: str
 
     def fits(self, what: str) -> bool:
         """Return whether the hook runs for an event about a tool or source of this name."""
@@ -241,15 +241,13 @@ class Trust:
 
     def _read(self) -> dict[str, str]:
         try:
-            content = json.loads(text_of(read_bytes(self._path, None)))
+            return msgspec.json.decode(text_of(read_bytes(self._path, None)), type=dict[str, str])
         except FileNotFoundError:
             return {}
-        except (ValueError, RecursionError):
+        except msgspec.ValidationError:
+            raise MalformedError("it must be an object with texts in it") from None
+        except msgspec.DecodeError:
             raise MalformedError("it is not valid JSON") from None
-        digests = {name: of for name, of in content.items() if isinstance(of, str)} if is_object(content) else None
-        if digests is None or digests != content:
-            raise MalformedError("it must be an object with texts in it")
-        return digests
 
     @contextmanager
     def _locked(self) -> Generator[None]:

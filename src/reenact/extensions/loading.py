@@ -39,6 +39,7 @@ IsTrusted: TypeAlias = Callable[[Path, str], bool]
 
 
 One = TypeVar("One", bound=Extension)
+T = TypeVar("T")
 
 
 class Withheld(msgspec.Struct, frozen=True, kw_only=True):
@@ -155,12 +156,13 @@ class _Folder:
 
     def hooks(self) -> HookFile:
         path = self.path / hooking.FILE
-        if self._is_there:
-            with _SkippingErrors(self, path):
-                found = read_hooks(read_bytes(path, self._within), path=_shown(path), source=self._source)
-                self.problems += found.problems
-                return found
-        return HookFile()
+
+        def read() -> HookFile:
+            return read_hooks(read_bytes(path, self._within), path=_shown(path), source=self._source)
+
+        found = self._tried(path, read, HookFile()) if self._is_there else HookFile()
+        self.problems += found.problems
+        return found
 
     def withheld(self) -> Withheld | None:
         """Return the hooks and commands, with the digest of the content that was read; None if there are none."""
@@ -193,9 +195,7 @@ class _Folder:
 
     def _is_folder(self, path: Path) -> bool:
         """Return whether the path is a folder; report a path that cannot be examined."""
-        with _SkippingErrors(self, path):
-            return is_folder(path)
-        return False
+        return self._tried(path, lambda: is_folder(path), otherwise=False)
 
     def _first(self, folder: Path, paths: Iterable[Path]) -> list[Path]:
         """Return the first paths, as many as are read; report if there are more."""
@@ -214,19 +214,34 @@ class _Folder:
         return self._first(folder, filter(self._is_markdown, (folder / name for name in self._names(folder))))
 
     def _names(self, folder: Path) -> list[str]:
-        if self._is_there:
-            with _SkippingErrors(self, folder):
-                return names_in(folder, self._within)
-        return []
+        if not self._is_there:
+            return []
+        return self._tried(folder, lambda: names_in(folder, self._within), [])
 
     def _read(
         self, path: Path, read: Callable[[Document, Where], One], name: str, missing: str = "it was there a moment ago"
     ) -> One | None:
         """Return the extension in the file; `name` is used if the file has none."""
-        with _SkippingErrors(self, path, missing):
+
+        def read_file() -> One:
             text = text_of(read_bytes(path, self._within, self._content))
             return read(read_document(text, self._yaml), Where(name, _shown(path), self._source))
-        return None
+
+        return self._tried(path, read_file, None, missing)
+
+    def _tried(self, path: Path, read: Callable[[], T], otherwise: T, missing: str | None = None) -> T:
+        """Return what is read, or, if that fails, report it and return `otherwise`.
+
+        That there is no such file is reported only with the message `missing`.
+        """
+        try:
+            return read()
+        except FileNotFoundError:
+            if missing is not None:
+                self.report(path, missing)
+        except MalformedError as error:
+            self.report(path, error.message, error.line)
+        return otherwise
 
     def _named(self, found: Iterable[One | None]) -> dict[str, One]:
         """Return the extensions by name; of two with the same name, the first is used."""
@@ -239,26 +254,6 @@ class _Folder:
 
     def report(self, path: Path, problem: str, line: int | None = None) -> None:
         self.problems.append(Problem(_shown(path), line, problem))
-
-
-class _SkippingErrors:
-    """Reports an error with a part of a folder and suppresses it; a missing part is reported only with `missing`."""
-
-    def __init__(self, folder: _Folder, path: Path, missing: str | None = None) -> None:
-        self._folder, self._path, self._missing = folder, path, missing
-
-    def __enter__(self) -> None: ...
-
-    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> bool:
-        match error:
-            case FileNotFoundError():
-                if self._missing is not None:
-                    self._folder.report(self._path, self._missing)
-            case MalformedError():
-                self._folder.report(self._path, error.message, error.line)
-            case _:
-                return False
-        return True
 
 
 def _merged(found: Iterable[Mapping[str, One]], replaced: dict[str, str]) -> dict[str, One]:

@@ -16,7 +16,14 @@ from reenact.actors.environment.wire.endpoint import shown_url
 from reenact.cli.chat.conversation import IMAGE, Conversation, TurnRunner
 from reenact.cli.output.answers import Answer
 from reenact.cli.parsing.options import ServeOptions, TalkOptions
-from reenact.cli.settings.configuration import KNOWN_PRICES, load_tools, own_provider, read_policies, read_servers
+from reenact.cli.settings.configuration import (
+    KNOWN_PRICES,
+    load_tools,
+    own_provider,
+    read_policies,
+    read_prices,
+    read_servers,
+)
 from reenact.cli.settings.environment import read_variable
 from reenact.cli.settings.values import BASE_URL, CLAUDE, MOCK, OPENAI, VARIABLES, Variables, provider_of
 from reenact.domain.children import AgentTool
@@ -50,26 +57,26 @@ class Answerer:
     who: str = "Claude"
     variables: Variables | None = VARIABLES[CLAUDE]
     default: str = DEFAULT_MODEL
-    known_prices: Mapping[str, Price] = field(default_factory=lambda: KNOWN_PRICES)
-    must_name_model: bool = False
+    known_prices: Mapping[str, Price] = field(default_factory=dict[str, Price])
     mock: str | None = None
     model: str | None = None
     system_prompt: str | None = None
     new_sessions: set[str] = field(default_factory=set[str])
     chat_sessions: set[str] = field(default_factory=set[str])
-    _created_with: str | None = None
+    created_with: str | None = None
+    """The model of the session whose environment was created last; None if that session names no model."""
     _changed: list[str] = field(default_factory=list[str])
     _missing: list[str] = field(default_factory=list[str])
 
     def create(self, config: EnvironmentConfig) -> Environment:
         """Return a new environment that is not connected yet."""
         if config.session_id not in self.chat_sessions:
-            model = (self.model if config.model == self._created_with else None) or config.model
+            model = (self.model if config.model == self.created_with else None) or config.model
             return self._factory.create(replace(config, model=model))
         instead = {"model": self.model or config.model, "system_prompt": config.system_prompt}
         if config.session_id not in self.new_sessions:
             instead["system_prompt"] = self.system_prompt or config.system_prompt
-        self._created_with = config.model
+        self.created_with = config.model
         self._changed = [
             f"the session was created with {_described(name, old)}; this run has {_described(name, new)}"
             for name, new in instead.items()
@@ -84,11 +91,6 @@ class Answerer:
         if callable(dispose):
             dispose()
 
-    @property
-    def created_with(self) -> str | None:
-        """The model of the session whose environment was created last; None if that session names no model."""
-        return self._created_with
-
     def name(self, otherwise: str) -> str:
         """Return a sentence that says who answers, with the model `otherwise` unless this run has its own."""
         if self.mock is not None:
@@ -98,15 +100,19 @@ class Answerer:
 
     def check_model(self, named: str | None) -> None:
         """Raise `ConfigurationError` if the provider has no default model and nobody names one."""
-        if self.must_name_model and not self.model_of(named):
-            variable = "" if self.variables is None else f", {self.variables.model}"
+        if self.variables is not None and not self.model_of(named):
             raise ConfigurationError(
-                f"{self.who} has more than one model: name yours, with --model{variable} or `model` in your settings"
+                f"{self.who} has more than one model: name yours, with --model, {self.variables.model} or `model` in "
+                "your settings"
             )
 
     def model_of(self, *named: str | None) -> str:
         """Return the first model that is named, or the default one, which may be empty."""
         return next(filter(None, named), self.default)
+
+    def prices(self, given: Sequence[str]) -> Mapping[str, Price]:
+        """Return the prices of models: the known ones, and those given as `MODEL=IN,OUT`, which replace them."""
+        return {**self.known_prices, **read_prices(given)}
 
     def differences(self, agents: Callable[[], Sequence[AgentTool]]) -> list[str]:
         """Return sentences that say how this run differs from what the session of the newest environment began with.
@@ -149,7 +155,7 @@ def make_answerer(
         return _mock(environ)
     if variables is None:
         factory = ProviderEnvironmentFactory(own_provider(name))
-        return Answerer(factory, LLMConfig(), who=name, default="", variables=None, known_prices={})
+        return Answerer(factory, LLMConfig(), who=name, default="", variables=None)
     llm = _llm_config_of(environ, variables, base_url)
     if base_url is not None:
         variables = replace(variables, url=BASE_URL)
@@ -157,7 +163,13 @@ def make_answerer(
         return _openai(replace(llm, model=llm.model or usual_model), variables)
     from reenact.actors.environment.claude.environment import ClaudeEnvironmentFactory  # noqa: PLC0415 - only if used
 
-    return Answerer(ClaudeEnvironmentFactory(llm), llm, default=llm.model or DEFAULT_MODEL, variables=variables)
+    return Answerer(
+        ClaudeEnvironmentFactory(llm),
+        llm,
+        default=llm.model or DEFAULT_MODEL,
+        variables=variables,
+        known_prices=KNOWN_PRICES,
+    )
 
 
 def _llm_config_of(environ: Mapping[str, str], variables: Variables, base_url: str | None) -> LLMConfig:
@@ -178,8 +190,6 @@ def _openai(llm: LLMConfig, variables: Variables) -> Answerer:
         who="OpenAI" if llm.base_url is None else shown_url(llm.base_url),
         default=llm.model or "",
         variables=variables,
-        known_prices={},
-        must_name_model=True,
     )
 
 
@@ -191,7 +201,7 @@ def _mock(environ: Mapping[str, str]) -> Answerer:
     why = "" if llm.api_key else "; set ANTHROPIC_API_KEY to talk to Claude"
     words = f"the mock answers, from its script {scenario!r}{why}"
     mock = MockEnvironmentFactory(scenario)
-    return Answerer(mock, llm, default=llm.model or DEFAULT_MODEL, known_prices={}, mock=words)
+    return Answerer(mock, llm, default=llm.model or DEFAULT_MODEL, mock=words)
 
 
 def image_of(options: TalkOptions | ServeOptions, tools: tuple[object, ...] | None = None) -> Image:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 import time
 from collections.abc import Callable, Generator, Mapping, Sequence
@@ -28,12 +29,13 @@ from reenact.cli.editor.editor import (
     read_line,
     read_question,
 )
-from reenact.cli.editor.keyboard import is_hung_up, quiet_keyboard, typed_ahead
+from reenact.cli.editor.keyboard import quiet_keyboard, typed_ahead
 from reenact.cli.interrupts import interrupting
 from reenact.cli.output.answers import Answer
 from reenact.cli.output.console import Console
 from reenact.cli.output.exact import escaped, in_rows
 from reenact.cli.output.failures import ExitCode, TerminatedError, problem_of
+from reenact.cli.output.streams import has_hung_up
 from reenact.cli.render.live_line import LiveLine
 from reenact.cli.settings.environment import project_directory, version
 from reenact.domain.errors import ReenactError
@@ -71,14 +73,14 @@ def _ending_with_terminal(console: Console) -> Generator[None]:
     try:
         yield
     except Exception as error:
-        if not is_hung_up():
+        if not has_hung_up(sys.stdin):
             raise
         failed = error
     except BaseException:
-        if is_hung_up():
+        if has_hung_up(sys.stdin):
             console.abandon_terminal()
         raise
-    if is_hung_up():
+    if has_hung_up(sys.stdin):
         console.abandon_terminal()
         raise TerminatedError from failed
 
@@ -170,7 +172,7 @@ class Chat(Frontend):
             except BrokenPipeError:  # nobody reads the answers any longer
                 raise
             except Exception as error:
-                if is_hung_up():  # the person is gone
+                if has_hung_up(sys.stdin):  # the person is gone
                     raise
                 self._console.report(problem_of(error), error)
         presses = len(pressed) + self.interrupted

@@ -11,7 +11,7 @@ from typing import Final, TypeAlias
 from reenact.cli.chat import inspect, navigate
 from reenact.cli.chat.conversation import Approved, Rejected
 from reenact.cli.chat.current import Frontend
-from reenact.cli.output.answers import pending_line
+from reenact.cli.output.answers import pending_description, pending_line
 from reenact.cli.settings.configuration import user_name
 from reenact.domain.errors import ReenactError
 from reenact.domain.legible import display_safe
@@ -51,10 +51,7 @@ def reject(frontend: Frontend, rest: str) -> None:
 
 def calls(frontend: Frontend) -> list[tuple[str, str]]:
     """Return the IDs of the calls that wait, with descriptions."""
-    return [
-        (call.id, pending_line(call).removeprefix(display_safe(call.id)).strip())
-        for call in frontend.current.conversation.pending()
-    ]
+    return [(call.id, pending_description(call)) for call in frontend.current.conversation.pending()]
 
 
 def _waiting_call(frontend: Frontend, call_id: str) -> PendingCall | None:
@@ -180,7 +177,6 @@ TABLE: Final[Mapping[str, Command]] = {
     )
 }
 """The built-in commands by their first words."""
-HELP: Final[Mapping[str, str]] = {command.usage: command.description for command in TABLE.values()}
 WORDS = frozenset(TABLE)
 """The first words of the built-in commands."""
 

@@ -16,10 +16,10 @@ from reenact.actors.ids import TimeOrderedIds
 from reenact.actors.kernel.timetable import microseconds
 from reenact.cli.interrupts import interrupting
 from reenact.cli.output.answers import Answer, AnswerCollector
-from reenact.cli.output.failures import INTERRUPTED, AnswerLostError, WaitsForPersonError, timed_out
+from reenact.cli.output.failures import INTERRUPTED, AnswerLostError, Problem, WaitsForPersonError, timed_out
 from reenact.domain.content import Content
 from reenact.domain.errors import AlreadyExistsError, SessionNotFoundError
-from reenact.domain.image import Definition, Image, define
+from reenact.domain.image import Image, define
 from reenact.domain.messages import Block, TextBlock, check_message
 from reenact.domain.plain import Json, JsonObject
 from reenact.domain.session.people import PendingCall
@@ -94,10 +94,6 @@ class OnEvent(Protocol):
     def __call__(self, event: Envelope, *, is_own: bool) -> None: ...
 
 
-class _Interrupt:
-    """Put into the queue of events when the person interrupts the answer."""
-
-
 @dataclass
 class Conversation:
     """A session of the runtime: an existing one, or a new one that is created with the first question.
@@ -114,8 +110,10 @@ class Conversation:
     _descendants: dict[str, bool] = field(default_factory=dict[str, bool])
 
     def __post_init__(self) -> None:
-        self._events: SimpleQueue[Envelope | _Interrupt] = SimpleQueue()
-        self._new_definition = define(self._image, self._image.id or IMAGE) if self.is_new else None
+        self._events: SimpleQueue[Envelope | Problem] = SimpleQueue()
+        """The events of all sessions, and why to interrupt the answer."""
+        self.new_definition = define(self._image, self._image.id or IMAGE) if self.is_new else None
+        """The definition of the session if this conversation creates it; None if the session existed before."""
         if not self.is_new and self.runtime.sessions.get(self.session_id) is None:
             raise SessionNotFoundError(self.session_id)
         self._unsubscribe = self.runtime.events.on_all(self._events.put)
@@ -124,11 +122,6 @@ class Conversation:
     def shown_id(self) -> str:
         """The session's id; empty until the session is created."""
         return "" if self.is_new else self.session_id
-
-    @property
-    def new_definition(self) -> Definition | None:
-        """The definition of the session if this conversation creates it; None if the session existed before."""
-        return self._new_definition
 
     def run(self) -> str:
         """Return the id of the session's agent; create the session and start the agent if necessary."""
@@ -216,7 +209,7 @@ class Conversation:
         With `of_child`, a child session continues; then the turn is followed that the session begins when the child has
         ended.
         """
-        with interrupting(lambda: self._events.put(_Interrupt())):
+        with interrupting(lambda: self._events.put(INTERRUPTED)):
             agent_id = self.run()
             open_calls: Sequence[PendingCall | ToolCallInfo] = pending
             if of_child:  # the session's own call of the child does not wait for a person
@@ -230,12 +223,11 @@ class Conversation:
 
     def _collect(self, collector: AnswerCollector, on_event: OnEvent, timeout: float | None) -> Answer:
         deadline = math.inf if timeout is None else time.monotonic() + timeout
-        why_ended = INTERRUPTED
+        why_ended: Problem | None = None
         while True:
-            event, answer = self._next(collector.agent_id, deadline), None
-            if not isinstance(event, Envelope):
-                if event is None:
-                    why_ended, deadline = timed_out(timeout or 0.0), math.inf
+            event, answer = self._next(collector.agent_id, deadline) or timed_out(timeout or 0.0), None
+            if isinstance(event, Problem):
+                why_ended, deadline = why_ended or event, math.inf
                 self.runtime.agents.interrupt(collector.agent_id)
             elif event.context.session_id != self.session_id:
                 if self._is_descendant(event.context.session_id or ""):
@@ -244,7 +236,7 @@ class Conversation:
             else:
                 collector.adopt_turn(event.data)
                 on_event(event, is_own=collector.is_own(event))
-                answer = collector.add(event, why_ended)
+                answer = collector.add(event, why_ended or INTERRUPTED)
             if answer is not None:
                 return answer
 
@@ -256,8 +248,8 @@ class Conversation:
             self._descendants[session_id] = parent is not None and self.session_id in (parent.session_id, parent.root)
         return self._descendants[session_id]
 
-    def _next(self, agent_id: str, deadline: float) -> Envelope | _Interrupt | None:
-        """Return the next event or interrupt; None if the deadline passes first.
+    def _next(self, agent_id: str, deadline: float) -> Envelope | Problem | None:
+        """Return the next event, or why to interrupt the answer; None if the deadline passes first.
 
         Raises:
             AnswerLostError: no further event will come.
@@ -275,7 +267,7 @@ class Conversation:
             if self.runtime.agents.get(agent_id) is None:
                 return self._last_event()
 
-    def _last_event(self) -> Envelope | _Interrupt:
+    def _last_event(self) -> Envelope | Problem:
         """Return the next event of an agent that has ended, which may have been recorded and not yet delivered.
 
         Raises:

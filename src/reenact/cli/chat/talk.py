@@ -45,7 +45,7 @@ from reenact.cli.output.failures import (
 )
 from reenact.cli.output.streams import is_readable
 from reenact.cli.parsing.options import TalkOptions
-from reenact.cli.settings.configuration import functions_of, load_guards, read_prices
+from reenact.cli.settings.configuration import functions_of, load_guards
 from reenact.cli.settings.values import OutputFormat
 from reenact.domain.errors import ConfigurationError, InvalidInputError, InvalidMessageError, ReenactError
 from reenact.domain.image import Image, define, tool_names
@@ -120,7 +120,7 @@ def _conversation(options: TalkOptions, console: Console, extensions: ChatExtens
             answerer.model, answerer.system_prompt = options.model, options.system_prompt
         else:
             answerer.check_model(base.model)
-        prices = {**answerer.known_prices, **read_prices(options.prices)}
+        prices = answerer.prices(options.prices)
         try:
             environment = extensions.environment(answerer)
             image = extensions.image(base, goes_on=options.goes_on)

@@ -37,21 +37,6 @@ _Replay: TypeAlias = Callable[..., Iterator[Retraced]]
 """Yields the results for the histories of a log, or for one session of it."""
 
 
-class _Result(msgspec.Struct, frozen=True, kw_only=True):
-    """The result for a history, as printed for programs; `source` is its file, or None for the log."""
-
-    source: str | None
-    stream: str
-    session_id: str | None
-    steps: int
-    events: int
-    divergence: Parting | None
-    undecided: int
-    decisions: int
-    otherwise: tuple[Otherwise, ...]
-    forgotten: bool
-
-
 def replay(options: ReplayOptions, console: Console) -> int:
     """Print the result for each history; return 1 if any decision differs from the recorded one, or else 0.
 
@@ -72,7 +57,7 @@ def replay(options: ReplayOptions, console: Console) -> int:
             differing += retraced.divergence is not None or bool(retraced.otherwise)
             forgotten += retraced.forgotten
             changes.add(retraced)
-            value = _Result(source=source, **msgspec.structs.asdict(retraced))
+            value = {"source": source, **msgspec.structs.asdict(retraced)}
             what = "  ".join(part for part in (source, retraced.session_id or retraced.stream) if part)
             lines = [f"{what}  forgotten"] if retraced.forgotten else lines_of(what, retraced)
             console.show(value, options.output_format, *lines)

@@ -5,10 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
-from datetime import datetime
 from typing import Final
-
-import msgspec
 
 from reenact._location import LogLocation, location_of
 from reenact._runtime import SharedRuntime, codec
@@ -30,7 +27,7 @@ from reenact.cli.settings.environment import KEYS, database_of, default_database
 from reenact.domain.errors import ConfigurationError, InvalidInputError, SessionNotFoundError
 from reenact.domain.messages import Message, text_of
 from reenact.domain.session.schedules import Schedule
-from reenact.domain.session.state import Forgotten, SessionInfo
+from reenact.domain.session.state import SessionInfo
 from reenact.domain.tools import History
 from reenact.projections.log import OnProgress, Progress
 from reenact.projections.read_model.queries import ReadModel
@@ -38,38 +35,22 @@ from reenact.projections.read_model.queries import ReadModel
 _FIRST_WORDS = 60
 
 
-class _Listed(msgspec.Struct, frozen=True, kw_only=True):
-    """A session, as listed for programs."""
-
-    id: str
-    created_at: datetime
-    container_id: str
-    image_id: str
-    messages: int
-    first_words: str
-    waiting: int
-    """Number of calls that wait for a person, including those of child sessions."""
-    parent: str | None
-    """The session that called this one."""
-    forgotten: Forgotten | None
-
-
 def sessions(options: SessionsOptions, console: Console) -> int:
     """Print the sessions of the log, newest first."""
     with reading(options.database, console) as journal, ReadModel.of(journal) as model:
         for session in model.sessions():
             messages, waiting = model.messages(session.id), len(model.pending(session.id))
-            same = {name: getattr(session, name) for name in ("id", "created_at", "container_id", "image_id")}
-            words = first_words(messages)
-            parent = None if session.parent is None else session.parent.session_id
-            listed = _Listed(
-                **same,
-                messages=len(messages),
-                first_words=words,
-                waiting=waiting,
-                parent=parent,
-                forgotten=session.forgotten,
-            )
+            listed = {
+                "id": session.id,
+                "created_at": session.created_at,
+                "container_id": session.container_id,
+                "image_id": session.image_id,
+                "messages": len(messages),
+                "first_words": first_words(messages),
+                "waiting": waiting,
+                "parent": None if session.parent is None else session.parent.session_id,
+                "forgotten": session.forgotten,
+            }
             console.show(listed, options.output_format, session_line(session, messages, waiting))
     return ExitCode.SUCCESS
 

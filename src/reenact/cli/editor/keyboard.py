@@ -30,7 +30,6 @@ from reenact.cli.interrupts import around_suspension
 from reenact.cli.output.console import Console
 from reenact.cli.settings.environment import is_dumb
 
-_GONE = frozenset({errno.EIO, errno.ENXIO})
 _quiet_keyboards: Final[list[_Keyboard]] = []
 
 
@@ -60,19 +59,6 @@ def quiet_keyboard(console: Console) -> Generator[None]:
             raise
         finally:
             _quiet_keyboards.remove(keyboard)
-
-
-def is_hung_up() -> bool:
-    """Return whether standard input was a terminal that is gone because its window was closed."""
-    if sys.stdin is None:
-        return False
-    try:
-        termios.tcgetattr(sys.stdin.fileno())
-    except termios.error as error:
-        return error.args[0] in _GONE
-    except (OSError, ValueError):  # not a file
-        return False
-    return False
 
 
 def be_quiet_again() -> None:

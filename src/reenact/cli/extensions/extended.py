@@ -23,7 +23,7 @@ from reenact.cli.output.answers import Answer, unasked
 from reenact.cli.output.console import Console
 from reenact.cli.output.failures import INTERRUPTED, ExitCode, Problem, problem_of, timed_out
 from reenact.cli.parsing.options import TalkOptions
-from reenact.cli.settings.configuration import read_prices, user_name
+from reenact.cli.settings.configuration import user_name
 from reenact.cli.settings.environment import project_directory
 from reenact.domain.errors import ReenactError
 from reenact.domain.image import Image, define
@@ -113,7 +113,7 @@ class LoadedExtensions(ChatExtensions):
     def environment(self, answerer: Answerer) -> EnvironmentFactory:
         """Return the factory of environments that run hooks around tools and call agents by name."""
         if answerer.mock is None:
-            self._prices = {**answerer.known_prices, **read_prices(self._options.prices)}
+            self._prices = answerer.prices(self._options.prices)
         return _Factory(answerer, self._hooks, self._extensions.agents)
 
     def begin(self, conversation: Conversation) -> None:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
+from operator import attrgetter
 from pathlib import Path
-from typing import TypeVar
 
 import msgspec
+from msgspec import UNSET, UnsetType
+from msgspec.structs import asdict, replace
 
 from reenact.cli.chat.commands import WORDS
 from reenact.cli.output.console import Console
@@ -18,8 +20,8 @@ from reenact.cli.settings.environment import home_directory, project_directory, 
 from reenact.domain.errors import ConfigurationError
 from reenact.domain.legible import display_safe
 from reenact.extensions.files import Problem
+from reenact.extensions.frontmatter import Extension
 from reenact.extensions.hooks import Hook, Trust
-from reenact.extensions.kinds import Agent, Skill
 from reenact.extensions.loading import Extensions, Withheld, load, withheld_of
 
 _TRUSTED = "{} is trusted with what it has now, until any of that is changed"
@@ -140,38 +142,27 @@ def _trust(console: Console) -> Trust:
     return Trust(state_directory(console.environ))
 
 
-L = TypeVar("L", bound=msgspec.Struct)
 _BUILT_IN = "it cannot be called, since a command of this name is built in"
 _UNTRUSTED = "does not run: the project is not trusted"
 
 
 class ListedExtension(msgspec.Struct, frozen=True, kw_only=True):
-    """A skill or an agent, as listed for programs."""
+    """A skill, a command or an agent, as listed for programs."""
 
     name: str
     description: str
     source: str
     path: str
-    replaces: str | None = None
+    replaces: str | None
     """The path of the user's own extension that this one replaces."""
-    notes: tuple[str, ...] = ()
+    notes: tuple[str, ...]
+    runs: bool | UnsetType = UNSET
+    """Only of a command: whether it can be called; if not, `notes` say why."""
 
 
-class ListedCommand(ListedExtension, frozen=True, kw_only=True):
-    """A command, as listed for programs; if it cannot be called, `runs` is false and `notes` say why."""
-
-    runs: bool
-
-
-class ListedHook(msgspec.Struct, frozen=True, kw_only=True):
+class ListedHook(Hook, frozen=True, kw_only=True):
     """A hook, as listed for programs; `runs` is false while nobody has trusted the project."""
 
-    event: str
-    matcher: str
-    command: str
-    timeout: float
-    source: str
-    path: str
     runs: bool
 
 
@@ -179,7 +170,7 @@ class ExtensionPage(msgspec.Struct, frozen=True, kw_only=True):
     """All extensions that were found."""
 
     skills: tuple[ListedExtension, ...]
-    commands: tuple[ListedCommand, ...]
+    commands: tuple[ListedExtension, ...]
     agents: tuple[ListedExtension, ...]
     hooks: tuple[ListedHook, ...]
     problems: tuple[Problem, ...]
@@ -205,45 +196,38 @@ class ExtensionPage(msgspec.Struct, frozen=True, kw_only=True):
 def extensions(options: ExtensionsOptions, console: Console) -> int:
     """Print the extensions; return 1 if any file was skipped."""
     found = loaded(console)
-    page = _page(found)
+    withheld = () if found.withheld is None else found.withheld.hooks
+    page = ExtensionPage(
+        skills=tuple(_listed(skill, found) for skill in found.skills.values()),
+        commands=tuple(_listed_commands(found)),
+        agents=tuple(_listed(agent, found) for agent in found.agents.values()),
+        hooks=tuple(ListedHook(**asdict(hook), runs=hook not in withheld) for hook in (*found.hooks, *withheld)),
+        problems=found.problems,
+    )
     console.show(page, options.output_format, *page.lines())
     return ExitCode.UNEXPECTED if found.problems else ExitCode.SUCCESS
 
 
-def _page(found: Extensions) -> ExtensionPage:
-    withheld = () if found.withheld is None else found.withheld.hooks
-    return ExtensionPage(
-        skills=_extensions(found.skills, found),
-        commands=tuple(_listed_commands(found)),
-        agents=_extensions(found.agents, found),
-        hooks=tuple(_listed(ListedHook, hook, runs=hook not in withheld) for hook in (*found.hooks, *withheld)),
-        problems=found.problems,
-    )
-
-
-def _extensions(named: Mapping[str, Skill | Agent], found: Extensions) -> tuple[ListedExtension, ...]:
-    return tuple(
-        _listed(ListedExtension, extension, replaces=found.replaced.get(extension.path)) for extension in named.values()
-    )
-
-
-def _listed_commands(found: Extensions) -> Iterator[ListedCommand]:
+def _listed_commands(found: Extensions) -> Iterator[ListedExtension]:
     """Yield the commands sorted by name; of two with one name, the active one comes before the withheld one."""
     withheld = () if found.withheld is None else found.withheld.commands.values()
-    reasons = [
-        *((command, ()) for command in found.commands.values()),
-        *((command, (_UNTRUSTED,)) for command in withheld),
-    ]
-    for command, reason in sorted(reasons, key=lambda of: of[0].name):
-        why_not = (*((_BUILT_IN,) if command.name in found.hidden else ()), *reason)
-        replaces, notes = found.replaced.get(command.path), (*why_not, *command.notes)
-        yield _listed(ListedCommand, command, replaces=replaces, notes=notes, runs=not why_not)
+    for command in sorted((*found.commands.values(), *withheld), key=attrgetter("name")):
+        why_not = [_BUILT_IN] if command.name in found.hidden else []
+        if command in withheld:
+            why_not.append(_UNTRUSTED)
+        listed = _listed(command, found)
+        yield replace(listed, notes=(*why_not, *listed.notes), runs=not why_not)
 
 
-def _listed(kind: type[L], extension: msgspec.Struct, **more: object) -> L:
-    """Return the listing of an extension: its fields of the same names, and the given ones."""
-    same = {name: getattr(extension, name) for name in kind.__struct_fields__ if hasattr(extension, name)}
-    return msgspec.convert({**same, **more}, kind)
+def _listed(extension: Extension, found: Extensions) -> ListedExtension:
+    return ListedExtension(
+        name=extension.name,
+        description=extension.description,
+        source=extension.source,
+        path=extension.path,
+        replaces=found.replaced.get(extension.path),
+        notes=extension.notes,
+    )
 
 
 def _section(title: str, several: Iterable[ListedExtension], mark: str) -> Iterator[str]:

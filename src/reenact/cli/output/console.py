@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import errno
 import io
 import logging
 import os
 import sys
 import time
 from collections.abc import Callable, Generator, Mapping
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager
 from enum import StrEnum
 from functools import partial
 from logging import LogRecord
@@ -30,6 +29,7 @@ from reenact.cli.output.logs import (
 from reenact.cli.output.streams import (
     copied,
     discard_output,
+    has_hung_up,
     is_standard,
     is_writable,
     pieces,
@@ -303,9 +303,8 @@ class Console:
     def abandon_terminal(self) -> None:
         """Discard further output to a terminal that is gone because its window was closed."""
         for stream in filter(None, (sys.__stdout__, sys.__stderr__)):
-            with suppress(OSError, ValueError):
-                if _is_gone(stream.fileno()):
-                    discard_output(stream)
+            if has_hung_up(stream):
+                discard_output(stream)
 
     @contextmanager
     def logging(self, directory: Path) -> Generator[None]:
@@ -365,12 +364,3 @@ def _occupy_standard_descriptors() -> None:
         except OSError:
             opened = os.open(os.devnull, os.O_RDWR)  # takes the lowest free number, which is this one
             os.set_inheritable(opened, True)  # noqa: FBT003 - positional in its signature
-
-
-def _is_gone(descriptor: int) -> bool:
-    """Return whether the descriptor is a terminal that has hung up, for which every request fails with EIO."""
-    try:
-        os.get_terminal_size(descriptor)
-    except OSError as error:
-        return error.errno == errno.EIO
-    return False

@@ -117,21 +117,23 @@ class TerminatedError(BaseException):
         self.code = code
 
 
-_USAGE = (
-    InvalidInputError,
-    NotFoundError,
-    AlreadyExistsError,
-    LogEncryptedError,
-    LogLockedError,
-    LogUnusableError,
-    SessionForgottenError,
-    SessionInUseError,
-    SessionLockedError,
-    SessionNotEncryptedError,
-    WaitsForPersonError,
-)
-
 _OF_KINDS: Final[Mapping[type[ReenactError], ExitCode]] = {
+    **dict.fromkeys(
+        (
+            InvalidInputError,
+            NotFoundError,
+            AlreadyExistsError,
+            LogEncryptedError,
+            LogLockedError,
+            LogUnusableError,
+            SessionForgottenError,
+            SessionInUseError,
+            SessionLockedError,
+            SessionNotEncryptedError,
+            WaitsForPersonError,
+        ),
+        ExitCode.USAGE,
+    ),
     AuthenticationError: ExitCode.AUTHENTICATION,
     LogAccessError: ExitCode.AUTHENTICATION,
     LogUnreachableError: ExitCode.NETWORK,
@@ -208,8 +210,6 @@ def printable(text: str) -> str:
 
 def code_of_kind(kind: type[ReenactError]) -> ExitCode:
     """Return the exit code for errors of this class."""
-    if issubclass(kind, _USAGE):
-        return ExitCode.USAGE
     return next((code for known, code in _OF_KINDS.items() if issubclass(kind, known)), ExitCode.UNEXPECTED)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import select
 import sys
@@ -15,6 +16,9 @@ _PIECE = 1024
 """Characters that a pipe accepts without blocking if it is writable: at most a page of bytes."""
 _LONGEST = 8192
 """Maximum length in bytes of a line that is read; the rest of it counts as another line."""
+
+
+_GONE = frozenset({errno.EIO, errno.ENXIO})
 
 
 def pieces(text: str) -> Iterator[str]:
@@ -49,6 +53,19 @@ def is_standard(stream: TextIO | None, number: int) -> TypeGuard[TextIO]:
         return own is not None and own is stream and own.fileno() == number
     except (OSError, ValueError):
         return False
+
+
+def has_hung_up(stream: TextIO | None) -> bool:
+    """Return whether the stream was a terminal that is gone, for example because its window was closed."""
+    if stream is None:
+        return False
+    try:
+        os.get_terminal_size(stream.fileno())
+    except OSError as error:
+        return error.errno in _GONE
+    except ValueError:  # closed
+        return False
+    return False
 
 
 def discard_output(stream: TextIO) -> None:
