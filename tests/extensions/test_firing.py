@@ -242,7 +242,7 @@ def test_only_hooks_that_fit_are_told(tmp_path: Path) -> None:
     fired = Fired(hook("exit 2", matcher="Write"), hook("exit 2", event="Stop"), cwd=tmp_path)
 
     assert fired() == Verdict()
-    assert fired.hooks.listen_to("Stop", "Other")
+    assert fired.hooks.listen_to("Stop")
     assert not fired.hooks.listen_to("PostToolUse")
 
 

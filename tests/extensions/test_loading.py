@@ -100,7 +100,7 @@ def test_hooks_and_commands_of_a_project_that_nobody_trusts_are_told_of_and_do_n
     assert [hook.command for hook in found.withheld.hooks] == ["rm -rf /"]
     assert list(found.withheld.commands) == ["fix"]
     assert (list(found.skills), list(found.agents)) == (["review"], ["boss"])
-    assert found.trusted() == loaded(user, project)
+    assert found.trusting(found.withheld) == loaded(user, project)
 
 
 def test_the_users_command_is_in_force_until_that_of_the_project_is_trusted(user: Written, project: Written) -> None:

@@ -44,7 +44,6 @@ from reenact.cli.parsing.options import (
     wants_json,
 )
 from reenact.cli.settings.environment import has_settings, in_ci, state_directory, version
-from reenact.cli.settings.values import OutputFormat
 from reenact.domain.errors import ReenactError
 
 COMPLETE = "_REENACT_COMPLETE"
@@ -184,7 +183,7 @@ def _converse(options: TalkOptions, on_command_line: frozenset[str], console: Co
         from reenact.cli.parsing.preferences import preferred  # noqa: PLC0415 - not imported if there are no settings
 
         options = preferred(options, on_command_line, console)
-        console.prepare(as_json=options.output_format is not OutputFormat.TEXT)
+        console.prepare(as_json=options.output_format != "text")
     from reenact.cli.chat.talk import talk  # noqa: PLC0415 - not imported for help
     from reenact.cli.extensions import load_extensions  # noqa: PLC0415 - not imported for help
 

@@ -136,41 +136,6 @@ def stopping() -> Generator[Callable[[float], bool]]:
 
 
 @contextmanager
-def uninterrupted_calls() -> Generator[Callable[[Callable[[], object]], None]]:
-    """Yield a function that runs a call without interruption: Ctrl+C or a request to end takes effect after the call.
-
-    A second signal takes effect at once, so that a call that waits forever can be ended.
-    """
-    before = {number: signal.getsignal(number) for number in _ALL}
-    asked: list[int] = []
-    is_busy = False
-
-    def handle(number: int, frame: FrameType | None) -> None:
-        if is_busy and not asked:
-            asked.append(number)
-        else:
-            pass_on(number, frame)
-
-    def pass_on(number: int, frame: FrameType | None) -> None:
-        act = before[signal.Signals(number)]
-        if callable(act):
-            act(number, frame)
-
-    def call(act: Callable[[], object]) -> None:
-        nonlocal is_busy
-        is_busy = True
-        try:
-            act()
-        finally:
-            is_busy = False
-        if asked:
-            pass_on(asked.pop(), None)
-
-    with _handling(handle, *_ALL):
-        yield call
-
-
-@contextmanager
 def cleaning_up(leave: Callable[[], object] = lambda: None) -> Generator[None]:
     """Protect the clean-up in the block from signals: a signal ends the process at once, which the log survives.
 

@@ -135,9 +135,9 @@ class Hooks:
         self._environ = without_secrets(environ) | places
         self._running = RunningHooks()
 
-    def listen_to(self, *events: str) -> bool:
-        """Return whether there is a hook for one of the events."""
-        return any(hook.event in events for hook in self._hooks)
+    def listen_to(self, event: str) -> bool:
+        """Return whether there is a hook for the event."""
+        return any(hook.event == event for hook in self._hooks)
 
     def end(self) -> None:
         """Kill the hooks that run and their child processes, and start no further ones. Idempotent."""

@@ -14,7 +14,7 @@ from reenact.actors.environment.tools.tool import AnyTool, tool
 from reenact.domain.image import Definition, Image, define, known_policies
 from reenact.extensions.frontmatter import Document, Extension, Where
 
-_OF_COMMANDS = frozenset({"description", "argument-hint"})
+_OF_COMMANDS = frozenset({"name", "description", "argument-hint"})
 _PLACE = re.compile(r"\$(ARGUMENTS(?![A-Za-z0-9_])|[1-9](?![0-9]))")
 _COMMAND_LINE = re.compile(r"!`[^`\n]+`")
 _COMMAND = re.compile(r"/([A-Za-z0-9][A-Za-z0-9_-]{0,63})(?:\s+(.*))?", re.DOTALL)
@@ -57,7 +57,7 @@ def read_command(document: Document, where: Where) -> Command:
     document.text("model")
     body = document.filled_body()
     first_line = " ".join(body.split("\n", 1)[0].lstrip("# ").split())
-    notes = document.without_effect({*_OF_COMMANDS, "name"})
+    notes = document.without_effect(_OF_COMMANDS)
     if _COMMAND_LINE.search(body):
         notes = (*notes, "no command line in it is run: the model reads !`…` as it stands")
     return Command(

@@ -77,15 +77,13 @@ class Extensions(msgspec.Struct, frozen=True, kw_only=True):
         commands = () if self.withheld is None else self.withheld.commands
         return tuple(name for name in commands if name not in self.commands and name not in self.hidden)
 
-    def trusted(self) -> Extensions:
+    def trusting(self, withheld: Withheld) -> Extensions:
         """Return the extensions with those that were withheld in force."""
-        if self.withheld is None:
-            return self
         replaced = dict(self.replaced)
         return msgspec.structs.replace(
             self,
-            commands=_merged([self.commands, self.withheld.commands], replaced),
-            hooks=(*self.hooks, *self.withheld.hooks),
+            commands=_merged([self.commands, withheld.commands], replaced),
+            hooks=(*self.hooks, *withheld.hooks),
             withheld=None,
             replaced=replaced,
         )
@@ -117,7 +115,7 @@ def load(user: Path, project: Path, *, is_trusted: IsTrusted, reserved: Collecti
         replaced=replaced,
         hidden=tuple(sorted({*commands, *(withheld.commands if withheld else ())} & {*reserved})),
     )
-    return found.trusted() if withheld is not None and is_trusted(root, withheld.digest) else found
+    return found.trusting(withheld) if withheld is not None and is_trusted(root, withheld.digest) else found
 
 
 def withheld_of(project: Path) -> tuple[Withheld | None, tuple[Problem, ...]]:

@@ -9,7 +9,6 @@ import pytest
 
 from reenact import Image, Runtime
 from reenact.cli.commands.audit import sides_of
-from reenact.cli.interrupts import uninterrupted_calls
 from reenact.testing import MockEnvironmentFactory
 from tests.cli.conftest import Json, Run, logged
 from tests.logs import log_at
@@ -174,24 +173,3 @@ def test_following_ends_between_lines(
 
     assert done.code == code
     assert [event["position"] for event in done.objects[:2]] == positions(run, "--last", "2")
-
-
-def test_what_is_done_whole_is_cut_short_by_nothing_but_impatience() -> None:
-    done: list[str] = []
-
-    def act(times: int) -> None:
-        done.append("begun")
-        for _ in range(times):
-            signal.raise_signal(signal.SIGINT)
-        done.append("ended")
-
-    with uninterrupted_calls() as whole:
-        whole(lambda: act(0))
-        with pytest.raises(KeyboardInterrupt):
-            whole(lambda: act(1))
-        assert done == ["begun", "ended"] * 2
-        with pytest.raises(KeyboardInterrupt):
-            whole(lambda: act(2))
-        assert done[4:] == ["begun"]
-        with pytest.raises(KeyboardInterrupt):
-            signal.raise_signal(signal.SIGINT)

@@ -91,7 +91,10 @@ def test_an_export_does_not_go_to_a_terminal_which_would_obey_what_is_in_it(chat
         (("export", "-", "--output-format", "json"), "standard output has the export"),
         (("export", "a.jsonl", "--session", "nobody", "--db", "here.db"), "'nobody' does not exist"),
         (("export", "a.jsonl", "--redact", "none.json", "--db", "here.db"), "none.json cannot be read"),
-        (("export", "a.jsonl", "--redact-secrets", "--hash-key", "none", "--db", "here.db"), "key none cannot be read"),
+        (
+            ("export", "a.jsonl", "--redact-secrets", "--hash-key", "none", "--db", "here.db"),
+            "the key none: it cannot be read",
+        ),
         (("export", "a.jsonl", "--db", "none.db"), "none.db; check the path"),
         (("export", "here.db", "--db", "here.db"), "is the log, or a file that belongs to it"),
         (("export", ".", "--db", "here.db"), "is a directory"),

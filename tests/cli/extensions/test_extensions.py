@@ -193,6 +193,22 @@ def test_a_session_that_goes_on_keeps_the_skills_it_was_created_with(
     assert claude.requests[0].body["tools"] == claude.requests[1].body["tools"]
 
 
+def test_a_tool_named_skill_is_used_and_the_model_is_not_told_of_skills(
+    run: Run, project: Written, claude: FakeMessagesAPI, tmp_path: Path
+) -> None:
+    project.skill("review", "---\ndescription: Reviews a change\n---\nLook for mistakes.")
+    source = 'from reenact import tool\n\n@tool\ndef skill() -> str:\n    """Be mine."""\n    return "mine"\n'
+    (tmp_path / "mine.py").write_text(source)
+
+    done = run("-p", "Hello", "--tools", "mine.py", "--system-prompt", "You help.")
+
+    assert done.code == 0
+    assert "--tools has a tool named 'skill', so that the model cannot load skills" in done.err
+    assert claude.requests[0].system == "You help."
+    (sent,) = claude.requests[0].body["tools"]
+    assert sent["description"] == "Be mine."
+
+
 def test_an_agent_has_the_tools_that_it_names(run: Run, project: Written, office: Office) -> None:
     project.skill("review", REVIEW)
     project.agent("clerk", "---\ndescription: d\ntools: send_mail, Grep\n---\nYou write.")

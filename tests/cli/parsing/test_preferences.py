@@ -19,7 +19,6 @@ from reenact.cli.output.console import Console
 from reenact.cli.parsing.options import ServeOptions, TalkOptions
 from reenact.cli.parsing.preferences import Preferences, preferred, read_preferences, with_provider_settings
 from reenact.cli.settings.files import KEYS
-from reenact.cli.settings.values import OutputFormat
 from reenact.domain.errors import ConfigurationError
 from reenact.domain.tools import is_array
 from tests.cli.conftest import Json, Outcome, Run
@@ -68,11 +67,11 @@ def written(user: str | bytes | None, project: str | bytes | None) -> Generator[
             yield {"HOME": str(Path(directory, "home"))}
 
 
-def as_option(name: str, value: Any) -> Any:  # noqa: ANN401 - values of every kind
+def as_option(value: Any) -> Any:  # noqa: ANN401 - values of every kind
     """Return the value as `TalkOptions` has it."""
     if is_array(value):
         return tuple(value)
-    return OutputFormat(value) if name == "outputFormat" else value
+    return value
 
 
 @settings(max_examples=examples(50), deadline=None)
@@ -81,7 +80,7 @@ def test_the_first_who_says_something_holds_and_a_project_only_lowers_limits(
     line: Values, variables: Values, project: Values, user: Values, resume: str | None
 ) -> None:
     options = TalkOptions(prompt="x", resume=resume, prices=("m=1.0,1.0",))
-    options = msgspec.structs.replace(options, **{KEYS[name].option: as_option(name, line[name]) for name in line})
+    options = msgspec.structs.replace(options, **{KEYS[name].option: as_option(line[name]) for name in line})
     environ = {VARIABLES[name]: str(variables[name]) for name in VARIABLES if name in variables}
 
     with written(json.dumps(user), json.dumps(project)) as home:
@@ -98,7 +97,7 @@ def test_the_first_who_says_something_holds_and_a_project_only_lowers_limits(
         if name in LIMITS and name not in line and not is_said_elsewhere:
             said = sorted(said)
         usual = getattr(TalkOptions(prompt="x"), KEYS[name].option)
-        assert getattr(found, KEYS[name].option) == (as_option(name, said[0]) if said else usual), name
+        assert getattr(found, KEYS[name].option) == (as_option(said[0]) if said else usual), name
 
 
 @settings(max_examples=examples(50), deadline=None)
@@ -405,8 +404,8 @@ def test_the_output_of_a_chat_is_no_matter_of_settings(run: Run, home: Path, mon
     monkeypatch.setattr("reenact.cli.output.console.Console.has_person", False)
     in_a_pipe = preferred(options, frozenset(), Console(environ, in_ci=False))
 
-    assert at_a_terminal.output_format is OutputFormat.TEXT
-    assert in_a_pipe.output_format is OutputFormat.JSON
+    assert at_a_terminal.output_format == "text"
+    assert in_a_pipe.output_format == "json"
 
 
 def test_what_is_ignored_is_named_once(run: Run, home: Path, tmp_path: Path) -> None:

@@ -112,8 +112,6 @@ class Person:
                 return check_arguments(msgspec.json.decode(text))
             except (msgspec.DecodeError, InvalidInputError) as error:
                 self._say(f"That cannot be used: {display_safe(str(error))}", "red")
-            except RecursionError:
-                self._say("That cannot be used: it is nested too deeply", "red")
         return arguments
 
     def _question(self, call: PendingCall) -> Answered | Rejected:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import threading
 import time
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -275,7 +275,7 @@ class ShellCommands:
                     cwd=project_directory(self._console.environ),
                     timeout=TIMEOUT,
                     stop=stop,
-                    shell=_shell(environ),
+                    shell=environ.get("SHELL") or "/bin/sh",
                 )
             except (OSError, ValueError) as error:
                 self._say(f"It could not be started: {error}", "red")
@@ -308,10 +308,6 @@ class ShellCommands:
 
     def _say(self, line: str, style: str) -> None:
         self._screen.print(in_rows(line, self._screen.width), style=style)
-
-
-def _shell(environ: Mapping[str, str]) -> str:
-    return environ.get("SHELL") or "/bin/sh"
 
 
 def _cut(printed: str) -> str:

@@ -217,13 +217,11 @@ class Commands:
         return True
 
     def commands(self) -> Mapping[str, str]:
-        """Return each command as `/word`, built in or of an extension, with its description."""
         own = {command.word: command.description for command in TABLE.values()}
         usages = self._frontend.current.extensions.commands().items()
         return {**own, **{usage.split()[0]: description for usage, description in usages}, **own}
 
     def agents(self) -> Mapping[str, str]:
-        """Return each agent as `@name`, with its description."""
         return self._frontend.current.extensions.agents()
 
     def arguments(self, word: str) -> Sequence[_Choice]:

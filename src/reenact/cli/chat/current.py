@@ -94,12 +94,8 @@ class Current:
         Raises:
             ConfigurationError: the session has a cost limit, and its model has no price.
         """
-        conversation = self.conversation
-        self._check_price(conversation, self.model)  # before the agent continues with turns that wait
-        if not conversation.is_new:
-            self.open_turns = conversation.open_turns()
-            conversation.run()  # so that an environment is created, and `differences` are known
-        self._note_model(conversation)
+        self.open_turns = self._start(self.conversation)
+        self._note_model(self.conversation)
         return self.who
 
     def resume(self, session_id: str) -> None:
@@ -166,10 +162,7 @@ class Current:
         previous = self.conversation
         self.answerer.chat_sessions.add(conversation.session_id)
         try:
-            self._check_price(conversation, self.model)
-            waiting = conversation.open_turns()
-            if not conversation.is_new:
-                conversation.run()
+            waiting = self._start(conversation)
             previous.end_agent()
         except BaseException:
             with suppress(ReenactError):
@@ -179,6 +172,14 @@ class Current:
         self.conversation, self.open_turns = conversation, waiting
         self._note_model(conversation)
         self.extensions.begin(conversation)
+
+    def _start(self, conversation: Conversation) -> list[str]:
+        """Start the agent of an existing session, and return the turns that were waiting."""
+        self._check_price(conversation, self.model)  # before the agent continues with these turns
+        waiting = conversation.open_turns()
+        if not conversation.is_new:
+            conversation.run()  # so that an environment is created, and `differences` are known
+        return waiting
 
     def _note_model(self, conversation: Conversation) -> None:
         """Record who answers in the conversation, and warn of what differs from what it was created with."""

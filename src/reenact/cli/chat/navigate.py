@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from reenact._runtime import Runtime
 from reenact.cli.chat.current import Frontend
 from reenact.cli.chat.inspect import SHOWN, entries, newest_sessions, numbered_lines, sessions
+from reenact.cli.commands.log import describe
 from reenact.cli.output.answers import cut
 from reenact.cli.output.console import Console
 from reenact.cli.output.exact import in_rows
@@ -15,7 +16,6 @@ from reenact.cli.output.failures import NothingToContinueError
 from reenact.domain.errors import InvalidInputError, ReenactError, SessionNotFoundError
 from reenact.domain.legible import display_safe
 from reenact.domain.messages import Message
-from reenact.domain.tools import is_array, is_object
 
 _AS_CREATED = "default"
 _POSITION = re.compile(r"[+-]?[0-9]+")
@@ -100,13 +100,7 @@ def points(frontend: Frontend) -> list[tuple[str, str]]:
     if frontend.current.conversation.is_new:
         return []
     said = entries(frontend, _POINTS, "message-accepted")
-    return [(str(entry.position), _words(entry.data.get("content"))) for entry in reversed(said)]
-
-
-def _words(content: object) -> str:
-    """Return the first words of a message, given as it is in the log."""
-    texts = [block.get("text") for block in content if is_object(block)] if is_array(content) else []
-    return cut(display_safe(" ".join(" ".join(filter(None, map(str, texts))).split())), 60)
+    return [(str(entry.position), cut(describe(entry).removeprefix("You: "), 60)) for entry in reversed(said)]
 
 
 def _meant(frontend: Frontend, named: str) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import errno
 import sys
-from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
@@ -19,7 +19,6 @@ from reenact._runtime import SharedRuntime
 from reenact.cli.chat.answering import ChatExtensions, check_policy, image_of, make_answerer
 from reenact.cli.chat.commands import Commands
 from reenact.cli.chat.conversation import (
-    IMAGE,
     Approved,
     Conversation,
     Decision,
@@ -27,7 +26,7 @@ from reenact.cli.chat.conversation import (
     TurnRunner,
     new_session_id,
 )
-from reenact.cli.chat.current import Current, Frontend
+from reenact.cli.chat.current import Current, Frontend, definition_of
 from reenact.cli.chat.inspect import newest_sessions
 from reenact.cli.chat.navigate import choose_session, session_named
 from reenact.cli.commands.sessions import log_to_write
@@ -46,9 +45,8 @@ from reenact.cli.output.failures import (
 from reenact.cli.output.streams import is_readable
 from reenact.cli.parsing.options import TalkOptions
 from reenact.cli.settings.configuration import functions_of, load_guards
-from reenact.cli.settings.values import OutputFormat
 from reenact.domain.errors import ConfigurationError, InvalidInputError, InvalidMessageError, ReenactError
-from reenact.domain.image import Image, define, tool_names
+from reenact.domain.image import Image, tool_names
 from reenact.domain.messages import MAX_MESSAGE_BYTES, check_message, check_text
 from reenact.domain.session.people import PendingCall
 from reenact.domain.session.turns import REJECTED
@@ -69,15 +67,15 @@ def talk(options: TalkOptions, console: Console, load_extensions: LoadExtensions
         lines = _lines(console)
         if (first := next(lines, None)) is not None:
             return _answer(chain([first], lines), options, console, load_extensions)
-        if console.in_ci or options.output_format is not OutputFormat.TEXT:
+        if console.in_ci or options.output_format != "text":
             raise NoInputError("there is no prompt: give -p TEXT, or the prompts as lines of standard input")
         return ExitCode.SUCCESS
     if console.in_ci:
         raise NoInputError(
             "there is no person to type in a build: give -p TEXT, or the prompts as lines of standard input"
         )
-    if options.output_format is not OutputFormat.TEXT:
-        raise ConfigurationError(f"--output-format {options.output_format.value} needs -p TEXT, or lines of input")
+    if options.output_format != "text":
+        raise ConfigurationError(f"--output-format {options.output_format} needs -p TEXT, or lines of input")
     from reenact.cli.chat.chat import chat  # noqa: PLC0415 - the line editor is loaded only for a chat
 
     extensions = load_extensions(options, console)
@@ -140,7 +138,7 @@ def _conversation(options: TalkOptions, console: Console, extensions: ChatExtens
         try:
             session_id = _session(options, runtime, console)
             conversation = Conversation(runtime, image, session_id=session_id, is_new=not options.goes_on)
-            warn_of_unknown(options, image, conversation, console)
+            warn_of_unknown(options, conversation, console)
             current = Current(
                 conversation,
                 new_image=lambda: (
@@ -352,7 +350,7 @@ def _reason(call: PendingCall) -> str:
     return "no person is there to answer it"
 
 
-def warn_of_unknown(options: TalkOptions, image: Image, conversation: Conversation, console: Console) -> None:
+def warn_of_unknown(options: TalkOptions, conversation: Conversation, console: Console) -> None:
     """Warn of names in `--allowed-tools` that are not among the session's tools, as far as these are known.
 
     The tools of MCP servers are known only once these have answered. What settings allow applies to all sessions, so it
@@ -360,31 +358,12 @@ def warn_of_unknown(options: TalkOptions, image: Image, conversation: Conversati
     """
     if options.allowed_by_settings or not options.allowed_tools:
         return
-    known = _tools_of(image, conversation)
-    if known is None:
-        return
-    for name in unknown(options.allowed_tools, known, has_servers=bool(image.mcp_servers) or not conversation.is_new):
+    session = definition_of(conversation)
+    known = tool_names(session)
+    for name in options.allowed_tools:
+        may_be_of_server = session.mcp_servers and (name.startswith(_OF_SERVERS) or "*" in name[: len(_OF_SERVERS)])
+        if may_be_of_server or any(fnmatchcase(tool, name) for tool in known):
+            continue
         meant = difflib.get_close_matches(name, known, 1)
         words = f"; is {meant[0]} meant?" if meant else f"; its tools are: {', '.join(sorted(known)) or 'none'}"
         console.warn(f"--allowed-tools {plain_or_quoted(name)}: the session has no such tool{words}")
-
-
-def unknown(allowed: Sequence[str], known: Collection[str], *, has_servers: bool) -> list[str]:
-    """Return the patterns that match no known tool, and cannot match a tool of an MCP server either."""
-    return [
-        pattern
-        for pattern in allowed
-        if not any(fnmatchcase(name, pattern) for name in known)
-        and not (has_servers and (pattern.startswith(_OF_SERVERS) or "*" in pattern[: len(_OF_SERVERS)]))
-    ]
-
-
-def _tools_of(image: Image, conversation: Conversation) -> list[str] | None:
-    """Return the names of the session's tools; None if it was created with another revision of its image."""
-    if conversation.is_new:
-        return [*tool_names(define(image, IMAGE))]
-    session = conversation.runtime.sessions.get(conversation.session_id)
-    created_with = None if session is None else conversation.runtime.images.get(session.image_id)
-    if session is None or created_with is None or created_with.revision != session.image_revision:
-        return None
-    return list(created_with.tools)

@@ -15,14 +15,12 @@ from reenact._verifying import checkpoint_of, verify_log
 from reenact.audit import Audit
 from reenact.cli.commands.log import parse_time
 from reenact.cli.commands.sessions import log_to_read, progress_line, reading
-from reenact.cli.output.console import Console, ListFormat
+from reenact.cli.output.console import Console
 from reenact.cli.output.failures import ExitCode
 from reenact.cli.parsing.options import (
     CheckpointOptions,
     DiffOptions,
-    Grouping,
     ShowOptions,
-    StatisticsFormat,
     StatsOptions,
     VerifyOptions,
 )
@@ -60,7 +58,7 @@ def checkpoint(options: CheckpointOptions, console: Console) -> int:
             checkpoint_of(database, lambda line: console.write(line.decode()), progress=progress)
             return ExitCode.SUCCESS
         made = checkpoint_of(database, Path(options.output), progress=progress)
-    if options.output_format is ListFormat.JSON:
+    if options.output_format == "json":
         console.write_json(made)
         return ExitCode.SUCCESS
     console.say(
@@ -144,11 +142,11 @@ def stats(options: StatsOptions, console: Console) -> int:
     """
     now = datetime.now(UTC)
     since, until = (None if text is None else parse_time(text, now) for text in (options.since, options.until))
-    by = options.by or (Grouping.DAY if options.plot is not None else None)
+    by = options.by or ("day" if options.plot is not None else None)
     database = log_to_read(options.database, console)
     with Audit.open(database) as audit, progress_line(console) as progress:
         found = audit.stats(
-            None if by is None else by.value,
+            by,
             since=since,
             until=until,
             container_id=options.container,
@@ -159,10 +157,10 @@ def stats(options: StatsOptions, console: Console) -> int:
     if options.plot is not None:
         with replacing(_drawing(options.plot, database)) as file:
             file.write(plot(found).encode())
-    if options.output_format is StatisticsFormat.CSV:
+    if options.output_format == "csv":
         console.write(csv_of(found))
     else:
-        console.show(found, ListFormat(options.output_format), *text_of(found).split("\n"))
+        console.show(found, options.output_format, *text_of(found).split("\n"))
     return ExitCode.SUCCESS
 
 

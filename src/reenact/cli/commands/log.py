@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime, timedelta
-from functools import partial
 from itertools import islice
 from time import sleep
 from typing import Final
@@ -16,7 +15,6 @@ from msgspec.structs import fields, replace
 
 from reenact.actors.journal.stored import StoredJournal
 from reenact.cli.commands.sessions import reading
-from reenact.cli.interrupts import uninterrupted_calls
 from reenact.cli.output.answers import call_line, result_lines
 from reenact.cli.output.console import Console
 from reenact.cli.output.exact import on_one_line
@@ -65,9 +63,8 @@ def log(options: LogOptions, console: Console) -> int:
             return ExitCode.SUCCESS
         if options.session is not None and not options.follow:  # with `follow` it may be created later
             check_session(journal, options.session)
-        with uninterrupted_calls() as call_whole:  # print lines completely or not at all
-            for entry in islice(_found(journal, wanted, options, console), options.limit):
-                call_whole(partial(console.show, entry, options.output_format, _line(entry)))
+        for entry in islice(_found(journal, wanted, options, console), options.limit):
+            console.show(entry, options.output_format, _line(entry))
     return ExitCode.SUCCESS
 
 

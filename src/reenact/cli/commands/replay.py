@@ -17,7 +17,7 @@ from reenact._runtime import codec
 from reenact._transfer import open_export
 from reenact.actors.journal.key_ring import KeyRing
 from reenact.cli.commands.sessions import key_ring, progress_line, reading
-from reenact.cli.output.console import Console, ListFormat
+from reenact.cli.output.console import Console
 from reenact.cli.output.failures import ExitCode, NoLogYetError
 from reenact.cli.parsing.options import ReplayOptions
 from reenact.cli.settings.configuration import read_policies, read_prices
@@ -61,7 +61,7 @@ def replay(options: ReplayOptions, console: Console) -> int:
             what = "  ".join(part for part in (source, retraced.session_id or retraced.stream) if part)
             lines = [f"{what}  forgotten"] if retraced.forgotten else lines_of(what, retraced)
             console.show(value, options.output_format, *lines)
-    if options.output_format is ListFormat.TEXT:
+    if options.output_format == "text":
         histories = _counted(count, "history", "histories")
         said = "all as recorded" if not differing else f"{differing} not as recorded"
         said += f"; {forgotten} forgotten, and replayed up to there" if forgotten else ""

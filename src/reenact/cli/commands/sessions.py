@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Final
 
 from reenact._location import LogLocation, location_of
 from reenact._runtime import SharedRuntime, codec
@@ -16,7 +15,6 @@ from reenact.cli.output.failures import ExitCode, NoLogYetError
 from reenact.cli.parsing.options import (
     BranchOptions,
     ForgetOptions,
-    HandedOver,
     KeysOptions,
     SchedulesOptions,
     SessionsOptions,
@@ -28,7 +26,6 @@ from reenact.domain.errors import ConfigurationError, InvalidInputError, Session
 from reenact.domain.messages import Message, text_of
 from reenact.domain.session.schedules import Schedule
 from reenact.domain.session.state import SessionInfo
-from reenact.domain.tools import History
 from reenact.projections.log import OnProgress, Progress
 from reenact.projections.read_model.queries import ReadModel
 
@@ -109,14 +106,12 @@ def runtime_with(session: str, database: str | None, console: Console) -> Shared
 
 def log_to_write(database: str | None, console: Console) -> LogLocation:
     """Return the location of the log for writing; create the directory of the default one."""
-    named = database or read_variable(console.environ, "REENACT_DB")
-    if named is not None:
-        return log_named(database, console)
-    path = default_database(console.environ)
-    try:
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    except OSError as error:
-        raise ConfigurationError(f"{path.parent} cannot be made ({error.strerror}); name a log with --db") from error
+    if not database and read_variable(console.environ, "REENACT_DB") is None:
+        folder = default_database(console.environ).parent
+        try:
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        except OSError as error:
+            raise ConfigurationError(f"{folder} cannot be made ({error.strerror}); name a log with --db") from error
     return log_named(database, console)
 
 
@@ -162,7 +157,7 @@ def switch(options: SwitchOptions, console: Console) -> int:
         ReenactError: the same errors as `Sessions.switch`.
     """
     with runtime_with(options.session, options.database, console) as runtime:
-        if not runtime.sessions.switch(options.session, options.image, _HISTORIES[options.history]):
+        if not runtime.sessions.switch(options.session, options.image, options.history):
             console.say("calls of its last turn wait for a person; it goes over when that turn has ended")
         session = runtime.sessions.get(options.session)
     if session is None:
@@ -238,11 +233,6 @@ def forget(options: ForgetOptions, console: Console) -> int:
     return ExitCode.SUCCESS
 
 
-_HISTORIES: Final[Mapping[HandedOver, History]] = {
-    HandedOver.ALL: "all",
-    HandedOver.SUMMARY: "summary",
-    HandedOver.NONE: "none",
-}
 _PAUSE = 0.1
 """Minimum interval in seconds between two updates of the line."""
 

@@ -15,10 +15,10 @@ from reenact._location import LogLocation
 from reenact._runtime import codec
 from reenact.audit import Exported, Imported, Redaction, export_log, import_log, read_redaction
 from reenact.cli.commands.sessions import log_named, log_to_write, progress_line
-from reenact.cli.output.console import Console, ListFormat
+from reenact.cli.output.console import Console
 from reenact.cli.output.failures import ExitCode
 from reenact.cli.parsing.options import ExportOptions, ImportOptions
-from reenact.cli.settings.configuration import check_file
+from reenact.cli.settings.configuration import check_file, read_file
 from reenact.domain.errors import ConfigurationError
 from reenact.domain.legible import display_safe
 
@@ -42,7 +42,7 @@ def export(options: ExportOptions, console: Console) -> int:
     is_output = options.file == "-"
     if options.hash_key is not None and options.redact is None and not options.redact_secrets:
         raise typer.TyperException("--hash-key marks what is taken out; give --redact or --redact-secrets with it")
-    if is_output and options.output_format is ListFormat.JSON:
+    if is_output and options.output_format == "json":
         raise typer.TyperException("standard output has the export; give a file, or no --output-format")
     if is_output and console.out.isatty():
         raise ConfigurationError(
@@ -103,16 +103,8 @@ def _redaction(options: ExportOptions) -> Redaction | None:
         return None
     if options.redact is not None:
         check_file(options.redact, f"--redact {options.redact}")
-    key = None if options.hash_key is None else _read_key(options.hash_key)
+    key = None if options.hash_key is None else read_file(options.hash_key, f"the key {options.hash_key}").strip()
     return Redaction(hash_key=key) if options.redact is None else read_redaction(options.redact, hash_key=key)
-
-
-def _read_key(file: str) -> bytes:
-    check_file(file, f"the key {file}")
-    try:
-        return Path(file).read_bytes().strip()
-    except OSError as error:
-        raise ConfigurationError(f"the key {file} cannot be read: {error.strerror}; name another file") from error
 
 
 def _exported(exported: Exported, file: str) -> str:

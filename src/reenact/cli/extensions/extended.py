@@ -37,7 +37,6 @@ from reenact.extensions.loading import Extensions
 
 _MOST_PROBLEMS = 5
 """Maximum number of problems that are reported individually."""
-_TOOL_EVENTS = ("PreToolUse", "PostToolUse")
 
 
 def load_for_chat(options: TalkOptions, console: Console) -> LoadedExtensions:
@@ -53,7 +52,7 @@ def load_for_chat(options: TalkOptions, console: Console) -> LoadedExtensions:
     withheld = extensions.withheld
     if withheld is not None:
         if may_trust(withheld, console):
-            extensions = extensions.trusted()
+            extensions = extensions.trusting(withheld)
         else:
             console.warn(why_not(withheld))
     return LoadedExtensions(extensions, options, console)
@@ -129,7 +128,6 @@ class LoadedExtensions(ChatExtensions):
             self._console.warn(f"the hooks for SessionStart were ended: {verdict.message}")
 
     def end(self) -> None:
-        """Stop the hooks."""
         self._hooks.end()
 
     def ask(self, runner: TurnRunner, question: str, *, as_it_is: bool) -> Answer:
@@ -175,12 +173,10 @@ class LoadedExtensions(ChatExtensions):
         return answer
 
     def is_command(self, line: str) -> bool:
-        """Return whether the line calls one of the commands."""
         called = called_command(line)
         return called is not None and (called[0] in self._extensions.commands or called[0] in self._withheld)
 
     def commands(self) -> Mapping[str, str]:
-        """Return the usage of each command that runs, with its description."""
         return {
             display_safe(command.usage): display_safe(command.description)
             for command in self._extensions.commands.values()
@@ -188,7 +184,6 @@ class LoadedExtensions(ChatExtensions):
         }
 
     def agents(self) -> Mapping[str, str]:
-        """Return each agent as `@name`, with its description."""
         return {f"@{agent.name}": display_safe(agent.description) for agent in self._extensions.agents.values()}
 
     def help(self) -> Mapping[str, str]:
@@ -310,14 +305,12 @@ class _Factory:
     _agents: Mapping[str, Agent]
 
     def create(self, config: EnvironmentConfig) -> Environment:
-        """Return a new environment that is not connected yet."""
-        if config.tools is not None and self._hooks.listen_to(*_TOOL_EVENTS):
+        if config.tools is not None:
             guarded = GuardedToolbox(config.tools, self._hooks, config.session_id)
             config = structs.replace(config, tools=guarded)
         return with_agents(self._answerer.create(config), config, self._agents)
 
     def dispose(self) -> None:
-        """Release what the environments share. Idempotent."""
         self._answerer.dispose()
 
 

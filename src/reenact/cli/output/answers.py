@@ -244,7 +244,7 @@ class StreamJsonOutput(JsonOutput):
 
 def output(form: OutputFormat, console: Console) -> JsonOutput:
     """Return the printer for this format."""
-    forms = {OutputFormat.TEXT: TextOutput, OutputFormat.JSON: JsonOutput, OutputFormat.STREAM_JSON: StreamJsonOutput}
+    forms = {"text": TextOutput, "json": JsonOutput, "stream-json": StreamJsonOutput}
     return forms[form](console)
 
 

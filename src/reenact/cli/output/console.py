@@ -9,11 +9,10 @@ import sys
 import time
 from collections.abc import Callable, Generator, Mapping
 from contextlib import ExitStack, contextmanager
-from enum import StrEnum
 from functools import partial
 from logging import LogRecord
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO, TextIO
+from typing import TYPE_CHECKING, BinaryIO, Literal, TextIO, TypeAlias
 
 from reenact.cli.output.failures import OutputLostError, Problem, hint_of
 from reenact.cli.output.logs import (
@@ -44,6 +43,8 @@ from reenact.domain.legible import display_safe
 if TYPE_CHECKING:
     from rich.console import Console as Screen
 
+ListFormat: TypeAlias = Literal["text", "json"]
+"""The formats in which a list is printed: text, or one JSON object a line."""
 
 logger = logging.getLogger("reenact.cli")
 tools = logging.getLogger("reenact.tools")
@@ -55,13 +56,6 @@ _SIZES = frozenset({"COLUMNS", "LINES"})
 """Variables of a size that the terminal may have had once; it is asked for its width instead."""
 _MOMENT = 1.0
 """Seconds to wait for a reader once the time limit is over."""
-
-
-class ListFormat(StrEnum):
-    """The formats in which a list is printed: text, or one JSON object a line."""
-
-    TEXT = "text"
-    JSON = "json"
 
 
 class Console:
@@ -188,7 +182,7 @@ class Console:
 
     def show(self, value: object, form: ListFormat, *lines: str) -> None:
         """Print the result of a command: as a line of JSON, or as text in which control characters are escaped."""
-        self.write(as_line(value) if form is ListFormat.JSON else "".join(f"{display_safe(line)}\n" for line in lines))
+        self.write(as_line(value) if form == "json" else "".join(f"{display_safe(line)}\n" for line in lines))
 
     def flush(self) -> None:
         """Flush everything that was written, also by others; raises the same errors as `write`."""

@@ -6,9 +6,8 @@ import atexit
 import difflib
 import gc
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from enum import Enum
 from types import SimpleNamespace
-from typing import ParamSpec, Protocol, TypeVar
+from typing import Literal, ParamSpec, Protocol, TypeVar, get_args, get_origin
 
 import typer
 from typer.core import TyperArgument, TyperCommand, TyperGroup, TyperOption
@@ -62,11 +61,10 @@ def _coerce_quickly(parameter: TyperOption | TyperArgument) -> None:
             return () if parameter.multiple or parameter.nargs == -1 else None
         if annotation == list[str] and value.__class__ in (list, tuple):
             return value
-        if isinstance(annotation, type):
-            if isinstance(value, annotation):
-                return value
-            if issubclass(annotation, Enum) and value in {member.value for member in annotation}:
-                return annotation(value)
+        if isinstance(annotation, type) and isinstance(value, annotation):
+            return value
+        if get_origin(annotation) is Literal and value in get_args(annotation):
+            return value
         return as_typer_does().coerce(value, param=parameter, ctx=ctx)
 
     vars(parameter)[_CONVERTER] = lambda: SimpleNamespace(coerce=coerce)

@@ -24,7 +24,7 @@ from reenact.cli.output.failures import ExitCode
 from reenact.cli.output.streams import discard_output
 from reenact.cli.parsing.commands import ALWAYS, options_of
 from reenact.cli.parsing.help_page import commands_of
-from reenact.cli.parsing.options import CompletionOptions, Shell, preferred_database
+from reenact.cli.parsing.options import CompletionOptions, preferred_database
 from reenact.cli.settings.environment import database_of
 from reenact.domain.legible import shortened
 from reenact.domain.tools import is_array, is_object
@@ -266,4 +266,4 @@ end
 complete -c reenact -f -a '(__reenact_complete)'
 """
 
-_SCRIPTS = {Shell.BASH: _BASH, Shell.ZSH: _ZSH, Shell.FISH: _FISH}
+_SCRIPTS = {"bash": _BASH, "zsh": _ZSH, "fish": _FISH}

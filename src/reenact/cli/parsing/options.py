@@ -5,8 +5,7 @@ from __future__ import annotations
 import importlib
 import os
 from collections.abc import Callable, Mapping, Sequence
-from enum import StrEnum
-from typing import Annotated, Final, TypeAlias
+from typing import Annotated, Final, Literal, TypeAlias
 
 import typer
 
@@ -38,12 +37,8 @@ BoundCommand: TypeAlias = Callable[[Console], int]
 """A command with its options, ready to run; it returns the exit code."""
 
 
-class Shell(StrEnum):
-    """A shell for which completion is supported."""
-
-    BASH = "bash"
-    ZSH = "zsh"
-    FISH = "fish"
+Shell: TypeAlias = Literal["bash", "zsh", "fish"]
+"""A shell for which completion is supported."""
 
 
 def preferred_database(environ: Mapping[str, str]) -> str | None:
@@ -170,13 +165,13 @@ class OfLog(Options, frozen=True):
 class Paged(OfLog, frozen=True):
     """The options of a command that prints a page about a log."""
 
-    output_format: Page = ListFormat.TEXT
+    output_format: Page = "text"
 
 
 class Listing(OfLog, frozen=True):
     """The options of a command that prints a list from a log."""
 
-    output_format: Lines = ListFormat.TEXT
+    output_format: Lines = "text"
 
 
 class TalkOptions(OfLog, frozen=True):
@@ -261,7 +256,7 @@ class TalkOptions(OfLog, frozen=True):
             "text|json|stream-json",
             group=OUTPUT,
         ),
-    ] = OutputFormat.TEXT
+    ] = "text"
     debug: Annotated[bool, flag("Log more, and show tracebacks.", "--debug", group=OUTPUT)] = False
     version: Annotated[bool, flag("Print the version and exit.", "--version", group=OUTPUT)] = False
     allowed_by_settings: bool = False
@@ -414,14 +409,6 @@ class BranchOptions(Paged, frozen=True, kw_only=True):
     new_id: Annotated[str | None, option("The id of the new session.", "NEW", "--id")] = None
 
 
-class HandedOver(StrEnum):
-    """How much of the conversation the new agent gets when a session is handed over."""
-
-    ALL = "all"
-    SUMMARY = "summary"
-    NONE = "none"
-
-
 class SwitchOptions(Paged, frozen=True, kw_only=True):
     """Hand a session over to another image of the log: the same conversation, another agent.
 
@@ -433,9 +420,10 @@ class SwitchOptions(Paged, frozen=True, kw_only=True):
 
     session: Annotated[str, argument("SESSION", "The session.")]
     image: Annotated[str, argument("IMAGE", "The image that takes over.")]
-    history: Annotated[HandedOver, option("How much of the conversation the new agent gets.", "all|summary|none")] = (
-        HandedOver.ALL
-    )
+    history: Annotated[
+        Literal["all", "summary", "none"],
+        option("How much of the conversation the new agent gets.", "all|summary|none"),
+    ] = "all"
 
 
 class ForgetOptions(Listing, frozen=True, kw_only=True):
@@ -648,24 +636,6 @@ class CheckpointOptions(Paged, frozen=True):
     output: Annotated[str | None, option("The file to write. Default: standard output.", "FILE")] = None
 
 
-class StatisticsFormat(StrEnum):
-    """The formats in which statistics are printed."""
-
-    TEXT = "text"
-    JSON = "json"
-    CSV = "csv"
-
-
-class Grouping(StrEnum):
-    """What statistics can be grouped by."""
-
-    DAY = "day"
-    MODEL = "model"
-    IMAGE = "image"
-    TOOL = "tool"
-    SESSION = "session"
-
-
 class StatsOptions(OfLog, frozen=True):
     """Count turns, tokens, costs, errors, calls and approvals, and how long they took.
 
@@ -676,7 +646,10 @@ class StatsOptions(OfLog, frozen=True):
     $ reenact stats --by day --plot costs.svg  # for a browser
     """
 
-    by: Annotated[Grouping | None, option("One line for each of these.", "day|model|image|tool|session")] = None
+    by: Annotated[
+        Literal["day", "model", "image", "tool", "session"] | None,
+        option("One line for each of these.", "day|model|image|tool|session"),
+    ] = None
     since: Since = None
     until: Until = None
     container: Annotated[str | None, option("Only sessions in this container.", "CONTAINER")] = None
@@ -684,9 +657,9 @@ class StatsOptions(OfLog, frozen=True):
     session: Annotated[str | None, option("Only this session.", "ID")] = None
     plot: Annotated[str | None, option("Also draw it; by day, if --by is not given.", "FILE.svg", group=OUTPUT)] = None
     output_format: Annotated[
-        StatisticsFormat,
+        Literal["text", "json", "csv"],
         option("Text for people, one JSON object, or CSV.", "text|json|csv", group=OUTPUT),
-    ] = StatisticsFormat.TEXT
+    ] = "text"
 
 
 class TraceOptions(Paged, frozen=True):
@@ -755,7 +728,7 @@ class ExtensionsOptions(Options, frozen=True):
     $ reenact extensions --output-format json
     """
 
-    output_format: Page = ListFormat.TEXT
+    output_format: Page = "text"
 
 
 class SettingsOptions(Options, frozen=True):
@@ -769,7 +742,7 @@ class SettingsOptions(Options, frozen=True):
     $ reenact settings --output-format json
     """
 
-    output_format: Page = ListFormat.TEXT
+    output_format: Page = "text"
     database: str | None = None
     """The log that the command line names."""
 

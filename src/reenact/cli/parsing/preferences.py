@@ -28,7 +28,6 @@ from reenact.cli.settings.values import (
     CLAUDE,
     MOCK,
     VARIABLES,
-    OutputFormat,
     Variables,
     provider_of,
     provider_of_environment,
@@ -62,7 +61,7 @@ class Preferences(msgspec.Struct, frozen=True):
         of_provider = VARIABLES.get(CLAUDE if self.provider in {None, MOCK} else str(self.provider))
         if name in _OF_PROVIDERS:
             return None if of_provider is None else _OF_PROVIDERS[name](of_provider)
-        return "REENACT_PROVIDER" if name == "provider" else KEYS[name].variable
+        return KEYS[name].variable
 
 
 def preferred(options: TalkOptions, on_command_line: frozenset[str], console: Console) -> TalkOptions:
@@ -308,7 +307,7 @@ def _defaults(environ: Mapping[str, str], provider: str | None) -> Mapping[str, 
         "provider": provider_of(provider, environ),
         "model": DEFAULT_MODEL if provider in {None, CLAUDE, MOCK} else None,
         "maxTurns": MAX_STEPS,
-        "outputFormat": OutputFormat.TEXT,
+        "outputFormat": "text",
         "prices": (),
         "allowedTools": (),
         "tools": (),

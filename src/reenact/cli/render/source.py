@@ -83,10 +83,6 @@ class Source:
             self._context = _context_for(self._lexer)
             self._pairs += (_LONG_IN_SHELLS,) if self._lexer.name in _SHELLS else ()
 
-    def is_named_by(self, info: str) -> bool:
-        """Return whether the text after the fence is just the name of the language."""
-        return self._lexer is not None and _LANGUAGE.fullmatch(info) is not None
-
     def line(self, line: str) -> list[Run]:
         """Return the line, given without its line end, as texts with styles."""
         if self._lexer is None or len(line) > MOST or line.count("\\") > _MOST_BACKSLASHES:
@@ -187,7 +183,8 @@ class Fence(Source):
         mark = re.escape(opening.fence[0])
         self.bars: Margin = opening.bars
         super().__init__(opening.info)
-        self.caption = "" if self.is_named_by(opening.info) else opening.info
+        is_language = self._lexer is not None and _LANGUAGE.fullmatch(opening.info)
+        self.caption = "" if is_language else opening.info
         """The text after the opening fence if it is more than a language's name; it is displayed above the source."""
         self._quotes = re.compile(rf"(?: {{0,3}}>[ \t]?){{{opening.quotes}}}")
         self._closing = re.compile(rf"[ \t]*{mark}{{{len(opening.fence)},}}[ \t]*")

@@ -298,19 +298,14 @@ def own_provider(place: str) -> LLMProvider:
 def _import_or_explain(who: str, where: str, act: Callable[[], object]) -> object:
     try:
         return act()
-    except ModuleNotFoundError as error:
-        if error.name is None or not f"{where}.".startswith(f"{error.name}."):
-            raise ConfigurationError(f"{who}: {describe_error(error, _file_of(where))}") from error
-        raise ConfigurationError(
-            f"{who}: there is no module {error.name!r}: it must be installed, or in a folder of PYTHONPATH; "
-            "the current folder does not count"
-        ) from error
     except (Exception, SystemExit) as error:  # the module may raise anything
-        raise ConfigurationError(f"{who}: {describe_error(error, _file_of(where))}") from error
-
-
-def _file_of(module: str) -> Path:
-    return Path(f"{module.rpartition('.')[2]}.py")
+        why = describe_error(error, Path(f"{where.rpartition('.')[2]}.py"))
+        if isinstance(error, ModuleNotFoundError) and f"{where}.".startswith(f"{error.name}."):
+            why = (
+                f"there is no module {error.name!r}: it must be installed, or in a folder of PYTHONPATH; "
+                "the current folder does not count"
+            )
+        raise ConfigurationError(f"{who}: {why}") from error
 
 
 Function: TypeAlias = Tool[..., object]

@@ -7,7 +7,7 @@ import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Final, Literal, TypeAlias
+from typing import Annotated, Final, Literal, TypeAlias, get_args
 
 import msgspec
 from msgspec import Meta
@@ -110,7 +110,7 @@ _PATH = "the path of a file"
 _TOOLS = 'a list of files with tools, as ["tools.py", "tools.py:send_mail"]'
 
 KEYS: Final[Mapping[str, Key]] = {
-    "provider": Key("provider", _Text, SAY, _provider, withheld=_SENDS_KEYS),
+    "provider": Key("provider", _Text, SAY, _provider, variable="REENACT_PROVIDER", withheld=_SENDS_KEYS),
     "baseUrl": Key("base_url", _Text, "the URL of an API", withheld=_SENDS_KEYS),
     "model": Key("model", _Text, "a text that is not blank", is_of_new=True),
     "systemPrompt": Key("system_prompt", str, "a text", is_of_new=True),
@@ -126,7 +126,7 @@ KEYS: Final[Mapping[str, Key]] = {
     "outputFormat": Key(
         "output_format",
         OutputFormat,
-        " or ".join(f'"{form.value}"' for form in OutputFormat),
+        " or ".join(f'"{form}"' for form in get_args(OutputFormat)),
         withheld="a project may not say what programs read",
     ),
     "allowedTools": Key(

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from enum import StrEnum
-from typing import Final
+from typing import Final, Literal, TypeAlias
 
 import msgspec
 
@@ -17,13 +16,8 @@ LONGEST_TIMEOUT = 1_000_000
 """Seconds, more than 11 days: the system waits no longer than 24 days for a stream."""
 
 
-class OutputFormat(StrEnum):
-    """The formats in which the answer to a prompt is printed."""
-
-    TEXT = "text"
-    JSON = "json"
-    STREAM_JSON = "stream-json"
-
+OutputFormat: TypeAlias = Literal["text", "json", "stream-json"]
+"""The formats in which the answer to a prompt is printed."""
 
 CLAUDE = "claude"
 OPENAI = "openai"
