@@ -359,9 +359,9 @@ def warn_of_unknown(options: TalkOptions, conversation: Conversation, console: C
     if options.allowed_by_settings or not options.allowed_tools:
         return
     session = definition_of(conversation)
-    known = tool_names(session)
+    known, has_servers = tool_names(session), bool(session.mcp_servers) or not conversation.is_new
     for name in options.allowed_tools:
-        may_be_of_server = session.mcp_servers and (name.startswith(_OF_SERVERS) or "*" in name[: len(_OF_SERVERS)])
+        may_be_of_server = has_servers and (name.startswith(_OF_SERVERS) or "*" in name[: len(_OF_SERVERS)])
         if may_be_of_server or any(fnmatchcase(tool, name) for tool in known):
             continue
         meant = difflib.get_close_matches(name, known, 1)
