@@ -2,8 +2,8 @@
 
 Arguments: the `url`, how many `clients`, which `topics` each follows (none: it listens to everything), how many
 `deltas` each waits for, a file to `keep` the first client's frames in, if any, and whether they `stall`, that is, read
-nothing. They report when they follow, and at the end the figures. A delta's text begins with the monotonic time at which
-it was made, in nanoseconds.
+nothing. They report when they follow, and at the end the figures. A delta's text begins with the monotonic time at
+which it was made, in nanoseconds.
 """
 
 from __future__ import annotations

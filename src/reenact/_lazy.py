@@ -81,7 +81,7 @@ def resolve_types() -> None:
                     msgspec.msgpack.Decoder(kind)
 
 
-def struct_types(of: type) -> Iterator[type]:
+def struct_types(of: type[object]) -> Iterator[type[object]]:
     """Yield our types that are derived from this one and imported by now."""
     for kind in of.__subclasses__():
         if kind.__module__.startswith(_OURS):

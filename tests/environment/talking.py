@@ -45,7 +45,7 @@ class Conversation:
 
     async def close(self) -> None:
         """Close the connections, and wait until no task of the driver is left."""
-        self.driver._client.dispose()
+        self.driver._api_client.dispose()
         await until(lambda: len(asyncio.all_tasks()) == 1)
 
     async def _ask(self, messages: Sequence[Said], request: dict[str, Any]) -> None:

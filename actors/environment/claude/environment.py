@@ -30,10 +30,9 @@ MAX_CONTINUATIONS = 16
 class ClaudeDriver(StreamingDriver):
     """Streams an answer of Claude; sends a request again as long as nothing of its answer has been reported."""
 
-    _client: ClaudeClient
-
     def __init__(self, config: LLMConfig, client: ClaudeClient, retry_policy: RetryPolicy) -> None:
         super().__init__(client, retry_policy)
+        self._client = client
         self._config = config
 
     def takes_output(self, output: OutputSpec, model: str | None) -> bool:

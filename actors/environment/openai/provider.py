@@ -174,10 +174,9 @@ class OpenAIProvider:
 class OpenAIDriver(StreamingDriver):
     """Streams an answer of a model; sends a request again as long as nothing of its answer has been reported."""
 
-    _client: OpenAIClient
-
     def __init__(self, provider: OpenAIProvider, client: OpenAIClient, retry_policy: RetryPolicy) -> None:
         super().__init__(client, retry_policy)
+        self._client = client
         self._provider = provider
 
     def takes_output(self, output: OutputSpec, model: str | None) -> bool:

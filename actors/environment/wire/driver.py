@@ -61,7 +61,7 @@ class StreamingDriver(ABC, Interruptible):
     """Streams answers of an API's model, over a shared client; each API has a subclass with three methods."""
 
     def __init__(self, client: ApiClient[Sdk], retry_policy: RetryPolicy) -> None:
-        self._client = client
+        self._api_client = client
         self._retry_policy = retry_policy
         self._warned = False
 
@@ -98,7 +98,7 @@ class StreamingDriver(ABC, Interruptible):
 
     def error_event(self, fault: Fault) -> StreamError:
         """Return the `error` event of the fault, without the key, and with its message cut to a limit."""
-        return failure(fault.error_type, self._client.without_key(fault.message), retryable=fault.retryable)
+        return failure(fault.error_type, self._api_client.without_key(fault.message), retryable=fault.retryable)
 
     def prepared(self, question: Question, on_event: OnEvent) -> tuple[Question, OnEvent]:
         """Return the question that is sent in its place, and the function that receives the answer's events."""

@@ -7,7 +7,7 @@ import difflib
 import gc
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import SimpleNamespace
-from typing import Literal, ParamSpec, Protocol, TypeVar, get_args, get_origin
+from typing import ParamSpec, Protocol, TypeVar, get_args
 
 import typer
 from typer.core import TyperArgument, TyperCommand, TyperGroup, TyperOption
@@ -63,7 +63,7 @@ def _coerce_quickly(parameter: TyperOption | TyperArgument) -> None:
             return value
         if isinstance(annotation, type) and isinstance(value, annotation):
             return value
-        if get_origin(annotation) is Literal and value in get_args(annotation):
+        if value in get_args(annotation):  # of a `Literal`
             return value
         return as_typer_does().coerce(value, param=parameter, ctx=ctx)
 
