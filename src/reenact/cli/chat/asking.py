@@ -110,7 +110,7 @@ class Person:
         while text := read_line(self._editor, "Arguments: ", text):
             try:
                 return check_arguments(msgspec.json.decode(text))
-            except (msgspec.DecodeError, InvalidInputError) as error:
+            except (msgspec.DecodeError, InvalidInputError, RecursionError) as error:
                 self._say(f"That cannot be used: {display_safe(str(error))}", "red")
         return arguments
 
