@@ -94,10 +94,10 @@ def test_ids_may_be_texts_of_subclasses_such_as_members_of_an_enum(kind: Callabl
         runtime.containers.create(container_id=kind("c"))
         runtime.images.register(Image(id=kind("i")))
         runtime.sessions.create(kind("c"), kind("i"), session_id=kind("s"))
-        answers = [runtime.ask("Hello", session=session, timeout=PATIENCE) for session in (kind("s"), "s", "s")]
         agent_id = runtime.sessions.run("s")
         data = {"agent_id": agent_id, "content": "Hello"}
         sent = [runtime.request("message_send_request", {**data, "request_id": id_}) for id_ in (kind("t"), "t")]
+        answers = [runtime.ask("Hello", session=session, timeout=PATIENCE) for session in (kind("s"), "s", "s")]
 
         assert [answer.session_id for answer in answers] == ["s"] * len(answers)
         assert sent[0].data == sent[1].data
