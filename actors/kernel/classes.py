@@ -73,9 +73,10 @@ class ActorClasses:
     def make(self, actor_class: type, context: ActorContext) -> Callable[[], None]:
         """Create an actor and return the function that starts it."""
         actor = self._factories[actor_class](context)
+        held = getattr(actor, "context", None)  # `vars` would give each actor a dict of its own
         if not isinstance(actor, EventSourcedActor):
             raise TypeError(f"the factory of {actor_class.__name__} returned {actor!r:.100}; it returns the actor")
-        if getattr(actor, "context", None) is not context:  # `vars` would give each actor a dict of its own
+        if held is not context:
             raise TypeError(f"{actor_class.__name__} was made without super().__init__(context)")
         return actor.begin
 

@@ -27,7 +27,7 @@ def listening(feed: Feed, types: frozenset[str] | None = None, topics: frozenset
     return listener
 
 
-def read(lines: list[bytes]) -> list[tuple[str | None, str]]:
+def read(lines: list[bytes]) -> list[tuple[str | None, object]]:
     """Return the session and the text, or the type, of each event."""
     events = [msgspec.json.decode(line, type=Envelope) for line in lines]
     return [(one.context.session_id, one.data.get("text", one.type)) for one in events]

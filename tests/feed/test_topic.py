@@ -116,7 +116,7 @@ def test_what_all_have_had_is_dropped_little_at_a_time(monkeypatch: pytest.Monke
         topic.append(chunk(cursor))
     follower.ahead = 100
 
-    kept = []
+    kept: list[int] = []
     for cursor in range(101, 141):
         topic.append(chunk(cursor))
         follower.ahead = cursor
