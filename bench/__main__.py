@@ -29,6 +29,7 @@ from bench import (
     nodes,
     postgresql,
     projecting,
+    promises,
     prose,
     rebuilding,
     replay,
@@ -74,6 +75,7 @@ def audit(*, quick: bool) -> Sequence[Workload]:
 
 GROUPS: Final[dict[str, Callable[..., Sequence[Workload]]]] = {
     "product": product,
+    "promises": promises.workloads,
     "tools": tooling.workloads,
     "guards": guarding.workloads,
     "handlers": handling.workloads,

@@ -10,6 +10,7 @@ from functools import reduce
 from pathlib import Path
 from typing import Literal, TypeAlias
 
+from bench.by_hand import ByHand
 from bench.measure import Line, Workload, must, versus
 from bench.ours import Ours
 from bench.raw import Raw
@@ -19,17 +20,17 @@ from reenact.actors.journal.sqlite import SqliteJournal
 from reenact.domain.session.state import Session, evolve
 
 Sync: TypeAlias = Literal["FULL", "NORMAL"]
-Side: TypeAlias = type[Raw] | type[Ours]
+Side: TypeAlias = type[Raw] | type[Ours] | type[ByHand]
 Figure: TypeAlias = Callable[[Side, Path, Sync], float]
 
 
-def workload(name: str, sync: Sync, unit: str, figure: Figure) -> Workload:
+def workload(name: str, sync: Sync, unit: str, figure: Figure, peer: Side = Raw) -> Workload:
     """Return the workload that measures both sides."""
     measure = versus(
         lambda directory: figure(Ours, directory / "bench.db", sync),
-        lambda directory: figure(Raw, directory / "bench.db", sync),
+        lambda directory: figure(peer, directory / "bench.db", sync),
     )
-    return Workload((Line(name, unit, Raw.name),), measure)
+    return Workload((Line(name, unit, peer.name),), measure)
 
 
 def one_session(turns: int) -> Figure:
