@@ -18,6 +18,7 @@ from reenact.domain.children import (
     Parent,
 )
 from reenact.domain.conversation import Conversation, Read, summary_message
+from reenact.domain.growing_set import GrowingSet
 from reenact.domain.guards import GuardChecked
 from reenact.domain.loop import rounds
 from reenact.domain.loop.events import ToolApproved, ToolResult, ToolStarted
@@ -58,7 +59,7 @@ from reenact.domain.session.agent import (
 from reenact.domain.stream.events import Origin, Outcome
 from reenact.domain.structs import Fact, Frozen, FrozenByName
 
-SNAPSHOT_VERSION = 3
+SNAPSHOT_VERSION = 4
 """Increase it when the content of a snapshot changes its form or meaning; older snapshots are then ignored."""
 
 REFUSAL = "refusal"
@@ -245,7 +246,7 @@ class Session(Frozen, gc=True):
     conversation: Conversation = Conversation()
     round: Round | None = None
     asked: frozenset[str] = frozenset()
-    known_calls: frozenset[str] = frozenset()
+    known_calls: GrowingSet = GrowingSet()
     question: tuple[str, int] = ("", 0)
     ledger: Ledger = Ledger()
     context_tokens: int = 0
@@ -434,7 +435,7 @@ def _add_answer(session: Session, event: AnswerRecorded) -> Session:
     return msgspec.structs.replace(
         session,
         turn=turn,
-        known_calls=session.known_calls.union(calls) if calls else session.known_calls,
+        known_calls=session.known_calls.plus(calls),
         conversation=session.conversation.plus(Said("assistant", event.content, refused=event.stop_reason == REFUSAL)),
         ledger=session.ledger.with_model(event.model or "", event.usage, event.cost),
         context_tokens=context_after(event.usage, server_calls=server_calls, before=before),

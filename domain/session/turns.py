@@ -630,7 +630,7 @@ def _with_unique_ids(content: tuple[Block, ...], message_id: str, known: Collect
     if len({id_ for id_ in given if id_.strip() and id_ not in known}) == len(given):
         return content
     kept: set[str] = set()
-    taken = {*known, *given}
+    taken = set(given)
     blocks: list[Block] = []
     for number, block in enumerate(content):
         if not isinstance(block, ToolUseBlock):
@@ -639,7 +639,8 @@ def _with_unique_ids(content: tuple[Block, ...], message_id: str, known: Collect
             kept.add(block.id)
             blocks.append(block)
         else:
-            id_ = next(new for new in (f"{message_id}_{count}" for count in counting(number)) if new not in taken)
+            made = (f"{message_id}_{count}" for count in counting(number))
+            id_ = next(new for new in made if new not in taken and new not in known)
             taken.add(id_)
             blocks.append(msgspec.structs.replace(block, id=id_))
     return tuple(blocks)

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from reenact import Runtime
 from reenact.audit import Audit, Finding, verify_log
 from reenact.domain.errors import LogTooNewError, LogUnusableError
+from reenact.domain.session.state import SNAPSHOT_VERSION
 from reenact.projections.log import Progress
 from tests.examples import examples
 from tests.verification.conftest import copied
@@ -100,8 +101,8 @@ def without(columns: tuple[str, ...], rows: list[Cells]) -> list[tuple[object, .
 PUT_IN = {
     "timers": "INSERT INTO timers VALUES ('session/a', 17)",
     "timers of nobody": "INSERT INTO timers VALUES ('session/q', 17)",
-    "snapshots": "INSERT INTO stored_snapshots VALUES ('session/a', 2, 'session:3', x'80')",
-    "snapshots of nobody": "INSERT INTO stored_snapshots VALUES ('session/q', 2, 'session:3', x'80')",
+    "snapshots": f"INSERT INTO stored_snapshots VALUES ('session/a', 2, 'session:{SNAPSHOT_VERSION}', x'80')",  # noqa: S608 - ours
+    "snapshots of nobody": f"INSERT INTO stored_snapshots VALUES ('session/q', 2, 'session:{SNAPSHOT_VERSION}', x'80')",  # noqa: S608 - ours
     "readers": "INSERT INTO tracking VALUES ('reader', -1)",
     "consumers": "UPDATE consumers SET cursor = 1000 WHERE topic = 'session/a'",
     "consumers of nobody": "INSERT INTO consumers VALUES ('session/q', 'me', 1, 1)",

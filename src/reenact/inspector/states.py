@@ -11,6 +11,7 @@ from functools import partial, reduce
 import msgspec
 
 from reenact.domain.conversation import Conversation
+from reenact.domain.growing_set import GrowingSet
 from reenact.domain.messages import Said
 from reenact.domain.session.state import Session
 from reenact.inspector.windows import History
@@ -103,7 +104,7 @@ def _lightened(session: Session, history: History, number: int) -> Session:
     conversation = Conversation.unread(len(session.conversation) - len(recent), read)
     for said in recent:
         conversation = conversation.plus(said)
-    return msgspec.structs.replace(session, conversation=conversation, known_calls=frozenset())
+    return msgspec.structs.replace(session, conversation=conversation, known_calls=GrowingSet())
 
 
 def _said(history: History, number: int) -> list[Said]:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import msgspec
 import pytest
 
 from reenact.domain.conversation import summary_message
 from reenact.domain.errors import AgentNotFoundError, CallNotPendingError, StaleApprovalError
+from reenact.domain.growing_set import GrowingSet
 from reenact.domain.loop.events import (
     HumanResponded,
     ToolApproved,
@@ -221,6 +224,23 @@ def test_calls_without_an_id_or_with_one_that_was_used_before_get_one_of_their_o
     assert again.round is not None
     assert [call.id for call in again.round.calls] == ["m1_2", "m1_0", "c"]
     assert len(again.known_calls) == 7
+
+
+class Long(GrowingSet):
+    """So many ids that nobody goes through them for one answer."""
+
+    def __iter__(self) -> Iterator[str]:
+        raise AssertionError("all ids are read")
+
+
+def test_an_id_that_was_used_before_is_replaced_without_reading_all_earlier_ones() -> None:
+    session = msgspec.structs.replace(ASKED, known_calls=Long((frozenset({"a", "m1_0"}),)))
+
+    again = after(session, finish(asks(LOOK)))
+
+    assert again.round is not None
+    assert [call.id for call in again.round.calls] == ["m1_1"]
+    assert "m1_1" in again.known_calls
 
 
 def test_a_late_report_of_an_earlier_round_is_not_taken_for_a_new_call_of_the_same_id() -> None:
