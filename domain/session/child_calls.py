@@ -88,7 +88,7 @@ def is_at_its_part(session: Session) -> bool:
 
 def awaited(session: Session) -> tuple[Child, ...]:
     """Return the children that calls of the round wait for."""
-    return tuple(child for child in session.children if child.is_open and is_awaited(session, child))
+    return tuple(child for child in session.children if is_awaited(session, child))
 
 
 def is_awaited(session: Session, child: Child) -> bool:
@@ -181,7 +181,7 @@ def _budgets(
 def _unreserved(session: Session, cost: float | None) -> tuple[float | None, float | None, float | None]:
     """Return what is left of the steps, the tokens and this cost of the session, None where nothing limits them."""
     budget, spent = session.budget or NO_BUDGET, used(session)
-    still = [child for child in session.children if child.is_open]
+    still = session.children
     tokens = ((child.budget.tokens, tokens_in_context(child.usage)) for child in still)
     return (
         _remaining(budget.steps, spent.steps, ((child.budget.steps, child.steps) for child in still)),

@@ -35,7 +35,7 @@ from reenact.domain.session.commands import (
     SessionCommand,
     Stop,
 )
-from reenact.domain.session.state import Ended, Session, SessionBranched, SessionCreated, SessionEvent
+from reenact.domain.session.state import Ended, Session, SessionBranched, SessionCreated, SessionEvent, child_of
 from reenact.domain.session.turns import DecisionDraft
 
 SECOND: Final = 1_000_000
@@ -172,7 +172,7 @@ def questions(
     """
     if session.parent is not None:  # a parent that was not in memory is loaded, and then asks its own family
         yield FamilyCommand(session.parent.session_id, reported(session, mark, at) or WAKE)
-    asked = [child for child in session.children if child.is_open]
+    asked = session.children
     started: Mapping[str, Start] = starts() if asked and not session.deleted else {}
     for child in asked if started else ():
         yield FamilyCommand(child.id, _begin_command(session, child, started[child.id], new_id, at), session.id or "")
@@ -244,11 +244,6 @@ def received(session: Session, command: ReportChild, new_id: Ids) -> ReportChild
     return replace(command, turn_id=turn_id, agent_id=new_id("agt") if goes_on else "")
 
 
-def child_of(session: Session, child_id: str) -> Child | None:
-    """Return the child with that id, or None."""
-    return next((child for child in session.children if child.id == child_id), None)
-
-
 def patience(session: Session) -> int:
     """Return for how many microseconds the session waits for children that it has interrupted."""
     return PATIENCE - depth_of(session) * SECOND
@@ -308,7 +303,7 @@ def _children_to_interrupt(session: Session, events: Sequence[SessionEvent]) -> 
     is_interrupted = any(isinstance(event, ChildrenInterrupted) for event in events)
     for child in session.children:
         is_over = child.call_id in answered or (is_interrupted and is_awaited(session, child))
-        if is_over and child.is_open and not child.detached:
+        if is_over and not child.detached:
             yield child
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
+from itertools import chain
 from typing import TypeAlias, assert_never
 
 import msgspec
@@ -230,7 +231,8 @@ class Session(Frozen, gc=True):
 
     If it was `forgotten`, nothing is known of its earlier events.
 
-    `children` are all that it has started, and `interrupted` is set while those it waits for are being interrupted. A
+    `children` are those that run or wait for a person, and `past_children` the others that it has started, which may
+    still report. `interrupted` is set while those it waits for are being interrupted. A
     session with a `parent` is a child itself: `ended` is the end of its call, None until then, and `seconds` is the
     total duration of its turns.
     """
@@ -256,6 +258,7 @@ class Session(Frozen, gc=True):
     rules: RulesRecorded | None = None
     origin: Origin | None = None
     children: tuple[Child, ...] = ()
+    past_children: tuple[Child, ...] = ()
     interrupted: ChildrenInterrupted | None = None
     parent: Parent | None = None
     budget: Budget | None = None
@@ -402,6 +405,7 @@ def _branch_off(session: Session, event: SessionBranched) -> Session:
         queue=(),
         origin=Origin(session_id=event.origin, version=event.version),
         children=(),
+        past_children=(),
         interrupted=None,
         parent=event.parent,
         budget=event.budget,
@@ -610,14 +614,27 @@ def _end_child(session: Session, event: ChildEnded) -> Session:
     round_ = session.round
     if round_ is not None and event.outcome == "waiting":
         round_ = rounds.with_child(round_, event.call_id, waits=True)
-    return msgspec.structs.replace(
-        session,
-        children=tuple(
-            _with_child_end(child, event) if child.id == event.child_id else child for child in session.children
-        ),
-        round=round_,
-        ledger=session.ledger.with_child(event.steps, event.usage, event.cost),
+    session = msgspec.structs.replace(
+        session, round=round_, ledger=session.ledger.with_child(event.steps, event.usage, event.cost)
     )
+    child = child_of(session, event.child_id)
+    return session if child is None else _replace_child(session, child, _with_child_end(child, event))
+
+
+def child_of(session: Session, child_id: str) -> Child | None:
+    """Return the child with that id, or None."""
+    return next((child for child in chain(session.children, session.past_children) if child.id == child_id), None)
+
+
+def _replace_child(session: Session, child: Child, changed: Child) -> Session:
+    if child.is_open and changed.is_open:
+        children = tuple(changed if one is child else one for one in session.children)
+        return msgspec.structs.replace(session, children=children)
+    children = tuple(one for one in session.children if one is not child)
+    past = session.past_children if child.is_open else tuple(one for one in session.past_children if one is not child)
+    if changed.is_open:
+        return msgspec.structs.replace(session, children=(*children, changed), past_children=past)
+    return msgspec.structs.replace(session, children=children, past_children=(*past, changed))
 
 
 def _with_child_end(child: Child, event: ChildEnded) -> Child:

@@ -12,7 +12,7 @@ from typing import Protocol, TypeAlias, assert_never
 from reenact.domain.children import ChildEnded, ChildStarted, Parent
 from reenact.domain.errors import LogUnusableError
 from reenact.domain.session.child_calls import used
-from reenact.domain.session.state import Session, SessionBranched, SessionCreated
+from reenact.domain.session.state import Session, SessionBranched, SessionCreated, child_of
 from reenact.projections.explain.history import believe
 from reenact.projections.log import Row, stream_of
 
@@ -91,7 +91,9 @@ class Links:
             session = self._replayed(stream).at(ended.version)
         except LogUnusableError as error:
             return f"the child session cannot be read: {error}"
-        told = next(one for one in calling.children if one.id == ended.child_id)
+        told = child_of(calling, ended.child_id)
+        if told is None:
+            return "this session has not started that child"
         end, all_of = session.ended, used(session)
         if end is None or (end.outcome, end.stop_reason) != (ended.outcome, ended.stop_reason):
             return f"the child session has ended otherwise: {'not at all' if end is None else end.outcome}"

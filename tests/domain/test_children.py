@@ -153,14 +153,15 @@ def test_what_a_child_has_used_is_settled_once_each_time_it_ends() -> None:
 
     assert state.ledger.children == Spent(3, {"input_tokens": 20}, 0.75)
     assert state.ledger.cost == 0.75
-    (child,) = state.children
+    assert state.children == ()
+    (child,) = state.past_children
     assert (child.outcome, child.prompt, child.steps, child.usage, child.cost) == (
         "completed", "", 3, {"input_tokens": 20}, 0.75,
     )  # fmt: skip
     unpriced = session(*CALLING, ended())
     assert unpriced.ledger.children.unpriced == 1
-    assert session(*CALLING, ended("unknown"), ended("failed")).children[0].outcome == "failed"
-    assert session(*CALLING, ended("failed"), ended("completed")).children[0].outcome == "failed"
+    assert session(*CALLING, ended("unknown"), ended("failed")).past_children[0].outcome == "failed"
+    assert session(*CALLING, ended("failed"), ended("completed")).past_children[0].outcome == "failed"
 
 
 def test_children_that_are_interrupted_are_until_the_turn_ends() -> None:

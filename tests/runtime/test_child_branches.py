@@ -126,7 +126,7 @@ def test_what_a_child_has_used_before_the_branch_is_settled_once(runtime: Runtim
 
     ledger = fold(journal_of(runtime), "b").ledger
     assert (ledger.children.calls, ledger.cost) == (2, 4.0)
-    (child,) = fold(journal_of(runtime), "b").children
+    (child,) = fold(journal_of(runtime), "b").past_children
     assert (child.steps, child.usage, child.cost) == (2, {"input_tokens": 2000}, 2.0)
     check(runtime)
 
@@ -207,7 +207,7 @@ def test_a_child_whose_own_child_was_decided_meanwhile_does_not_wait_in_the_bran
 
     assert runtime.agents.pending() == []
     assert [stage for stage, *_ in (*results(runtime, "b"), *results(runtime, own.id))] == ["answered", "answered"]
-    wait_until(lambda: not any(child.is_open for child in fold(journal_of(runtime), "b").children), 60, "it has ended")
+    wait_until(lambda: not fold(journal_of(runtime), "b").children, 60, "it has ended")
     assert fold(journal_of(runtime), "b").agent is None
     mock.gate.open()
     ended(runtime, "root", "top")

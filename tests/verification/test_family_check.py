@@ -152,6 +152,20 @@ def test_a_child_that_cannot_have_happened_is_found(log: Path) -> None:
     assert any("the child session cannot be read" in one for one in found), found
 
 
+def test_the_end_of_a_child_that_another_session_has_started_is_found(log: Path) -> None:
+    held = Held(log)
+    ends = [(row.stream, row.event) for row in held.rows if isinstance(row.event, ChildEnded)]
+    (other,) = {event.child_id: event for stream, event in ends if stream != "session/root"}.values()
+
+    first = next(row for row in held.rows if isinstance(row.event, ChildEnded) and row.stream == "session/root")
+    place = held.rows.index(first)
+    cells = first.stream, first.version, first.position, first.recorded_at
+    held.rows[place] = InMemoryRow(*cells, other, first.cause)
+
+    found, _ = held.problems("session/root")
+    assert any("this session has not started that child" in one for one in found), found
+
+
 def test_links_to_sessions_that_are_not_in_the_log_are_counted(log: Path, tmp_path: Path) -> None:
     held = Held(log)
     (child, *_) = [row.event.child_id for row in held.rows if isinstance(row.event, ChildEnded)]

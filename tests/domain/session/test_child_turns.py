@@ -242,6 +242,21 @@ def test_what_a_child_has_used_is_settled_when_its_call_has_long_been_answered()
     assert (ended.steps, ended.usage, ended.cost) == (3, {"input_tokens": 3}, 3.0)
 
 
+def test_a_child_that_was_given_up_may_still_wait_for_a_person_and_complete() -> None:
+    state = calling(CALL, OTHER)
+    interrupted = after(state, interrupt(rules=RULES), GiveUpChildren(at=AT, rules=RULES))
+    assert interrupted.children == ()
+    assert [child.outcome for child in interrupted.past_children] == ["unknown", "unknown"]
+
+    waiting = reduce(evolve, decide(interrupted, told(state, "waiting")), interrupted)
+    assert [child.outcome for child in (*waiting.children, *waiting.past_children)] == ["waiting", "unknown"]
+    completed = reduce(evolve, decide(waiting, told(state, "completed", steps=2)), waiting)
+    settled = reduce(evolve, decide(completed, told(state, "completed", steps=3)), completed)
+
+    assert settled.children == ()
+    assert [(child.outcome, child.steps) for child in settled.past_children] == [("unknown", 0), ("completed", 3)]
+
+
 def test_a_branch_does_not_wait_for_the_children_of_the_other_session() -> None:
     running = calling(CALL)
     waiting = reduce(evolve, decide(running, told(running, "waiting")), running)

@@ -441,7 +441,8 @@ class FamilyMachine(RuleBasedStateMachine):
     # What holds when everybody has done what there was to do.
 
     def awaited_below(self, id_: str) -> Iterator[str]:
-        for child in self.state(id_).children:
+        state = self.state(id_)
+        for child in (*state.children, *state.past_children):
             if not child.detached and child.id in self.logs:
                 yield child.id
                 yield from self.awaited_below(child.id)
