@@ -247,7 +247,7 @@ class Session(Frozen, gc=True):
     turn: Turn | None = None
     conversation: Conversation = Conversation()
     round: Round | None = None
-    asked: frozenset[str] = frozenset()
+    asked: GrowingSet = GrowingSet()
     known_calls: GrowingSet = GrowingSet()
     question: tuple[str, int] = ("", 0)
     ledger: Ledger = Ledger()
@@ -471,7 +471,7 @@ def _evolve_round(session: Session, event: RoundEvent) -> Session:
         case ToolApproved():
             call = None if session.round is None else session.round.call(event.id)
             digest = "" if call is None else call_digest(call.name, call.arguments)
-            return msgspec.structs.replace(session, asked=session.asked | {digest})
+            return msgspec.structs.replace(session, asked=session.asked.plus((digest,)))
         case ToolResult() if event.ran:
             session = msgspec.structs.replace(session, ledger=session.ledger.with_tool(event.name, event.cost))
             cost = None if session.turn is None else plus_cost(session.turn.cost, event.cost)
