@@ -96,6 +96,8 @@ class CheckpointFile:
         Raises:
             CheckpointError: the file cannot be read, is not a checkpoint, or is damaged.
         """
+        if path.exists() and not path.is_file():  # a pipe would be empty when it is read again
+            raise CheckpointError(f"{path} is not a file, and a checkpoint is read twice; save it in a file first")
         self._path = path
         self.summary = self._check()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
 import threading
 from contextlib import closing
@@ -55,6 +56,16 @@ def test_a_stream_that_was_rewritten_is_named(log: Path, checkpoint: Path, data:
         findings = verify_log(copy, checkpoint=checkpoint).findings
 
     assert stream in {finding.name for finding in findings}
+
+
+def test_a_checkpoint_in_a_pipe_is_refused_since_it_can_be_read_only_once(log: Path, checkpoint: Path) -> None:
+    reader, writer = os.pipe()
+    with os.fdopen(reader), os.fdopen(writer, "wb") as pipe:
+        pipe.write(checkpoint.read_bytes())
+        pipe.close()
+
+        with pytest.raises(CheckpointError, match="save it in a file first"):
+            verify_log(log, checkpoint=f"/dev/fd/{reader}")
 
 
 def test_a_log_that_goes_on_and_is_compacted_is_what_it_was(tmp_path: Path) -> None:
