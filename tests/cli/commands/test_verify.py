@@ -103,6 +103,13 @@ def test_what_was_written_of_a_checkpoint_is_said_as_json(run: Run, talk: Path, 
     assert (written.code, written.err) == (0, "")
 
 
+def test_a_checkpoint_to_a_dash_goes_to_standard_output(run: Run, talk: Path) -> None:
+    printed = run("checkpoint", "--db", str(talk), "--output", "-")
+
+    assert [msgspec.json.decode(line)["line"] for line in printed.out.splitlines()][-1] == "digest"
+    assert not Path("-").exists()
+
+
 def test_what_is_no_checkpoint_is_a_wrong_argument(run: Run, talk: Path) -> None:
     asked = run("verify", "--db", str(talk), "--checkpoint", str(talk))
 

@@ -633,7 +633,9 @@ class CheckpointOptions(Paged, frozen=True):
     $ reenact checkpoint --output checkpoint.jsonl  # for `reenact verify --checkpoint`
     """
 
-    output: Annotated[str | None, option("The file to write. Default: standard output.", "FILE")] = None
+    output: Annotated[str | None, option("The file to write. Default: standard output, which is also -.", "FILE")] = (
+        None
+    )
 
 
 class StatsOptions(OfLog, frozen=True):
