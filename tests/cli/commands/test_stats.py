@@ -71,6 +71,7 @@ def test_without_a_log_there_is_nothing_to_count(run: Run) -> None:
         (["--by", "colour"], "colour"),
         (["--output-format", "xml"], "xml"),
         (["--plot", "nowhere/costs.svg"], "name another file"),
+        (["--plot", "costs.png"], "name a file that ends with .svg"),
     ],
 )
 def test_what_cannot_be_is_refused(run: Run, talk: Json, words: list[str], why: str) -> None:

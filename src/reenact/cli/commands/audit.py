@@ -144,6 +144,7 @@ def stats(options: StatsOptions, console: Console) -> int:
     since, until = (None if text is None else parse_time(text, now) for text in (options.since, options.until))
     by = options.by or ("day" if options.plot is not None else None)
     database = log_to_read(options.database, console)
+    drawing = None if options.plot is None else _drawing(options.plot, database)
     with Audit.open(database) as audit, progress_line(console) as progress:
         found = audit.stats(
             by,
@@ -154,8 +155,8 @@ def stats(options: StatsOptions, console: Console) -> int:
             session_id=options.session,
             progress=progress,
         )
-    if options.plot is not None:
-        with replacing(_drawing(options.plot, database)) as file:
+    if drawing is not None:
+        with replacing(drawing) as file:
             file.write(plot(found).encode())
     if options.output_format == "csv":
         console.write(csv_of(found))
@@ -165,7 +166,9 @@ def stats(options: StatsOptions, console: Console) -> int:
 
 
 def _drawing(path: str, log: LogLocation) -> Path:
-    """Return the path of the plot, which must not be a file of the log."""
+    """Return the path of the plot, which must be that of an SVG file, and not of a file of the log."""
     if log.owns(Path(path)):
         raise ConfigurationError(f"{path} is the log, or a file that belongs to it; name another for the drawing")
+    if not path.lower().endswith(".svg"):
+        raise ConfigurationError(f"the drawing is SVG; name a file that ends with .svg, not {path}")
     return Path(path)
