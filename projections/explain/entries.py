@@ -94,6 +94,12 @@ def check_session(log: AuditedLog, session_id: str) -> None:
         raise SessionNotFoundError(session_id)
 
 
+def check_agent(log: AuditedLog, agent_id: str) -> None:
+    """Raise `InvalidInputError` unless the agent has been live in a session of the log."""
+    if next(entries_of(log, Filter(agent=agent_id, types=frozenset({"agent-started"}))), None) is None:
+        raise InvalidInputError(f"agent {agent_id!r} does not exist")
+
+
 def entries_of(log: AuditedLog, wanted: Filter, *, backwards: bool = False) -> Iterator[LogEntry]:
     """Yield the matching events in the order of the log or `backwards`, up to the log's end at the time of the call.
 

@@ -70,6 +70,13 @@ def test_filters_are_all_of_them_to_be_met(run: Run, two_talks: tuple[Json, Json
     assert found("--after", "3") == found()[3:]
 
 
+def test_an_agent_that_has_never_been_live_is_refused(run: Run, two_talks: tuple[Json, Json]) -> None:
+    refused = run("log", "--agent", "agt_nope")
+
+    assert (refused.code, refused.out) == (2, "")
+    assert "agent 'agt_nope' does not exist" in refused.err
+
+
 def test_what_a_terminal_would_obey_is_not_printed(run: Run) -> None:
     run("-p", "a\x1b[2Jb\u202e")
 

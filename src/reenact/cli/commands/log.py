@@ -28,6 +28,7 @@ from reenact.projections.explain.entries import (
     Fields,
     Filter,
     LogEntry,
+    check_agent,
     check_session,
     entries_of,
     follow,
@@ -63,6 +64,8 @@ def log(options: LogOptions, console: Console) -> int:
             return ExitCode.SUCCESS
         if options.session is not None and not options.follow:  # with `follow` it may be created later
             check_session(journal, options.session)
+        if options.agent is not None and not options.follow:
+            check_agent(journal, options.agent)
         for entry in islice(_found(journal, wanted, options, console), options.limit):
             console.show(entry, options.output_format, _line(entry))
     return ExitCode.SUCCESS
