@@ -12,7 +12,7 @@ import msgspec
 
 from reenact.actors.journal.api import Recorded
 from reenact.actors.journal.codec import EventCodec
-from reenact.actors.journal.schema import FORMAT_VERSION, refuse_from_before_release
+from reenact.actors.journal.schema import APPLICATION_ID, FORMAT_VERSION, refuse_from_before_release
 from reenact.actors.journal.seeking import Cells, cells_of, rows_of, seek
 from reenact.actors.journal.store import NEWEST_FIRST
 from reenact.actors.journal.structure import structure_of
@@ -251,7 +251,7 @@ def sqlite_evidence(connection: sqlite3.Connection) -> Generator[Evidence]:
     try:
         structure = structure_of(connection)
         refuse_from_before_release(structure.application, "the log")
-        if structure.version > FORMAT_VERSION:
+        if structure.application == APPLICATION_ID and structure.version > FORMAT_VERSION:
             raise LogTooNewError(
                 f"the log has format {structure.version}, newer than {FORMAT_VERSION}; upgrade to verify it"
             )

@@ -285,6 +285,16 @@ def test_a_format_that_is_still_to_come_is_refused(log: Path) -> None:
             verify_log(copy)
 
 
+def test_the_database_of_another_program_is_no_log_of_a_later_format(tmp_path: Path) -> None:
+    path = tmp_path / "places.sqlite"
+    with closing(sqlite3.connect(path)) as connection, connection:
+        connection.execute("PRAGMA user_version = 75")
+
+    problems = [finding.problem for finding in verify_log(path).findings]
+
+    assert any("it is the database of something else" in problem for problem in problems)
+
+
 @pytest.mark.parametrize("version", [-1, 0])
 def test_a_file_that_says_it_has_an_earlier_format_is_not_opened(log: Path, version: int) -> None:
     with copied(log) as copy:
