@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -108,7 +109,16 @@ def test_a_name_with_a_slash_at_its_end_is_that_of_a_folder(run: Run) -> None:
     outcome = run("replay", "nowhere/")
 
     assert outcome.code == 2
-    assert "nowhere is not there; name sessions, or files and folders of histories" in outcome.err
+    assert "nowhere does not exist; name sessions, or files and folders of histories" in outcome.err
+
+
+def test_a_pipe_is_not_a_history(run: Run) -> None:
+    reader, writer = os.pipe()
+    with os.fdopen(reader), os.fdopen(writer):
+        outcome = run("replay", f"/dev/fd/{reader}")
+
+    assert outcome.code == 2
+    assert "is not a file; name sessions, or files and folders of histories" in outcome.err
 
 
 def test_a_folder_of_golden_histories_is_one_command(run: Run, golden: Path, talk: str) -> None:

@@ -93,8 +93,9 @@ def _files(what: Sequence[str]) -> list[Path]:
         found = sorted(path.rglob("*")) if path.is_dir() else [path]
         kept = [file for file in found if file.is_file() and (file == path or file.suffix in (_EXPORT, _LOG))]
         if not kept:
-            is_there = f"holds no *{_EXPORT} and no *{_LOG}" if path.is_dir() else "is not there"
-            raise InvalidInputError(f"{path} {is_there}; name sessions, or files and folders of histories")
+            why = f"holds no *{_EXPORT} and no *{_LOG}" if path.is_dir() else "does not exist"
+            why = "is not a file" if path.exists() and not path.is_dir() else why
+            raise InvalidInputError(f"{path} {why}; name sessions, or files and folders of histories")
         files.extend(kept)
     return files
 
