@@ -48,7 +48,7 @@ def tables() -> str:
 OF_THE_COMMAND: Final = {
     failures.UNEXPECTED: (ExitCode.UNEXPECTED, "Nobody has thought of this: a mistake in the program."),
     "interrupted": (ExitCode.INTERRUPTED, "It was Ctrl+C."),
-    "invalid_arguments": (ExitCode.USAGE, "The command line cannot be read; `--help` says what may be asked for."),
+    "invalid_arguments": (ExitCode.USAGE, "The command line is not valid; see `--help`."),
     "refused_by_hook": (ExitCode.USAGE, "A hook refuses the prompt."),
     "terminated": (ExitCode.TERMINATED, "The process was asked to end."),
     "timeout": (ExitCode.TIMEOUT, "There was no whole answer within `--timeout`."),

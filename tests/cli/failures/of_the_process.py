@@ -13,7 +13,8 @@ from tests.cli.failures.of_the_api import SOME
 from tests.cli.failures.rows import TRACEBACK, Call, Row, Said, Section, Stream, error
 from tests.cli.failures.stage import PATIENCE, Running, Stage
 
-LOST: Final = "standard output cannot be written: No space left on device; what was said so far is in the log"
+FULL: Final = "standard output cannot be written: No space left on device"
+LOST: Final = f"{FULL}; what was said so far is in the log"
 
 
 def during_answer(number: signal.Signals) -> Callable[[Stage], Call]:
@@ -149,7 +150,7 @@ STREAMS = Section(
             happens=through(out="full", arguments=("--help",)),
             code=1,
             told=False,
-            says=error(LOST),
+            says=error(FULL),
         ),
         Row(what="standard output is closed from the beginning", happens=through(out="closed"), code=0, told=False),
         Row(

@@ -97,7 +97,7 @@ def error(message: str, hint: str | None = None) -> tuple[Said, ...]:
 
 def misused(message: str) -> tuple[Said, ...]:
     """Return what is said of arguments that cannot be."""
-    return (Said("error", message), Said("info", "reenact --help lists what may be asked for"))
+    return (Said("error", message), Said("info", "see `reenact --help`"))
 
 
 def asks(*arguments: str, **variables: str) -> Callable[[Stage], Call]:

@@ -220,7 +220,7 @@ class Console:
             raise
         except OSError as error:
             self.abandon()
-            raise OutputLostError(error.strerror or str(error)) from error
+            raise OutputLostError(error.strerror or str(error), is_in_log=self.session_id is not None) from error
 
     def say(self, message: str) -> None:
         """Report something to the user that is not a result."""

@@ -105,8 +105,9 @@ class OutputLostError(ReenactError, OSError):
 
     code = "output_lost"
 
-    def __init__(self, why: str) -> None:
-        super().__init__(f"standard output cannot be written: {why}; what was said so far is in the log")
+    def __init__(self, why: str, *, is_in_log: bool) -> None:
+        kept = "; what was said so far is in the log" if is_in_log else ""
+        super().__init__(f"standard output cannot be written: {why}{kept}")
 
 
 class TerminatedError(BaseException):

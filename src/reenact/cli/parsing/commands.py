@@ -163,7 +163,7 @@ def clearer_error(error: typer.TyperException, root: TyperGroup, arguments: Sequ
 def help_for(error: typer.TyperException) -> str:
     """Return a hint at the help, for an error in the arguments."""
     path = getattr(getattr(error, "ctx", None), "command_path", "reenact")
-    return f"{path} --help lists what may be asked for"
+    return f"see `{path} --help`"
 
 
 def options_of(command: object) -> Mapping[str, TyperOption]:
