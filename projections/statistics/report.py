@@ -64,7 +64,7 @@ def _lines(total: Figures) -> Iterator[str]:
     )
     yield _line("tokens", f"{answers.tokens_in:,} in", f"{answers.tokens_cached:,} of them cached")
     yield _line("", f"{answers.tokens_out:,} out")
-    unpriced = f"that of {answers.unpriced:,} answers is unknown" if answers.unpriced else ""
+    unpriced = f"answers without a price: {answers.unpriced:,}" if answers.unpriced else ""
     yield _line("cost", _money(_known_cost(total)), unpriced)
     calls, approvals = total.calls, total.approvals
     yield _line(

@@ -23,7 +23,7 @@ errors      1 overloaded_error
 answers     5, first delta after 0.50 s (p50), 0.75 s (p90), 0.75 s (p99)
 tokens      1,170 in, 50 of them cached
             129 out
-cost        0.9375, that of 2 answers is unknown
+cost        0.9375, answers without a price: 2
 calls       3, 1 failed, 1 denied, took 2.00 s (p50), 4.00 s (p90), 4.00 s (p99)
 approvals   2, 1 approved, 1 rejected, waited 30.00 s (p50), 90.00 s (p90), 90.00 s (p99), 1 still waiting"""
 
