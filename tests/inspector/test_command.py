@@ -113,6 +113,19 @@ def test_an_inspector_beside_a_server_acts_through_it(shop: Runtime, tmp_path: P
     assert [call.decided_by for call in shop.sessions.tool_calls("mail-2026-11-21")][-1] == "day shift"
 
 
+def test_an_inspector_says_which_server_it_connects_to(
+    shop: Runtime, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    tokens = tmp_path / "tokens"
+    tokens.write_text(f"{TOKEN[::-1]}\n")
+    log = str(log_at(tmp_path / "night.db"))
+    with Server(shop, tokens=[TOKEN]) as server:
+        code = main(["inspect", "--db", log, "--allow-actions", "--server", server.url, "--token-file", str(tokens)])
+
+    assert code == 3
+    assert f"connecting to {server.url}" in capsys.readouterr().err
+
+
 def test_a_server_with_another_log_is_not_acted_through(shop: Runtime, tmp_path: Path) -> None:
     other = log_at(tmp_path / "other.db")
     with (

@@ -32,6 +32,8 @@ def inspect(options: InspectOptions, console: Console) -> int:
     check_server(options)
     database = log_to_read(options.database, console)
     compile_templates()
+    if options.server is not None:
+        console.say(f"connecting to {options.server}")
     with (
         stopping() as is_asked_to_stop,
         connected(options) as owner,
