@@ -224,6 +224,7 @@ def test_the_log_may_be_named_before_a_command_or_behind_it(run: Run) -> None:
         (["why", "3"], ["no command 'why'", "`reenact log --why POSITION`"]),
         (["approve", "c1"], ["no command 'approve'", "decided in the chat"]),
         (["log", "--why", "x"], ["--why", "it must be a whole number"]),
+        (["log", "--last", "-1"], ["--last", "it must be at least 0"]),
         (["help", "log", "x"], ["`reenact log` has no commands of its own"]),
         (["hello", "world"], ["no command 'hello'", 'quote all of that: reenact -p "hello"']),
         (["-p", "x", "file"], ["no command 'file'", 'quote all of that: reenact -p "x file"']),

@@ -54,7 +54,7 @@ def checkpoint(options: CheckpointOptions, console: Console) -> int:
     """
     database = log_to_read(options.database, console)
     with progress_line(console) as progress:
-        if options.output in {None, "-"}:
+        if options.output is None or options.output == "-":
             checkpoint_of(database, lambda line: console.write(line.decode()), progress=progress)
             return ExitCode.SUCCESS
         made = checkpoint_of(database, Path(options.output), progress=progress)

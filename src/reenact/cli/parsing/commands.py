@@ -72,6 +72,7 @@ def _coerce_quickly(parameter: TyperOption | TyperArgument) -> None:
 
 _PLAINER_WORDS = (
     ("Input should be a valid integer, unable to parse string as an integer", "it must be a whole number"),
+    ("Input should be greater than or equal to", "it must be at least"),
     ("Value error, ", ""),
 )
 """Phrases in typer's messages, and what replaces them."""
