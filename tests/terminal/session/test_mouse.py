@@ -106,7 +106,7 @@ def test_a_click_waits_until_the_program_asks_for_the_mouse(start: Start) -> Non
     reports = "E[<0;4;3ME[<0;4;3m"
     terminal = start(*asking_late(reports), timeout=0.05)
     terminal.wait_for("OK", 30)
-    with pytest.raises(WaitTimeoutError, match="waiting for a mode that reports 'click' of the mouse from '/bin/sh'"):
+    with pytest.raises(WaitTimeoutError, match="waiting for a request for 'click' of the mouse from '/bin/sh'"):
         terminal.send_mouse("click", 2, 3)
     terminal.timeout = 30
 

@@ -464,7 +464,7 @@ class AsyncTerminalEmulator(Session):
             held = {"shift": shift, "alt": alt, "ctrl": ctrl}
             return display.ask(lambda engine: engine.mouse(action, row, column, button, **held)) or None
 
-        sent = await self._answer(report, f"a mode that reports {action!r} of the mouse", None, display.text)
+        sent = await self._answer(report, f"a request for {action!r} of the mouse", None, display.text)
         await self._wait(self._writing(sent))
 
     async def wait_for(self, pattern: Pattern | Finder, timeout: float | None = None, *, scope: Scope = "new") -> str:
