@@ -232,6 +232,7 @@ def test_what_is_wrong_with_a_file_is_said_with_its_place(tmp_path: Path, line: 
         ('{name: x, command: "\'a"}', "command: this is not a command line: no closing quotation"),
         ("{name: x, command: [ls, 5]}", "command[1]: expected text, got the number 5; in quotes it is text"),
         ("{name: x, cliArgs: -l}", "cliArgs: expected a list, got '-l'"),
+        ("{name: x, command: true}", "command: expected text, got true; in quotes it is text"),
         ("{name: x, category: unit}", "category: expected one of ci, error, extension, interactive, non-inter"),
         ("{name: x, expectedExitCode: '0'}", "expectedExitCode: expected a whole number or null, got '0'"),
         ("{name: x, expectedExitCode: 1.5}", "expectedExitCode: expected a whole number or null, got the numb"),

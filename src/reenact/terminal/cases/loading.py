@@ -12,7 +12,7 @@ from pathlib import Path
 import msgspec
 from msgspec.structs import replace
 
-from reenact.domain.plain import is_mapping
+from reenact.domain.plain import is_mapping, is_sequence
 from reenact.terminal.cases.plain import Plain, Readers, fields_of, read_file, struct_of
 from reenact.terminal.cases.steps import InteractionScript, script_in
 from reenact.terminal.config import TerminalSize, TerminalTestConfig, seconds
@@ -156,13 +156,13 @@ def command_line(plain: Plain, here: Path) -> tuple[str, ...]:
     Raises:
         TerminalTestError: it is neither, or empty (`INVALID_CONFIG`).
     """
-    if isinstance(plain.value, str):
+    if is_sequence(plain.value):
+        words = [item.text() for item in plain.items()]
+    else:
         try:
-            words = shlex.split(plain.value)
+            words = shlex.split(plain.text())
         except ValueError as error:
             raise plain.wrong(f"this is not a command line: {str(error).lower()}") from error
-    else:
-        words = [item.text() for item in plain.items()]
     if not words or not words[0]:
         raise plain.wrong("the name of a program is missing")
     return tuple(_with_directory(word, here) for word in words)
