@@ -542,6 +542,7 @@ class LocalRuntime(Asking):
                 self._do.closing = True
                 if self._node is not None:
                     self._node.drain()
+                self._system.timetable.close()  # what becomes due from now on comes when the log is opened next
                 self._do.shut_down()
 
     def _dispose_of_factory(self) -> None:

@@ -11,7 +11,7 @@ from reenact._runtime import SharedRuntime
 from reenact.domain.messages import instant, text_of
 from reenact.domain.session.agent import MessageAccepted, ScheduleFired
 from reenact.testing import ManualClock, MockEnvironmentFactory, wait_until
-from tests.logs import execute
+from tests.logs import execute, read_log
 from tests.runtime.conftest import furnish
 from tests.runtime.witness import journal_of
 
@@ -68,6 +68,20 @@ def test_a_chat_beside_others_wakes_no_session_but_hears_what_its_own_has_missed
         events = [row.event for row in journal_of(runtime).read("session/s")]
         assert [event.late for event in events if isinstance(event, ScheduleFired)] == [True]
         assert sum(isinstance(event, MessageAccepted) for event in events) == 1
+
+
+def test_a_message_that_is_due_while_the_runtime_closes_comes_when_it_is_open_again(
+    planned: str, clock: ManualClock
+) -> None:
+    with Runtime.open(planned, environment=MockEnvironmentFactory(delays=False), clock=clock) as runtime:
+        runtime.events.on("agent_stopped", lambda event: clock.advance(3600))
+        runtime.sessions.run("s")
+    with read_log(planned) as journal:
+        assert not any(isinstance(row.event, ScheduleFired) for row in journal.read("session/s"))
+
+    with Runtime.open(planned, environment=MockEnvironmentFactory(delays=False), clock=clock) as runtime:
+        wait_until(lambda: "TurnCompleted" in kinds(runtime), what="it is answered")
+        assert [message.text for message in runtime.sessions.messages("s")] == ["Hello", "Hello from mock!"]
 
 
 @pytest.mark.parametrize(
