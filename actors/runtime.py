@@ -353,12 +353,15 @@ class _Ports:
 
     def agent_lives(self, agent_id: str, session_id: str, responding: Callable[[], str | None]) -> None:
         self.live.add(agent_id, session_id, responding)
-        if self.operations is not None and self.operations.stops_agents:  # it was being started
+        if self.is_closing():  # it was being started
             stop = Stop(agent_id=agent_id, reason="shutdown", at=self.now())
             self.system.actor(SessionActor, session_id).tell(stop, here_and_now=True)
 
     def agent_is_known(self, agent_id: str) -> bool:
         return self.live.session_of(agent_id) is not None
+
+    def is_closing(self) -> bool:
+        return self.operations is not None and self.operations.stops_agents
 
     def log_fails(self, session_id: str, error: Exception) -> None:
         self.failures.add(session_id, error)

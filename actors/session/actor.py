@@ -192,8 +192,9 @@ class SessionActor(EventSourcedActor[Session, SessionCommand, SessionEvent]):
 
     def on_recovered(self) -> Sequence[SessionCommand]:
         """Continue with the agent that is live in the log, or end it, depending on the runtime's `recovery`."""
-        agent, turn = self.state.agent, self.state.turn
-        self._ask_family()
+        agent, turn, is_closing = self.state.agent, self.state.turn, self._ports.is_closing()
+        if not is_closing:  # else sessions that are being closed would wake each other; the next start asks
+            self._ask_family()
         if agent is None:
             if self.version:
                 self._leave_to_others()
@@ -202,6 +203,8 @@ class SessionActor(EventSourcedActor[Session, SessionCommand, SessionEvent]):
         published = (
             ReceivedAnswer() if turn is None else published_of(self._ports.journal, self.context.stream, turn.id)
         )
+        if is_closing:  # this agent was being started
+            return (Stop(agent_id=agent.id, reason="shutdown", at=at, so_far=published),)
         if self._ports.agent_is_known(agent.id):  # the log failed while this agent was running, and can be read again
             if self._agent.revive(self.state, agent.id):
                 if turn is None:

@@ -106,6 +106,10 @@ class Ports(Protocol):
         """Return whether this runtime has started the agent and not stopped it since."""
         ...
 
+    def is_closing(self) -> bool:
+        """Return whether the runtime is stopping all agents, since it is being closed."""
+        ...
+
     def log_fails(self, session_id: str, error: Exception) -> None:
         """Record that the session could not be recorded; wake it again after a delay."""
         ...

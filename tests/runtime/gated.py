@@ -4,15 +4,22 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
-from reenact import EnvironmentConfig
+import pytest
+
+from reenact import EnvironmentConfig, Runtime
 from reenact.actors.environment.api import OnEvent
 from reenact.actors.environment.mock import MockScenarios
 from reenact.actors.environment.model import ModelEnvironment
+from reenact.actors.kernel.context import Key
+from reenact.actors.kernel.future import PooledFuture
+from reenact.actors.kernel.system import ActorSystem
 from reenact.domain.messages import Said
 from reenact.testing import MockEvent, MockScenario
+from tests.runtime.witness import PATIENCE
 
 
 def text(words: str) -> MockEvent:
@@ -100,3 +107,30 @@ class GatedFactory:
 
     def set_scenario(self, name: str) -> None:
         self.scenarios.set_scenario(name)
+
+
+@contextmanager
+def closed_while_starting(runtime: Runtime, monkeypatch: pytest.MonkeyPatch, session_id: str) -> Generator[None]:
+    """The agent that the block starts in the session gets its environment once the runtime is about to be closed."""
+    stopping = threading.Event()
+    create, ask_to_stop = GatedFactory.create, ActorSystem._ask_to_stop
+    closing = threading.Thread(target=runtime.close, daemon=True)
+
+    def create_late(factory: GatedFactory, config: EnvironmentConfig) -> ModelEnvironment:
+        if closing.ident is None:
+            closing.start()
+        assert stopping.wait(PATIENCE)
+        return create(factory, config)
+
+    def ask_to_stop_first(system: ActorSystem, key: Key) -> PooledFuture[None]:
+        stopped = ask_to_stop(system, key)
+        if key[1] == session_id:
+            stopping.set()
+        return stopped
+
+    with monkeypatch.context() as patch:
+        patch.setattr(GatedFactory, "create", create_late)
+        patch.setattr(ActorSystem, "_ask_to_stop", ask_to_stop_first)
+        yield
+        closing.join(PATIENCE)
+        assert not closing.is_alive()

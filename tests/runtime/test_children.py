@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from contextlib import suppress
 from datetime import timedelta
 from pathlib import Path
 from types import SimpleNamespace
@@ -11,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from reenact import Image, ImageNotFoundError, Runtime, StorageError
+from reenact import Image, ImageNotFoundError, Runtime, RuntimeClosedError, StorageError
 from reenact.actors.environment.api import EnvironmentConfig
 from reenact.actors.environment.model import ModelEnvironment
 from reenact.actors.journal.api import Append, Done
@@ -32,7 +33,7 @@ from tests.examples import some
 from tests.logs import copy_log, log_at, log_of
 from tests.runtime.conftest import Open
 from tests.runtime.families import FAILS, HELD, PRICES, Plan, come_to_rest, factory, furnish, send, settled
-from tests.runtime.gated import GatedFactory
+from tests.runtime.gated import GatedFactory, closed_while_starting
 from tests.runtime.witness import Ears, at_every_commit, check, fold, journal_of
 
 ASKS_ONE: Plan = [[("agent", ["42"])], "done"]
@@ -412,6 +413,26 @@ def test_a_child_waits_for_a_person_and_its_parent_with_it(runtime: Runtime) -> 
     assert runtime.sessions.messages("root")[-1].text == "done"
     assert [event.data["outcome"] for event in ears.of("child_ended")] == ["waiting", "completed"]
     check(runtime)
+
+
+def test_families_do_not_wake_each_other_while_the_runtime_is_closed(
+    runtime: Runtime, opened: Open, mock: GatedFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ask(runtime, [[("agent", SENDS)], "done"])
+    (call,) = runtime.agents.pending()
+    runtime.agents.destroy(call.agent_id or "")
+    start, started = SessionActor.on_start, list[str]()
+
+    def count_start(actor: SessionActor) -> None:
+        started.append(actor.context.id)
+        start(actor)
+
+    monkeypatch.setattr(SessionActor, "on_start", count_start)
+    with closed_while_starting(runtime, monkeypatch, call.session_id), suppress(RuntimeClosedError):
+        runtime.agents.approve(call)
+
+    assert len(started) < 10
+    assert [one.id for one in opened(prices=PRICES).agents.pending()] == [call.id]
 
 
 def test_a_child_in_a_child_waits_through_a_restart(opened: Open) -> None:

@@ -29,7 +29,7 @@ from reenact.domain.session.commands import Interrupt, Stop
 from reenact.testing import MockEnvironmentFactory, MockLLMProvider
 from tests.logs import copy_log, is_begun, log_of, read_log
 from tests.runtime.conftest import Open, furnish
-from tests.runtime.gated import GatedFactory
+from tests.runtime.gated import GatedFactory, closed_while_starting
 from tests.runtime.witness import PATIENCE, Ears, check, heard_of, journal_of
 
 
@@ -213,6 +213,22 @@ def test_what_waits_outlives_destruction_and_restart(
 
     assert [event.data["turn_id"] for event in ears.wait("turn_completed", count=2)] == [second, third]
     assert check(again)["s"].completed == [first, second, third]
+
+
+def test_a_turn_that_begins_while_the_runtime_is_closed_is_interrupted(
+    runtime: Runtime, agent: str, mock: GatedFactory, opened: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _, first, _ = begin(runtime, mock)
+    second = runtime.agents.receive(agent, "two")
+    runtime.agents.destroy(agent)
+
+    with closed_while_starting(runtime, monkeypatch, "s"):
+        runtime.sessions.run("s")
+
+    again = opened()
+    answer = again.turns.wait(second, PATIENCE)
+    assert (answer.outcome, answer.failure) == ("interrupted", None)
+    assert check(again)["s"].completed == [first, second]
 
 
 def test_a_session_goes_on_where_it_stopped(runtime: Runtime, agent: str, opened: Open) -> None:
