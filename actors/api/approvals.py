@@ -64,13 +64,12 @@ class ApprovalOperations:
         return decided
 
     def _find(self, request: _Decision) -> PendingCall:
-        """Return the pending call that is meant."""
+        """Return the pending call that is meant: one of the named session, or of an agent's family."""
         where, call_id = self._session_of(request), request.call_id
-        found = [
-            call
-            for call in self._do.read().pending_of_id(call_id)
-            if where in (None, call.session_id, *(caller.session_id for caller in call.path))
-        ]
+        waiting = self._do.read().pending_of_id(call_id)
+        found = [call for call in waiting if where in (None, call.session_id)]
+        if not found and request.agent_id is not None:
+            found = [call for call in waiting if any(caller.session_id == where for caller in call.path)]
         if not found:
             raise CallNotPendingError(call_id)
         if len(found) > 1:

@@ -19,7 +19,7 @@ from reenact.actors.journal.api import Append, Done
 from reenact.actors.session.actor import SessionActor
 from reenact.audit import verify_log
 from reenact.domain.children import MAX_CHILDREN, Budget, agent_tool
-from reenact.domain.errors import ConfigurationError
+from reenact.domain.errors import CallNotPendingError, ConfigurationError
 from reenact.domain.messages import instant
 from reenact.domain.policy.judge import Policies
 from reenact.domain.policy.rules import Policy
@@ -412,6 +412,22 @@ def test_a_child_waits_for_a_person_and_its_parent_with_it(runtime: Runtime) -> 
     assert results(runtime) == [("answered", "sent", False)]
     assert runtime.sessions.messages("root")[-1].text == "done"
     assert [event.data["outcome"] for event in ears.of("child_ended")] == ["waiting", "completed"]
+    check(runtime)
+
+
+def test_a_call_of_a_session_is_decided_though_one_of_its_child_has_the_same_id(runtime: Runtime) -> None:
+    ask(runtime, [[("send", {"to": "bob"}), ("agent", SENDS)], "done"])
+    own, below = sorted(runtime.agents.pending(), key=lambda call: len(call.path))
+    assert (own.id, own.session_id) == (below.id, "root")
+
+    runtime.agents.reject(own, "no")
+    assert runtime.agents.pending() == [below]
+    with pytest.raises(CallNotPendingError):
+        runtime.agents.reject(own, "no")
+    runtime.agents.approve(below)
+
+    wait_until(lambda: [turn.outcome for turn in runtime.sessions.turns("root")] == ["waiting", "completed"])
+    assert [result for _, result, _ in results(runtime)] == ["send was not run: it was rejected: no", "sent"]
     check(runtime)
 
 
