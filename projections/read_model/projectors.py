@@ -427,7 +427,7 @@ def _project_child(changes: Changes, session: ConversationState, row: Row, event
     """Change the stage of the child's call; a child's activity and usage are in its own rows."""
     call = session.calls.get(event.call_id)
     match event:
-        case ChildEnded(outcome="waiting") if call is not None:
+        case ChildEnded(outcome="waiting") if call is not None and call.stage != "answered":
             call.stage, call.kind, call.asked_at = "waiting", "child", row.recorded_at
             changes.put_call(call)
         case ChildStarted(origin=ChildOrigin()) if call is not None and call.stage == "waiting":

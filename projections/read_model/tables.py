@@ -64,7 +64,7 @@ from reenact.projections.read_model.rows import (
     UsageRow,
 )
 
-VERSION = 11
+VERSION = 12
 """Increase it with every change to a table or to the output of a projector: files of another version are rebuilt."""
 
 METADATA = MetaData()

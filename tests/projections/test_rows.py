@@ -480,4 +480,4 @@ def test_tables_do_not_change_without_a_new_version() -> None:
 
     digest = hashlib.sha256(ddl.encode()).hexdigest()[:16]
 
-    assert (VERSION, digest) == (11, "c159962d1e6e1d2b")
+    assert (VERSION, digest) == (12, "c159962d1e6e1d2b")

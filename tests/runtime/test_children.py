@@ -415,6 +415,21 @@ def test_a_child_waits_for_a_person_and_its_parent_with_it(runtime: Runtime) -> 
     check(runtime)
 
 
+def test_a_call_that_is_answered_does_not_wait_because_its_detached_child_does(runtime: Runtime) -> None:
+    ears = Ears(runtime)
+    ask(runtime, [[("aside", SENDS), ("send", {"to": "bob"})], "done"])
+    ears.wait("child_ended")
+
+    assert [stage for stage, _, _ in results(runtime)] == ["answered", "waiting"]
+    for call in runtime.agents.pending():
+        runtime.agents.approve(call)
+    wait_until(lambda: [turn.outcome for turn in runtime.sessions.turns("root")][1:] == ["completed", "completed"])
+
+    assert [stage for stage, _, _ in results(runtime)] == ["answered", "answered"]
+    assert runtime.sessions.list(waiting=True) == []
+    check(runtime)
+
+
 def test_a_call_of_a_session_is_decided_though_one_of_its_child_has_the_same_id(runtime: Runtime) -> None:
     ask(runtime, [[("send", {"to": "bob"}), ("agent", SENDS)], "done"])
     own, below = sorted(runtime.agents.pending(), key=lambda call: len(call.path))
