@@ -157,8 +157,10 @@ class DriverRunner:
         except BaseException as error:  # noqa: BLE001 - whatever it is, the turn has to end
             raised = error.error if isinstance(error, EscapedError) else error
             level = logging.WARNING if is_mistake(raised) else logging.DEBUG
-            _log.log(level, "the driver has failed", exc_info=raised)
-            reports(failure_of(raised))
+            try:
+                _log.log(level, "the driver has failed", exc_info=raised)
+            finally:  # a filter of the program's own may have raised
+                reports(failure_of(raised))
         else:
             if not reports.ended:
                 reports(failure("incomplete_stream", "the driver returned before the message was complete"))
@@ -184,8 +186,10 @@ class DriverRunner:
                 raise
             reports(_failed_call(call, "it cancelled itself"))
         except (Exception, SystemExit) as error:  # noqa: BLE001 - whatever it is, the model must get a result
-            _log.exception("a tool could not be run")
-            reports(_failed_call(call, repr(error)))
+            try:
+                _log.exception("a tool could not be run")
+            finally:  # as above
+                reports(_failed_call(call, repr(error)))
         else:
             reports(ToolResult(id=call.id, name=call.name, result=outcome.result, is_error=outcome.is_error))
         finally:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
@@ -172,6 +173,48 @@ def test_a_tool_that_raises_tells_the_model_so_and_harms_nobody(opened: Open, fa
     told = runtime.sessions.messages("s")[-1].text
     assert "!FileNotFoundError: no such file" in told
     assert '"city":"Rome"' in told
+
+
+class UnsetContext(logging.Filter):
+    """A filter that reads what only the threads of requests have."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        raise LookupError(record.name)
+
+
+@pytest.fixture
+def broken_logging() -> Iterator[None]:
+    handler = logging.StreamHandler()
+    handler.addFilter(UnsetContext())
+    loggers = [logging.getLogger(f"reenact.{name}") for name in ("tools", "environment")]
+    for logger in loggers:
+        logger.addHandler(handler)
+    yield
+    for logger in loggers:
+        logger.removeHandler(handler)
+
+
+@pytest.mark.usefixtures("broken_logging")
+def test_a_turn_ends_although_what_fails_in_it_cannot_be_logged(opened: Open, factory: MockEnvironmentFactory) -> None:
+    @tool
+    def broken() -> str:
+        message = "no such file"
+        raise FileNotFoundError(message)
+
+    def broken_model(_: Sequence[Said]) -> Iterable[MockEvent]:
+        message = "no model"
+        raise KeyError(message)
+
+    factory.define_scenario("tool", asks(("c1", "broken", {})))
+    factory.define_scenario("model", broken_model)
+    runtime = opened(environment=factory)
+
+    factory.set_scenario("tool")
+    answer = runtime.ask("go", image=Image(id="i", tools=(broken,)), timeout=PATIENCE)
+    assert answer.text == "done: !broken could not be run: LookupError('reenact.tools')"
+    factory.set_scenario("model")
+    failed = runtime.ask("go", session=answer.session_id, timeout=PATIENCE)
+    assert failed.outcome == "failed"
 
 
 def test_an_interrupt_ends_the_turn_while_a_tool_runs_and_its_late_result_is_not_heard(
