@@ -664,6 +664,14 @@ def test_a_tool_whose_schema_is_nested_too_deeply_costs_only_itself(
     assert not [text for text in caplog.messages if "could not be connected" in text]
 
 
+def test_a_result_is_not_checked_against_a_schema_of_the_server_which_could_take_for_ever() -> None:
+    tools = [listed("echo", outputSchema={"type": "object", "required": ["degrees"]})]
+
+    (echoed,) = outcomes_of(("echo", {"a": 1}), server=rough(tools=tools))
+
+    assert (echoed.content, echoed.is_error) == ('{"a": 1}', False)
+
+
 def test_a_list_with_only_malformed_tools_is_an_error() -> None:
     problems = problems_of(rough(tools=[listed("broken", {"type": "object", "properties": []})]))
 

@@ -1,4 +1,4 @@
-"""Removes malformed tools from the lists of a server, since the `mcp` package rejects a list that has any."""
+"""Removes from the lists of a server what the `mcp` package must not get: malformed tools, and schemas of results."""
 
 from __future__ import annotations
 
@@ -44,11 +44,15 @@ class ListedTools:
             yield CheckedMessages(self, incoming), outgoing
 
     def check(self, received: SessionMessage | Exception) -> None:
-        """Remove the malformed tools from the message if it is a list of tools, each with a warning."""
+        """Remove the malformed tools from the message if it is a list of tools, each with a warning.
+
+        Schemas of results are removed, too: the package would check results on the event loop, and a server can send a
+        schema and a result with which that never ends.
+        """
         if isinstance(received, SessionMessage) and isinstance(received.message, JSONRPCResponse):
             result = received.message.result
             if self.version is not None and isinstance(result.get("tools"), list):
-                result["tools"] = self._well_formed(result, self.version)
+                result["tools"] = [_without_output_schema(tool) for tool in self._well_formed(result, self.version)]
 
     def _well_formed(self, result: JsonObject, version: str) -> list[Json]:
         """Return the well-formed tools; all tools if none is."""
@@ -78,6 +82,10 @@ class CheckedMessages(ObjectReceiveStream[SessionMessage | Exception]):
 
     async def aclose(self) -> None:
         await self._incoming.aclose()
+
+
+def _without_output_schema(tool: Json) -> Json:
+    return {name: of for name, of in tool.items() if name != "outputSchema"} if is_json_object(tool) else tool
 
 
 def _mistake(result: JsonObject, version: str) -> str:
