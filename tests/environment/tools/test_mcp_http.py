@@ -224,6 +224,25 @@ def test_an_answer_that_is_none_is_an_error_for_the_model(rough: loopback.Rough,
     assert after.content == "{}"
 
 
+@pytest.mark.parametrize(
+    ("name", "problem"), [("long", "has more than 50,000 bytes"), ("zip", "is compressed")], ids=["long", "zip"]
+)
+def test_a_response_without_end_or_with_one_that_cannot_be_known_is_not_read_to_its_end(
+    rough: loopback.Rough, monkeypatch: pytest.MonkeyPatch, name: str, problem: str
+) -> None:
+    monkeypatch.setattr(session, "MAX_LINE", 50_000)
+
+    async def use(box: Toolbox) -> list[ToolOutcome]:
+        return [await box.call(f"mcp__rough__{name}", {}), await box.call("mcp__rough__echo", {})]
+
+    wrong, after = run(use, MCPServer.http("rough", rough.url))
+
+    assert wrong.is_error
+    assert str(wrong.content).endswith(f"the response {problem}")
+    assert after.content == "{}"
+    assert all(headers["Accept-Encoding"] == "identity" for _, headers in rough.asked)
+
+
 @pytest.mark.parametrize("status", [401, 403, 500])
 def test_a_server_that_refuses_us_is_told_with_its_status_and_no_secret(
     rough: loopback.Rough, status: int, caplog: pytest.LogCaptureFixture

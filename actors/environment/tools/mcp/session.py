@@ -170,18 +170,41 @@ async def _transport(stack: AsyncExitStack, lost: Callable[[], None], report: Er
         report.status, report.last_output = program.status, program.last_output
         return program
 
-    async def note_status(response: httpx2.Response) -> None:
+    async def check(response: httpx2.Response) -> None:
         status = f"HTTP status {response.status_code}" if response.is_error else ""
         report.status = lambda: status
+        if not response.headers.get("content-type", "").lower().startswith("text/event-stream"):
+            response.stream = _BoundedBody(response)
 
     http = httpx2.AsyncClient(
-        headers=server.headers,
+        headers={"Accept-Encoding": "identity", **server.headers},
         verify=await asyncio.to_thread(_ssl_context),
         timeout=httpx2.Timeout(server.connect_timeout, read=None),  # the caller limits the time of an answer
-        event_hooks={"response": [note_status]},
+        event_hooks={"response": [check]},
     )
     await stack.enter_async_context(http)
     return streamable_http_client(server.url, http_client=http, max_sse_event_size=MAX_LINE)
+
+
+class _BoundedBody(httpx2.AsyncByteStream):
+    """A response, up to the size of a message; one that is compressed is refused, as its size is not known."""
+
+    def __init__(self, response: httpx2.Response) -> None:
+        assert isinstance(response.stream, httpx2.AsyncByteStream)
+        self._body = response.stream
+        self._is_compressed = response.headers.get("content-encoding", "identity") != "identity"
+
+    async def __aiter__(self) -> AsyncGenerator[bytes]:
+        size = 0
+        async for part in self._body:
+            size += len(part)
+            if size > MAX_LINE or self._is_compressed:
+                what = "is compressed" if self._is_compressed else f"has more than {MAX_LINE:,} bytes"
+                raise httpx2.StreamError(f"the response {what}")
+            yield part
+
+    async def aclose(self) -> None:
+        await self._body.aclose()
 
 
 @cache

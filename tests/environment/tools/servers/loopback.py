@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import socket
 import threading
@@ -17,7 +18,8 @@ from tests.environment.tools.servers.proper import made
 
 Json = dict[str, Any]
 
-TOOLS = [{"name": name, "inputSchema": {"type": "object"}} for name in ("echo", "hang", "drop", "break", "html")]
+NAMES = ("echo", "hang", "drop", "break", "html", "long", "zip")
+TOOLS = [{"name": name, "inputSchema": {"type": "object"}} for name in NAMES]
 
 
 @contextmanager
@@ -124,6 +126,10 @@ class _Answering(BaseHTTPRequestHandler):
                 self._send(500)
             case "html":
                 self._send(200, b"<html>Hello</html>", "text/html")
+            case "long":
+                self._send(200, b" " * 100_000, "application/json")
+            case "zip":
+                self._send(200, gzip.compress(b" " * 100_000), "application/json", encoding="gzip")
             case _:
                 text = json.dumps(message["params"]["arguments"])
                 self._answer(message, result={"content": [{"type": "text", "text": text}]})
@@ -132,10 +138,19 @@ class _Answering(BaseHTTPRequestHandler):
         body = json.dumps({"jsonrpc": "2.0", "id": message["id"], **answer}).encode()
         self._send(200, body, "application/json", session)
 
-    def _send(self, status: int, body: bytes = b"", kind: str = "text/plain", session: str | None = None) -> None:
+    def _send(
+        self,
+        status: int,
+        body: bytes = b"",
+        kind: str = "text/plain",
+        session: str | None = None,
+        encoding: str | None = None,
+    ) -> None:
         self.send_response(status)
         self.send_header("Content-Type", kind)
         self.send_header("Content-Length", str(len(body)))
+        if encoding is not None:
+            self.send_header("Content-Encoding", encoding)
         if session is not None:
             self.send_header("Mcp-Session-Id", session)
         if self.server.elsewhere is not None:
