@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import math
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Literal, Self, TypeAlias, TypeGuard, TypeVar, get_args
 
@@ -303,11 +303,7 @@ class MCPServer(FrozenByName, omit_defaults=True):
 
     def without_secrets(self, text: str) -> str:
         """Return the text with the values of `env` and `headers` replaced by an ellipsis."""
-        values = (*self.env.values(), *self.headers.values())
-        for secret in sorted({part for value in values for part in (value, *value.split())}, key=len, reverse=True):
-            if len(secret) >= _SHORTEST_SECRET:
-                text = text.replace(secret, "…")
-        return text
+        return without(text, (*self.env.values(), *self.headers.values()))
 
     def __repr__(self) -> str:
         told = ", ".join(f"{name}={value!r}" for name, value in self.__rich_repr__())
@@ -321,6 +317,20 @@ class MCPServer(FrozenByName, omit_defaults=True):
             ("url", _shown_url(self.url)) if self.url is not None else ("command", self.command),
             *((field, f"{len(value)} not shown") for field, value in kept if value),
         ]
+
+
+def without(text: str, secrets: Iterable[str]) -> str:
+    """Return the text with the secrets, and the words in them, replaced by an ellipsis, except very short ones."""
+    for secret in sorted({part for value in secrets for part in (value, *value.split())}, key=len, reverse=True):
+        if len(secret) >= _SHORTEST_SECRET:
+            text = text.replace(secret, "…")
+    return text
+
+
+def variables_of(server: MCPServer) -> frozenset[str]:
+    """Return the names of the environment variables for which `${NAME}` stands in the server's settings."""
+    texts = (*server.args, *server.env.values(), server.url or "", *server.headers.values())
+    return frozenset(name for text in texts for name in _VARIABLE.findall(text))
 
 
 def _shown_url(url: str) -> str:

@@ -24,6 +24,7 @@ from reenact.domain.tools import (
     is_json,
     no_arguments,
     remote_name,
+    variables_of,
 )
 
 CYCLE: list[Any] = []
@@ -268,6 +269,13 @@ def test_a_server_shows_where_it_is() -> None:
 @pytest.mark.parametrize("server", KEEPERS, ids=["stdio", "http"])
 def test_a_secret_is_taken_out_of_what_is_told(server: MCPServer) -> None:
     assert server.without_secrets(f"denied: {HIDDEN}!") == "denied: …!"
+
+
+def test_the_variables_of_a_server_are_those_that_its_settings_name() -> None:
+    program = MCPServer.stdio("files", "npx", ["--key=${A}"], {"TOKEN": "${B}-${A}"})
+    remote = MCPServer.http("files", "https://example.org?key=${C}", {"Authorization": "Bearer ${D}"})
+
+    assert (variables_of(program), variables_of(remote)) == ({"A", "B"}, {"C", "D"})
 
 
 def test_what_is_too_short_to_be_a_secret_stays() -> None:

@@ -452,6 +452,14 @@ def test_a_server_that_ends_at_once_is_told_with_what_it_said_but_no_secret() ->
     }
 
 
+def test_a_variable_in_the_arguments_is_a_secret_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KEY", HIDDEN)
+
+    problems = problems_of(rough(first="exit", says="not an option: --key=${KEY}"))
+
+    assert problems["rough"].endswith("it said: not an option: --key=…")
+
+
 def test_a_program_that_is_not_there_is_named() -> None:
     problems = problems_of(MCPServer.stdio("nothing", "a-program-that-is-not-there"))
 

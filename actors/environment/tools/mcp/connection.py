@@ -244,7 +244,7 @@ class _Link:
     async def _run_connection(self) -> None:
         try:
             open_session = await in_thread(_import_opener, "reenact-mcp")
-            self._report.server = self._report.server.resolved(os.environ)
+            self._report.resolve(os.environ)
             async with open_session(lost=self.end, changed=self._mark_outdated, report=self._report) as session:
                 self._ready.set_result(session)
                 await self._end_requested.wait()

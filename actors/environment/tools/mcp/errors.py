@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from reenact.actors.environment.tools.outcome import error_text
-from reenact.domain.tools import MCPServer, MCPServerError
+from reenact.domain.tools import MCPServer, MCPServerError, variables_of, without
 
 
 class LostError(Exception):
@@ -23,6 +23,21 @@ class ErrorReporter:
         self.server = server
         self.status: Callable[[], str] = str
         self.last_output: Callable[[], str] = str
+        self._hidden: tuple[str, ...] = ()
+
+    def resolve(self, variables: Mapping[str, str]) -> None:
+        """Replace the variables in the server's settings; their values are hidden from then on.
+
+        Raises:
+            ConfigurationError: a variable is not set.
+        """
+        names = variables_of(self.server)
+        self.server = self.server.resolved(variables)
+        self._hidden = tuple(variables[name] for name in names)
+
+    def without_secrets(self, text: str) -> str:
+        """Return the text without the secrets of the server's settings."""
+        return without(self.server.without_secrets(text), self._hidden)
 
     def unreachable(self, why: str) -> MCPServerError:
         """Return the error for a server that could not be connected."""
@@ -38,7 +53,7 @@ class ErrorReporter:
         )
 
     def _joined(self, *parts: str) -> str:
-        return self.server.without_secrets("; ".join(part for part in parts if part))
+        return self.without_secrets("; ".join(part for part in parts if part))
 
 
 def cause_of(error: BaseException) -> str:

@@ -59,8 +59,9 @@ class ListedTool(msgspec.Struct, frozen=True):
 class Session:
     """The requests to a server; `changed` is called when its tools may have changed."""
 
-    def __init__(self, server: MCPServer, client: Client, changed: Callable[[], None]) -> None:
-        self._server = server
+    def __init__(self, report: ErrorReporter, client: Client, changed: Callable[[], None]) -> None:
+        self._server = report.server
+        self._without_secrets = report.without_secrets
         self._client = client
         self._changed = changed
         self._listening: asyncio.Task[None] | None = None
@@ -100,9 +101,9 @@ class Session:
                 raise LostError(_CONNECTION_CLOSED) from error
             if error.message == _SESSION_TERMINATED:
                 raise UnknownSessionError from error
-            return failure(self._server.without_secrets(f"{tool.spec.name}: {error.message}"))
+            return failure(self._without_secrets(f"{tool.spec.name}: {error.message}"))
         except (RuntimeError, ValueError) as error:  # the response does not fit the protocol or the tool
-            return failure(self._server.without_secrets(f"{tool.spec.name}: {error_text(error)}"))
+            return failure(self._without_secrets(f"{tool.spec.name}: {error_text(error)}"))
         return outcome_of_result(result)
 
     async def stop_listening(self) -> None:
@@ -158,7 +159,7 @@ async def open_session(
             raise report.unreachable(f"no answer within {server.connect_timeout:g} s") from None
         except Exception as error:
             raise report.unreachable(cause_of(error)) from error
-        session = Session(server, client, changed)
+        session = Session(report, client, changed)
         stack.push_async_callback(session.stop_listening)
         yield session
 
@@ -166,7 +167,7 @@ async def open_session(
 async def _transport(stack: AsyncExitStack, lost: Callable[[], None], report: ErrorReporter) -> Transport:
     server = report.server
     if server.url is None:
-        program = StdioTransport(server, lost)
+        program = StdioTransport(report, lost)
         report.status, report.last_output = program.status, program.last_output
         return program
 

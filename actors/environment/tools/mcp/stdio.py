@@ -19,7 +19,7 @@ from mcp.shared.message import SessionMessage
 from mcp.types import INVALID_REQUEST, ErrorData, JSONRPCError, JSONRPCMessage, jsonrpc_message_adapter
 
 from reenact.actors.environment.received_json import is_json_object, lenient_json
-from reenact.domain.tools import MCPServer
+from reenact.actors.environment.tools.mcp.errors import ErrorReporter
 
 Incoming: TypeAlias = MemoryObjectReceiveStream[SessionMessage | Exception]
 Outgoing: TypeAlias = MemoryObjectSendStream[SessionMessage]
@@ -45,8 +45,9 @@ class StdioTransport:
     its output, or has ended: a process that it has started may hold its output open.
     """
 
-    def __init__(self, server: MCPServer, lost: Callable[[], None]) -> None:
-        self._server = server
+    def __init__(self, report: ErrorReporter, lost: Callable[[], None]) -> None:
+        self._server = report.server
+        self._without_secrets = report.without_secrets
         self._lost = lost
         self._stderr_lines: deque[str] = deque(maxlen=_KEPT_LINES)
         self._to_session, self._incoming = anyio.create_memory_object_stream[SessionMessage | Exception](0)
@@ -138,7 +139,7 @@ class StdioTransport:
         """Keep the last lines of the server's standard error, for error messages."""
         with contextlib.suppress(ValueError):
             while line := await stderr.readline():
-                told = self._server.without_secrets(line.decode(errors="replace").strip())[:_LONGEST_LINE]
+                told = self._without_secrets(line.decode(errors="replace").strip())[:_LONGEST_LINE]
                 _log.debug("MCP server %r says: %s", self._server.name, told)
                 if told:
                     self._stderr_lines.append(told)
