@@ -66,7 +66,7 @@ class SseDecoder:
     @property
     def _is_whole(self) -> bool:
         """Whether the body is JSON instead of a stream; blank lines in it end no event."""
-        return not self._has_events and _JSON.match(self._rest) is not None
+        return not self._has_events and _JSON.match(self._rest, 0, _LONGEST_BLANK) is not None
 
     @property
     def body(self) -> bytes:
@@ -140,6 +140,8 @@ IMPOSSIBLE_COUNT = 1 << 53
 """A count that no message reaches, and from which on floats are not exact."""
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _JSON = re.compile(rb"(?:\xef\xbb\xbf)?\s*[\[{]")
+_LONGEST_BLANK = 128
+"""Bytes of blanks within which JSON has to begin, since they are looked through again with each chunk and event."""
 _decoder = msgspec.json.Decoder(WireEvent)
 
 

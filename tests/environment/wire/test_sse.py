@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from itertools import pairwise
+from time import process_time
 
 import pytest
 from hypothesis import given
@@ -71,3 +72,13 @@ def test_json_in_the_place_of_an_event_is_the_body_too() -> None:
 
 def test_an_error_may_be_a_field_of_its_own() -> None:
     assert decoded(b'error: {"code": 500}\n\n') == [("error", b'{"code": 500}')]
+
+
+def test_blanks_without_end_take_little_time() -> None:
+    decoder = SseDecoder()
+    began = process_time()
+
+    for _ in range(20_000):
+        assert not list(decoder.feed(b" " * 20))
+
+    assert process_time() - began < 1
