@@ -121,6 +121,8 @@ def test_a_file_that_is_no_file_of_tools_is_refused_with_its_line(run: Run, cont
     [
         ("missing.py", "there is no such file"),
         ("no_such_module", "No module named 'no_such_module'"),
+        ("./tools", "it is neither a file that ends with .py nor the name of a module"),
+        ("more/tools", "it is neither a file that ends with .py nor the name of a module"),
         ("tools.py:second", "tools.py has no 'second'"),
         ("tools.py:NUMBER", "1 is not a tool"),
         ("", "--tools"),

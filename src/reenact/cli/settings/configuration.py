@@ -235,6 +235,8 @@ def _imported(where: str, option: str) -> ModuleType:
         ConfigurationError: it cannot be imported; the message names the place and the line.
     """
     path = Path(where)
+    if path.suffix != _SUFFIX and (where.startswith(".") or "/" in where):
+        raise ConfigurationError(f"{option} {where}: it is neither a file that ends with .py nor the name of a module")
     try:
         if path.suffix == _SUFFIX:
             return _run(path)
