@@ -10,13 +10,16 @@ import os
 import subprocess
 import sys
 import textwrap
+import threading
+from collections.abc import Sequence
 from functools import reduce
 from pathlib import Path
 from typing import Any
 
 import pytest
+from mcp import types
 
-from reenact.actors.environment.tools.mcp import stdio
+from reenact.actors.environment.tools.mcp import session, stdio
 from reenact.actors.environment.tools.mcp.connection import MCPConnection
 from reenact.actors.environment.tools.outcome import ToolOutcome
 from reenact.actors.environment.tools.running import in_thread
@@ -678,6 +681,24 @@ def test_a_result_is_not_checked_against_a_schema_of_the_server_which_could_take
     (echoed,) = outcomes_of(("echo", {"a": 1}), server=rough(tools=tools))
 
     assert (echoed.content, echoed.is_error) == ('{"a": 1}', False)
+
+
+def test_the_loop_goes_on_while_the_tools_of_a_server_are_checked(monkeypatch: pytest.MonkeyPatch) -> None:
+    check, went_on, on_time = session.listed, threading.Event(), list[bool]()
+
+    async def connect() -> int:
+        loop = asyncio.get_running_loop()
+
+        def check_once_the_loop_went_on(server: MCPServer, tools: Sequence[types.Tool]) -> list[session.ListedTool]:
+            loop.call_soon_threadsafe(went_on.set)
+            on_time.append(went_on.wait(10))
+            return check(server, tools)
+
+        monkeypatch.setattr(session, "listed", check_once_the_loop_went_on)
+        async with Toolbox([rough()]) as box:
+            return len(box.specs())
+
+    assert (asyncio.run(connect()), on_time) == (len(TOOLS), [True])
 
 
 def test_a_list_with_only_malformed_tools_is_an_error() -> None:

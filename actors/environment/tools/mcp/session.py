@@ -11,7 +11,7 @@ import re
 import ssl
 from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
-from functools import cache
+from functools import cache, partial
 from importlib.metadata import version
 
 import httpx2
@@ -26,6 +26,7 @@ from reenact.actors.environment.tools.mcp.errors import ErrorReporter, LostError
 from reenact.actors.environment.tools.mcp.listing import ListedTools
 from reenact.actors.environment.tools.mcp.stdio import MAX_LINE, StdioTransport
 from reenact.actors.environment.tools.outcome import ToolOutcome, error_text, failure
+from reenact.actors.environment.tools.running import in_thread
 from reenact.domain.errors import ConfigurationError
 from reenact.domain.loop.calls import json_text
 from reenact.domain.plain import Json, JsonDict, JsonObject
@@ -85,7 +86,7 @@ class Session:
             cursor = page.next_cursor
             if cursor is None:
                 break
-        return listed(self._server, found)
+        return await in_thread(partial(listed, self._server, found), "reenact-mcp")  # 5 ms a tool, for its schema
 
     async def call(self, tool: ListedTool, arguments: Mapping[str, object]) -> ToolOutcome:
         """Run a tool; a failure that it reports is an outcome.
