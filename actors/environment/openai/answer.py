@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import Iterable
 
 from reenact.actors.environment.failures import RETRYABLE, type_of_refusal
 from reenact.actors.environment.received_json import first_element, is_json_object, lenient_json, object_in
-from reenact.actors.environment.wire.decode import MessageDecoder
+from reenact.actors.environment.wire.decode import MessageDecoder, fresh_call_id
 from reenact.actors.environment.wire.faults import Fault, error_in, error_text_in
 from reenact.actors.environment.wire.messages import FOREIGN
 from reenact.actors.environment.wire.stream import IMPOSSIBLE_COUNT, Delta, MalformedEventError, Started, WireEvent
@@ -75,7 +74,7 @@ class MessageBuilder:
         """Return the id of a call that begins: the given one, or a new one if that is missing or taken."""
         call_id = given.strip() if isinstance(given, str) else ""
         while not call_id or call_id in self._ids:
-            call_id = f"call_{secrets.token_hex(12)}"
+            call_id = fresh_call_id()
         self._ids.add(call_id)
         return call_id
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import secrets
 from collections.abc import Callable
 from functools import cached_property
 
@@ -230,6 +231,8 @@ class MessageDecoder:
             raise MalformedEventError(f"a block begins before the call at index {before.index} has ended")
         self._end()
         self._report_call()
+        if fields.get("type") == "tool_use" and not text_in(fields, "id").strip():
+            fields = {**fields, "id": fresh_call_id()}
         block = _OpenBlock(index, fields)
         _check_block(index, {**fields, "input": None} if block.type == "tool_use" else fields)
         self._blocks.append(block)
@@ -378,6 +381,11 @@ class MessageDecoder:
         self._report_usage()
         if self.stop_reason != PAUSED:
             self.end(self.stop_reason)
+
+
+def fresh_call_id() -> str:
+    """Return an id for a call that came without one."""
+    return f"call_{secrets.token_hex(12)}"
 
 
 def _check_block(index: int | None, fields: JsonDict) -> None:

@@ -356,14 +356,18 @@ def test_a_type_that_is_not_known_is_logged_once(caplog: pytest.LogCaptureFixtur
     assert "a delta of type 'news_delta'" in warning
 
 
-@pytest.mark.parametrize("none", [{"id": None, "name": None}, {"id": 5, "name": []}, {}])
-def test_what_is_no_text_is_neither_the_id_nor_the_name_of_a_call(none: Json) -> None:
-    """The session gives a call without an id a new one."""
-    call = opened(0, type="tool_use", input={"a": 1}, **none)
+@pytest.mark.parametrize("none", [{"id": None, "name": None}, {"id": 5, "name": []}, {"id": " "}, {}])
+def test_a_call_without_an_id_is_reported_and_recorded_with_the_same_new_one(none: Json) -> None:
+    call = opened(1, type="tool_use", input={}, **none)
+    piece = delta(1, "input_json_delta", partial_json='{"a": 1}')
 
-    assert decoded(START, call, closed(0), STOP_NOW, STOP)[1][-1] == Complete(
-        stop_reason="tool_use", content=(ToolUseBlock("", "", {"a": 1}),)
-    )
+    decoder, said = decoded(START, opened(0, **RESULT), closed(0), call, piece, closed(1), STOP_NOW, STOP)
+
+    recorded = decoder.content[-1]
+    assert isinstance(recorded, ToolUseBlock)
+    assert recorded.id.startswith("call_")
+    assert InputJsonDelta(id=recorded.id, partial_json='{"a": 1}') in said
+    assert ToolCall(id=recorded.id, name="", input={"a": 1}) in said
 
 
 def test_a_message_without_content_is_empty() -> None:
@@ -701,7 +705,7 @@ wire_events = st.one_of(
         opened,
         indices,
         type=st.just("tool_use"),
-        id=st.sampled_from("tu"),
+        id=st.sampled_from(["t", "u", ""]),
         name=st.just("bash"),
         input=st.sampled_from([{}, {"b": 2}]),
     ),
