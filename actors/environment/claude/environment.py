@@ -15,7 +15,7 @@ from reenact.actors.environment.claude.client import MESSAGES, ClaudeClient, Cla
 from reenact.actors.environment.claude.models import DEFAULT_MODEL, takes_output_format
 from reenact.actors.environment.claude.request import is_format, leave_out_refused, left_out, message_request
 from reenact.actors.environment.model import ModelEnvironment
-from reenact.actors.environment.wire.decode import PAUSED, MessageDecoder
+from reenact.actors.environment.wire.decode import PAUSED, PAUSES, MessageDecoder
 from reenact.actors.environment.wire.driver import Question, RetryPolicy, StreamingDriver
 from reenact.actors.environment.wire.faults import Fault
 from reenact.actors.environment.wire.messages import api_blocks
@@ -65,7 +65,7 @@ class ClaudeDriver(StreamingDriver):
             await self._retry_policy.run(
                 functools.partial(self._client.stream, MESSAGES, request, ClaudeReader(message)), message
             )
-            if message.stop_reason != PAUSED:
+            if message.stop_reason not in PAUSES:
                 return
             message.begin_continuation()
             request = {**request, "messages": [*asked, {"role": "assistant", "content": api_blocks(message.content)}]}

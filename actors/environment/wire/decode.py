@@ -30,6 +30,8 @@ from reenact.domain.stream.events import (
 )
 
 PAUSED = "pause_turn"
+PAUSES = frozenset({PAUSED, "compaction"})
+"""Stop reasons of a message that is to be sent back, for the API to continue it."""
 _TEXT_EVENTS = {"text": TextDelta, "thinking": ThinkingDelta}
 """The types of blocks that consist of text, with the events by which that is reported."""
 _REPORTED_TYPES = frozenset({*_TEXT_EVENTS, "tool_use"})
@@ -379,7 +381,7 @@ class MessageDecoder:
         self.complete = True
         self._close_unfinished()
         self._report_usage()
-        if self.stop_reason != PAUSED:
+        if self.stop_reason not in PAUSES:
             self.end(self.stop_reason)
 
 

@@ -317,6 +317,17 @@ def test_a_paused_message_is_continued_as_the_same_message(api: FakeMessagesAPI)
     ]
 
 
+def test_an_answer_that_pauses_after_the_api_s_own_summary_is_continued(api: FakeMessagesAPI) -> None:
+    summary = {"type": "compaction", "content": "So far so good."}
+    api.reply(content=[summary], stop_reason="compaction")
+    api.reply("Now the answer.")
+
+    heard = ClaudeConversation(api).ask()
+
+    assert heard[-1] == Complete(stop_reason="end_turn", content=(OpaqueBlock(summary), TextBlock("Now the answer.")))
+    assert api.requests[-1].body["messages"][-1] == {"role": "assistant", "content": [summary]}
+
+
 def test_a_message_that_is_paused_again_and_again_ends_at_last(api: FakeMessagesAPI) -> None:
     api.script([FakeReply(text="x", stop_reason="pause_turn")] * (MAX_CONTINUATIONS + 5))
 
