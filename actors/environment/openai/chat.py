@@ -163,7 +163,7 @@ class ChatReader:
             self.builder.add_text(delta["refusal"])
         for detail in objects_in(delta, DETAILS):
             self._add_detail(detail)
-        for entry in objects_in(delta, "tool_calls"):
+        for entry in objects_in(delta, "tool_calls") or _single_call(delta):
             self._add_call_piece(entry)
 
     def _report_content(self, content: Json) -> None:
@@ -207,6 +207,12 @@ class ChatReader:
             call.extra = {EXTRA: extra}
         call.arguments += piece
         self.builder.add_arguments(call.id, piece)
+
+
+def _single_call(delta: JsonDict) -> list[JsonDict]:
+    """Return the call in the field that OpenAI had before `tool_calls`; some servers fill both."""
+    function = object_in(delta, "function_call")
+    return [{"function": function}] if function else []
 
 
 def _begins_another_call(call: _Call, name: Json, given: Json, piece: str) -> bool:

@@ -73,6 +73,19 @@ def test_a_call_with_another_id_is_another_whatever_the_first_one_s_arguments_ar
     assert heard.calls == [("f", {}), ("g", {"x": 1})]
 
 
+def test_a_call_may_come_in_the_field_that_was_there_before_tool_calls() -> None:
+    first, second = {"name": "f", "arguments": '{"x":'}, {"arguments": "1}"}
+
+    alone = chat(chunk({"function_call": first}), chunk({"function_call": second}), chunk({}, "function_call"), DONE)
+    beside = chat(
+        chunk({"function_call": first, **piece(**first)}), chunk({"function_call": second, **piece(**second)}), DONE
+    )
+
+    assert alone.calls == beside.calls == [("f", {"x": 1})]
+    assert alone.end.stop_reason == "tool_use"
+    assert whole({"content": None, "function_call": {"name": "f", "arguments": "{}"}}).calls == [("f", {})]
+
+
 def test_mistral_s_thoughts_are_parts_of_the_content() -> None:
     thought = [{"type": "thinking", "thinking": [{"type": "text", "text": "hm"}]}]
     streamed = chat(chunk({"content": thought}), chunk({"content": thought}), chunk({"content": "So"}), DONE)
