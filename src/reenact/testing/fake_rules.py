@@ -22,7 +22,7 @@ _Turn: TypeAlias = tuple[str, list[Json]]
 _THOUGHTS = frozenset({"thinking", "redacted_thinking"})
 _BY_THE_SERVER = frozenset({"server_tool_use", "mcp_tool_use"})
 _OF_THE_USER = frozenset({"image", "document", "search_result", "tool_result"})
-_OF_THE_MODEL = frozenset({"tool_use", "compaction", "fallback"}) | _THOUGHTS | _BY_THE_SERVER
+_OF_THE_MODEL = frozenset({"tool_use", "compaction", "fallback", "mcp_tool_listing"}) | _THOUGHTS | _BY_THE_SERVER
 _OF_BOTH = frozenset({"text", "container_upload"})
 _IMAGES = frozenset({"image/jpeg", "image/png", "image/gif", "image/webp"})
 _ID = re.compile(r"[a-zA-Z0-9_-]+")
@@ -248,6 +248,11 @@ _SENT = _COUNTED | {
     "inference_geo",
     "diagnostics",
     "speed",
+    "billing_policy",
+    "compaction",
+    "fallback_credit_token",
+    "fallbacks",
+    "thread",
 }
 _MOST_BREAKPOINTS = 4
 _LEAST_BUDGET = 1024
