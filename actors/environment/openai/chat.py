@@ -46,7 +46,7 @@ EXTRA = "extra_content"
 """The field of a call in which Gemini sends the signature of the thought that led to it, and takes it back."""
 _TEXT_KEYS = frozenset({"text", "summary"})
 _REASONS = {"length": "max_tokens", "model_length": "max_tokens", "content_filter": "refusal"}
-_BROKEN_OFF = frozenset({"error", "insufficient_system_resource"})
+_BROKEN_OFF = frozenset({"error", "abort", "insufficient_system_resource"})
 
 
 class _Call:
@@ -142,10 +142,12 @@ class ChatReader:
         usage = object_in(chunk, "usage")
         if usage:
             self.builder.usage = usage_of(usage)
-        if chunk.get("error"):
-            raise fault_of(chunk["error"])
+        choices = objects_in(chunk, "choices")
+        errors = [chunk.get(ERROR), *(choice.get(ERROR) for choice in choices)]
+        for error in filter(None, [*errors, chunk if chunk.get("object") == ERROR else None]):
+            raise fault_of(error)
         self.builder.begin(chunk.get("model"))
-        for choice in objects_in(chunk, "choices"):
+        for choice in choices:
             if not choice.get("index"):  # only one answer was requested
                 self._has_answered = True
                 whole, piece = object_in(choice, "message"), object_in(choice, "delta")

@@ -293,7 +293,7 @@ def test_an_answer_without_a_reason_for_its_end_has_broken_off(end: tuple[Json, 
     assert (broken.value.error_type, broken.value.retryable) == ("incomplete_stream", True)
 
 
-@pytest.mark.parametrize("reason", ["error", "insufficient_system_resource"])
+@pytest.mark.parametrize("reason", ["error", "abort", "insufficient_system_resource"])
 def test_a_server_that_breaks_off_has_failed(reason: str) -> None:
     with pytest.raises(Fault) as broken:
         chat(chunk({"content": "Hi"}), chunk({}, reason), DONE)
@@ -318,6 +318,18 @@ def test_an_error_in_the_stream_is_a_fault_of_its_type(error: object, error_type
         chat(chunk({"content": "Hi"}), {"error": error})
 
     assert (fault.value.error_type, fault.value.message) == (error_type, message)
+
+
+@pytest.mark.parametrize(
+    "told",
+    [
+        {"object": "error", "message": "gone", "type": "InternalServerError", "code": 500},
+        {"choices": [{"index": 0, "delta": {}, "finish_reason": "error", "error": {"code": 502, "message": "gone"}}]},
+    ],
+)
+def test_an_error_may_be_the_chunk_itself_or_in_its_choice(told: Json) -> None:
+    with pytest.raises(Fault, match=r"^gone$"):
+        chat(chunk({"content": "Hi"}), told, DONE)
 
 
 @pytest.mark.parametrize("data", ["{", "[]", "7"])
