@@ -239,7 +239,9 @@ def function_tool(tool: Mapping[str, object]) -> dict[str, object]:
 
 
 def _answer_items(blocks: Sequence[ApiBlock]) -> Iterator[dict[str, object]]:
+    """Yield the items of an answer; thoughts with the item that follows them, as the API refuses them otherwise."""
     phase: dict[str, object] = {}
+    thoughts: list[dict[str, object]] = []
     for block in blocks:
         match block.get("type"):
             case "phase":
@@ -248,13 +250,15 @@ def _answer_items(blocks: Sequence[ApiBlock]) -> Iterator[dict[str, object]]:
                 item_id, _, sealed = text_in(block, "signature").partition(":")
                 thought = text_in(block, "thinking")
                 summary = [{"type": "summary_text", "text": thought}] if thought else []
-                yield {"type": "reasoning", "id": item_id, "summary": summary, "encrypted_content": sealed}
+                thoughts.append({"type": "reasoning", "id": item_id, "summary": summary, "encrypted_content": sealed})
             case "tool_use":
                 call = {"call_id": block["id"], "name": block["name"], "arguments": json_text(block["input"])}
-                yield {"type": "function_call", **call}
+                yield from (*thoughts, {"type": "function_call", **call})
+                thoughts = []
             case _:
-                yield {"type": "message", "role": "assistant", "content": text_in(block, "text"), **phase}
-                phase = {}
+                said = {"type": "message", "role": "assistant", "content": text_in(block, "text"), **phase}
+                yield from (*thoughts, said)
+                phase, thoughts = {}, []
 
 
 def _question_items(blocks: Sequence[ApiBlock]) -> Iterator[dict[str, object]]:

@@ -147,6 +147,18 @@ def test_responses_is_given_back_the_phase_of_a_message() -> None:
     ]
 
 
+def test_responses_is_not_given_back_a_thought_after_which_nothing_came() -> None:
+    thought: Json = {"type": "reasoning", "id": "rs", "summary": [], "encrypted_content": "sealed"}
+    empty: Json = {"type": "message", "phase": "final_answer", "content": []}
+    heard = responses(
+        {"type": "response.output_item.done", "output_index": 0, "item": thought},
+        {"type": "response.output_item.done", "output_index": 1, "item": empty},
+        COMPLETED,
+    )
+
+    assert sent_back(RESPONSES, heard) == []
+
+
 @pytest.mark.parametrize("kind", ["object", "within", "words"])
 def test_an_event_named_error_is_a_fault_with_its_words(kind: Literal["object", "within", "words"]) -> None:
     words = "CUDA out of memory"
