@@ -73,6 +73,8 @@ DEFAULT_CONTAINER = "default"
 Kind: TypeAlias = type[EventSourcedActor[Any, Any, Any]]
 MOST_SENDS = 3
 """How often an agent is looked up or started for a message to a session before the message is given up."""
+MOST_DEFINITIONS = 1_000
+"""How many definitions of images are cached at most: a program may register an image for each session."""
 _MOST_IDS_TRIED = 64
 """How many session ids are tried to find one of a shard of this node: even with a tenth of the shards, one is found."""
 
@@ -233,8 +235,10 @@ class RuntimeOperations:
         """Return the content of an image's revision, or raise `ImageNotFoundError`."""
         known = self._definitions.get((image_id, revision))
         if known is None:
-            found = self.read().image_revision(image_id, revision)
-            known = self._definitions[image_id, revision] = _require(found, ImageNotFoundError(image_id))
+            known = _require(self.read().image_revision(image_id, revision), ImageNotFoundError(image_id))
+            if len(self._definitions) >= MOST_DEFINITIONS:
+                self._definitions.clear()
+            self._definitions[image_id, revision] = known
         return known
 
     def session_create(self, request: commands.SessionCreateRequest, attempt: Attempt) -> SessionInfo:

@@ -6,6 +6,7 @@ import pytest
 
 from reenact import Image, Runtime
 from reenact.actors import runtime as runtimes
+from reenact.actors.api import operations
 from reenact.testing import MockEnvironmentFactory, wait_until
 
 
@@ -40,3 +41,16 @@ def test_a_live_agent_stays_however_many_others_come(monkeypatch: pytest.MonkeyP
 
         assert runtime.sessions.run(talking) == agent
         assert [message.text for message in runtime.sessions.messages(talking)] == ["Hello", "Hello from mock!"]
+
+
+def test_of_many_images_some_definitions_are_in_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(operations, "MOST_DEFINITIONS", 5)
+    with Runtime.in_memory(environment=MockEnvironmentFactory(delays=False)) as runtime:
+        images = [runtime.images.register(Image(id=f"of {user}")).id for user in range(12)]
+
+        answers = [runtime.ask("Hello", image=image).text for image in (*images, *images)]
+
+        assert answers == ["Hello from mock!"] * 24
+        caching = runtime._ports.operations
+        assert caching is not None
+        assert len(caching._definitions) <= 5
