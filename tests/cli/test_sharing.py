@@ -48,7 +48,7 @@ def test_two_chats_and_a_script_are_each_answered_with_their_own_tools_and_hooks
     assert (script.code, script.out, script.err) == (0, "Answer 4.\n", "")
     told = [request.body["messages"][-1]["content"][0].get("content") for request in office.api.requests]
     assert [each for each in told if each is not None] == [f"in the {place.name}" for place in visited]
-    assert Path(environ["HOME"], "hooked").read_text().split() == list(map(str, visited))
+    assert Path(environ["HOME"], "hooked").read_text().splitlines() == list(map(str, visited))
     newest, *open_ = (one["id"] for one in run("sessions", "--output-format", "json").objects)
     for session_id in open_:
         refused = run("--resume", session_id, "-p", "Hello", "--output-format", "json")

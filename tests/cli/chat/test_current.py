@@ -6,6 +6,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
+from shlex import quote
 from typing import TypeAlias
 
 import msgspec
@@ -262,7 +263,7 @@ def test_the_image_of_a_session_is_that_of_its_creation_whatever_was_registered_
 def test_the_way_back_names_the_log_if_somebody_named_it(begin: Begin, tmp_path: Path) -> None:
     current = begin()
 
-    assert current.resume_command == f"reenact --resume {FIRST} --db {tmp_path / 'log.db'}"
+    assert current.resume_command == f"reenact --resume {FIRST} --db {quote(str(tmp_path / 'log.db'))}"
 
 
 def test_the_log_is_found_from_wherever_a_tool_has_gone(
@@ -285,4 +286,5 @@ def test_the_way_back_names_the_key_ring_that_the_command_line_names(begin: Begi
     current = begin()
     current.options = msgspec.structs.replace(current.options, keys="my ring.keys")
 
-    assert current.resume_command == f"reenact --resume {FIRST} --db {tmp_path / 'log.db'} --keys 'my ring.keys'"
+    log = quote(str(tmp_path / "log.db"))
+    assert current.resume_command == f"reenact --resume {FIRST} --db {log} --keys 'my ring.keys'"

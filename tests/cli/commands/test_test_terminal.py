@@ -301,7 +301,8 @@ def test_people_see_how_far_it_is_and_ctrl_c_ends_every_program(chat: Chat, tmp_
     (tmp_path / "a.yaml").write_text(
         "tests:\n"
         "- {name: short, command: 'true'}\n"
-        "- {name: long, command: [sh, -c, 'echo $$ >${HERE}/pid; read line'], script: [{wait: never}], timeout: 60}\n"
+        '- {name: long, command: [sh, -c, "echo $$ >\\"$0/pid\\"; read line", "${HERE}"],\n'
+        "   script: [{wait: never}], timeout: 60}\n"
     )
 
     terminal = chat("test-terminal", "a.yaml", until="tests: 1 of 2")
