@@ -563,6 +563,7 @@ def test_who_looks_for_the_event_that_cannot_be_projected_counts_nothing_that_an
             there.advance(2)
             singly(rows)
 
+        monkeypatch.setattr(hosted, "MOMENT", 3600.0)
         monkeypatch.setattr(here, "_apply_singly", be_overtaken)
         with pytest.raises(ProjectionFailedError, match="position 4"):
             here.advance()

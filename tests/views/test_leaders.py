@@ -106,6 +106,7 @@ def test_a_leader_that_cannot_go_on_is_told_of_everywhere_until_it_does(opened: 
     with pytest.raises(ReadModelError, match="ugh is not said"):
         there.wait_for(timeout=60)
     assert there.status()[0].health == "troubled"
+    wait_until(lambda: here.status()[0].health == "stopped")  # it has told the others first
     CalledWords.shuns = ""
     here.retry("words")
     wait_until(lambda: there.status()[0].health == "running", what="the leader's next try")
