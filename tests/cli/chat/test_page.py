@@ -100,6 +100,7 @@ def shown(monkeypatch: pytest.MonkeyPatch, *, file: Terminal | None = None, **va
     out = err if file is None else file
     monkeypatch.setattr(sys, "stdout", out)
     monkeypatch.setattr(sys, "stderr", err)
+    monkeypatch.delenv("NO_COLOR", raising=False)
     for name, value in {"TERM": "xterm", **variables}.items():
         monkeypatch.setenv(name, value)
     lock = TerminalLock()  # of its own, since not every example ends the page
