@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 from bs4 import BeautifulSoup
 
+from reenact import Image, Runtime
 from reenact.domain.errors import InvalidInputError, SessionNotFoundError
 from reenact.inspector import Source, exporting
 from reenact.inspector.exporting import page_of
+from reenact.testing import MockEnvironmentFactory
 from tests.browsers import Tab
 from tests.inspector.browsing import Browser, texts
 from tests.inspector.marking import change
@@ -77,3 +82,22 @@ def test_a_session_that_is_not_there_or_too_long_has_no_page(long: Browser, monk
         page(long, "nobody")
     with pytest.raises(InvalidInputError, match="and a page at most 3,000"):
         page(long, "long")
+
+
+def test_it_is_written_where_the_locale_knows_ascii_alone(tmp_path: Path) -> None:
+    with Runtime.open(tmp_path / "log.db", environment=MockEnvironmentFactory(delays=False)) as runtime:
+        session_id = runtime.ask("Hello", image=Image(id="chat")).session_id
+    ascii_alone = {"LC_ALL": "POSIX", "PYTHONCOERCECLOCALE": "0", "PYTHONUTF8": "0", "HOME": str(tmp_path)}
+    words = ["export", "page.html", "--html", session_id, "--db", "log.db"]
+
+    done = subprocess.run(
+        [sys.executable, "-m", "reenact", *words],
+        env={**os.environ, **ascii_alone},
+        cwd=tmp_path,
+        check=False,
+        capture_output=True,
+        timeout=60,
+    )
+
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert 'content: "▸"' in (tmp_path / "page.html").read_text("utf-8")

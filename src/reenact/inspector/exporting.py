@@ -53,7 +53,7 @@ def page_of(log: StoredJournal, name: str, session_id: str, now: datetime) -> st
     values = {
         "id": session_id,
         "name": name,
-        "style": (HERE / "static" / "style.css").read_text(),
+        "style": (HERE / "static" / "style.css").read_text("utf-8"),
         "begun": history.begun.event,
         "began": history.begun.recorded_at,
         "state": state_of(window.own),
