@@ -12,6 +12,7 @@ from reenact.actors.environment.api import OnEvent
 from reenact.actors.session.actor import SessionActor
 from reenact.domain.conversation import Conversation
 from reenact.domain.messages import Said
+from reenact.domain.session.state import SNAPSHOT_VERSION
 from reenact.events import MessageStop, TextDelta
 from reenact.testing import wait_until
 from tests.logs import execute
@@ -108,8 +109,8 @@ def with_other_ids(state: bytes) -> bytes:
 @pytest.mark.parametrize(
     ("topic", "made_of", "problem"),
     [
-        ("session:3", nothing_of, "it cannot be decoded"),
-        ("session:3", with_other_ids, "it says Session("),
+        (f"session:{SNAPSHOT_VERSION}", nothing_of, "it cannot be decoded"),
+        (f"session:{SNAPSHOT_VERSION}", with_other_ids, "it says Session("),
         ("session:99", bytes, "it is of the unknown form 'session:99'"),
     ],
 )

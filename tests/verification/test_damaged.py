@@ -21,7 +21,7 @@ from reenact.actors.feed.hub import Feed
 from reenact.actors.journal.sqlite import SqliteJournal
 from reenact.audit import Audit, Filter, export_log, verify_log
 from reenact.domain.errors import InvalidInputError, LogUnusableError, SessionNotFoundError, StorageError
-from reenact.domain.session.state import SessionBranched
+from reenact.domain.session.state import SNAPSHOT_VERSION, SessionBranched
 from reenact.testing import MockEnvironmentFactory
 from tests.journal.support import repack
 from tests.verification.conftest import copied
@@ -48,7 +48,8 @@ def full(log: Path) -> Iterator[Path]:
             runtime.sessions.branch("z", new_session_id="y")
         with closing(sqlite3.connect(copy)) as connection, connection:
             connection.execute("INSERT INTO timers VALUES ('session/a', 17)")
-            connection.execute("INSERT INTO stored_snapshots VALUES ('session/a', 2, 'session:3', x'80')")
+            topic = f"session:{SNAPSHOT_VERSION}"
+            connection.execute("INSERT INTO stored_snapshots VALUES ('session/a', 2, ?, x'80')", (topic,))
             connection.execute("INSERT INTO tracking VALUES ('reader', 3)")
         yield copy
 

@@ -41,7 +41,7 @@ def test_what_cannot_be_asked_for_together_is_refused(run: Run, talk: Json) -> N
         (("--last", "1", "--limit", "1"), "--last says"),
         (("--why", "1", "--type", "warning"), "no filters"),
         (("--lineage",), "name it with --session"),
-        (("--limit", "-1"), "greater than or equal to 0"),
+        (("--limit", "-1"), "it must be at least 0"),
     ):
         done = run("log", *arguments)
         assert (done.code, done.out) == (2, "")
