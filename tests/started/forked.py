@@ -64,8 +64,9 @@ class Forked:
 
     def send_signal(self, number: signal.Signals) -> None:
         """Send it a signal, if it has not ended."""
-        if self.poll() is None:
-            os.kill(self.pid, number)
+        with suppress(ProcessLookupError):  # it ended just now, and the program that forked it has heard first
+            if self.poll() is None:
+                os.kill(self.pid, number)
 
     def terminate(self) -> None:
         self.send_signal(signal.SIGTERM)
