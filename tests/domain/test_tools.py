@@ -275,7 +275,8 @@ def test_the_variables_of_a_server_are_those_that_its_settings_name() -> None:
     program = MCPServer.stdio("files", "npx", ["--key=${A}"], {"TOKEN": "${B}-${A}"})
     remote = MCPServer.http("files", "https://example.org?key=${C}", {"Authorization": "Bearer ${D}"})
 
-    assert (variables_of(program), variables_of(remote)) == ({"A", "B"}, {"C", "D"})
+    assert variables_of(program) == {"A", "B"}
+    assert variables_of(remote) == {"C", "D"}
 
 
 def test_what_is_too_short_to_be_a_secret_stays() -> None:

@@ -306,7 +306,7 @@ def test_sampling_parameters_are_taken_by_old_versions_for_old_models(
         turns("Hi", [THOUGHT, CALL], [RESULT], thinking={"type": "enabled", "budget_tokens": 1024}, max_tokens=2000),
         turns([{**TEXT, **MARK}], tools=[{**BASH, **HOUR}], system=[{**TEXT, **HOUR}]),
         turns([document(type="text", media_type="text/plain", data="x"), {"type": "container_upload", "file_id": "f"}]),
-        turns("Hi", [{"type": "mcp_tool_listing", "mcp_server_name": "e", "tools": []}, TEXT], "Hi"),
+        turns("Hi", [{"type": "mcp_tool_listing", "mcp_server_name": "e", "tools": [{"name": "t"}]}, TEXT], "Hi"),
         turns("Hi", fallbacks=[{"model": "claude-opus-4-8"}], thread={"id": "x"}),
     ],
 )
