@@ -1,4 +1,4 @@
-"""A set of texts: immutable, and adding some costs little at any size."""
+"""An immutable set of texts, to which adding one costs about the same at any size."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from reenact.domain.structs import Frozen
 class GrowingSet(Frozen, array_like=True):
     """An immutable set that shares most of its content with the sets that it grew from.
 
-    Each part is more than twice as large as the next. What is added is joined with the parts that are not, so each text
-    is copied a few times only, however many there are.
+    Each part is more than twice as large as the next: what is added is joined with the parts that would break this. So
+    each text is copied about once whenever the set doubles, and a search looks into as many parts.
     """
 
     parts: tuple[frozenset[str], ...] = ()
