@@ -10,8 +10,7 @@ import msgspec
 
 from reenact import OpenAIProvider
 from reenact.actors.environment.api import LLMConfig
-from reenact.actors.environment.claude.client import ClaudeClient
-from reenact.actors.environment.claude.environment import ClaudeDriver
+from reenact.actors.environment.claude.environment import ClaudeClient, ClaudeDriver
 from reenact.actors.environment.openai.provider import OpenAIDriver
 from reenact.actors.environment.wire.driver import RetryPolicy, StreamingDriver
 from reenact.domain.messages import Said

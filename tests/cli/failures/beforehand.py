@@ -121,7 +121,7 @@ def broken() -> None:
 
 def astray() -> None:
     """Have a mistake in the code that talks to the API."""
-    client: Any = importlib.import_module("reenact.actors.environment.claude.client")
+    client: Any = importlib.import_module("reenact.actors.environment.claude.environment")
 
     async def fail(*_: object, **__: object) -> None:
         raise ZeroDivisionError("no such luck")

@@ -18,9 +18,9 @@ from reenact.actors.environment.api import (
     EnvironmentFactory,
     LLMConfig,
 )
-from reenact.actors.environment.claude.client import ClaudeClient
 from reenact.actors.environment.claude.environment import (
     MAX_CONTINUATIONS,
+    ClaudeClient,
     ClaudeEnvironment,
     ClaudeEnvironmentFactory,
 )

@@ -10,8 +10,7 @@ from anthropic.types import OutputConfigParam
 from pydantic import TypeAdapter
 
 from reenact import Image, LLMConfig, Runtime
-from reenact.actors.environment.claude.client import ClaudeClient
-from reenact.actors.environment.claude.environment import ClaudeDriver
+from reenact.actors.environment.claude.environment import ClaudeClient, ClaudeDriver
 from reenact.actors.environment.claude.models import DEFAULT_MODEL, takes_output_format
 from reenact.actors.environment.claude.request import is_format
 from reenact.actors.environment.wire.driver import RetryPolicy

@@ -95,7 +95,7 @@ def test_where_there_are_tools_a_tool_stands_for_the_answer(api: FakeChatAPI, di
 
 
 def test_openai_has_both(monkeypatch: pytest.MonkeyPatch, api: FakeChatAPI) -> None:
-    monkeypatch.setattr("reenact.actors.environment.openai.client.OpenAIClient.is_openai", True)
+    monkeypatch.setattr("reenact.actors.environment.openai.provider.OpenAIClient.is_openai", True)
     api.reply(text=None, tools=[("forecast", {"city": "Oslo"})])
     api.reply('{"name": "Oslo"}')
 

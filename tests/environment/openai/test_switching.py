@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 
 from reenact import Image, LLMConfig, LLMDriver, OpenAIProvider, Runtime
 from reenact.actors.environment.api import OnEvent
-from reenact.actors.environment.claude.client import ClaudeClient
-from reenact.actors.environment.claude.environment import ClaudeDriver
+from reenact.actors.environment.claude.environment import ClaudeClient, ClaudeDriver
 from reenact.actors.environment.wire.driver import RetryPolicy
 from reenact.domain.messages import Said
 from reenact.testing import FakeChatAPI, FakeMessagesAPI

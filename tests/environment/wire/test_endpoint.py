@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reenact import ConfigurationError
-from reenact.actors.environment.claude.client import CLAUDE
+from reenact.actors.environment.claude.environment import CLAUDE
 from reenact.actors.environment.wire.endpoint import (
     check_network_variables,
     checked_key,
