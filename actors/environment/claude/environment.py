@@ -16,14 +16,20 @@ import msgspec
 from reenact.actors.environment.api import EnvironmentConfig, LLMConfig
 from reenact.actors.environment.claude.models import DEFAULT_MODEL, takes_output_format
 from reenact.actors.environment.claude.request import SAMPLING, is_format, leave_out_refused, left_out, message_request
-from reenact.actors.environment.failures import RETRYABLE, type_of_refusal
+from reenact.actors.environment.failures import (
+    Fault,
+    error_in,
+    error_text_in,
+    may_be_sent_again,
+    requested_wait,
+    type_of_refusal,
+)
 from reenact.actors.environment.model import ModelEnvironment
 from reenact.actors.environment.received_json import is_json_object
 from reenact.actors.environment.wire.client import ApiClient, Response, check_installed
 from reenact.actors.environment.wire.decode import PAUSED, PAUSES, MessageDecoder
 from reenact.actors.environment.wire.driver import Question, RetryPolicy, StreamingDriver
 from reenact.actors.environment.wire.endpoint import CONNECT_SECONDS, Api, checked_key, checked_url
-from reenact.actors.environment.wire.faults import Fault, error_in, error_text_in, may_be_sent_again, requested_wait
 from reenact.actors.environment.wire.messages import api_blocks
 from reenact.actors.environment.wire.stream import ERROR, WireEvent, events_of_whole_message, wire_event
 from reenact.domain.output import OutputSpec
@@ -257,16 +263,16 @@ class ClaudeReader:
             self._take(event)
         if not self._message.complete:
             told = "the API answered with a message that gives no reason for its end"
-            raise Fault("incomplete_stream", told, retryable=True)
+            raise Fault("incomplete_stream", told)
 
     def end(self) -> None:
         """Raise `Fault`: the stream broke off before the end of the answer."""
-        raise Fault("incomplete_stream", "the stream ended before the message was complete", retryable=True)
+        raise Fault("incomplete_stream", "the stream ended before the message was complete")
 
     def _take(self, event: WireEvent) -> None:
         if event.type == ERROR:
             error_type = _type_of(event.error) or "api_error"
-            raise Fault(error_type, error_text_in(event.error) or error_type, retryable=error_type in RETRYABLE)
+            raise Fault(error_type, error_text_in(event.error) or error_type)
         self._message.take(event)
 
 

@@ -10,10 +10,10 @@ from typing import Literal, TypeAlias
 
 from reenact.actors.environment.api import LEAST_BUDGET, LLMConfig
 from reenact.actors.environment.claude.models import DEFAULT_MODEL, takes_prefill, takes_sampling, takes_thinking_budget
+from reenact.actors.environment.failures import Fault
 from reenact.actors.environment.received_json import is_json_object, object_in, objects_in
 from reenact.actors.environment.tools.arguments import inner_schemas, reachable, references
 from reenact.actors.environment.wire.driver import Question
-from reenact.actors.environment.wire.faults import Fault
 from reenact.actors.environment.wire.messages import (
     THOUGHTS,
     ApiBlock,

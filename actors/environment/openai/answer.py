@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from reenact.actors.environment.failures import RETRYABLE, type_of_refusal
+from reenact.actors.environment.failures import Fault, error_in, error_text_in, type_of_refusal
 from reenact.actors.environment.received_json import first_element, is_json_object, lenient_json, object_in
 from reenact.actors.environment.wire.decode import MessageDecoder, fresh_call_id
-from reenact.actors.environment.wire.faults import Fault, error_in, error_text_in
 from reenact.actors.environment.wire.messages import FOREIGN
 from reenact.actors.environment.wire.stream import IMPOSSIBLE_COUNT, Delta, MalformedEventError, Started, WireEvent
 from reenact.domain.loop.calls import UNREADABLE, json_text
@@ -234,4 +233,4 @@ def fault_of(error: object) -> Fault:
         error_type = type_of_refusal(None, code)
     elif error_type == "api_error" and any("invalid" in name for name in names):
         error_type = "invalid_request_error"
-    return Fault(error_type, error_text_in(error) or str(code or error_type), retryable=error_type in RETRYABLE)
+    return Fault(error_type, error_text_in(error) or str(code or error_type))

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+from reenact.actors.environment.failures import Fault
 from reenact.actors.environment.openai.answer import (
     FILTERED,
     MessageBuilder,
@@ -29,7 +30,6 @@ from reenact.actors.environment.openai.content import (
 from reenact.actors.environment.received_json import is_json_object, lenient_json, object_in, objects_in, text_in
 from reenact.actors.environment.wire.decode import MessageDecoder
 from reenact.actors.environment.wire.driver import Question
-from reenact.actors.environment.wire.faults import Fault
 from reenact.actors.environment.wire.messages import ApiBlock
 from reenact.actors.environment.wire.stream import ERROR
 from reenact.domain.loop.calls import json_text
@@ -106,9 +106,7 @@ class ChatReader:
         answer = json_object(body)
         self._take(answer)
         if not self._has_answered:
-            raise Fault(
-                "api_error", f"the server answered with {answer!r:.200}, which is not a completion", retryable=True
-            )
+            raise Fault("api_error", f"the server answered with {answer!r:.200}, which is not a completion")
         self._end_whole()
 
     def end(self) -> None:
@@ -120,9 +118,9 @@ class ChatReader:
         if self.is_complete:
             return
         if self._reason is None:
-            raise Fault("incomplete_stream", "the stream ended before the answer was complete", retryable=True)
+            raise Fault("incomplete_stream", "the stream ended before the answer was complete")
         if self._reason in _BROKEN_OFF:
-            raise Fault("api_error", f"the server broke off its answer: {self._reason}", retryable=True)
+            raise Fault("api_error", f"the server broke off its answer: {self._reason}")
         reason = _REASONS.get(self._reason)
         if any(SIGNATURE in one or one.get("signature") for one in self._details):
             self.builder.add_block(f"chat:{DETAILS}", {DETAILS: [*self._details]})

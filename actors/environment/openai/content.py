@@ -7,8 +7,8 @@ from typing import Literal, TypeAlias
 
 import msgspec
 
+from reenact.actors.environment.failures import Fault
 from reenact.actors.environment.received_json import is_json_object, object_in, objects_in, text_in
-from reenact.actors.environment.wire.faults import Fault
 from reenact.actors.environment.wire.messages import FOREIGN, ApiBlock, ApiMessage, Limits, api_blocks, api_messages
 from reenact.domain.attachments import DocumentBlock, ImageBlock
 from reenact.domain.messages import Block, OpaqueBlock, Said, TextBlock, ThinkingBlock, ToolResultBlock, ToolUseBlock
@@ -52,7 +52,7 @@ def messages_for(dialect: Dialect, conversation: Sequence[Said], *, thoughts: bo
 def _check_sendable(dialect: Dialect, blocks: Sequence[ApiBlock]) -> None:
     for part in _question_parts(dialect, blocks):
         if part.problem:
-            raise Fault("invalid_request_error", part.problem, retryable=False)
+            raise Fault("invalid_request_error", part.problem)
 
 
 def _for_dialect(said: Said, dialect: Dialect, *, thoughts: bool) -> Said:

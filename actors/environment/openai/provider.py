@@ -13,7 +13,14 @@ import msgspec
 
 from reenact.actors.environment.answer_tool import AnswerTool
 from reenact.actors.environment.api import LLMConfig, OnEvent
-from reenact.actors.environment.failures import type_of_refusal
+from reenact.actors.environment.failures import (
+    Fault,
+    error_in,
+    error_text_in,
+    may_be_sent_again,
+    requested_wait,
+    type_of_refusal,
+)
 from reenact.actors.environment.openai.answer import FILTERED, fault_of
 from reenact.actors.environment.openai.chat import EXTRA, ChatReader, chat_messages, chat_tool
 from reenact.actors.environment.openai.responses import PHASE, ResponsesReader, function_tool, input_items
@@ -23,7 +30,6 @@ from reenact.actors.environment.wire.client import ApiClient, Response, check_in
 from reenact.actors.environment.wire.decode import MessageDecoder
 from reenact.actors.environment.wire.driver import Question, RetryPolicy, StreamingDriver
 from reenact.actors.environment.wire.endpoint import CONNECT_SECONDS, Api, checked_key, checked_url
-from reenact.actors.environment.wire.faults import Fault, error_in, error_text_in, may_be_sent_again, requested_wait
 from reenact.domain.errors import ConfigurationError
 from reenact.domain.output import OutputSpec
 from reenact.domain.tools import is_array
@@ -131,7 +137,7 @@ class OpenAIProvider:
         model = question.model or self._model
         if not model:
             told = "no model is named: OpenAIProvider(model=…), or Image(model=…)"
-            raise Fault("invalid_request_error", told, retryable=False)
+            raise Fault("invalid_request_error", told)
         asked = question.max_tokens or self._max_tokens
         most = min(asked, self._max_tokens or asked) if asked else None
         shaped = self._chat if self._api == "chat" else self._responses

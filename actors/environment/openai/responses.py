@@ -6,6 +6,7 @@ import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TypeAlias
 
+from reenact.actors.environment.failures import Fault
 from reenact.actors.environment.openai.answer import (
     MessageBuilder,
     arguments_text,
@@ -25,7 +26,6 @@ from reenact.actors.environment.openai.content import (
 from reenact.actors.environment.received_json import object_in, objects_in, text_in
 from reenact.actors.environment.wire.decode import MessageDecoder
 from reenact.actors.environment.wire.driver import Question
-from reenact.actors.environment.wire.faults import Fault
 from reenact.actors.environment.wire.messages import ApiBlock
 from reenact.actors.environment.wire.stream import ERROR
 from reenact.domain.loop.calls import json_text
@@ -98,7 +98,7 @@ class ResponsesReader:
     def end(self) -> None:
         """Raise `Fault` if the stream ended before the end of the answer."""
         if not self.is_complete:
-            raise Fault("incomplete_stream", "the stream ended before the answer was complete", retryable=True)
+            raise Fault("incomplete_stream", "the stream ended before the answer was complete")
 
     def _begin_item(self, event: JsonDict) -> None:
         item = object_in(event, "item")
@@ -188,9 +188,7 @@ class ResponsesReader:
         if text_in(response, "status") in _UNFINISHED and not response.get("output"):
             raise Fault("api_error", _NO_ANSWER_YET, retryable=False)
         if not response:
-            raise Fault(
-                "api_error", f"the server answered with {event!r:.200}, which is not a response", retryable=True
-            )
+            raise Fault("api_error", f"the server answered with {event!r:.200}, which is not a response")
         self.builder.begin(response.get("model"))
         for place, item in enumerate(objects_in(response, "output")):
             places = {place, str(item.get("id")), None}

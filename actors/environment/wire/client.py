@@ -12,7 +12,7 @@ from contextlib import AbstractAsyncContextManager
 from typing import Generic, Protocol, TypeVar
 from weakref import WeakKeyDictionary
 
-from reenact.actors.environment.failures import RETRYABLE, type_of
+from reenact.actors.environment.failures import RETRYABLE, Fault, type_of
 from reenact.actors.environment.tools.running import wait_for_cancellation
 from reenact.actors.environment.wire.endpoint import (
     check_network_variables,
@@ -20,7 +20,6 @@ from reenact.actors.environment.wire.endpoint import (
     shown_url,
     timeout_message,
 )
-from reenact.actors.environment.wire.faults import Fault
 from reenact.actors.environment.wire.stream import MalformedEventError, SseDecoder
 from reenact.domain.errors import MissingExtraError
 
@@ -96,7 +95,7 @@ class ApiClient(ABC, Generic[Sdk]):
             async with self._post(client, path, request) as response:
                 if response.headers.get("content-type", "").startswith("text/html"):
                     told = f"what answers at {shown_url(self._url)} is not {self._kind}: it sends a page for a browser"
-                    raise Fault("api_error", told, retryable=True)
+                    raise Fault("api_error", told)
                 await _read(response.aiter_bytes(), reader)
 
     def without_key(self, text: str) -> str:
@@ -129,9 +128,9 @@ class ApiClient(ABC, Generic[Sdk]):
         try:
             yield
         except MalformedEventError as error:
-            raise Fault("api_error", str(error), retryable=True) from error
+            raise Fault("api_error", str(error)) from error
         except RecursionError as error:
-            raise Fault("api_error", "the answer cannot be read: it is nested too deeply", retryable=True) from error
+            raise Fault("api_error", "the answer cannot be read: it is nested too deeply") from error
         except Exception as error:
             refusal = self._refusal(error)
             if refusal is not None:
@@ -145,7 +144,7 @@ class ApiClient(ABC, Generic[Sdk]):
                 if is_silent
                 else connection_failure_message(self._url, error)
             )
-            raise Fault(error_type, told, retryable=True) from error
+            raise Fault(error_type, told) from error
 
     def _refusal_text(self, said: str, response: Response) -> str:
         """Return the text of a refusal, or its status if it has none; with the target of a redirect, if it is one."""

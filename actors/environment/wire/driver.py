@@ -11,10 +11,9 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 import msgspec
 
 from reenact.actors.environment.api import Interruptible, OnEvent
-from reenact.actors.environment.failures import failure
+from reenact.actors.environment.failures import Fault, backoff, failure
 from reenact.actors.environment.wire.client import ApiClient, Sdk
 from reenact.actors.environment.wire.decode import MessageDecoder
-from reenact.actors.environment.wire.faults import Fault, backoff
 from reenact.domain.conversation import Conversation
 from reenact.domain.messages import Said
 from reenact.domain.output import OutputSpec

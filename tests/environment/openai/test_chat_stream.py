@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from reenact.actors.environment.failures import Fault
 from reenact.actors.environment.openai.answer import arguments_of
-from reenact.actors.environment.wire.faults import Fault
 from reenact.actors.environment.wire.stream import MalformedEventError
 from reenact.domain.loop.calls import UNREADABLE
 from reenact.domain.messages import Said, StopDetails, TextBlock, ThinkingBlock, ToolUseBlock

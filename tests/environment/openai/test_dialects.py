@@ -7,9 +7,9 @@ from typing import Literal
 
 import pytest
 
+from reenact.actors.environment.failures import Fault
 from reenact.actors.environment.openai.chat import ChatReader
 from reenact.actors.environment.wire.decode import MessageDecoder
-from reenact.actors.environment.wire.faults import Fault
 from reenact.domain.messages import Said, TextBlock, ThinkingBlock, ToolResultBlock, ToolUseBlock
 from reenact.domain.stream.events import StreamData
 from reenact.testing.fake_chat_rules import CHAT, RESPONSES

@@ -15,8 +15,8 @@ from openai.types.responses.response_create_params import ResponseCreateParamsSt
 from pydantic import TypeAdapter
 
 from reenact import ConfigurationError, OpenAIProvider
+from reenact.actors.environment.failures import Fault
 from reenact.actors.environment.wire.driver import Question
-from reenact.actors.environment.wire.faults import Fault
 from reenact.actors.environment.wire.messages import api_messages
 from reenact.domain.attachments import DocumentBlock, ImageBlock
 from reenact.domain.messages import (

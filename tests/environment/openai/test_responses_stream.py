@@ -7,7 +7,7 @@ import re
 
 import pytest
 
-from reenact.actors.environment.wire.faults import Fault
+from reenact.actors.environment.failures import Fault
 from reenact.domain.messages import StopDetails, TextBlock, ThinkingBlock
 from reenact.domain.stream.events import InputJsonDelta, MessageDelta, MessageStart, TextDelta, ThinkingDelta, ToolCall
 from tests.environment.openai.streams import Json, responses

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from reenact.actors.environment.wire.faults import LONGEST_WAIT, backoff, may_be_sent_again, requested_wait
+from reenact.actors.environment.failures import LONGEST_WAIT, backoff, may_be_sent_again, requested_wait
 
 
 @pytest.mark.parametrize(
