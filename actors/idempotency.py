@@ -6,7 +6,7 @@ import threading
 import time
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 import msgspec
 import pykka
@@ -15,6 +15,8 @@ from reenact.actors.journal.api import Remembered
 from reenact.actors.kernel import PooledFuture
 from reenact.domain.errors import RequestReusedError, RequestTimeoutError
 from reenact.domain.idempotency import IdempotencyKey, IdempotentCommand
+
+R = TypeVar("R")
 
 
 class Askable(Protocol):
@@ -27,6 +29,21 @@ class Askable(Protocol):
     def ask_future(self, command: Any) -> PooledFuture[Any]:  # noqa: ANN401 - likewise
         """Send the command and return the future of the reply."""
         ...
+
+
+def wait_for_reply(actor: object, reply: PooledFuture[R], timeout: float | None) -> R:
+    """Return the actor's reply.
+
+    Raises:
+        RequestTimeoutError: it has not come within `timeout` seconds.
+        ReenactError: the actor refused the command.
+    """
+    try:
+        return reply.get(timeout=timeout)
+    except pykka.Timeout:
+        if reply.done():  # it came at this very moment, or the timeout is what the actor raised
+            return reply.get()
+        raise RequestTimeoutError(f"{actor} has not replied within {timeout} seconds") from None
 
 
 class Attempt:
@@ -58,13 +75,8 @@ class InFlightRequest(Attempt):
 
     def ask(self, actor: Askable, command: IdempotentCommand) -> Any:  # noqa: ANN401 - depends on the actor
         """Send the command with the request's key, so that the events are recorded together with the request's id."""
-        reply = self._reply = actor.ask_future(msgspec.structs.replace(command, once=self.key))
-        try:
-            return reply.get(timeout=self.timeout)
-        except pykka.Timeout:
-            if reply.done():  # the reply came at this very moment, or the timeout is what the actor raised
-                return reply.get()
-            raise RequestTimeoutError(f"{actor} has not replied within {self.timeout} seconds") from None
+        self._reply = actor.ask_future(msgspec.structs.replace(command, once=self.key))
+        return wait_for_reply(actor, self._reply, self.timeout)
 
     def remembered(self, answer: object, at: int) -> Remembered | None:
         """Return the record of the request with its response."""

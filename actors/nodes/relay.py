@@ -29,7 +29,7 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from reenact.actors.journal.postgres.address import address_of
 from reenact.actors.journal.postgres.append import VALUE_LIMIT
-from reenact.actors.journal.postgres.connecting import PLAIN, SET
+from reenact.actors.journal.postgres.connecting import KEEPALIVE, PLAIN, SET
 from reenact.actors.journal.postgres.faults import translated
 from reenact.actors.journal.vault import LOG, Vault
 from reenact.actors.nodes.database import ImpatientConnection
@@ -70,7 +70,6 @@ _SETTINGS = {
     "enable_seqscan": "off",
     "enable_bitmapscan": "off",
 }
-_KEEPALIVE = {"keepalives_idle": 2, "keepalives_interval": 1, "keepalives_count": 2, "tcp_user_timeout": 4000}
 
 # Only the receiver of a message accesses it in an exchange, so exchanges do not wait for each other's rows. Numbers
 # become visible slightly out of order, and a crash of the server resets them: the number alone does not identify a
@@ -286,7 +285,7 @@ class Relay:
             self._is_notified = True
 
     def _connect(self) -> ImpatientConnection:
-        conninfo = make_conninfo("", **_KEEPALIVE | conninfo_to_dict(self._address.conninfo))
+        conninfo = make_conninfo("", **KEEPALIVE | conninfo_to_dict(self._address.conninfo))
         connection = ImpatientConnection.connect(conninfo, autocommit=True, connect_timeout=_CONNECT_TIMEOUT)
         connection.limit = _PATIENCE
         connection.add_notify_handler(self._on_notification)

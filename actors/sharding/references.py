@@ -10,18 +10,17 @@ from contextlib import suppress
 from functools import partial
 
 import msgspec
-import pykka
 
 from reenact.actors.api.operations import Kind
 from reenact.actors.container import ContainerActor, ImageActor
-from reenact.actors.idempotency import Askable
+from reenact.actors.idempotency import Askable, wait_for_reply
 from reenact.actors.journal.api import Remembered
 from reenact.actors.kernel import ActorSystem, PooledFuture
 from reenact.actors.nodes.relay import OutcomeUnknownError, Relay
 from reenact.actors.session.actor import SessionActor
 from reenact.actors.sharding import wire
 from reenact.actors.sharding.region import ShardRegion
-from reenact.domain.errors import ReenactError, RequestTimeoutError, RuntimeClosedError, ShardMovedError
+from reenact.domain.errors import ReenactError, RuntimeClosedError, ShardMovedError
 from reenact.domain.idempotency import IdempotencyKey, IdempotentCommand
 from reenact.domain.session.commands import Receive
 
@@ -263,13 +262,7 @@ class ShardedReference:
         if self._actors.region.is_here(self._stream):
             with suppress(ShardMovedError):  # it has just moved, and has done nothing
                 return self._here.ask(command, timeout)
-        future = self.ask_future(command)
-        try:
-            return future.get(timeout=timeout)
-        except pykka.Timeout:
-            if future.done():  # the reply came at this very moment, or the timeout is what the actor raised
-                return future.get()
-            raise RequestTimeoutError(f"{self._here} has not replied within {timeout} seconds") from None
+        return wait_for_reply(self._here, self.ask_future(command), timeout)
 
     def ask_future(self, command: IdempotentCommand) -> PooledFuture[object]:
         """Send the command, and return the future of the reply, which can be awaited."""
