@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import time
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
-from typing import NoReturn, ParamSpec, Protocol, TypeVar, overload
+from typing import NoReturn, ParamSpec, Protocol, TypedDict, TypeVar, Unpack, overload
 
 import msgspec
 
@@ -376,6 +376,14 @@ class Turns:
         return run_blocking(self._asker.limited(timeout).wait(self._waiting, turn_id, timeout, output))
 
 
+class AskSettings(TypedDict, total=False):
+    """Settings of `ask`."""
+
+    container: str | None
+    timeout: float | None
+    on_event: Handler | None
+
+
 class Asking:
     """The facades of a runtime, and `ask`, which combines them."""
 
@@ -402,10 +410,8 @@ class Asking:
         *,
         session: str | None = None,
         image: Image | str | None = None,
-        container: str | None = None,
-        timeout: float | None = None,
-        on_event: Handler | None = None,
         output: type[T],
+        **settings: Unpack[AskSettings],
     ) -> Answer[T]: ...
     @overload
     def ask(
@@ -414,10 +420,8 @@ class Asking:
         *,
         session: str | None = None,
         image: Image | str | None = None,
-        container: str | None = None,
-        timeout: float | None = None,
-        on_event: Handler | None = None,
         output: Mapping[str, object] | OutputSpec,
+        **settings: Unpack[AskSettings],
     ) -> Answer[Json]: ...
     @overload
     def ask(
@@ -426,10 +430,8 @@ class Asking:
         *,
         session: None = None,
         image: Image[T],
-        container: str | None = None,
-        timeout: float | None = None,
-        on_event: Handler | None = None,
         output: None = None,
+        **settings: Unpack[AskSettings],
     ) -> Answer[T]: ...
     @overload
     def ask(
@@ -438,10 +440,8 @@ class Asking:
         *,
         session: str | None = None,
         image: Image | str | None = None,
-        container: str | None = None,
-        timeout: float | None = None,
-        on_event: Handler | None = None,
         output: None = None,
+        **settings: Unpack[AskSettings],
     ) -> Answer: ...
     def ask(
         self,

@@ -19,11 +19,12 @@ from typing import (
     Self,
     TypeAlias,
     TypeVar,
+    Unpack,
     overload,
 )
 
 from reenact._runtime import Runtime
-from reenact.actors.api.asking import Asker, Following, Turns, Waiting
+from reenact.actors.api.asking import Asker, AskSettings, Following, Turns, Waiting
 from reenact.actors.api.facades import Agents, Containers, Events, Images, Sessions
 from reenact.actors.feed.consumers import check_cursor
 from reenact.actors.feed.family import FamilyStream
@@ -474,10 +475,8 @@ class AsyncFacades(ClosingTwin, _EnteredAsync):
         *,
         session: str | None = None,
         image: Image | str | None = None,
-        container: str | None = None,
-        timeout: float | None = None,  # noqa: ASYNC109 - as there
-        on_event: Handler | None = None,
         output: type[T],
+        **settings: Unpack[AskSettings],
     ) -> Answer[T]: ...
     @overload
     async def ask(
@@ -486,10 +485,8 @@ class AsyncFacades(ClosingTwin, _EnteredAsync):
         *,
         session: str | None = None,
         image: Image | str | None = None,
-        container: str | None = None,
-        timeout: float | None = None,  # noqa: ASYNC109 - as there
-        on_event: Handler | None = None,
         output: Mapping[str, object] | OutputSpec,
+        **settings: Unpack[AskSettings],
     ) -> Answer[Json]: ...
     @overload
     async def ask(
@@ -498,10 +495,8 @@ class AsyncFacades(ClosingTwin, _EnteredAsync):
         *,
         session: None = None,
         image: Image[T],
-        container: str | None = None,
-        timeout: float | None = None,  # noqa: ASYNC109 - as there
-        on_event: Handler | None = None,
         output: None = None,
+        **settings: Unpack[AskSettings],
     ) -> Answer[T]: ...
     @overload
     async def ask(
@@ -510,10 +505,8 @@ class AsyncFacades(ClosingTwin, _EnteredAsync):
         *,
         session: str | None = None,
         image: Image | str | None = None,
-        container: str | None = None,
-        timeout: float | None = None,  # noqa: ASYNC109 - as there
-        on_event: Handler | None = None,
         output: None = None,
+        **settings: Unpack[AskSettings],
     ) -> Answer: ...
     async def ask(
         self,
