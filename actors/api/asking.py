@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import time
-from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from typing import NoReturn, ParamSpec, Protocol, TypedDict, TypeVar, Unpack, overload
 
 import msgspec
@@ -14,6 +14,7 @@ from reenact.actors.api.operations import DEFAULT_CONTAINER, MOST_SENDS, Runtime
 from reenact.actors.api.requests import Requests
 from reenact.actors.feed.handlers import Handler, check_callable, check_handler
 from reenact.actors.feed.hub import Feed
+from reenact.actors.feed.subscription import EventIterator
 from reenact.actors.output import Output, output_of
 from reenact.domain.content import Content, check_content, plain_content
 from reenact.domain.errors import (
@@ -50,20 +51,10 @@ DEFAULT_IMAGE = "chat"
 """The image of new sessions for which no other is given; created when needed."""
 
 
-class Following(Protocol):
-    """The events of a session after a cursor."""
-
-    @property
-    def closed(self) -> bool: ...
-    def next(self, timeout: float | None = None) -> Envelope | None: ...
-    def __anext__(self) -> Awaitable[Envelope]: ...
-    def unsubscribe(self) -> None: ...
-
-
 class Streams(Protocol):
     """The part of `runtime.events` that is needed here."""
 
-    def stream(self, session_id: str, after: int = 0) -> Following: ...
+    def stream(self, session_id: str, after: int = 0) -> EventIterator: ...
 
 
 class Waiting:
@@ -81,11 +72,11 @@ class Waiting:
         """Send a message as `Agents.receive` does."""
         return self._agents.receive(agent_id, message, output=output)
 
-    async def stream(self, session_id: str, after: int) -> Following:
+    async def stream(self, session_id: str, after: int) -> EventIterator:
         """Follow a session as `Events.stream` does."""
         return self._events.stream(session_id, after)
 
-    async def next(self, events: Following, timeout: float | None) -> Envelope | None:  # noqa: ASYNC109 - that of `next`
+    async def next(self, events: EventIterator, timeout: float | None) -> Envelope | None:  # noqa: ASYNC109 - that of `next`
         """Return the next event; None if none comes within the timeout, or no more will."""
         return events.next(timeout)
 
@@ -255,7 +246,7 @@ class Asker:
 
     async def _send_message(
         self, waiting: Waiting, session_id: str, content: Content, output: OutputSpec | None
-    ) -> tuple[AwaitedTurn, Following | None]:
+    ) -> tuple[AwaitedTurn, EventIterator | None]:
         """Send the message to the session's agent, starting it if necessary.
 
         Return the turn, and the events that will include the turn's, or None if these must be read from the turn's
@@ -291,7 +282,7 @@ class Asker:
         self,
         waiting: Waiting,
         turn: AwaitedTurn,
-        events: Following | None,
+        events: EventIterator | None,
         deadline: Deadline,
         on_event: Handler | None,
     ) -> Answer[Json]:
@@ -328,7 +319,7 @@ class LocalAsker(Asker):
 
     async def _send_message(
         self, waiting: Waiting, session_id: str, content: Content, output: OutputSpec | None
-    ) -> tuple[AwaitedTurn, Following | None]:
+    ) -> tuple[AwaitedTurn, EventIterator | None]:
         live = self._operations.live_agent(session_id)
         if live is None:
             live = await waiting.call(self._runtime.sessions.run, session_id)

@@ -7,10 +7,10 @@ import time
 from collections import deque
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Final, Protocol, Self
+from typing import Final, Protocol
 
 from reenact.actors.feed.consumers import check_cursor
-from reenact.actors.feed.subscription import AT_ONCE, check_count
+from reenact.actors.feed.subscription import AT_ONCE, EventIterator, check_count
 from reenact.actors.feed.waking import Alarm, Waiter, set_result
 from reenact.domain.errors import InvalidInputError, ReenactError
 from reenact.domain.messages import check_text
@@ -45,7 +45,7 @@ Follow = Callable[[str, int], Followed]
 """Follows a session after a cursor, even a child session that does not exist yet; does not block."""
 
 
-class FamilyStream:
+class FamilyStream(EventIterator):
     """The events of a session, its children and their children, each once, and in order for each session.
 
     A child is followed from the `child_started` event of its parent up to the cursor in its `child_ended` event; over a
@@ -76,18 +76,6 @@ class FamilyStream:
     def closed(self) -> bool:
         """Whether no more events will come."""
         return not self._ready and self._top.is_over
-
-    def __iter__(self) -> Self:
-        return self
-
-    def __next__(self) -> RuntimeEvent:
-        envelope = self.next()
-        if envelope is None:
-            raise StopIteration
-        return envelope
-
-    def __aiter__(self) -> Self:
-        return self
 
     async def __anext__(self) -> RuntimeEvent:
         while not self._ready:
@@ -137,18 +125,6 @@ class FamilyStream:
         self._ready.clear()
         for member in self._members.values():
             member.leave()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *exc: object) -> None:
-        self.unsubscribe()
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(self, *exc: object) -> None:
-        self.unsubscribe()
 
     def _deliver_next(self) -> RuntimeEvent:
         envelope = self._ready.popleft()

@@ -7,6 +7,7 @@ import concurrent.futures
 import contextlib
 import threading
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator
 from functools import partial
 from typing import Any, Final, Self
@@ -29,7 +30,51 @@ REST = 1024
 _LAST = SessionDeleted.event_type
 
 
-class Subscription:
+class EventIterator(ABC):
+    """Events for one consumer: to iterate over with `for` or `async for`, until its `with` block is left."""
+
+    @property
+    @abstractmethod
+    def closed(self) -> bool:
+        """Whether no more events will come."""
+
+    @abstractmethod
+    def next(self, timeout: float | None = None) -> RuntimeEvent | None:
+        """Return the next event; None if none comes within the timeout, or no more will."""
+
+    @abstractmethod
+    async def __anext__(self) -> RuntimeEvent: ...
+
+    @abstractmethod
+    def unsubscribe(self) -> None:
+        """End it, and wake a waiting consumer. Idempotent."""
+
+    def __iter__(self) -> Self:
+        return self
+
+    def __next__(self) -> RuntimeEvent:
+        envelope = self.next()
+        if envelope is None:
+            raise StopIteration
+        return envelope
+
+    def __aiter__(self) -> Self:
+        return self
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.unsubscribe()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *exc: object) -> None:
+        self.unsubscribe()
+
+
+class Subscription(EventIterator):
     """The events of one session after a cursor, each once and in order: the past ones, then new ones.
 
     Iterate with `for` or `async for`, or call `next` and `take`. The subscription ends when the runtime closes and all
@@ -74,9 +119,6 @@ class Subscription:
         with self._lock:
             return self._is_over or (self._index == len(self._buffer) and self._position.look(1)[0] is Need.OVER)
 
-    def __iter__(self) -> Self:
-        return self
-
     def __next__(self) -> RuntimeEvent:
         if self._auto_ack:
             self._mark_delivered_handled()
@@ -86,9 +128,6 @@ class Subscription:
             if envelope is None:
                 raise StopIteration
         return envelope
-
-    def __aiter__(self) -> Self:
-        return self
 
     async def __anext__(self) -> RuntimeEvent:
         if self._auto_ack:
@@ -192,15 +231,6 @@ class Subscription:
                 self._position.acknowledge()
             elif (consumer := self._consumer_to_acknowledge()) is not None:
                 consumer.ack(self._position.dealt_with, self.cursor)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *exc: object) -> None:
-        self.unsubscribe()
-
-    async def __aenter__(self) -> Self:
-        return self
 
     async def __aexit__(self, *exc: object) -> None:
         with self._end_and_leave():

@@ -24,13 +24,13 @@ from typing import (
 )
 
 from reenact._runtime import Runtime
-from reenact.actors.api.asking import Asker, AskSettings, Following, Turns, Waiting
+from reenact.actors.api.asking import Asker, AskSettings, Turns, Waiting
 from reenact.actors.api.facades import Agents, Containers, Events, Images, Sessions
 from reenact.actors.feed.consumers import check_cursor
 from reenact.actors.feed.family import FamilyStream
 from reenact.actors.feed.handlers import Handler
 from reenact.actors.feed.observable import Observable
-from reenact.actors.feed.subscription import Subscription
+from reenact.actors.feed.subscription import EventIterator, Subscription
 from reenact.actors.output import spec_of
 from reenact.domain.content import Content
 from reenact.domain.errors import RuntimeClosedError, TurnTimeoutError, opened_before_fork, tied_to_process
@@ -176,13 +176,8 @@ class AsyncAgents(Twin):
         return turn_id
 
 
-class _Followed(Following, Protocol):
-    def __aiter__(self) -> AsyncIterator[RuntimeEvent]: ...
-    async def __aexit__(self, *exc: object) -> None: ...
-
-
 class _Streams(Protocol):
-    def stream(self, session_id: str, after: int = 0) -> Subscribing[_Followed]: ...
+    def stream(self, session_id: str, after: int = 0) -> Subscribing[EventIterator]: ...
 
 
 class OnLoop(Waiting):
@@ -197,11 +192,11 @@ class OnLoop(Waiting):
     async def receive(self, agent_id: str, message: Content, output: OutputSpec | None) -> str:
         return await self._receive(agent_id, message, output=output)
 
-    async def stream(self, session_id: str, after: int) -> Following:
-        events: Following = await self._stream(session_id, after)
+    async def stream(self, session_id: str, after: int) -> EventIterator:
+        events: EventIterator = await self._stream(session_id, after)
         return events
 
-    async def next(self, events: Following, timeout: float | None) -> Envelope | None:  # noqa: ASYNC109 - `within` has it
+    async def next(self, events: EventIterator, timeout: float | None) -> Envelope | None:  # noqa: ASYNC109 - `within` has it
         try:
             return await events.__anext__()
         except StopAsyncIteration:
@@ -286,7 +281,7 @@ class AsyncSubscription:
         self()
 
 
-F_co = TypeVar("F_co", bound=_Followed, covariant=True)
+F_co = TypeVar("F_co", bound=EventIterator, covariant=True)
 
 
 class Subscribing(Generic[F_co]):

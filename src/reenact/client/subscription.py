@@ -9,10 +9,10 @@ import weakref
 from collections.abc import Callable
 from concurrent.futures import Future
 from functools import partial
-from typing import Final, Self
+from typing import Final
 
 from reenact.actors.feed.consumers import check_cursor
-from reenact.actors.feed.subscription import REST, check_count
+from reenact.actors.feed.subscription import REST, EventIterator, check_count
 from reenact.actors.feed.waking import is_on_loop
 from reenact.client.asking import DELETED, Batch, encoded, next_cursor, read_envelope, read_head
 from reenact.client.link import Follower, FollowerFrame, Link
@@ -36,7 +36,7 @@ MOST_BYTES = 4 * 1024 * 1024
 """Events, and bytes of JSON, that a subscription buffers until they are requested."""
 
 
-class RemoteSubscription:
+class RemoteSubscription(EventIterator):
     """The events of one session after a cursor, each once and in order: first the past ones, then the new ones.
 
     Iterate over it, with `for` or `async for`; or call `next` and `take`. After a lost connection it continues where it
@@ -79,18 +79,6 @@ class RemoteSubscription:
     def closed(self) -> bool:
         """Whether no more events come."""
         return self._buffer.is_done
-
-    def __iter__(self) -> Self:
-        return self
-
-    def __next__(self) -> RuntimeEvent:
-        envelope = self.next()
-        if envelope is None:
-            raise StopIteration
-        return envelope
-
-    def __aiter__(self) -> Self:
-        return self
 
     async def __anext__(self) -> RuntimeEvent:
         self._mark_handled()
@@ -197,15 +185,6 @@ class RemoteSubscription:
             left = self._leave()
             if self._auto_ack and not is_on_loop():
                 self._link.result(left, self._timeout, self._late)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *exc: object) -> None:
-        self.unsubscribe()
-
-    async def __aenter__(self) -> Self:
-        return self
 
     async def __aexit__(self, *exc: object) -> None:
         with contextlib.suppress(RuntimeClosedError, RequestTimeoutError):
