@@ -16,8 +16,8 @@ import msgspec
 
 from reenact.actors.api.asking import Asking, LocalAsker
 from reenact.actors.api.facades import Events
-from reenact.actors.api.operations import LiveAgents, Log, RuntimeOperations
-from reenact.actors.api.reading import Follower, ReadModel
+from reenact.actors.api.operations import LiveAgents, RuntimeOperations
+from reenact.actors.api.reading import Follower, Log, ReadModel
 from reenact.actors.api.requests import Requests
 from reenact.actors.container import ContainerActor, ImageActor
 from reenact.actors.environment.api import Environment, EnvironmentConfig, EnvironmentFactory, LLMConfig

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import sys
-from collections.abc import Sequence
-from typing import Protocol
 
 import msgspec
 
-from reenact.actors.journal.api import ChainedJournal, Journal, Link, Recorded
+from reenact.actors.api.reading import Log
+from reenact.actors.journal.api import Link
 from reenact.actors.session.actor import SessionActor
 from reenact.domain.children import ChildStarted
 from reenact.domain.errors import InvalidInputError, LogUnusableError, SessionForgottenError, SessionNotFoundError
@@ -23,18 +22,6 @@ _TAIL = 64
 """How many events are first searched for the last message; if it is not among them, more and more."""
 
 
-class ReadJournal(Protocol):
-    """A journal whose streams can be read."""
-
-    def read(self, stream: str) -> Sequence[Recorded]:
-        """Return the events of the stream."""
-        ...
-
-
-class ChainedLog(Journal, ChainedJournal, Protocol):
-    """A log in which sessions can branch off."""
-
-
 class Point(msgspec.Struct, frozen=True):
     """A branch point: the session whose stream contains it, and the link of the last shared event."""
 
@@ -42,7 +29,7 @@ class Point(msgspec.Struct, frozen=True):
     link: Link
 
 
-def begun(log: ChainedJournal, session_id: str) -> SessionCreated | SessionBranched:
+def begun(log: Log, session_id: str) -> SessionCreated | SessionBranched:
     """Return the first event of the session, even if it is deleted.
 
     Raises:
@@ -59,13 +46,13 @@ def begun(log: ChainedJournal, session_id: str) -> SessionCreated | SessionBranc
     return event
 
 
-def children_of(journal: ReadJournal, session_id: str) -> set[str]:
+def children_of(log: Log, session_id: str) -> set[str]:
     """Return the child sessions that the session has called itself, without those that it shares with another one."""
-    rows = journal.read(SessionActor.stream(session_id))
+    rows = log.read(SessionActor.stream(session_id))
     return {row.event.child_id for row in rows if isinstance(row.event, ChildStarted)}
 
 
-def point_at(log: ChainedLog, session_id: str, at: int) -> Point:
+def point_at(log: Log, session_id: str, at: int) -> Point:
     """Return the branch point of the session at this log position.
 
     Before the beginning of a branch, the point is in the history that it shares.
@@ -92,7 +79,7 @@ def point_at(log: ChainedLog, session_id: str, at: int) -> Point:
         session_id, until = event.origin, event.version
 
 
-def image_at(log: ChainedJournal, point: Point) -> tuple[str, int]:
+def image_at(log: Log, point: Point) -> tuple[str, int]:
     """Return the image of the session at this point, with its revision; each stream begins with one."""
     history = log.read_until(SessionActor.stream(point.session_id), point.link.version)
     on = (row.event for row in reversed(history) if isinstance(row.event, _ON_IMAGE))
@@ -100,7 +87,7 @@ def image_at(log: ChainedJournal, point: Point) -> tuple[str, int]:
     return event.image_id, event.image_revision
 
 
-def point_before_last_message(log: ChainedLog, point: Point) -> Point:
+def point_before_last_message(log: Log, point: Point) -> Point:
     """Return the point at or before the given one after which the last user message is queued and not yet taken up.
 
     Raises:

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
 from datetime import timedelta
 from typing import Protocol
 
 from reenact.actors.api.branching import children_of
-from reenact.actors.api.reading import ReadModel
+from reenact.actors.api.reading import Log, ReadModel
 from reenact.actors.envelopes import segments_of
 from reenact.actors.idempotency import Askable, Attempt
-from reenact.actors.journal.api import Append, Derived, Recorded, Remembered
+from reenact.actors.journal.api import Append, Derived
 from reenact.actors.session.actor import SessionActor
 from reenact.domain.errors import SessionInUseError, SessionNotEncryptedError, SessionNotFoundError
 from reenact.domain.messages import EPOCH, instant
@@ -52,22 +52,6 @@ class Branching:
             yield
 
 
-class ForgettingJournal(Protocol):
-    """A journal that has a key for each session, and can destroy it."""
-
-    def is_encrypted(self, stream: str) -> bool:
-        """Return whether all rows of the stream are encrypted, so that it can be forgotten."""
-        ...
-
-    def read(self, stream: str) -> Sequence[Recorded]:
-        """Return the events of the stream."""
-        ...
-
-    def forget(self, steps: Sequence[Append], remembered: Remembered | None = None) -> int:
-        """Record the last steps of streams and destroy their data keys, together; return the log's position."""
-        ...
-
-
 class Sessions(Protocol):
     """The part of the runtime's operations that is needed here."""
 
@@ -83,9 +67,7 @@ class Sessions(Protocol):
         ...
 
 
-def forget(
-    sessions: Sessions, journal: ForgettingJournal, request: SessionForgetRequest, attempt: Attempt
-) -> list[SessionInfo]:
+def forget(sessions: Sessions, log: Log, request: SessionForgetRequest, attempt: Attempt) -> list[SessionInfo]:
     """Forget a session, or its whole family; return those that were forgotten by this call.
 
     Raises:
@@ -95,12 +77,12 @@ def forget(
     """
     found = dict(_sessions_to_forget(sessions.read(), request.session_id, family=request.family))
     for id_, known in found.items():
-        if not journal.is_encrypted(SessionActor.stream(id_)):
+        if not log.is_encrypted(SessionActor.stream(id_)):
             raise SessionNotEncryptedError(id_)
         if known.deleted_at is None:
             # Without the request's id: the request as a whole is carried out once, and a repeated deletion is harmless.
             sessions.actor_of(id_).ask(Delete(session_id=id_, at=sessions.now()), attempt.timeout)
-        for child_id in children_of(journal, id_) - found.keys():
+        for child_id in children_of(log, id_) - found.keys():
             # The child may be about to begin; once it has replied, it has begun.
             sessions.actor_of(child_id).ask(WAKE, attempt.timeout)
     with sessions.branching.paused():
@@ -109,10 +91,10 @@ def forget(
             infos = [_forgotten_info(id_, known, request, at) for id_, known in found.items()]
             if found:
                 steps = [_last_step(id_, known, request, at) for id_, known in found.items()]
-                journal.forget(steps, attempt.remembered(infos, at))
+                log.forget(steps, attempt.remembered(infos, at))
                 sessions.read()  # afterwards the read model has dropped their content
             return infos
-    return forget(sessions, journal, request, attempt)  # another session was added meanwhile
+    return forget(sessions, log, request, attempt)  # another session was added meanwhile
 
 
 def _sessions_to_forget(model: ReadModel, session_id: str, *, family: bool) -> Iterator[tuple[str, KnownSession]]:

@@ -13,13 +13,13 @@ from typing import Any, Protocol, TypeAlias, TypeVar
 import msgspec
 
 from reenact.actors.api.branching import begun, children_of, derived_id, image_at, point_at, point_before_last_message
-from reenact.actors.api.forgetting import Branching, ForgettingJournal, forget
-from reenact.actors.api.reading import Follower, ReadModel
+from reenact.actors.api.forgetting import Branching, forget
+from reenact.actors.api.reading import Follower, Log, ReadModel
 from reenact.actors.container import ContainerActor, ImageActor
 from reenact.actors.environment.tools.toolbox import ToolRegistry
 from reenact.actors.feed.replay import cursor_of_turn, is_responding, stream_of
 from reenact.actors.idempotency import Askable, Attempt
-from reenact.actors.journal.api import ChainedJournal, FeedJournal, Journal, Remembered, Segment
+from reenact.actors.journal.api import Remembered, Segment
 from reenact.actors.journal.codec import KeyDestroyedError
 from reenact.actors.kernel import ActorSystem, EventSourcedActor
 from reenact.actors.session.actor import SessionActor
@@ -77,10 +77,6 @@ MOST_DEFINITIONS = 1_000
 """How many definitions of images are cached at most: a program may register an image for each session."""
 _MOST_IDS_TRIED = 64
 """How many session ids are tried to find one of a shard of this node: even with a tenth of the shards, one is found."""
-
-
-class Log(Journal, FeedJournal, ChainedJournal, ForgettingJournal, Protocol):
-    """The journal of a runtime."""
 
 
 class Nodes(Protocol):

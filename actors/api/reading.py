@@ -1,9 +1,11 @@
-"""The interfaces of the read model, which is built from the log, as the operations need it."""
+"""The interfaces of the log, and of the read model that is built from it, as the operations need them."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Protocol
 
+from reenact.actors.journal.api import Append, ChainedJournal, FeedJournal, Journal, Remembered
 from reenact.domain.container import ContainerInfo
 from reenact.domain.image import Definition, ImageInfo
 from reenact.domain.messages import Message
@@ -12,6 +14,18 @@ from reenact.domain.session.people import PendingCall
 from reenact.domain.session.schedules import Schedule
 from reenact.domain.session.state import KnownSession, SessionInfo
 from reenact.domain.session.told import ToolCallInfo, TurnInfo, UsageInfo
+
+
+class Log(Journal, FeedJournal, ChainedJournal, Protocol):
+    """The journal of a runtime, which may have a key for each session, and can destroy it."""
+
+    def is_encrypted(self, stream: str) -> bool:
+        """Return whether all rows of the stream are encrypted, so that it can be forgotten."""
+        ...
+
+    def forget(self, steps: Sequence[Append], remembered: Remembered | None = None) -> int:
+        """Record the last steps of streams and destroy their data keys, together; return the log's position."""
+        ...
 
 
 class Follower(Protocol):
