@@ -453,7 +453,7 @@ class LocalRuntime(Asking):
         self._at_exit = self._system._at_exit  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]  # one for both
         self._at_exit.name, self._at_exit.close = "a runtime", self.close
         self.events = Events(feed, self._sweeper.sweep, self._do.check_open)
-        super().__init__(self._requests, self.events, LocalAsker(self, self._do, self._requests, feed))
+        super().__init__(self._requests, self.events.stream, LocalAsker(self, self._do, self._requests, feed))
 
     @property
     def failure(self) -> StorageError | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import time
 from collections.abc import Callable, Coroutine, Mapping
-from typing import NoReturn, ParamSpec, Protocol, TypedDict, TypeVar, Unpack, overload
+from typing import NoReturn, ParamSpec, TypeAlias, TypedDict, TypeVar, Unpack, overload
 
 import msgspec
 
@@ -51,18 +51,16 @@ DEFAULT_IMAGE = "chat"
 """The image of new sessions for which no other is given; created when needed."""
 
 
-class Streams(Protocol):
-    """The part of `runtime.events` that is needed here."""
-
-    def stream(self, session_id: str, after: int = 0) -> EventIterator: ...
+Follow: TypeAlias = Callable[[str, int], EventIterator]
+"""Follows a session after a cursor, as `Events.stream` does."""
 
 
 class Waiting:
     """How an asker waits. This one blocks its thread, so its coroutines never suspend, and `run_blocking` runs them."""
 
-    def __init__(self, agents: Agents, events: Streams) -> None:
+    def __init__(self, agents: Agents, follow: Follow) -> None:
         self._agents = agents
-        self._events = events
+        self._follow = follow
 
     async def call(self, method: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> R:
         """Call the method, which may block, and return its result."""
@@ -74,7 +72,7 @@ class Waiting:
 
     async def stream(self, session_id: str, after: int) -> EventIterator:
         """Follow a session as `Events.stream` does."""
-        return self._events.stream(session_id, after)
+        return self._follow(session_id, after)
 
     async def next(self, events: EventIterator, timeout: float | None) -> Envelope | None:  # noqa: ASYNC109 - that of `next`
         """Return the next event; None if none comes within the timeout, or no more will."""
@@ -381,14 +379,14 @@ class Asking:
     default_image = DEFAULT_IMAGE
     """The id of the image for sessions for which `ask` is given no other."""
 
-    def __init__(self, execute: Execute, events: Streams, asker: Asker) -> None:
+    def __init__(self, execute: Execute, follow: Follow, asker: Asker) -> None:
         self.containers = Containers(execute)
         self.images = Images(execute)
         self.sessions = Sessions(execute)
         self.agents = Agents(execute)
         self.asker = asker
         """Asks agents for this runtime and for its asyncio twin."""
-        self._waiting = Waiting(self.agents, events)
+        self._waiting = Waiting(self.agents, follow)
         self.turns = Turns(execute, asker, self._waiting)
 
     def __reduce__(self) -> NoReturn:

@@ -176,15 +176,14 @@ class AsyncAgents(Twin):
         return turn_id
 
 
-class _Streams(Protocol):
-    def stream(self, session_id: str, after: int = 0) -> Subscribing[EventIterator]: ...
+_Follow: TypeAlias = "Callable[[str, int], Subscribing[EventIterator]]"
 
 
 class OnLoop(Waiting):
     """Waits on an event loop, on which handlers are called, too; only blocking functions are called on a thread."""
 
-    def __init__(self, agents: AsyncAgents, threads: Threads, events: _Streams) -> None:
-        self._receive, self._threads, self._stream = agents.receive, threads, events.stream
+    def __init__(self, agents: AsyncAgents, threads: Threads, follow: _Follow) -> None:
+        self._receive, self._threads, self._follow_later = agents.receive, threads, follow
 
     async def call(self, method: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> R:
         return await self._threads.call(method, *args, **kwargs)
@@ -193,7 +192,7 @@ class OnLoop(Waiting):
         return await self._receive(agent_id, message, output=output)
 
     async def stream(self, session_id: str, after: int) -> EventIterator:
-        events: EventIterator = await self._stream(session_id, after)
+        events: EventIterator = await self._follow_later(session_id, after)
         return events
 
     async def next(self, events: EventIterator, timeout: float | None) -> Envelope | None:  # noqa: ASYNC109 - `within` has it
@@ -453,14 +452,14 @@ class ClosingTwin(Twin):
 class AsyncFacades(ClosingTwin, _EnteredAsync):
     """The asyncio facades of a runtime, local or remote."""
 
-    def __init__(self, runtime: AnyRuntime, threads: Threads, events: _Streams) -> None:
+    def __init__(self, runtime: AnyRuntime, threads: Threads, follow: _Follow) -> None:
         super().__init__(runtime, threads)
         self.containers = AsyncContainers(runtime.containers, threads)
         self.images = AsyncImages(runtime.images, threads)
         self.sessions = AsyncSessions(runtime.sessions, threads)
         self.agents = AsyncAgents(runtime.agents, threads, runtime.asker)
         self._asker = runtime.asker
-        self._on_loop = OnLoop(self.agents, threads, events)
+        self._on_loop = OnLoop(self.agents, threads, follow)
         self.turns = AsyncTurns(runtime.turns, threads, runtime.asker, self._on_loop)
 
     @overload

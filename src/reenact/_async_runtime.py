@@ -70,7 +70,7 @@ class AsyncRuntime(AsyncFacades):
         if threads is None:
             raise TypeError("AsyncRuntime is not called; use `async with AsyncRuntime.open(path) as runtime`")
         self.events = AsyncEvents(runtime.events, threads)
-        super().__init__(runtime, threads, self.events)
+        super().__init__(runtime, threads, self.events.stream)
         self._runtime = runtime
         self.projections = AsyncProjections(runtime.projections, threads)
         self.open_log = runtime.open_log

@@ -99,7 +99,7 @@ class AsyncRemoteRuntime(AsyncFacades):
 
     def __init__(self, runtime: RemoteRuntime, threads: Threads) -> None:
         self.events = AsyncRemoteEvents(runtime)
-        super().__init__(runtime, threads, self.events)
+        super().__init__(runtime, threads, self.events.stream)
         self._remote = runtime
 
     @property

@@ -280,13 +280,13 @@ class RemoteAsker(Asker):
 
     def __init__(self, runtime: RemoteRuntime, caller: Caller) -> None:
         super().__init__(runtime)
-        self._events = runtime.events
+        self._follow = runtime.events.stream
         self._caller = caller
 
     def limited(self, timeout: object) -> Asker:
         """Return the asker for a question with this timeout."""
         seconds = seconds_of(timeout)
-        return self if seconds is None else Asker(Asking(self._caller.limited(seconds), self._events, self))
+        return self if seconds is None else Asker(Asking(self._caller.limited(seconds), self._follow, self))
 
 
 class RemoteRuntime(Asking):
@@ -298,7 +298,7 @@ class RemoteRuntime(Asking):
         self._caller = caller = Caller(link, timeout)
         self.events = RemoteEvents(link, self._handlers, client_id, timeout)
         self._at_exit = AtExit(f"the connection to {link.address}", self.close)
-        super().__init__(caller, self.events, RemoteAsker(self, caller))
+        super().__init__(caller, self.events.stream, RemoteAsker(self, caller))
 
     @classmethod
     def connect(
