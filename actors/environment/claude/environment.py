@@ -26,9 +26,15 @@ from reenact.actors.environment.failures import (
 )
 from reenact.actors.environment.model import ModelEnvironment
 from reenact.actors.environment.received_json import is_json_object
-from reenact.actors.environment.wire.client import ApiClient, Response, check_installed
 from reenact.actors.environment.wire.decode import PAUSED, PAUSES, MessageDecoder
-from reenact.actors.environment.wire.driver import Question, RetryPolicy, StreamingDriver
+from reenact.actors.environment.wire.driver import (
+    ApiClient,
+    Question,
+    Response,
+    RetryPolicy,
+    StreamingDriver,
+    check_installed,
+)
 from reenact.actors.environment.wire.endpoint import CONNECT_SECONDS, Api, checked_key, checked_url
 from reenact.actors.environment.wire.messages import api_blocks
 from reenact.actors.environment.wire.stream import ERROR, WireEvent, events_of_whole_message, wire_event

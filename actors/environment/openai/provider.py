@@ -26,9 +26,15 @@ from reenact.actors.environment.openai.chat import EXTRA, ChatReader, chat_messa
 from reenact.actors.environment.openai.responses import PHASE, ResponsesReader, function_tool, input_items
 from reenact.actors.environment.received_json import is_json_object, object_in
 from reenact.actors.environment.tools.arguments import inner_schemas
-from reenact.actors.environment.wire.client import ApiClient, Response, check_installed
 from reenact.actors.environment.wire.decode import MessageDecoder
-from reenact.actors.environment.wire.driver import Question, RetryPolicy, StreamingDriver
+from reenact.actors.environment.wire.driver import (
+    ApiClient,
+    Question,
+    Response,
+    RetryPolicy,
+    StreamingDriver,
+    check_installed,
+)
 from reenact.actors.environment.wire.endpoint import CONNECT_SECONDS, Api, checked_key, checked_url
 from reenact.domain.errors import ConfigurationError
 from reenact.domain.output import OutputSpec

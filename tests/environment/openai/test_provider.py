@@ -154,7 +154,7 @@ def test_an_answer_is_complete_once_it_is_known_why_it_has_ended(
 
 
 def test_who_is_silent_about_what_was_used_is_not_waited_for(api: FakeChatAPI, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("reenact.actors.environment.wire.client._LINGER_SECONDS", 0.05)
+    monkeypatch.setattr("reenact.actors.environment.wire.driver._LINGER_SECONDS", 0.05)
     api.reply(deltas=["Hello"], stall_after=3)
 
     assert complete(OpenAIConversation(api).ask()).content == (TextBlock("Hello"),)
