@@ -12,6 +12,7 @@ import threading
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from http import HTTPStatus
 from types import MappingProxyType
 from typing import Any, ClassVar, Generic, Literal, Self, TypeAlias, TypeVar
@@ -143,6 +144,8 @@ class FakeServer(ABC, Generic[Reply]):
     """The class of the replies."""
     _path: ClassVar[str] = ""
     """The part of the request paths that belongs to the base URL."""
+    _stop: Callable[[], object]
+    """Ends the server, from any thread; there once it listens."""
 
     def __init__(
         self,
@@ -160,9 +163,7 @@ class FakeServer(ABC, Generic[Reply]):
         self._strict = strict
         self._script: deque[Reply | FakeError] = deque()
         self._changed = threading.Condition()
-        self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._run, name="fake-api", daemon=True)
-        self._connections: set[asyncio.Task[None]] = set()
+        self._thread = threading.Thread(target=lambda: asyncio.run(self._run()), name="fake-api", daemon=True)
 
     @abstractmethod
     def _reply_to(self, request: FakeRequest, headers: dict[str, str]) -> Streamed | FakeError | Json:
@@ -236,10 +237,8 @@ class FakeServer(ABC, Generic[Reply]):
         """Break all connections and end the thread. Idempotent."""
         if self._thread.is_alive():
             with contextlib.suppress(RuntimeError):  # it has ended meanwhile
-                self._loop.call_soon_threadsafe(self._loop.stop)
+                self._stop()
             self._thread.join()
-        elif not self._loop.is_closed():
-            self._loop.close()
 
     def __enter__(self) -> Self:
         """Start."""
@@ -249,32 +248,19 @@ class FakeServer(ABC, Generic[Reply]):
         """Close."""
         self.close()
 
-    def _run(self) -> None:
-        loop = self._loop
-        try:
-            server = loop.run_until_complete(asyncio.start_server(self._serve, "127.0.0.1", 0))
-            with self._changed:
-                self.url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}{self._path}"
-                self._changed.notify_all()
-            loop.run_forever()
-            server.close()
-            loop.run_until_complete(self._break_all())
-            loop.run_until_complete(server.wait_closed())
-        finally:
-            loop.close()
-
-    async def _break_all(self) -> None:
-        for connection in self._connections:
-            connection.cancel()
-        if self._connections:
-            await asyncio.wait(self._connections)
+    async def _run(self) -> None:
+        """Listen until `close`; the connections that are open then are cancelled with the loop's other tasks."""
+        server = await asyncio.start_server(self._serve, "127.0.0.1", 0)
+        stopped = asyncio.Event()
+        with self._changed:
+            self._stop = partial(asyncio.get_running_loop().call_soon_threadsafe, stopped.set)
+            self.url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}{self._path}"
+            self._changed.notify_all()
+        await stopped.wait()
+        server.close()
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.connections += 1
-        task = asyncio.current_task()
-        if task is not None:
-            self._connections.add(task)
-            task.add_done_callback(self._connections.discard)
         try:
             while (request := await _read_request(reader)) is not None:
                 await self._answer(request, reader, writer)
