@@ -115,15 +115,16 @@ def wait_until(condition: Callable[[], T], timeout: float = 60.0, what: str = "a
     Raises:
         AssertionError: it was not true within `timeout` seconds; `what` names it in the message.
     """
-    nothing_happens = threading.Event()
-    deadline = time.monotonic() + timeout
-    pause = _FIRST
-    while True:
-        found = condition()
-        if found:
-            return found
-        left = deadline - time.monotonic()
-        if left <= 0:
-            raise AssertionError(f"waited {timeout:g} seconds for {what}, in vain; it was {found!r} at the end")
-        nothing_happens.wait(min(pause, left))
+    found = polled(condition, timeout)
+    if not found:
+        raise AssertionError(f"waited {timeout:g} seconds for {what}, in vain; it was {found!r} at the end")
+    return found
+
+
+def polled(condition: Callable[[], T], timeout: float) -> T:
+    """Check the condition repeatedly until it is true or the time is up, and return its last value."""
+    deadline, pause = time.monotonic() + timeout, _FIRST
+    while not (found := condition()) and (left := deadline - time.monotonic()) > 0:
+        time.sleep(min(pause, left))
         pause = min(pause * 2, _LONGEST)
+    return found

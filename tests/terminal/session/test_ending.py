@@ -12,11 +12,12 @@ from pathlib import Path
 
 import pytest
 
-from reenact.terminal.session import ending, live, waiting
+from reenact.terminal.session import ending, live
 from reenact.terminal.session.emulator import TerminalEmulator
 from reenact.terminal.session.ending import ProcessTree
 from reenact.terminal.session.pty import Pair
 from reenact.terminal.session.spawning import ExitStatus
+from reenact.testing.clock import polled
 from tests.terminal.session.conftest import Start
 from tests.terminal.session.programs import CAT, RAW_CAT, exists, holdings, is_alive, shell
 
@@ -251,15 +252,14 @@ def test_an_end_that_is_interrupted_is_made_at_once(monkeypatch: pytest.MonkeyPa
     pid = terminal.pid
     assert pid is not None
     left = [KeyboardInterrupt] * times
-    until = waiting.until
 
     def interrupted(condition: Callable[[], bool], timeout: float) -> bool:
         if left:
             raise left.pop()
-        return until(condition, timeout)
+        return polled(condition, timeout)
 
     with monkeypatch.context() as patch:
-        patch.setattr(ending, "until", interrupted)
+        patch.setattr(ending, "polled", interrupted)
         with pytest.raises(KeyboardInterrupt):
             terminal.dispose()
 

@@ -15,7 +15,7 @@ import pytest
 
 from reenact.terminal.session.pty import Pair
 from reenact.terminal.session.spawning import ForkNeededError, SpawnedProcess, spawn_without_fork
-from reenact.terminal.session.waiting import until
+from reenact.testing.clock import polled
 
 PATIENCE = 60.0
 
@@ -33,7 +33,7 @@ def pair() -> Iterator[Pair]:
 def run(pair: Pair, *argv: str, cwd: Path | None = None) -> tuple[int, str]:
     """Run the program to its end; return its code and what it wrote."""
     process = spawn_without_fork(argv, ENV, cwd, pair.other)
-    assert until(lambda: process.poll() is not None, PATIENCE)
+    assert polled(lambda: process.poll() is not None, PATIENCE)
     code = process.poll()
     assert code is not None
     pair.release()
@@ -147,7 +147,7 @@ def test_descriptors_are_as_many_as_before(pair: Pair, tmp_path: Path) -> None:
     before = len(list(Path("/proc/self/fd").iterdir()))
 
     process = spawn_without_fork(["true"], ENV, tmp_path, pair.other)
-    assert until(lambda: process.poll() is not None, PATIENCE)
+    assert polled(lambda: process.poll() is not None, PATIENCE)
 
     assert len(list(Path("/proc/self/fd").iterdir())) == before
     assert fcntl.fcntl(pair.other, fcntl.F_GETFD) == fcntl.FD_CLOEXEC

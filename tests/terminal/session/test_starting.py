@@ -15,7 +15,7 @@ import pytest
 from reenact.terminal.errors import TerminalTestError, TerminalTestErrorType
 from reenact.terminal.session.emulator import TerminalEmulator
 from reenact.terminal.session.spawning import ExitStatus, ForkNeededError, Process, spawn
-from reenact.terminal.session.waiting import until
+from reenact.testing.clock import polled
 from tests.started.programs import Programs
 from tests.terminal.raising import raises
 from tests.terminal.session.conftest import Start
@@ -282,7 +282,7 @@ def test_one_who_starts_programs_may_be_late_to_know_of_their_end() -> None:
 def test_what_another_spawner_refuses_is_told(tmp_path: Path) -> None:
     def refusing(argv: Sequence[str], env: Mapping[str, str], cwd: Path | None, terminal: int) -> Process:
         process = spawn(["/bin/true"], env, cwd, terminal)
-        assert until(lambda: process.poll() is not None, 60)
+        assert polled(lambda: process.poll() is not None, 60)
         raise OSError(5, "the machine is on fire")
 
     with raises(TerminalTestErrorType.PROCESS_START_FAILED, "the machine is on fire"):

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from reenact.terminal.session.pty import TerminalId
 from reenact.terminal.session.spawning import MARK
-from reenact.terminal.session.waiting import until
+from reenact.testing.clock import polled
 
 GRACE = 0.5
 """Seconds that processes have to react to a signal before the next one is sent."""
@@ -83,7 +83,7 @@ class ProcessTree:
             return self._send_to_groups(number)
         for member in members:
             _signal(member.pid, number)
-        until(lambda: not any(_is_alive(member) for member in members), GRACE)
+        polled(lambda: not any(_is_alive(member) for member in members), GRACE)
         return bool(members)
 
     def _send_to_groups(self, number: signal.Signals) -> bool:
@@ -92,7 +92,7 @@ class ProcessTree:
             with suppress(ProcessLookupError, PermissionError):
                 os.killpg(group or self.pid, number)
                 os.killpg(group or self.pid, signal.SIGCONT)
-        return bool(groups) and not until(self.has_ended, GRACE)
+        return bool(groups) and not polled(self.has_ended, GRACE)
 
     def _members(self) -> list[ProcessEntry]:
         """Return the live members: descendants, session, groups, and other processes with the mark or the terminal."""

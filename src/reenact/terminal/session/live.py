@@ -19,7 +19,8 @@ from reenact.terminal.session.pty import Pair
 from reenact.terminal.session.recording import Recording
 from reenact.terminal.session.spawning import ExitStatus, Process, returncode
 from reenact.terminal.session.transcript import Transcript
-from reenact.terminal.session.waiting import Changes, until
+from reenact.terminal.session.waiting import Changes
+from reenact.testing.clock import polled
 
 
 @dataclass(eq=False)
@@ -225,7 +226,7 @@ class Live:
         self._is_stopping = True
         self._waker.wake()
         self._join()
-        until(self.has_ended, _REAP_TIMEOUT)
+        polled(self.has_ended, _REAP_TIMEOUT)
         if not self._thread.is_alive():
             self._release()
 

@@ -15,8 +15,6 @@ from reenact.terminal.errors import is_kit_error
 __tracebackhide__ = is_kit_error
 P = ParamSpec("P")
 T = TypeVar("T")
-_FIRST_PAUSE = 0.0005
-_LONGEST_PAUSE = 0.02
 
 
 class ChangeCount(NamedTuple):
@@ -120,18 +118,6 @@ def wait(changes: Changes, asking: Asking[T]) -> T:
         return answer
     finally:
         asking.close()
-
-
-def until(condition: Callable[[], bool], timeout: float) -> bool:
-    """Poll the condition until it is true or the time is up; return whether it is true."""
-    deadline, pause = time.monotonic() + timeout, _FIRST_PAUSE
-    while not condition():
-        left = deadline - time.monotonic()
-        if left <= 0:
-            return False
-        time.sleep(min(pause, left))
-        pause = min(pause * 2, _LONGEST_PAUSE)
-    return True
 
 
 def run(coroutine: Coroutine[object, None, T]) -> T:
