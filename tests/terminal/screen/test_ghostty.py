@@ -10,6 +10,7 @@ from contextlib import closing
 
 import pytest
 
+from reenact.terminal.ansi.style import ANSIStyle
 from reenact.terminal.screen.engine import Engine
 from reenact.terminal.screen.libghostty import Terminal
 
@@ -111,19 +112,19 @@ def test_styles_are_those_of_their_own_row_when_many_come_and_go(engine: Engine)
 def test_rows_that_have_not_changed_are_not_read_again(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
     engine.feed(b"\x1b[1mone\r\ntwo\r\nthree")
     before = engine.screen()
-    asked: list[int] = []
+    asked: list[tuple[int, int]] = []
     style = Terminal.style
 
-    def counted(terminal: Terminal, column: int) -> bytes:
-        asked.append(column)
-        return style(terminal, column)
+    def counted(terminal: Terminal, row: int, column: int) -> ANSIStyle:
+        asked.append((row, column))
+        return style(terminal, row, column)
 
     monkeypatch.setattr(Terminal, "style", counted)
 
     engine.feed(b"!")
     after = engine.screen()
 
-    assert asked == [0]
+    assert asked == [(2, 0)]
     assert after.cells[0] is before.cells[0]
     assert after.lines == ("one", "two", "three!", "")
 

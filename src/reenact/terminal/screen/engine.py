@@ -7,7 +7,7 @@ from typing import Final, get_args
 
 from reenact.terminal.ansi.style import PLAIN, ANSIStyle
 from reenact.terminal.errors import invalid, not_possible
-from reenact.terminal.screen.libghostty import CACHED, Terminal, glyph_of, style_of
+from reenact.terminal.screen.libghostty import CACHED, Terminal, glyph_of
 from reenact.terminal.screen.model import Cell, Cursor, Modes, MouseAction, MouseButton, Screen, checked_size
 
 _CURSOR_KEYS = 1
@@ -150,13 +150,13 @@ class Engine:
             self._lines[row] = "".join([cell.text for cell in cells]).rstrip(" ")
 
     def _cell(self, number: int, row: int, column: int, styles: dict[int, ANSIStyle]) -> Cell:
-        """Return a cell of the current row."""
+        """Return a cell; `styles` are those of its row by their numbers."""
         glyph = glyph_of(number)
         found = styles.get(glyph.style)
         if found is None:
-            found = styles[glyph.style] = style_of(self._terminal.style(column))
+            found = styles[glyph.style] = self._terminal.style(row, column)
         return Cell(
-            text=self._terminal.characters(column) if glyph.combined else glyph.text,
+            text=self._terminal.characters(row, column) if glyph.combined else glyph.text,
             width=glyph.width,
             style=found,
             link=self._terminal.link(row, column) if glyph.linked else None,

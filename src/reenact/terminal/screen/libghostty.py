@@ -43,7 +43,7 @@ _DELETE = b"\x7f"
 _KEYBOARD = re.compile(rb"\x1b\[\?[0-9]+u")
 """The library's reply to a query for kitty's keyboard protocol. It is not sent, since our keys are those of xterm."""
 CACHED = 20_000
-"""How many glyphs, and how many styles, are kept for screens that have them again."""
+"""How many glyphs are kept for screens that have them again."""
 _UNDERLINES: Final[dict[int, Underline]] = {1: "single", 2: "double", 3: "curly", 4: "dotted", 5: "dashed"}
 
 
@@ -62,7 +62,7 @@ class Glyph(NamedTuple):
 
 
 class Terminal:
-    """A terminal of the library. The cells of a row can be read while `changes` is at that row."""
+    """A terminal of the library."""
 
     def __init__(self, columns: int, rows: int, scrollback: int) -> None:
         terminal = self._terminal = _core.Terminal(columns, rows, scrollback=_NO_LIMIT, fg=_FOREGROUND, bg=_BACKGROUND)
@@ -71,9 +71,8 @@ class Terminal:
         self._scrollback, self._history_bytes = scrollback, 0
         self._render_state = _new_object("GhosttyRenderState", _lib.ghostty_render_state_new)
         self._rows = _new_object("GhosttyRenderStateRowIterator", _lib.ghostty_render_state_row_iterator_new)
-        self._cells = _new_object("GhosttyRenderStateRowCells", _lib.ghostty_render_state_row_cells_new)
         self._combining = False
-        self._finalizer = weakref.finalize(self, _free, self._render_state, self._rows, self._cells, terminal.close)
+        self._finalizer = weakref.finalize(self, _free, self._render_state, self._rows, terminal.close)
         terminal.on_reply(self._replies.append)
         self._size_callback = _ffi.callback("GhosttyTerminalSizeFn", self._report_size, error=False)
         bound = _ffi.new("size_t*", _LONGEST_STRING)
@@ -155,10 +154,7 @@ class Terminal:
         return _text(self._terminal.get("title", "GhosttyString"))
 
     def changes(self) -> Iterator[tuple[int, list[int]]]:
-        """Yield the rows that have changed since the last call: their indices and the numbers of their cells.
-
-        While the generator is at a row, the row's cells can be read.
-        """
+        """Yield the rows that have changed since the last call: their indices and the numbers of their cells."""
         rows, row, view = self._rows, _ffi.new("uint16_t*"), _ffi.new("GhosttyCellsView*")
         if self._combining:
             # A character that only combines with the one before the cursor does not mark its row as changed.
@@ -170,28 +166,37 @@ class Terminal:
         _check(_lib.ghostty_render_state_get(render_state, _lib.GHOSTTY_RENDER_STATE_DATA_ROW_ITERATOR, rows))
         while _lib.ghostty_render_state_row_iterator_next_dirty(rows[0], row):
             _check(_lib.ghostty_render_state_row_get(rows[0], _lib.GHOSTTY_RENDER_STATE_ROW_DATA_CELLS_RAW, view))
-            _check(_lib.ghostty_render_state_row_get(rows[0], _lib.GHOSTTY_RENDER_STATE_ROW_DATA_CELLS, self._cells))
             yield row[0], _ffi.unpack(view.ptr, view.len)
         _check(_lib.ghostty_render_state_clean(render_state))
 
-    def style(self, column: int) -> bytes:
-        """Return the style of a cell of the current row of `changes`, in the form that `style_of` reads."""
-        out = _core.init_sized("GhosttyStyle")
-        _check(self._cell(column, "STYLE", out))
-        style: bytes = _ffi.buffer(out)[:]
-        return style
+    def style(self, row: int, column: int) -> ANSIStyle:
+        """Return the style of a cell."""
+        style: dict[str, Any] = self._terminal.style(column, row)
+        return ANSIStyle(
+            bold=style["bold"],
+            dim=style["faint"],
+            italic=style["italic"],
+            underline=_UNDERLINES.get(style["underline"], False),
+            blink=style["blink"],
+            inverse=style["inverse"],
+            hidden=style["invisible"],
+            strikethrough=style["strikethrough"],
+            overline=style["overline"],
+            foreground=_color(style["fg"]),
+            background=_color(style["bg"]),
+            underline_color=_color(style["underline_color"]),
+        )
 
-    def characters(self, column: int) -> str:
-        """Return all characters of a cell of the current row of `changes`."""
-        out = _ffi.new("GhosttyBuffer*")
-        self._cell(column, "GRAPHEMES_UTF8", out)  # returns the number of bytes
-        room = _ffi.new("uint8_t[]", out.len)
-        out.ptr, out.cap = room, out.len
-        _check(self._cell(column, "GRAPHEMES_UTF8", out))
-        return _text(out)
+    def characters(self, row: int, column: int) -> str:
+        """Return all characters of a cell."""
+        place, length = self._terminal.ref(column, row), _ffi.new("size_t*")
+        _lib.ghostty_grid_ref_graphemes(place, _ffi.NULL, 0, length)
+        room = _ffi.new("uint32_t[]", length[0])
+        _check(_lib.ghostty_grid_ref_graphemes(place, room, length[0], length))
+        return "".join(map(chr, _ffi.unpack(room, length[0])))
 
     def link(self, row: int, column: int) -> str | None:
-        """Return the hyperlink of a cell of the current row of `changes`."""
+        """Return the hyperlink of a cell."""
         place, size = self._terminal.ref(column, row), _ffi.new("size_t*")
         _lib.ghostty_grid_ref_hyperlink_uri(place, _ffi.NULL, 0, size)
         room = _ffi.new("uint8_t[]", max(size[0], 1))
@@ -212,12 +217,6 @@ class Terminal:
         replies = b"".join(reply for reply in self._replies if _KEYBOARD.fullmatch(reply) is None)
         self._replies.clear()
         return replies
-
-    def _cell(self, column: int, name: str, out: object) -> int:
-        cells, key = self._cells[0], getattr(_lib, f"GHOSTTY_RENDER_STATE_ROW_CELLS_DATA_{name}")
-        _check(_lib.ghostty_render_state_row_cells_select(cells, column))
-        result: int = _lib.ghostty_render_state_row_cells_get(cells, key, out)
-        return result
 
     def _set(self, option: int, value: object) -> None:
         _check(_lib.ghostty_terminal_set(self._handle, option, value))
@@ -256,33 +255,14 @@ def glyph_of(number: int) -> Glyph:
     )
 
 
-@lru_cache(maxsize=CACHED)
-def style_of(style: bytes) -> ANSIStyle:
-    """Convert the result of `Terminal.style` to a style."""
-    rendition = _ffi.from_buffer("GhosttyStyle*", style)
-
-    def color(name: str) -> str | None:
-        found = getattr(rendition, name)
-        if found.tag == _lib.GHOSTTY_STYLE_COLOR_PALETTE:
-            return palette_color(found.value.palette)
-        if found.tag == _lib.GHOSTTY_STYLE_COLOR_RGB:
-            return rgb_color(found.value.rgb.r, found.value.rgb.g, found.value.rgb.b)
-        return None
-
-    return ANSIStyle(
-        bold=bool(rendition.bold),
-        dim=bool(rendition.faint),
-        italic=bool(rendition.italic),
-        underline=_UNDERLINES.get(rendition.underline, False),
-        blink=bool(rendition.blink),
-        inverse=bool(rendition.inverse),
-        hidden=bool(rendition.invisible),
-        strikethrough=bool(rendition.strikethrough),
-        overline=bool(rendition.overline),
-        foreground=color("fg_color"),
-        background=color("bg_color"),
-        underline_color=color("underline_color"),
-    )
+def _color(color: tuple[str, Any] | None) -> str | None:
+    match color:
+        case "palette", index:
+            return palette_color(index)
+        case "rgb", (red, green, blue):
+            return rgb_color(red, green, blue)
+        case _:
+            return None
 
 
 class _Span(Protocol):
@@ -306,10 +286,8 @@ def _new_object(kind: str, make: Callable[..., int]) -> MutableSequence[object]:
 def _free(
     render_state: Sequence[object],
     rows: Sequence[object],
-    cells: Sequence[object],
     close: Callable[[], object],
 ) -> None:
-    _free_cells(cells[0])
     _free_rows(rows[0])
     _free_render_state(render_state[0])
     close()
@@ -323,4 +301,3 @@ def _check(result: int) -> None:
 # The garbage collector calls these, perhaps while its thread holds cffi's lock, which looking up a name would wait for.
 _free_render_state: Callable[[object], None] = _lib.ghostty_render_state_free
 _free_rows: Callable[[object], None] = _lib.ghostty_render_state_row_iterator_free
-_free_cells: Callable[[object], None] = _lib.ghostty_render_state_row_cells_free
