@@ -189,19 +189,11 @@ class Terminal:
 
     def characters(self, row: int, column: int) -> str:
         """Return all characters of a cell."""
-        place, length = self._terminal.ref(column, row), _ffi.new("size_t*")
-        _lib.ghostty_grid_ref_graphemes(place, _ffi.NULL, 0, length)
-        room = _ffi.new("uint32_t[]", length[0])
-        _check(_lib.ghostty_grid_ref_graphemes(place, room, length[0], length))
-        return "".join(map(chr, _ffi.unpack(room, length[0])))
+        return "".join(map(chr, self._read(_lib.ghostty_grid_ref_graphemes, "uint32_t[]", row, column)))
 
     def link(self, row: int, column: int) -> str | None:
         """Return the hyperlink of a cell."""
-        place, size = self._terminal.ref(column, row), _ffi.new("size_t*")
-        _lib.ghostty_grid_ref_hyperlink_uri(place, _ffi.NULL, 0, size)
-        room = _ffi.new("uint8_t[]", max(size[0], 1))
-        _check(_lib.ghostty_grid_ref_hyperlink_uri(place, room, size[0], size))
-        address: bytes = _ffi.buffer(room, size[0])[:]
+        address = bytes(self._read(_lib.ghostty_grid_ref_hyperlink_uri, "uint8_t[]", row, column))
         return address.decode(errors="replace") or None
 
     def history(self, first: int, last: int) -> list[str]:
@@ -217,6 +209,15 @@ class Terminal:
         replies = b"".join(reply for reply in self._replies if _KEYBOARD.fullmatch(reply) is None)
         self._replies.clear()
         return replies
+
+    def _read(self, read: Callable[..., int], kind: str, row: int, column: int) -> list[int]:
+        """Read something of any length about a cell: the library says the length first."""
+        place, length = self._terminal.ref(column, row), _ffi.new("size_t*")
+        read(place, _ffi.NULL, 0, length)
+        room = _ffi.new(kind, max(length[0], 1))
+        _check(read(place, room, length[0], length))
+        items: list[int] = _ffi.unpack(room, length[0])
+        return items
 
     def _set(self, option: int, value: object) -> None:
         _check(_lib.ghostty_terminal_set(self._handle, option, value))
