@@ -52,7 +52,7 @@ def directory(cwd: FilePath | None) -> Path | None:
     """
     if cwd is None:
         return None
-    return Path(_word(cwd, "cwd")).absolute()
+    return Path(named(cwd, "cwd")).absolute()
 
 
 def text(value: object) -> str:
@@ -64,6 +64,20 @@ def text(value: object) -> str:
     if not isinstance(value, str):
         raise invalid(f"text: expected a string, got {value!r}; `write` sends bytes")
     return value
+
+
+def named(value: FilePath, what: str) -> str:
+    """Return a path, a name or an argument as text, if the operating system can represent it.
+
+    Raises:
+        TerminalTestError: it is not text, or has an invalid character (`INVALID_CONFIG`).
+    """
+    text = os.fspath(value) if isinstance(value, os.PathLike) else value
+    if not isinstance(text, str):  # pyright: ignore[reportUnnecessaryIsInstance] - callers may be untyped
+        raise invalid(f"{what}: expected a string or a path, got {value!r}")
+    if not _can_be_passed(text):
+        raise invalid(f"{what}: {text!r} has a NUL in it, or a character that cannot be encoded")
+    return text
 
 
 def variables(env: Mapping[str, str] | None) -> dict[str, str]:
@@ -100,19 +114,9 @@ def signal_number(name: str | int) -> signal.Signals:
 
 def _words(words: Sequence[FilePath], name: str) -> tuple[str, ...]:
     try:
-        return tuple(_word(word, name) for word in words)
+        return tuple(named(word, name) for word in words)
     except TypeError:
         raise invalid(f"{name}: expected a string, a path, or a sequence of those, got {words!r}") from None
-
-
-def _word(word: FilePath, name: str) -> str:
-    try:
-        text = os.fspath(word)
-        if "\0" not in text:
-            return text
-    except TypeError:
-        pass  # not a text
-    raise invalid(f"{name}: expected a string or a path, without NUL, got {word!r}")
 
 
 def _can_be_passed(text: str) -> bool:
