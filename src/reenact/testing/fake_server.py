@@ -210,7 +210,7 @@ class FakeServer(ABC, Generic[Reply]):
         if not isinstance(reply, (self._made_of, FakeError)):
             raise TypeError(f"a script is made of {self._made_of.__name__} and FakeError, not of {reply!r:.100}")
         try:
-            msgspec.convert({name: getattr(reply, name) for name in reply.__struct_fields__}, type(reply))
+            msgspec.convert(msgspec.structs.asdict(reply), type(reply))
         except msgspec.ValidationError as error:
             raise TypeError(f"a {type(reply).__name__} is invalid: {error}") from None
         return reply

@@ -196,9 +196,8 @@ class EventSourcedTestKit(Generic[State, Command, Event, Reply_co]):
         """
         self._stage.reference(self._id).stop(timeout=PATIENCE)
         state = self._examine(events)
-        history = self.journal.read(self.stream)
         outcomes: SimpleQueue[Outcome] = SimpleQueue()
-        version = history[-1].version if history else 0
+        version = self._stage.version(self._id)
         due = earliest(self._timers_of(state))
         self.journal.append(Append(self.stream, version, self.clock(), events, due=due), outcomes.put)
         outcome = outcomes.get(timeout=PATIENCE)

@@ -168,13 +168,15 @@ def test_only_escaped_white_space_counts_in_a_verbose_pattern(pattern: str) -> N
         (r"a\xdf", r"\\xdf", True),
         ("a", r"\x41", True),
         ("a", "(?-i:A)", False),
-        ("ẞ", "[ß]", False),
+        ("A", "(?-i:A)", True),
+        ("ẞ", "[ß]", True),
+        ("SS", "^[ß]$", True),
         ("ÄÖ", "[ä]ö", True),
         ("ÄÖ", r"\Wö", False),
         ("a B", r"\SAB|A\sb", True),
     ],
 )
-def test_a_pattern_is_looked_for_in_folded_text(*, actual: str, pattern: str, found: bool) -> None:
+def test_a_pattern_is_looked_for_in_any_case(*, actual: str, pattern: str, found: bool) -> None:
     assert judged("regex", actual, pattern, CASE).passed is found
     assert judged("regex", actual, re.compile(pattern), CASE).passed is found
 

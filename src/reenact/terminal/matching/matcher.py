@@ -8,6 +8,8 @@ from difflib import SequenceMatcher
 from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple, get_args
 
+from msgspec.structs import replace
+
 from reenact.domain.errors import needing_extra
 from reenact.terminal.errors import ExpectationError, invalid, is_kit_error
 from reenact.terminal.matching import jsons
@@ -53,8 +55,8 @@ class AssertionMatcher:
 
         - `exact`: it equals the expected text.
         - `contains`: it contains the expected text.
-        - `regex`: the pattern is found in it (`re.search`). The search for a pattern given as text is limited to
-          `seconds`, after which the result is a failed one; a search for a compiled pattern has no limit.
+        - `regex`: the pattern is found in it (`re.search`). The search is limited to `seconds`, after which the result
+          is a failed one; a search for a compiled pattern, without ignored case or white space, has no limit.
         - `json`: it is strict JSON (no NaN, no duplicate name in an object, no text after the value) and equals the
           expected value: the order of members does not count, 1 equals 1.0 but not true, and numbers are exact. An
           expected `str` is JSON text: for a text `a` give `'"a"'`.
@@ -176,7 +178,7 @@ def _contains(actual: str, expected: str, options: AssertionOptions) -> None:
 
 
 def _regex(actual: str, options: AssertionOptions, seconds: float) -> None:
-    pattern, text = compiled(options.expected, options), normalized(actual, options)
+    pattern, text = compiled(options.expected, options), normalized(actual, replace(options, ignore_case=False))
     found = pattern.search(text, seconds=seconds) if isinstance(pattern, Expression) else pattern.search(text)
     if found is not None:
         return

@@ -1,14 +1,10 @@
 r"""Options of comparisons, normalisation of texts before they are compared, and patterns.
 
-Searches for regular expressions that are given as text have a time limit, and case or white space may be ignored.
+Searches for regular expressions that are given as text have a time limit, and case or white space may be ignored:
 
-Where case or white space is ignored, the text is folded as for other comparisons (`normalized`): casefolded, with one
-blank for each run of white space and none at its ends. The pattern is then adapted to the folded text:
-
-- **Case**: the pattern is compiled with `IGNORECASE`, and its characters above ASCII, written literally or as `\xdf` or
-  `\u00df`, are casefolded, `ß` to `(?:ss)`. A class `[...]` matches one character and is left to `IGNORECASE`: `[ß]`
-  finds nothing. Nor does `(?-i:A)`: the text has no capitals.
-- **White space**: a run of white space in the pattern, written literally or as `\n`, `\t`, `\r`, `\f`, `\v` or `\s`,
+- **Case**: letters match in any case, by Unicode's full case folding: `ß` matches `SS`.
+- **White space**: the text has one blank for each run of white space and none at its ends, as for other comparisons
+  (`normalized`). A run of white space in the pattern, written literally or as `\n`, `\t`, `\r`, `\f`, `\v` or `\s`,
   with or without quantifiers, matches one blank; it matches one or none if every part of it is optional, and at both
   ends of the pattern, also after a first `^` and before a last `$`. Classes and `\S` are unchanged. The text has no
   lines any longer: `[\n]` and a `^` of `MULTILINE` find none. In a verbose pattern only escapes are white space.
@@ -22,7 +18,7 @@ from __future__ import annotations
 import math
 import re
 import time
-from ast import literal_eval
+from contextlib import suppress
 from typing import TYPE_CHECKING, Literal, TypeAlias, TypeGuard
 
 import msgspec
@@ -129,7 +125,7 @@ class Expression(msgspec.Struct, frozen=True):
 
     It is searched with the package `regex`, which releases the interpreter's lock and supports time limits. `until` is
     a deadline of searches on the monotonic clock. With `any_line_end` a newline in the pattern also matches `\r\n` and
-    `\r\r\n`, which a terminal may write.
+    `\r\r\n`, which a terminal may write; with `any_case` letters match in any case.
 
     Raises:
         BadPatternError: it is not a regular expression; the message says why.
@@ -138,6 +134,7 @@ class Expression(msgspec.Struct, frozen=True):
     pattern: str
     flags: int = 0
     any_line_end: bool = False
+    any_case: bool = False
     until: float = math.inf
 
     def __post_init__(self) -> None:
@@ -161,8 +158,9 @@ class Expression(msgspec.Struct, frozen=True):
         with needing_extra("terminal", "a search for a pattern"):
             import regex  # noqa: PLC0415 - most runs search for no patterns, and it is slow to load
 
+        case = regex.IGNORECASE | regex.FULLCASE if self.any_case else 0
         try:
-            return regex.compile(_PARTS.sub(self._part, self.pattern), self.flags | regex.VERSION0)
+            return regex.compile(_PARTS.sub(self._part, self.pattern), self.flags | case | regex.VERSION0)
         except (regex.error, OverflowError, RecursionError) as error:
             raise BadPatternError(_pattern_error(self.pattern, error)) from error
 
@@ -191,17 +189,10 @@ def _pattern_error(pattern: str, error: Exception) -> str:
 
 _QUANTIFIER = r"(?:[*+?]|\{[0-9]+(?:,[0-9]*)?\}|\{,[0-9]+\})[?+]?+"
 _ESCAPED_SPACE = r"\\(?:[ntrfvs]|\s)"
-_CODE = r"\\(?:x[0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8})"
 _UNCHANGED = r"\\.|\[\^?+\]?+(?:\\.|[^\]\\])*+\]|\(\?P[<=][^>)]*+[>)]|\(\?[(#][^)]*+\)"
 """Escapes, classes, comments, and names of groups, which are skipped."""
-_REWRITTEN = re.compile(
-    rf"(?P<space>(?:(?:{_ESCAPED_SPACE}|\s)(?:{_QUANTIFIER})?+)++)|(?P<code>{_CODE})|{_UNCHANGED}|(?P<letter>[^\x00-\x7f])",
-    re.DOTALL,
-)
-_REWRITTEN_IN_VERBOSE = re.compile(
-    rf"(?P<space>(?:{_ESCAPED_SPACE}(?:{_QUANTIFIER})?+)++)|(?P<code>{_CODE})|{_UNCHANGED}|(?P<letter>[^\x00-\x7f])",
-    re.DOTALL,
-)
+_REWRITTEN = re.compile(rf"(?P<space>(?:(?:{_ESCAPED_SPACE}|\s)(?:{_QUANTIFIER})?+)++)|{_UNCHANGED}", re.DOTALL)
+_REWRITTEN_IN_VERBOSE = re.compile(rf"(?P<space>(?:{_ESCAPED_SPACE}(?:{_QUANTIFIER})?+)++)|{_UNCHANGED}", re.DOTALL)
 _SPACE = re.compile(rf"(?:{_ESCAPED_SPACE}|\s)(?P<quantifier>{_QUANTIFIER})?+")
 _AT_START = re.compile(r"(?:\(\?[a-zA-Z]+\))?(?:\^|\\A)?")
 _AT_END = ("", "$", r"\Z")
@@ -210,9 +201,9 @@ _OPTIONAL = ("*", "?", "{0", "{,")
 
 
 def compiled(pattern: object, options: AssertionOptions) -> Finder:
-    """Return the pattern, adapted to folded text so that ignored differences do not matter.
+    """Return the pattern, adapted so that ignored differences do not matter.
 
-    Searches for a pattern given as text have a time limit; for a compiled pattern the caller is responsible.
+    Searches have a time limit, unless the pattern is compiled and used as it is.
 
     Raises:
         BadPatternError: it is not a pattern; the message says why.
@@ -221,14 +212,14 @@ def compiled(pattern: object, options: AssertionOptions) -> Finder:
     if not isinstance(text, str):
         what = "a compiled pattern of bytes" if is_pattern(pattern) else type(pattern).__name__
         raise BadPatternError(f"for regex, expected must be a pattern, as a str or compiled from one, not {what}")
-    make = regular if is_pattern(pattern) else Expression
-    if not (options.ignore_case or options.ignore_whitespace):
-        return make(text, flags)
-    flags = regular(text, flags).flags | (re.IGNORECASE if options.ignore_case else 0)
-    try:
-        return make(_adapted(text, options, verbose=bool(flags & re.VERBOSE)), flags)
-    except BadPatternError:  # for example, look-behind no longer has a fixed width
-        return make(text, flags)
+    if is_pattern(pattern) and not (options.ignore_case or options.ignore_whitespace):
+        return regular(text, flags)
+    expression = Expression(text, flags, any_case=options.ignore_case)
+    if options.ignore_whitespace:
+        is_verbose = bool(regular(text, flags).flags & re.VERBOSE)
+        with suppress(BadPatternError):  # for example, look-behind no longer has a fixed width
+            return msgspec.structs.replace(expression, pattern=_with_any_space(text, is_verbose=is_verbose))
+    return expression
 
 
 def is_pattern(value: object) -> TypeGuard[re.Pattern[str] | re.Pattern[bytes]]:
@@ -236,18 +227,14 @@ def is_pattern(value: object) -> TypeGuard[re.Pattern[str] | re.Pattern[bytes]]:
     return isinstance(value, re.Pattern)
 
 
-def _adapted(pattern: str, options: AssertionOptions, *, verbose: bool) -> str:
+def _with_any_space(pattern: str, *, is_verbose: bool) -> str:
     def replaced(found: re.Match[str]) -> str:
-        if found["space"] and options.ignore_whitespace:
+        if found["space"]:
             at_an_end = _AT_START.fullmatch(pattern, 0, found.start()) or pattern[found.end() :] in _AT_END
             absent = all((part["quantifier"] or "").startswith(_OPTIONAL) for part in _SPACE.finditer(found[0]))
             return "[ ]?" if at_an_end or absent else "[ ]"
-        if (found["letter"] or found["code"]) and options.ignore_case:
-            letter = found["letter"] or str(literal_eval(f"'{found['code']}'"))
-            letters = letter.casefold()
-            if letters == letter:
-                return found[0]
-            return re.escape(letters) if len(letters) == 1 else f"(?:{letters})"
         return found[0]
 
-    return (_REWRITTEN_IN_VERBOSE if verbose or _VERBOSE_INSIDE.search(pattern) else _REWRITTEN).sub(replaced, pattern)
+    return (_REWRITTEN_IN_VERBOSE if is_verbose or _VERBOSE_INSIDE.search(pattern) else _REWRITTEN).sub(
+        replaced, pattern
+    )
