@@ -19,7 +19,7 @@ PIECES = st.lists(st.binary(max_size=12) | st.sampled_from([b"\x1b[3", b"1m", b"
 
 @given(PIECES, st.integers(1, 40), st.integers(0, 200))
 def test_the_last_of_what_was_added_is_kept(pieces: list[bytes], limit: int, place: int) -> None:
-    kept: Tail[bytes] = Tail(b"", limit)
+    kept = Tail(limit)
 
     for piece in pieces:
         kept.add(piece)
@@ -32,11 +32,11 @@ def test_the_last_of_what_was_added_is_kept(pieces: list[bytes], limit: int, pla
 
 @given(st.lists(st.integers(1, 9_000), max_size=8), st.integers(1, 20_000))
 def test_large_pieces_are_kept_as_small_ones_are(sizes: list[int], limit: int) -> None:
-    kept: Tail[str] = Tail("", limit)
-    whole = ""
+    kept = Tail(limit)
+    whole = b""
 
     for size in sizes:
-        piece = "".join(chr(ord("a") + (len(whole) + i) % 26) for i in range(size))
+        piece = bytes(ord("a") + (len(whole) + i) % 26 for i in range(size))
         whole += piece
         kept.add(piece)
 
@@ -120,6 +120,16 @@ def test_what_was_dropped_is_counted_and_the_rest_can_be_searched() -> None:
     assert search() == "xxxxxx" + "yab"
     assert transcript.dropped == 16
     assert transcript.output_bytes() == b"xxxxxxyaba"
+
+
+def test_a_character_that_is_dropped_in_part_is_dropped() -> None:
+    transcript = Transcript(4)
+
+    transcript.add("€abc".encode())
+
+    assert (transcript.dropped, transcript.stripped_output()) == (2, "abc")
+    assert transcript.search(compiled("b"), only_new=True) == "ab"
+    assert transcript.new_output() == "c"
 
 
 @pytest.mark.parametrize("wrong", ["", b"bytes", re.compile(b"bytes"), None, 3])

@@ -92,7 +92,7 @@ class Session:
         timeout: default timeout of waits, in seconds.
         term: the variable TERM.
         spawner: starts the program, by default as a child process.
-        max_output: maximum number of bytes and characters of output that are kept; older output is dropped.
+        max_output: maximum number of bytes that are kept of the output, and of its text; older output is dropped.
 
     Raises:
         TerminalTestError: an argument is invalid (`INVALID_CONFIG`).

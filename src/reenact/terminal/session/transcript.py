@@ -5,8 +5,6 @@ from __future__ import annotations
 import codecs
 import re
 import threading
-from collections import deque
-from typing import AnyStr, Generic
 
 import msgspec
 
@@ -16,52 +14,32 @@ from reenact.terminal.matching.options import Expression, Finder, Pattern
 
 __tracebackhide__ = is_kit_error
 
-_PIECE = 4096
 
-
-class Tail(Generic[AnyStr]):
-    """The last `limit` characters or bytes of what was added, by positions in the whole.
+class Tail:
+    """The last `limit` bytes of what was added, by positions in the whole.
 
     Adding and reading take time in proportion to what is added or read.
     """
 
-    def __init__(self, empty: AnyStr, limit: int) -> None:
-        self._empty: AnyStr = empty
+    def __init__(self, limit: int) -> None:
         self._limit = limit
-        self._pieces: deque[AnyStr] = deque()
-        self._held = 0
+        self._kept = bytearray()
         self.end = 0
 
     @property
     def start(self) -> int:
-        """The position of the first element that is kept; everything before it was dropped."""
-        return max(self.end - self._limit, self.end - self._held)
+        """The position of the first byte that is kept; everything before it was dropped."""
+        return self.end - len(self._kept)
 
-    def add(self, more: AnyStr) -> None:
+    def add(self, more: bytes) -> None:
         """Append it; drop what exceeds the limit from the beginning."""
-        if not more:
-            return
-        # Programs write in small pieces. Joining them saves memory and time.
-        if self._pieces and len(self._pieces[-1]) + len(more) <= _PIECE:
-            self._pieces[-1] += more
-        else:
-            self._pieces.append(more)
+        self._kept += more
         self.end += len(more)
-        self._held += len(more)
-        while self._held - len(self._pieces[0]) >= self._limit:
-            self._held -= len(self._pieces.popleft())
+        del self._kept[: -self._limit]
 
-    def since(self, place: int) -> AnyStr:
+    def since(self, place: int) -> bytes:
         """Return what is kept from this position on."""
-        wanted = self.end - max(place, self.start)
-        found: list[AnyStr] = []
-        length = 0
-        for piece in reversed(self._pieces):
-            if length >= wanted:
-                break
-            found.append(piece)
-            length += len(piece)
-        return self._empty.join(reversed(found))[length - wanted :]
+        return bytes(memoryview(self._kept)[max(0, place - self.start) :])
 
 
 class Transcript:
@@ -69,12 +47,12 @@ class Transcript:
 
     def __init__(self, limit: int) -> None:
         self.lock = threading.RLock()
-        self.stripped: Tail[str] = Tail("", limit)
-        self.matched = 0
-        """Position in `stripped` up to which output was matched; the rest is new."""
         self.match: re.Match[str] | None = None
         """The last match."""
-        self._raw: Tail[bytes] = Tail(b"", limit)
+        self._raw = Tail(limit)
+        self._stripped = Tail(limit)
+        self._matched = 0
+        """Position in the stripped output up to which it was matched; the rest is new."""
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
         self._stripper = ANSIStripper()
         self._complete = False
@@ -88,14 +66,14 @@ class Transcript:
         """Add output; characters and sequences may be split anywhere."""
         with self.lock:
             self._raw.add(data)
-            self.stripped.add(self._stripper.feed(self._decoder.decode(data)))
+            self._add_stripped(self._decoder.decode(data))
 
     def complete(self) -> None:
         """Record that no more output comes, so that an incomplete character stays incomplete."""
         with self.lock:
             if not self._complete:
                 self._complete = True
-                self.stripped.add(self._stripper.feed(self._decoder.decode(b"", final=True)))
+                self._add_stripped(self._decoder.decode(b"", final=True))
 
     def output_bytes(self) -> bytes:
         """Return the output."""
@@ -110,25 +88,30 @@ class Transcript:
     def stripped_output(self) -> str:
         """Return the output as text without escape sequences."""
         with self.lock:
-            return self.stripped.since(0)
+            return self._stripped_since(0)
 
     def new_output(self) -> str:
         """Return the output that has not been matched yet."""
         with self.lock:
-            return self.stripped.since(self.matched)
+            return self._stripped_since(self._matched)
 
     def search(self, finder: Finder, *, only_new: bool) -> str | None:
         """Return the searched text from its beginning to the end of the match, or None."""
         with self.lock:
-            start = max(self.stripped.start, self.matched if only_new else 0)
-            part = self.stripped.since(start)
+            part = self._stripped_since(self._matched if only_new else 0)
             match = finder.search(part)
             if match is None:
                 return None
             self.match = match if isinstance(match, re.Match) else None
             if only_new:
-                self.matched = start + match.end()
+                self._matched = self._stripped.end - len(part[match.end() :].encode())
             return part[: match.end()]
+
+    def _add_stripped(self, text: str) -> None:
+        self._stripped.add(self._stripper.feed(text).encode())
+
+    def _stripped_since(self, place: int) -> str:
+        return self._stripped.since(place).decode(errors="ignore")  # the first character may have been cut
 
 
 def compiled_for_rows(pattern: Pattern | Finder) -> Finder:
