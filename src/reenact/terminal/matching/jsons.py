@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from decimal import MAX_EMAX, MAX_PREC, MIN_EMIN, Context, Decimal, InvalidOperation
 from math import isfinite
 from typing import NoReturn, TypeAlias
@@ -16,8 +16,8 @@ from reenact.terminal.text import quoted
 JSON: TypeAlias = "bool | Decimal | str | list[JSON] | dict[str, JSON] | None"
 """A JSON value; numbers are exact."""
 Schema: TypeAlias = dict[str, JSON] | bool
-Place: TypeAlias = "tuple[Place, str | int] | None"
-"""The place of a value: its container's place, and its name or index there; None is the root."""
+Place: TypeAlias = tuple[str | int, ...]
+"""The place of a value: the names and indexes that lead to it from the root."""
 
 _BRIEF = 80
 _POWER = 25
@@ -67,14 +67,14 @@ def value_of(value: object) -> JSON:
         InvalidJSONError: a part of it cannot be represented in JSON, or it contains itself.
     """
     try:
-        return _value_of(value, None)
+        return _value_of(value, ())
     except RecursionError:
         raise InvalidJSONError(_TOO_DEEP) from None
 
 
 def differences(expected: JSON, actual: JSON) -> Iterator[str]:
     """Yield descriptions of the differences, each with its path: `$.items[2].name: ...`."""
-    left: list[tuple[Place, JSON, JSON]] = [(None, expected, actual)]
+    left: list[tuple[Place, JSON, JSON]] = [((), expected, actual)]
     while left:
         place, old, new = left.pop()
         if isinstance(old, dict) and isinstance(new, dict):
@@ -84,26 +84,25 @@ def differences(expected: JSON, actual: JSON) -> Iterator[str]:
             for name in new:
                 if name not in old:
                     yield f"{path(place)}: {brief(name)} is there, and not expected"
-            left.extend(((place, name), old[name], new[name]) for name in reversed(old) if name in new)
+            left.extend(((*place, name), old[name], new[name]) for name in reversed(old) if name in new)
         elif isinstance(old, list) and isinstance(new, list):
             if len(old) != len(new):
                 yield f"{path(place)}: {brief(old)} is expected, {brief(new)} is there"
             pairs = list(zip(old, new, strict=False))
-            left.extend(((place, at), *pairs[at]) for at in reversed(range(len(pairs))))
+            left.extend(((*place, at), *pairs[at]) for at in reversed(range(len(pairs))))
         elif type(old) is not type(new) or old != new:
             yield f"{path(place)}: {brief(old)} is expected, {brief(new)} is there"
 
 
-def path(place: Place) -> str:
+def path(place: Iterable[str | int]) -> str:
     """Return the place in JSONPath notation: `$.items[2]["a name"]`."""
-    parts: list[str] = []
-    while place is not None:
-        place, part = place
-        if isinstance(part, int):
-            parts.append(f"[{part}]")
-        else:
-            parts.append(f".{part}" if _NAME.fullmatch(part) else f"[{brief(part)}]")
-    return "$" + "".join(reversed(parts))
+    return "$" + "".join(map(_step, place))
+
+
+def _step(part: str | int) -> str:
+    if isinstance(part, int):
+        return f"[{part}]"
+    return f".{part}" if _NAME.fullmatch(part) else f"[{brief(part)}]"
 
 
 def brief(value: object) -> str:
@@ -161,9 +160,9 @@ def _value_of(value: object, place: Place) -> JSON:
     if isinstance(value, Decimal) and value.is_finite():
         return Number(value)
     if is_sequence(value):
-        return [_value_of(element, (place, at)) for at, element in enumerate(value)]
+        return [_value_of(element, (*place, at)) for at, element in enumerate(value)]
     if is_mapping(value):
-        return {_name_of(name, place): _value_of(member, (place, str(name))) for name, member in value.items()}
+        return {_name_of(name, place): _value_of(member, (*place, str(name))) for name, member in value.items()}
     what = f"the number {value}" if isinstance(value, float | Decimal) else f"a value of type {type(value).__name__}"
     raise InvalidJSONError(f"{path(place)}: {what} has no form in JSON")
 

@@ -27,7 +27,6 @@ from reenact.domain.plain import is_mapping
 from reenact.terminal.matching.jsons import (
     JSON,
     InvalidJSONError,
-    Place,
     Schema,
     brief,
     compact,
@@ -97,7 +96,7 @@ def violations(instance: JSON, schema: Schema) -> Iterator[Violation]:
             yield _violation(error)
     except SchemaError as error:
         raise BadSchemaError(
-            f"the schema is not valid: {_place(error.absolute_path)}: {_short(error.message)}"
+            f"the schema is not valid: {path(error.absolute_path)}: {_short(error.message)}"
         ) from error
     except Unresolvable as error:
         raise BadSchemaError(
@@ -142,7 +141,7 @@ def _draft_of(schema: object) -> str | None:
 def _violation(error: ValidationError) -> Violation:
     rule = {str(error.validator): error.validator_value} if isinstance(error.validator, str) else error.schema
     return Violation(
-        place=_place(error.absolute_path),
+        place=path(error.absolute_path),
         problem=_short(error.message),
         rule=_short(compact(rule)),
         found=brief(error.instance),
@@ -152,14 +151,7 @@ def _violation(error: ValidationError) -> Violation:
 
 def _reasons(error: ValidationError) -> Iterator[str]:
     for reason in error.context:
-        yield f"alternative {reason.relative_schema_path[0]}: {_place(reason.absolute_path)}: {_short(reason.message)}"
-
-
-def _place(parts: Iterable[str | int]) -> str:
-    place: Place = None
-    for part in parts:
-        place = (place, part)
-    return path(place)
+        yield f"alternative {reason.relative_schema_path[0]}: {path(reason.absolute_path)}: {_short(reason.message)}"
 
 
 def _short(message: str) -> str:
