@@ -251,7 +251,7 @@ def test_what_is_wrong_with_a_file_is_said_with_its_place(tmp_path: Path, line: 
             "script[0].wait.regex: the pattern '[' is not a regular expression",
         ),
         ("{name: x, fixture: {environment: {}}}", "fixture.environment: unknown field environment; expect"),
-        ("{name: x, fixture: {config: {userConfig: {1: x}}}}", "userConfig.1: a name must be text, not the number"),
+        ("{name: x, fixture: {config: {userConfig: {1: x}}}}", 'userConfig["1"]: a name must be text, not the number'),
         (
             "{name: x, fixture: {config: {userConfig: {a: .nan}}}}",
             "userConfig.a: $: the number nan has no form",

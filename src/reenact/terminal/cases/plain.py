@@ -43,7 +43,7 @@ class Plain:
         place = self._place()
         where = "" if self.file is None else f"{self.file}: "
         where += "" if place is None else f"line {place[0]}: "
-        where += f"{path}: " if (path := _path_text(self.path)) else ""
+        where += f"{jsons.path(self.path).removeprefix('$').removeprefix('.')}: " if self.path else ""
         return invalid(one_line(f"{where}{problem}"))
 
     def make(self, make: Callable[[], T]) -> T:
@@ -144,11 +144,6 @@ def camel(name: str) -> str:
     """Convert a name from snake case to camel case; other names are unchanged."""
     first, *rest = name.split("_")
     return first + "".join(part[:1].upper() + part[1:] for part in rest) if first else name
-
-
-def _path_text(path: tuple[str | int, ...]) -> str:
-    parts = (f"[{step}]" if isinstance(step, int) else f".{step}" for step in path)
-    return "".join(parts).removeprefix(".")
 
 
 Format: TypeAlias = Literal["yaml", "json"]

@@ -203,8 +203,8 @@ def _escaped(found: re.Match[str]) -> str:
 
 def _number(value: Decimal) -> str:
     """Return the number in a canonical form: 1 for 1.0, 0 for -0."""
-    digits, power = parts(value)
-    number = Decimal((int(value.is_signed() and digits > 0), Decimal(digits).as_tuple().digits, power))
+    number = _EXACT.normalize(value) or Decimal(0)
+    _, power = parts(number)
     return f"{number:f}" if -_POWER <= power <= _POWER else f"{number:E}"
 
 
