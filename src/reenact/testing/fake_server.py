@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from http import HTTPStatus
 from types import MappingProxyType
-from typing import Any, ClassVar, Generic, Literal, Self, TypeAlias, TypeVar
+from typing import Any, ClassVar, Generic, Literal, NoReturn, Self, TypeAlias, TypeVar
 
 import msgspec
 from msgspec import UNSET, UnsetType
@@ -29,6 +29,8 @@ _START_SECONDS = 10.0
 _INSTRUCTING = frozenset({"system", "developer"})
 _KEYS = frozenset({"x-api-key", "authorization"})
 _PIECE = 12
+_END = b"0\r\n\r\n"
+"""The end of a body in chunks."""
 _NAMES = {
     400: "invalid_request_error",
     401: "authentication_error",
@@ -124,6 +126,56 @@ class Streamed(msgspec.Struct, frozen=True):
     events: Sequence[bytes]
     failure: bytes
     faults: Faults
+
+    async def send(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Send the stream to its end, or up to its fault."""
+        headers = {"content-type": "text/event-stream; charset=utf-8", "transfer-encoding": "chunked"}
+        writer.write(_head(HTTPStatus.OK, headers))
+        hang_up = asyncio.ensure_future(reader.read(1))
+        try:
+            for number, event in enumerate(self.events):
+                if await self._failed(number, hang_up, writer):
+                    return
+                if self.faults.delay:
+                    await asyncio.wait({hang_up}, timeout=self.faults.delay)
+                if hang_up.done():
+                    raise _ClientHungUpError
+                await self._put(event, writer)
+            writer.write(_END)
+            await writer.drain()
+        finally:
+            hang_up.cancel()
+            await asyncio.wait({hang_up})
+
+    async def _failed(self, number: int, hang_up: asyncio.Future[bytes], writer: asyncio.StreamWriter) -> bool:
+        """Cause the fault that is due before this event, if any; return whether the stream is over."""
+        faults = self.faults
+        if number == faults.stall_after:
+            await hang_up
+            raise _ClientHungUpError
+        if number == faults.error_after:
+            await self._put(self.failure, writer)
+        elif number != faults.drop_after:
+            return False
+        elif faults.drop_mode != "eof":
+            _break(writer, with_reset=faults.drop_mode == "rst")
+        writer.write(_END)
+        return True
+
+    async def _put(self, data: bytes, writer: asyncio.StreamWriter) -> None:
+        size = self.faults.chunk_size or len(data)
+        for start in range(0, len(data), size):
+            piece = data[start : start + size]
+            writer.write(b"%x\r\n%b\r\n" % (len(piece), piece))
+            await writer.drain()
+
+
+def _break(writer: asyncio.StreamWriter, *, with_reset: bool) -> NoReturn:
+    if with_reset:
+        connection: socket.socket = writer.get_extra_info("socket")
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        writer.transport.abort()
+    raise asyncio.IncompleteReadError(b"", None)
 
 
 class _ClientHungUpError(Exception):
@@ -295,7 +347,7 @@ class FakeServer(ABC, Generic[Reply]):
             _log.exception("the fake API has no answer to %s", path)
             answer = FakeError(400, message=f"the fake API has no answer: {error!r}")
         if isinstance(answer, Streamed):
-            await _Stream(answer, reader, writer).send()
+            await answer.send(reader, writer)
         elif isinstance(answer, FakeError):
             await self._refuse(writer, answer)
         else:
@@ -310,65 +362,6 @@ class FakeServer(ABC, Generic[Reply]):
         if self._script:
             return self._script.popleft()
         return self._default(request) if callable(self._default) else self._default
-
-
-class _Stream:
-    """Sends a stream of events, with its faults."""
-
-    def __init__(self, answer: Streamed, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self._answer = answer
-        self._faults = answer.faults
-        self._reader = reader
-        self._writer = writer
-
-    async def send(self) -> None:
-        """Send the stream to its end, or up to its fault."""
-        headers = {"content-type": "text/event-stream; charset=utf-8", "transfer-encoding": "chunked"}
-        self._writer.write(_head(HTTPStatus.OK, headers))
-        hang_up = asyncio.ensure_future(self._reader.read(1))
-        try:
-            for number, event in enumerate(self._answer.events):
-                if await self._failed(number, hang_up):
-                    return
-                if self._faults.delay:
-                    await asyncio.wait({hang_up}, timeout=self._faults.delay)
-                if hang_up.done():
-                    raise _ClientHungUpError
-                await self._put(event)
-            self._writer.write(b"0\r\n\r\n")
-            await self._writer.drain()
-        finally:
-            hang_up.cancel()
-            await asyncio.wait({hang_up})
-
-    async def _failed(self, number: int, hang_up: asyncio.Future[bytes]) -> bool:
-        """Cause the fault that is due before this event, if any; return whether the stream is over."""
-        faults = self._faults
-        if number == faults.stall_after:
-            await hang_up
-            raise _ClientHungUpError
-        if number == faults.error_after:
-            await self._put(self._answer.failure)
-        elif number != faults.drop_after:
-            return False
-        elif faults.drop_mode != "eof":
-            self._break()
-        self._writer.write(b"0\r\n\r\n")
-        return True
-
-    async def _put(self, data: bytes) -> None:
-        size = self._faults.chunk_size or len(data)
-        for start in range(0, len(data), size):
-            piece = data[start : start + size]
-            self._writer.write(b"%x\r\n%b\r\n" % (len(piece), piece))
-            await self._writer.drain()
-
-    def _break(self) -> None:
-        if self._faults.drop_mode == "rst":
-            connection: socket.socket = self._writer.get_extra_info("socket")
-            connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-            self._writer.transport.abort()
-        raise asyncio.IncompleteReadError(b"", None)
 
 
 async def _read_request(reader: asyncio.StreamReader) -> tuple[str, dict[str, str], bytes] | None:
