@@ -6,7 +6,7 @@ import os
 import shutil
 import threading
 from collections import deque
-from collections.abc import Callable, Collection, Generator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from enum import Enum, auto
 from functools import partial, wraps
@@ -24,7 +24,6 @@ from reenact.actors.journal.api import (
     Mark,
     Outcome,
     Recorded,
-    Segment,
 )
 from reenact.actors.journal.codec import EventCodec
 from reenact.domain.errors import ConflictError, StorageError, StorageFullError
@@ -67,6 +66,18 @@ def _forwarded(method: Callable[Concatenate[S, P], R]) -> Callable[Concatenate[F
         if behind is None:
             raise TypeError(f"{type(self.journal).__name__} has no {name}")
         return behind(*args, **kwargs)
+
+    return call
+
+
+def _written(method: Callable[Concatenate[S, P], R]) -> Callable[Concatenate[FaultyJournal, P], R]:
+    """Return a method that forwards a write as `_forwarded` does, unless a fault is due."""
+    forward = _forwarded(method)
+
+    @wraps(method)
+    def call(self: FaultyJournal, /, *args: P.args, **kwargs: P.kwargs) -> R:
+        with self._writing():  # pyright: ignore[reportPrivateUsage] - it becomes a method
+            return forward(self, *args, **kwargs)
 
     return call
 
@@ -309,10 +320,10 @@ class FaultyJournal:
     _acknowledge = _forwarded(FeedJournal.acknowledge)
     mark = _forwarded(FeedJournal.mark)
     marks = _forwarded(FeedJournal.marks)
-    _forget_marks = _forwarded(FeedJournal.forget_marks)
+    forget_marks = _written(FeedJournal.forget_marks)
     remembered = _forwarded(FeedJournal.remembered)
-    _forget_requests = _forwarded(FeedJournal.forget_requests)
-    _replace_feed = _forwarded(FeedJournal.replace_feed)
+    forget_requests = _written(FeedJournal.forget_requests)
+    replace_feed = _written(FeedJournal.replace_feed)
     stale_feeds = _forwarded(FeedJournal.stale_feeds)
     link = _forwarded(ChainedJournal.link)
     link_at = _forwarded(ChainedJournal.link_at)
@@ -356,21 +367,6 @@ class FaultyJournal:
             # A failing write is replaced by an empty one, so that the outcome is reported on the right thread.
             write = partial(self._acknowledge, marks if error is None else ())
             self._pass_on(write, partial(self._report_outcome, None, done, error, crashes))
-
-    def forget_marks(self, *, before: int, keep: Collection[tuple[str, str]] = ()) -> int:
-        """Delete the marks that were last set before that time, unless a fault is due."""
-        with self._writing():
-            return self._forget_marks(before=before, keep=keep)
-
-    def forget_requests(self, *, before: int) -> int:
-        """Delete the requests that took effect before that time, unless a fault is due."""
-        with self._writing():
-            return self._forget_requests(before=before)
-
-    def replace_feed(self, topic: str, first_cursor: int, last_cursor: int, segments: Sequence[Segment]) -> None:
-        """Replace rows of a feed by one row, unless a fault is due."""
-        with self._writing():
-            self._replace_feed(topic, first_cursor, last_cursor, segments)
 
     def close(self) -> None:
         """Release the held appends, and close the journal."""
