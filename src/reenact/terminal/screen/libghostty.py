@@ -171,7 +171,7 @@ class Terminal:
 
     def style(self, row: int, column: int) -> ANSIStyle:
         """Return the style of a cell."""
-        style: dict[str, Any] = self._terminal.style(column, row)
+        style = self._terminal.style(column, row)
         return ANSIStyle(
             bold=style["bold"],
             dim=style["faint"],
@@ -256,9 +256,9 @@ def glyph_of(number: int) -> Glyph:
     )
 
 
-def _color(color: tuple[str, Any] | None) -> str | None:
+def _color(color: tuple[str, int | tuple[int, int, int]] | None) -> str | None:
     match color:
-        case "palette", index:
+        case "palette", int(index):
             return palette_color(index)
         case "rgb", (red, green, blue):
             return rgb_color(red, green, blue)
