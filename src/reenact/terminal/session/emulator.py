@@ -57,7 +57,7 @@ from reenact.terminal.session.spawning import (
     start_error,
 )
 from reenact.terminal.session.transcript import Transcript, compiled, compiled_for_rows
-from reenact.terminal.session.waiting import Asking, Changes, Pause, asking, blocking, wait
+from reenact.terminal.session.waiting import Asking, Changes, Pause, asking, blocking
 
 __tracebackhide__ = is_kit_error
 T = TypeVar("T")
@@ -286,15 +286,27 @@ class Session:
             )
         return self._live
 
-    # --- Waiting: on the calling thread, unless a subclass overrides this ---
+    # --- Waiting: on the calling thread, unless a subclass overrides the next two ---
 
-    async def _wait(self, asking: Asking[T]) -> T:
-        """Wait for the answer and return it."""
-        return wait(self._started().changes, asking)
+    async def _wait_out(self, changes: Changes, pause: Pause) -> None:
+        """Wait for the pause."""
+        changes.wait_out(pause)
 
     async def _call(self, work: Callable[[], T]) -> T:
         """Call a blocking function."""
         return work()
+
+    async def _wait(self, asking: Asking[T]) -> T:
+        """Wait until the question is answered; return the answer, or raise the question's error."""
+        changes = self._started().changes
+        try:
+            while True:
+                await self._wait_out(changes, next(asking))
+        except StopIteration as answered:
+            answer: T = answered.value
+            return answer
+        finally:
+            asking.close()
 
     async def _answer(
         self,
@@ -639,16 +651,8 @@ class AsyncTerminalEmulator(Session):
         """Return a locator for text of this style on the screen, with awaitable methods."""
         return AsyncLocator.by_style(self, **fields)
 
-    async def _wait(self, asking: Asking[T]) -> T:
-        changes = self._started().changes
-        try:
-            while True:
-                await _wait_out(changes, next(asking))
-        except StopIteration as answered:
-            answer: T = answered.value
-            return answer
-        finally:
-            asking.close()
+    async def _wait_out(self, changes: Changes, pause: Pause) -> None:
+        await changes.wait_out_on_loop(pause)
 
     async def _call(self, work: Callable[[], T]) -> T:
         return await _run_in_thread(work)
@@ -713,26 +717,6 @@ def _clean_up(live: Live, name: str) -> None:
     live.kill_all()
     if was_running:
         warnings.warn(f"the terminal of {name!r} was not disposed of", ResourceWarning, stacklevel=2)
-
-
-async def _wait_out(changes: Changes, pause: Pause) -> None:
-    loop, woken = asyncio.get_running_loop(), asyncio.Event()
-
-    def wake() -> None:
-        with suppress(RuntimeError):  # the loop was closed without waiting for its tasks
-            loop.call_soon_threadsafe(woken.set)
-
-    async def until(time_is_over: float, reached: Callable[[], bool]) -> None:
-        with suppress(TimeoutError):
-            async with asyncio.timeout(max(0.0, time_is_over - time.monotonic())):
-                while not reached():
-                    woken.clear()
-                    if not reached():
-                        await woken.wait()
-
-    with changes.notifying(wake):
-        await until(pause.latest, lambda: changes.moment.happened != pause.happened)
-        await until(pause.earliest, lambda: changes.moment.over)
 
 
 async def _run_in_thread(work: Callable[[], T]) -> T:

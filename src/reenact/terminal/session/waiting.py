@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import math
 import threading
 import time
 from collections.abc import Callable, Coroutine, Generator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import wraps
 from typing import Concatenate, NamedTuple, Never, ParamSpec, TypeAlias, TypeVar
 
@@ -71,6 +72,26 @@ class Changes:
             # After the last change, ask again at once.
             self._changed.wait_for(lambda: self.moment.over, _left(pause.earliest))
 
+    async def wait_out_on_loop(self, pause: Pause) -> None:
+        """Wait for the pause on an event loop."""
+        loop, woken = asyncio.get_running_loop(), asyncio.Event()
+
+        def wake() -> None:
+            with suppress(RuntimeError):  # the loop was closed without waiting for its tasks
+                loop.call_soon_threadsafe(woken.set)
+
+        async def until(time_is_over: float, reached: Callable[[], bool]) -> None:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(max(0.0, time_is_over - time.monotonic())):
+                    while not reached():
+                        woken.clear()
+                        if not reached():
+                            await woken.wait()
+
+        with self.notifying(wake):
+            await until(pause.latest, lambda: self.moment.happened != pause.happened)
+            await until(pause.earliest, lambda: self.moment.over)
+
 
 def asking(
     changes: Changes,
@@ -106,18 +127,6 @@ def asking(
         if now >= deadline:
             raise too_late()
         yield Pause(moment.happened, min(deadline, now + (now - begun)), min(deadline, next_check()))
-
-
-def wait(changes: Changes, asking: Asking[T]) -> T:
-    """Block until the question is answered; return the answer, or raise the question's error."""
-    try:
-        while True:
-            changes.wait_out(next(asking))
-    except StopIteration as answered:
-        answer: T = answered.value
-        return answer
-    finally:
-        asking.close()
 
 
 def run(coroutine: Coroutine[object, None, T]) -> T:
