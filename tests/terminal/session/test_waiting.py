@@ -20,7 +20,7 @@ from reenact.terminal.errors import ExpectationError, TerminalTestError, Termina
 from reenact.terminal.matching.options import AssertionOptions, Expression
 from reenact.terminal.session.emulator import TerminalEmulator
 from reenact.terminal.session.spawning import ExitStatus
-from reenact.terminal.session.waiting import Changes, Pause, asking, run
+from reenact.terminal.session.waiting import Changes, Pause, answer_to, run
 from reenact.testing import wait_until
 from tests.examples import examples
 from tests.terminal.raising import raises
@@ -303,15 +303,15 @@ def test_a_question_that_takes_long_rests_as_long(monkeypatch: pytest.MonkeyPatc
         changes.announce()  # as a flood would
         return None
 
-    questions = asking(changes, 20, ask, ended=RuntimeError, too_late=TimeoutError)
-
-    for _ in range(10):
-        rests = next(questions)
-        assert rests.happened < changes.moment.happened
-        now = rests.earliest
+    async def rest(changes: Changes, pause: Pause) -> None:
+        nonlocal now
+        assert pause.happened < changes.moment.happened
+        now = pause.earliest
         assert now == 2 * asked
+
     with pytest.raises(TimeoutError):
-        next(questions)
+        run(answer_to(changes, rest, 20, ask, ended=RuntimeError, too_late=TimeoutError))
+    assert asked == 11
 
 
 def test_a_rest_is_not_cut_short_by_what_happens() -> None:

@@ -57,7 +57,7 @@ from reenact.terminal.session.spawning import (
     start_error,
 )
 from reenact.terminal.session.transcript import Transcript, compiled, compiled_for_rows
-from reenact.terminal.session.waiting import Asking, Changes, Pause, asking, blocking
+from reenact.terminal.session.waiting import Changes, Pause, answer_to, blocking
 
 __tracebackhide__ = is_kit_error
 T = TypeVar("T")
@@ -296,18 +296,6 @@ class Session:
         """Call a blocking function."""
         return work()
 
-    async def _wait(self, asking: Asking[T]) -> T:
-        """Wait until the question is answered; return the answer, or raise the question's error."""
-        changes = self._started().changes
-        try:
-            while True:
-                await self._wait_out(changes, next(asking))
-        except StopIteration as answered:
-            answer: T = answered.value
-            return answer
-        finally:
-            asking.close()
-
     async def _answer(
         self,
         ask: Callable[[], T | None],
@@ -331,8 +319,8 @@ class Session:
             )
 
         changes = self._started().changes
-        return await self._wait(
-            asking(changes, limit, ask, ended=error or ended, too_late=error or too_late, next_check=next_check)
+        return await answer_to(
+            changes, self._wait_out, limit, ask, ended=error or ended, too_late=error or too_late, next_check=next_check
         )
 
     def _running(self) -> Live:
@@ -341,7 +329,7 @@ class Session:
             raise self._exited_error("before it could be written to", None)
         return live
 
-    def _writing(self, data: object) -> Asking[None]:
+    async def _write(self, data: object) -> None:
         live = self._running()
         if not isinstance(data, (str, bytes)):
             raise invalid(f"data: expected str or bytes, got {data!r}")
@@ -357,8 +345,9 @@ class Session:
 
         live.send(outgoing)
         try:
-            yield from asking(
+            await answer_to(
                 live.changes,
+                self._wait_out,
                 self.timeout,
                 lambda: outgoing.is_sent or None,
                 ended=lambda: self._exited_error(f"before all was written; {progress()}", None),
@@ -428,15 +417,15 @@ class AsyncTerminalEmulator(Session):
             WaitTimeoutError: the program has not read in time; the message says how many bytes were sent.
             TerminalTestError: it has ended (`PROCESS_EXITED`), or was not started (`SCRIPT_EXECUTION_ERROR`).
         """
-        await self._wait(self._writing(data))
+        await self._write(data)
 
     async def send_line(self, text: str) -> None:
         """Send the text and press Enter; raises the same errors as `write`."""
-        await self._wait(self._writing(checking.text(text) + "\r"))
+        await self._write(checking.text(text) + "\r")
 
     async def paste(self, text: str) -> None:
         """Send the text as a paste, in brackets if the program enabled them; raises the same errors as `write`."""
-        await self._wait(self._writing(paste(checking.text(text), self._started().display.screen().modes)))
+        await self._write(paste(checking.text(text), self._started().display.screen().modes))
 
     async def send_key(
         self, key: SpecialKey | str, *, shift: bool = False, alt: bool = False, ctrl: bool = False
@@ -447,7 +436,7 @@ class AsyncTerminalEmulator(Session):
             TerminalTestError: there is no such key (`INVALID_CONFIG`).
         """
         modes = self._started().display.screen().modes
-        await self._wait(self._writing(encode(key, modes, shift=shift, alt=alt, ctrl=ctrl)))
+        await self._write(encode(key, modes, shift=shift, alt=alt, ctrl=ctrl))
 
     async def send_mouse(
         self,
@@ -477,7 +466,7 @@ class AsyncTerminalEmulator(Session):
             return display.ask(lambda engine: engine.mouse(action, row, column, button, **held)) or None
 
         sent = await self._answer(report, f"a request for {action!r} of the mouse", None, display.text)
-        await self._wait(self._writing(sent))
+        await self._write(sent)
 
     async def wait_for(self, pattern: Pattern | Finder, timeout: float | None = None, *, scope: Scope = "new") -> str:
         r"""Wait until the pattern is found; return the searched text from its beginning to the end of the match.

@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Coroutine, Generator
 from contextlib import contextmanager, suppress
 from functools import wraps
-from typing import Concatenate, NamedTuple, Never, ParamSpec, TypeAlias, TypeVar
+from typing import Concatenate, NamedTuple, Never, ParamSpec, TypeVar
 
 from reenact.terminal.errors import is_kit_error
 
@@ -31,10 +31,6 @@ class Pause(NamedTuple):
     happened: int
     earliest: float
     latest: float
-
-
-Asking: TypeAlias = Generator[Pause, None, T]
-"""A question being asked: the generator yields pauses, and returns its answer or raises."""
 
 
 class Changes:
@@ -93,15 +89,16 @@ class Changes:
             await until(pause.earliest, lambda: self.moment.over)
 
 
-def asking(
+async def answer_to(
     changes: Changes,
-    timeout: float,
+    wait_out: Callable[[Changes, Pause], Coroutine[object, None, None]],
+    seconds: float,
     ask: Callable[[], T | None],
     *,
     ended: Callable[[], Exception],
     too_late: Callable[[], Exception],
     next_check: Callable[[], float] = lambda: math.inf,
-) -> Asking[T]:
+) -> T:
     """Ask until there is an answer, and return it.
 
     After a question that took long, there is a pause of the same length, so that continuous output cannot cause endless
@@ -109,13 +106,14 @@ def asking(
 
     Args:
         changes: announces that there may be an answer.
-        timeout: seconds.
+        wait_out: waits for a pause before the next question.
+        seconds: how long to ask.
         ask: returns the answer, or None if there is none yet.
         ended: returns the error to raise if there is no answer after the last change.
         too_late: returns the error to raise if the time is up.
         next_check: returns the time, on the monotonic clock, at which there may be an answer without a change.
     """
-    deadline = time.monotonic() + timeout
+    deadline = time.monotonic() + seconds
     while True:
         moment, begun = changes.moment, time.monotonic()
         answer = ask()
@@ -126,7 +124,8 @@ def asking(
             raise ended()
         if now >= deadline:
             raise too_late()
-        yield Pause(moment.happened, min(deadline, now + (now - begun)), min(deadline, next_check()))
+        pause = Pause(moment.happened, min(deadline, now + (now - begun)), min(deadline, next_check()))
+        await wait_out(changes, pause)
 
 
 def run(coroutine: Coroutine[object, None, T]) -> T:
