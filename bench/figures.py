@@ -13,8 +13,9 @@ from reenact._location import location_of
 from reenact._runtime import codec
 from reenact.projections.read_model.reader_tables import ReaderTables
 from reenact.projections.read_model.rows import DAY
-from reenact.projections.read_model.spending import Period, by_time, by_tool
 from reenact.projections.statistics.counting import statistics_of
+from reenact.projections.statistics.selection import ALL
+from reenact.projections.statistics.spending import by_time, by_tool
 
 
 def workloads(*, quick: bool) -> list[Workload]:
@@ -38,7 +39,7 @@ def workloads(*, quick: bool) -> list[Workload]:
         ):
             must(not tables.is_private, "the runtime's tables are read")
             return (
-                Sample(_milliseconds(lambda: len(by_time(tables, Period(), DAY)) + len(by_tool(tables, Period(), 12)))),
+                Sample(_milliseconds(lambda: len(by_time(tables, ALL, DAY)) + len(by_tool(tables, ALL, 12)))),
                 Sample(_milliseconds(lambda: len(statistics_of(tables, "day").groups))),
             )
 

@@ -159,6 +159,11 @@ def instant(microseconds: int) -> datetime:
     return EPOCH + timedelta(0, 0, microseconds)
 
 
+def microseconds_of(time: datetime) -> int:
+    """Return the microseconds from 1970-01-01 UTC to the time."""
+    return (time - EPOCH) // timedelta(microseconds=1)
+
+
 def check_message(text: object) -> str:
     """Return the text of a user's message, or raise `InvalidMessageError` if it is not valid."""
     if not isinstance(text, str):

@@ -5,7 +5,6 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
-from datetime import timedelta
 from typing import Protocol
 
 from reenact.actors.api.branching import children_of
@@ -15,7 +14,7 @@ from reenact.actors.idempotency import Askable, Attempt
 from reenact.actors.journal.api import Append, Derived
 from reenact.actors.session.actor import SessionActor
 from reenact.domain.errors import SessionInUseError, SessionNotEncryptedError, SessionNotFoundError
-from reenact.domain.messages import EPOCH, instant
+from reenact.domain.messages import instant, microseconds_of
 from reenact.domain.operations.table import SessionForgetRequest
 from reenact.domain.session import announce as announcing
 from reenact.domain.session.child_turns import WAKE
@@ -130,7 +129,7 @@ def _last_step(session_id: str, known: KnownSession, request: SessionForgetReque
         known.container_id,
         known.image_id,
         known.image_revision,
-        (known.created_at - EPOCH) // timedelta(microseconds=1),
+        microseconds_of(known.created_at),
         request.by,
         request.why,
         deleted=known.deleted_at is not None,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Sequence
-from datetime import datetime, timedelta
+from datetime import datetime
 from functools import partial
 from itertools import islice
 from typing import TypeAlias, TypedDict, TypeGuard
@@ -13,7 +13,7 @@ import msgspec
 from reenact.domain.errors import InvalidInputError, SessionNotFoundError, reading
 from reenact.domain.history.explanation import AnyEvent, sentence
 from reenact.domain.history.stored import STORED
-from reenact.domain.messages import EPOCH, instant
+from reenact.domain.messages import instant, microseconds_of
 from reenact.domain.plain import can_be_id, check_position, is_sequence
 from reenact.domain.session.agent import AgentStarted, AgentStopped
 from reenact.domain.tools import MCPServer, is_object
@@ -202,8 +202,8 @@ class _RowSearch:
         self._find = partial(
             log.find,
             names=wanted.types,
-            since=None if wanted.since is None else _microseconds(wanted.since),
-            before=None if wanted.until is None else _microseconds(wanted.until) + 1,
+            since=None if wanted.since is None else microseconds_of(wanted.since),
+            before=None if wanted.until is None else microseconds_of(wanted.until) + 1,
             backwards=backwards,
             limit=_PAGE,
         )
@@ -344,10 +344,6 @@ def _value_contains(value: object, folded: str) -> bool:
     if isinstance(value, str):
         return folded in value.casefold()
     return value is not None and not isinstance(value, bool) and folded in msgspec.json.encode(value).decode()
-
-
-def _microseconds(time: datetime) -> int:
-    return (time - EPOCH) // timedelta(microseconds=1)
 
 
 def _plain(value: object) -> object:

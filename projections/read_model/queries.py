@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Mapping
-from datetime import timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Final, Self, TypeAlias, TypeVar
 
@@ -17,7 +16,7 @@ from reenact.domain.errors import SessionNotFoundError
 from reenact.domain.image import Definition, ImageInfo, describe
 from reenact.domain.loop.asking import Question
 from reenact.domain.loop.ledger import Spent
-from reenact.domain.messages import EPOCH, Block, Message, StopDetails, instant
+from reenact.domain.messages import Block, Message, StopDetails, instant, microseconds_of
 from reenact.domain.plain import made
 from reenact.domain.session.agent import AgentInfo, Failure
 from reenact.domain.session.people import Caller, PendingCall
@@ -254,7 +253,7 @@ class ReadModel:
         return bool(found) and found[0]["origin"] is not None
 
     def _place_of(self, session_id: str, message: Message) -> dict[str, int] | None:
-        at = (message.created_at - EPOCH) // timedelta(microseconds=1)
+        at = microseconds_of(message.created_at)
         if message.turn_id is None:
             question = compiled.PLACE_OF_MESSAGE_OF_NO_TURN
             return self._one(_place, question, id=session_id, message=message.id, at=at)

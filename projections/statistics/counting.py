@@ -1,4 +1,4 @@
-"""Counts the read model's rows: one query for each kind of fact, in SQL that SQLite and PostgreSQL both accept.
+"""Counts the read model's rows: one query for each kind of fact.
 
 Sums are computed by the database. Percentiles are computed here: SQLite takes three times as long to sort the
 durations.
@@ -8,14 +8,11 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import datetime, timedelta
-from typing import Final, Literal, Protocol, TypeAlias, TypeVar
+from datetime import timedelta
+from typing import Final, TypeAlias, TypeVar
 
-import msgspec
-
-from reenact.domain.errors import ContainerNotFoundError, ImageNotFoundError, InvalidInputError, SessionNotFoundError
+from reenact.domain.errors import InvalidInputError
 from reenact.domain.messages import EPOCH
-from reenact.projections.log import AuditedLog, has_stream
 from reenact.projections.read_model.rows import DAY, Value
 from reenact.projections.statistics.figures import (
     ApprovalFigures,
@@ -27,63 +24,8 @@ from reenact.projections.statistics.figures import (
     TurnFigures,
     percentiles,
 )
-
-_Table: TypeAlias = Literal["answers", "turn_ends", "call_ends", "decisions", "calls"]
-
-
-class Tables(Protocol):
-    """The read model's tables, open for reading."""
-
-    def query(self, statement: str, /, **values: Value) -> list[tuple[Value, ...]]:
-        """Return the rows of a statement."""
-        ...
-
-    def position(self) -> int:
-        """Return the position of the last event in the tables."""
-        ...
-
-
-class Selection(msgspec.Struct, frozen=True, kw_only=True):
-    """The rows to count: from a time on, up to a time, and of one container, image or session."""
-
-    since: datetime | None = None
-    until: datetime | None = None
-    container_id: str | None = None
-    image_id: str | None = None
-    session_id: str | None = None
-
-    def __post_init__(self) -> None:
-        """Raise `InvalidInputError` if a time has no time zone."""
-        for name, time in (("since", self.since), ("until", self.until)):
-            if time is not None and time.tzinfo is None:
-                raise InvalidInputError(f"`{name}` needs a time zone: datetime(…, tzinfo=UTC)")
-
-    def values(self) -> dict[str, Value]:
-        """Return the given values by their names in the conditions."""
-        given: dict[str, Value | datetime] = msgspec.structs.asdict(self)
-        return {
-            name: (one - EPOCH) // timedelta(microseconds=1) if isinstance(one, datetime) else one
-            for name, one in given.items()
-            if one is not None
-        }
-
-
-ALL: Final = Selection()
-
-
-def check_selection(log: AuditedLog, selection: Selection) -> None:
-    """Check that the log has what is selected; its tables may be behind.
-
-    Raises:
-        NotFoundError: it has no such container, image or session; the subclass says which.
-    """
-    for category, id_, missing in (
-        ("container", selection.container_id, ContainerNotFoundError),
-        ("image", selection.image_id, ImageNotFoundError),
-        ("session", selection.session_id, SessionNotFoundError),
-    ):
-        if id_ is not None and not has_stream(log, f"{category}/{id_}"):
-            raise missing(id_)
+from reenact.projections.statistics.selection import ALL, Counted, Selection, Tables
+from reenact.projections.statistics.spending import CALLED, SPENT, spending_of
 
 
 def statistics_of(tables: Tables, by: By | None = None, selection: Selection = ALL) -> Statistics:
@@ -112,31 +54,17 @@ def statistics_of(tables: Tables, by: By | None = None, selection: Selection = A
 _Key: TypeAlias = int | str
 """The key of a group: a day, counted since 1970-01-01, or a name."""
 _T = TypeVar("_T")
-_SPENT: Final = """
-    count(*), CAST(sum(f.tokens_in) AS bigint), CAST(sum(f.tokens_out) AS bigint),
-    CAST(sum(f.tokens_cached) AS bigint), sum(f.cost), count(f.cost)
-"""
-_KEYS: Final[Mapping[By, Mapping[_Table, str]]] = {
-    "day": {
-        **dict.fromkeys(("answers", "turn_ends", "call_ends", "decisions"), "f.day"),
-        "calls": f"f.asked_at / {DAY}",
-    },
-    "model": {
-        **dict.fromkeys(("answers", "turn_ends"), "f.model"),
-        **dict.fromkeys(("call_ends", "decisions", "calls"), "a.model"),
-    },
-    "tool": dict.fromkeys(("call_ends", "decisions", "calls"), "f.name"),
-    "image": dict.fromkeys(("answers", "turn_ends", "call_ends", "decisions", "calls"), "s.image_id"),
-    "session": dict.fromkeys(("answers", "turn_ends", "call_ends", "decisions", "calls"), "s.id"),
+_OF_EVENTS: Final[tuple[Counted, ...]] = ("answers", "turn_ends", "call_ends", "decisions")
+_OF_CALLS: Final[tuple[Counted, ...]] = ("call_ends", "decisions", "calls")
+_KEYS: Final[Mapping[By, Mapping[Counted, str]]] = {
+    "day": {**dict.fromkeys(_OF_EVENTS, "f.day"), "calls": f"f.asked_at / {DAY}"},
+    "model": {"answers": "f.model", "turn_ends": "f.model", **dict.fromkeys(_OF_CALLS, "a.model")},
+    "tool": dict.fromkeys(_OF_CALLS, "f.name"),
+    "image": dict.fromkeys((*_OF_EVENTS, "calls"), "s.image_id"),
+    "session": dict.fromkeys((*_OF_EVENTS, "calls"), "s.id"),
 }
-"""The column by which the rows of a table are grouped: `f` is the table, `s` the session, `a` the answer."""
-_CONDITIONS: Final[Mapping[str, str]] = {
-    "since": "{at} >= :since",
-    "until": "{at} < :until",
-    "container_id": "s.container_id = :container_id",
-    "image_id": "s.image_id = :image_id",
-    "session_id": "s.id = :session_id",
-}
+"""The column by which the rows of a table are grouped."""
+_WAITS: Final = ("f.stage = 'waiting'", "f.kind <> 'child'", "s.deleted_at IS NULL")
 
 
 class _Counting:
@@ -151,60 +79,36 @@ class _Counting:
 
     def count(self) -> None:
         """Count the rows of every table."""
-        self._count_calls()
-        for found, (outcome, error, count) in self._rows("turn_ends", "f.outcome, f.error", "count(*)"):
-            for one in found:
-                one.outcomes[str(outcome)] += _whole(count)
-                if error is not None:
-                    one.errors[str(error)] += _whole(count)
-        for found, sums in self._rows("answers", "", _SPENT):
-            for one in found:
-                one.answers += _spending(sums)
-        for found, (decision, count) in self._rows("decisions", "f.decision", "count(*)"):
-            for one in found:
-                one.decisions[str(decision)] += _whole(count)
+        for one, (count, failed, denied, cost) in self._rows("call_ends", "", CALLED):
+            one.calls.update(count=_whole(count), failed=_whole(failed), denied=_whole(denied))
+            if cost is not None:
+                one.cost = (one.cost or 0.0) + _amount(cost)
+        for one, (count,) in self._rows("calls", "", "count(*)", *_WAITS):
+            one.waiting += _whole(count)
+        for one, (outcome, error, count) in self._rows("turn_ends", "f.outcome, f.error", "count(*)"):
+            one.outcomes[str(outcome)] += _whole(count)
+            if error is not None:
+                one.errors[str(error)] += _whole(count)
+        for one, sums in self._rows("answers", "", SPENT):
+            one.answers += spending_of(sums)
+        for one, (decision, count) in self._rows("decisions", "f.decision", "count(*)"):
+            one.decisions[str(decision)] += _whole(count)
         for table, column in _TIMES:
-            for found, (seconds,) in self._rows(table, f"f.{column}", "", f"f.{column} IS NOT NULL"):
-                for one in found:
-                    one.times[f"{table}.{column}"].append(_amount(seconds))
-
-    def _count_calls(self) -> None:
-        for found, (count, failed, denied, cost) in self._rows("call_ends", "", _CALLED):
-            for one in found:
-                one.calls.update(count=_whole(count), failed=_whole(failed), denied=_whole(denied))
-                if cost is not None:
-                    one.cost = (one.cost or 0.0) + _amount(cost)
-        is_waiting = "f.stage = 'waiting'", "f.kind <> 'child'", "s.deleted_at IS NULL"
-        for found, (count,) in self._rows("calls", "", "count(*)", *is_waiting):
-            for one in found:
-                one.waiting += _whole(count)
+            for one, (seconds,) in self._rows(table, f"f.{column}", "", f"f.{column} IS NOT NULL"):
+                one.times[f"{table}.{column}"].append(_amount(seconds))
 
     def _rows(
-        self, table: _Table, columns: str, sums: str, *conditions: str
-    ) -> Iterator[tuple[tuple[_Gathered, ...], tuple[Value, ...]]]:
-        """Yield the counters to which a row belongs, with its cells; rows of empty sums are skipped."""
+        self, table: Counted, columns: str, sums: str, *conditions: str
+    ) -> Iterator[tuple[_Gathered, Sequence[Value]]]:
+        """Yield the cells of each row with each of the counters to which it belongs; empty sums are skipped."""
         key = self._keys.get(table)
-        for row in self._select(table, ", ".join(filter(None, (key, columns))), sums, conditions):
+        given = ", ".join(filter(None, (key, columns)))
+        for row in self._selection.rows(self._tables, table, given, sums, conditions=conditions):
             if key is not None:
-                yield (self.total, self.groups[_key(row[0])]), row[1:]
+                yield self.total, row[1:]
+                yield self.groups[_key(row[0])], row[1:]
             elif columns or row[0] != 0:
-                yield (self.total,), row
-
-    def _select(self, table: _Table, columns: str, sums: str, conditions: Sequence[str]) -> list[tuple[Value, ...]]:
-        """Return rows of the table, or sums over the rows with equal columns."""
-        values = self._selection.values()
-        at = "f.asked_at" if table == "calls" else "f.at"
-        where = [*conditions, *(_CONDITIONS[name].format(at=at) for name in values)]
-        said = " ".join([columns, *where])
-        joins = " JOIN sessions s ON s.position = f.session" if "s." in said else ""
-        if "a." in said:
-            joins += f" JOIN answers a ON a.position = f.{'position' if table == 'calls' else 'answer'}"
-        statement = f"SELECT {', '.join(filter(None, (columns, sums)))} FROM {table} f{joins}"  # noqa: S608 - ours
-        if where:
-            statement += f" WHERE {' AND '.join(where)}"
-        if sums and columns:
-            statement += f" GROUP BY {columns}"
-        return self._tables.query(statement, **values)
+                yield self.total, row
 
 
 class _Gathered:
@@ -249,25 +153,12 @@ class _Gathered:
         )
 
 
-_CALLED: Final = "count(*), CAST(sum(f.failed) AS bigint), CAST(sum(f.denied) AS bigint), sum(f.cost)"
-_TIMES: Final[tuple[tuple[_Table, str], ...]] = (
+_TIMES: Final[tuple[tuple[Counted, str], ...]] = (
     ("turn_ends", "duration"),
     ("answers", "first_delta"),
     ("call_ends", "duration"),
     ("decisions", "waited"),
 )
-
-
-def _spending(sums: Sequence[Value]) -> Spending:
-    count, tokens_in, tokens_out, tokens_cached, cost, priced = sums
-    return Spending(
-        count=_whole(count),
-        tokens_in=_whole(tokens_in),
-        tokens_out=_whole(tokens_out),
-        tokens_cached=_whole(tokens_cached),
-        cost=_amount(cost),
-        unpriced=_whole(count) - _whole(priced),
-    )
 
 
 def _in_order(found: Mapping[_Key, _T]) -> list[tuple[_Key, _T]]:

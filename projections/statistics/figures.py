@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 from typing import Literal, TypeAlias
 
@@ -23,11 +23,14 @@ class Percentiles(FrozenByName):
 
 def percentiles(seconds: Collection[float]) -> Percentiles:
     """Return the percentiles of these durations; each is one of them."""
-    if not seconds:
-        return Percentiles()
-    count, ordered = len(seconds), sorted(seconds)
-    p50, p90, p99 = (ordered[-(-count * percent // 100) - 1] for percent in (50, 90, 99))
-    return Percentiles(count=count, p50=p50, p90=p90, p99=p99)
+    ordered = sorted(seconds)
+    p50, p90, p99 = (percentile(ordered, percent) for percent in (50, 90, 99))
+    return Percentiles(count=len(ordered), p50=p50, p90=p90, p99=p99)
+
+
+def percentile(ordered: Sequence[float], percent: int) -> float | None:
+    """Return the given percentile of the sorted durations, None if there are none."""
+    return ordered[-(-len(ordered) * percent // 100) - 1] if ordered else None
 
 
 class TurnFigures(FrozenByName):

@@ -29,8 +29,9 @@ from reenact.projections.explain.history_view import Shown, shown
 from reenact.projections.explain.why import Link, Why, why
 from reenact.projections.log import OnProgress
 from reenact.projections.read_model.reader_tables import ReaderTables
-from reenact.projections.statistics.counting import Selection, check_selection, statistics_of
+from reenact.projections.statistics.counting import statistics_of
 from reenact.projections.statistics.figures import By, Statistics
+from reenact.projections.statistics.selection import Selection, check_selection
 from reenact.projections.transfer.exporting import Exported
 from reenact.projections.transfer.policy import Redaction, ToolRedaction, read_redaction
 from reenact.projections.verification.replay import Parting, Retraced, retrace

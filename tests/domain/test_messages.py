@@ -24,6 +24,7 @@ from reenact.domain.messages import (
     check_text,
     instant,
     is_blank,
+    microseconds_of,
 )
 
 
@@ -113,3 +114,8 @@ def test_messages_stored_before_blocks_had_more_fields_are_read() -> None:
 
 def test_times_are_in_utc_to_the_microsecond() -> None:
     assert instant(1_700_000_000_000_001) == datetime(2023, 11, 14, 22, 13, 20, 1, tzinfo=UTC)
+
+
+@pytest.mark.parametrize("microseconds", [0, 1, 1_795_824_000_123_456, -1])
+def test_the_time_of_an_event_is_converted_there_and_back(microseconds: int) -> None:
+    assert microseconds_of(instant(microseconds)) == microseconds

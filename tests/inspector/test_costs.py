@@ -13,7 +13,8 @@ from reenact import Runtime
 from reenact.inspector import Source
 from reenact.inspector.pages.costs import _chart, _csv, _even, _slots
 from reenact.projections.read_model.rows import DAY
-from reenact.projections.read_model.spending import HOUR, Used
+from reenact.projections.statistics.figures import Spending
+from reenact.projections.statistics.spending import HOUR
 from tests.inspector.browsing import Browser, browsing, words
 
 
@@ -85,7 +86,7 @@ def test_the_figures_can_be_saved(night: Browser) -> None:
 
 @pytest.mark.parametrize("model", ["=1+1", "  =1", "\uff1d1", "@SUM(A1)", "\n=1+1", '"\r\n=1,=2'])
 def test_no_name_of_a_model_is_a_formula_to_a_spreadsheet_or_begins_a_row(model: str) -> None:
-    _, row = _csv({(0, model): Used(answers=1)}, HOUR).splitlines()
+    _, row = _csv({(0, model): Spending(count=1)}, HOUR).splitlines()
 
     (cells,) = csv.reader([row])
     assert not cells[1].lstrip().startswith(("=", "+", "-", "@", "\uff1d"))
@@ -109,12 +110,12 @@ def test_what_has_no_price_is_unknown_and_not_free(recent: Browser) -> None:
 
 
 def test_many_days_are_drawn_as_few_bars() -> None:
-    used = {(day, "m"): Used(answers=1, cost=1.0) for day in range(20_000, 20_400)}
+    used = {(day, "m"): Spending(count=1, cost=1.0) for day in range(20_000, 20_400)}
 
     slots = _slots(used, DAY)
 
     assert len(slots) == 58
-    assert sum(slot.total.answers for slot in slots) == 400
+    assert sum(slot.total.count for slot in slots) == 400
     assert slots[0].title == "4 October 2024 to 10 October"
     chart = _chart(slots, {"m": "s0"})
     assert all(bar.x >= 0 and bar.x + bar.width <= 100 for bar in chart.bars)

@@ -17,8 +17,8 @@ from reenact.inspector import Source
 from reenact.inspector.pages.costs import costs
 from reenact.inspector.rendering import Address, Page
 from reenact.loop import Price
-from reenact.projections.read_model.spending import Called, SessionUsed, Used
 from reenact.projections.statistics.figures import Figures, Spending
+from reenact.projections.statistics.spending import Called, SessionUsed
 from reenact.testing import ManualClock
 from tests.inspector.hostile import write_hostile
 from tests.inspector.shop import Answer, Ids, Model
@@ -31,8 +31,8 @@ DELETED: Final = "unpriced"
 class Shown(msgspec.Struct, frozen=True):
     """The figures of the page, before they are written as text."""
 
-    total: Used
-    models: list[tuple[str, Used]]
+    total: Spending
+    models: list[tuple[str, Spending]]
     called: list[Called]
     sessions: list[SessionUsed]
 
@@ -93,13 +93,8 @@ def shown(log: str, period: str) -> Shown:
     return msgspec.convert({name: page.values[name] for name in Shown.__struct_fields__}, Shown)
 
 
-def said(spent: Spending | None) -> Used:
-    """Return what statistics say as the page has it."""
-    assert spent is not None
-    return Used(spent.count, spent.tokens_in, spent.tokens_out, spent.tokens_cached, spent.cost, spent.unpriced)
-
-
-def exact(used: Used) -> Mapping[str, object]:
+def exact(used: Spending | None) -> Mapping[str, object]:
+    assert used is not None
     return msgspec.structs.asdict(used) | {"cost": pytest.approx(used.cost)}
 
 
@@ -115,12 +110,12 @@ def test_the_page_says_what_the_statistics_say(
     with Audit.open(counted) as audit:
         total = audit.stats(since=since).total
         models, tools, sessions = (audit.stats(by, since=since).groups for by in ("model", "tool", "session"))
-    assert msgspec.structs.asdict(page.total) == exact(said(total.answers))
+    assert msgspec.structs.asdict(page.total) == exact(total.answers)
     assert {name: msgspec.structs.asdict(used) for name, used in page.models} == {
-        one.key: exact(said(one.answers)) for one in models if one.answers is not None and one.answers.count
+        one.key: exact(one.answers) for one in models if one.answers is not None and one.answers.count
     }
     called: dict[str | None, tuple[object, ...]] = {
-        one.key: (one.calls.count, one.calls.failed, one.calls.denied, pytest.approx(one.calls.cost or 0.0))
+        one.key: (one.calls.count, one.calls.failed, one.calls.denied, one.calls.cost and pytest.approx(one.calls.cost))
         for one in tools
         if one.calls.count
     }

@@ -35,8 +35,9 @@ from reenact.projections.read_model.projection import ReadModelTables
 from reenact.projections.read_model.queries import ReadModel, ReadModelProjection
 from reenact.projections.read_model.reader_tables import ReaderTables
 from reenact.projections.read_model.tables import METADATA
-from reenact.projections.statistics.counting import Selection, statistics_of
+from reenact.projections.statistics.counting import statistics_of
 from reenact.projections.statistics.figures import By
+from reenact.projections.statistics.selection import Selection
 from tests.examples import examples
 from tests.journal.server import Server
 from tests.projections.applying import numbered, said, words_of

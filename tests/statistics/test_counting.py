@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from reenact.domain.errors import InvalidInputError
 from reenact.domain.messages import EPOCH, instant
-from reenact.projections.statistics.counting import ALL, Selection, statistics_of
+from reenact.projections.statistics.counting import statistics_of
 from reenact.projections.statistics.figures import (
     ApprovalFigures,
     By,
@@ -25,6 +25,7 @@ from reenact.projections.statistics.figures import (
     TurnFigures,
     percentiles,
 )
+from reenact.projections.statistics.selection import ALL, Selection
 from tests.projections import naive
 from tests.projections.histories import Recorded, Step, play, steps
 from tests.projections.naive import Fact

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
 from typing import Final
@@ -18,22 +19,20 @@ from reenact.inspector.text import cost as as_cost
 from reenact.inspector.text import count as as_count
 from reenact.projections.read_model.rows import DAY
 from reenact.projections.read_model.session_list import images
-from reenact.projections.read_model.spending import (
+from reenact.projections.statistics.figures import Spending, percentile
+from reenact.projections.statistics.report import cell_of
+from reenact.projections.statistics.selection import Counted, Selection
+from reenact.projections.statistics.spending import (
     HOUR,
     NEWEST,
-    Period,
-    Timed,
-    Used,
     by_session,
     by_time,
     by_tool,
     decided,
-    percentile,
     span,
     times,
     times_of_tools,
 )
-from reenact.projections.statistics.report import cell_of
 
 PERIODS: Final = {"": ("All", 0), "7d": ("7 days", 7), "30d": ("30 days", 30), "90d": ("90 days", 90)}
 BARS: Final = 60
@@ -43,6 +42,8 @@ COLOURS: Final = 4
 """The number of models with a colour of their own; the others share one."""
 HEIGHT: Final = 140
 _LINES = 3
+_COLUMNS = ("answers", *Spending.__struct_fields__[1:])
+"""The columns of the saved figures, whose names stay."""
 _LABELS = 6
 
 
@@ -68,8 +69,8 @@ class Slot(msgspec.Struct):
 
     title: str
     label: str
-    models: dict[str, Used]
-    total: Used
+    models: defaultdict[str, Spending] = msgspec.field(default_factory=lambda: defaultdict(Spending))
+    total: Spending = Spending()
 
 
 def costs(source: Source, address: Address) -> Page | File:
@@ -77,8 +78,9 @@ def costs(source: Source, address: Address) -> Page | File:
     source.tables.refresh()
     name = address.choice("period", tuple(PERIODS), "")
     days = PERIODS[name][1]
-    since = (microseconds() // DAY - days + 1) * DAY if days else None
-    period = Period(since, "".join(filter(str.isprintable, address.query.get("image", ""))) or None)
+    since = instant((microseconds() // DAY - days + 1) * DAY) if days else None
+    image = "".join(filter(str.isprintable, address.query.get("image", ""))) or None
+    period = Selection(since=since, image_id=image)
     known = span(source.tables, period)
     step = HOUR if known is not None and known[1] - known[0] <= 2 * DAY else DAY
     used = by_time(source.tables, period, step) if known is not None else {}
@@ -86,9 +88,6 @@ def costs(source: Source, address: Address) -> Page | File:
     if address.query.get("csv"):
         return File("costs.csv", _csv(used, step))
     models = _by_model(used)
-    total = Used()
-    for one in used.values():
-        total.add(one)
     colours = {model: f"s{min(number, COLOURS)}" for number, (model, _) in enumerate(models)}
     is_empty = known is None
     tool_times = {} if is_empty else times_of_tools(source.tables, period)
@@ -98,13 +97,13 @@ def costs(source: Source, address: Address) -> Page | File:
         {
             "periods": {key: title for key, (title, _) in PERIODS.items()},
             "period": name,
-            "image": period.image,
-            "images": images(source.tables, period.image),
+            "image": image,
+            "images": images(source.tables, image),
             "known": known,
-            "total": total,
-            "turns": _times(source, "turn_ends.duration", period),
-            "first": _times(source, "answers.first_delta", period),
-            "waited": _times(source, "decisions.waited", period),
+            "total": sum(used.values(), Spending()),
+            "turns": _times(source, "turn_ends", "duration", period),
+            "first": _times(source, "answers", "first_delta", period),
+            "waited": _times(source, "decisions", "waited", period),
             "decided": decided(source.tables, period),
             "called": called[:TOOLS],
             "more_tools": len(called) > TOOLS,
@@ -123,8 +122,8 @@ def costs(source: Source, address: Address) -> Page | File:
     )
 
 
-def _times(source: Source, what: Timed, period: Period) -> dict[str, float | None]:
-    return _percentiles(times(source.tables, what, period))
+def _times(source: Source, table: Counted, column: str, period: Selection) -> dict[str, float | None]:
+    return _percentiles(times(source.tables, table, column, period))
 
 
 def _percentiles(ordered: Sequence[float]) -> dict[str, float | None]:
@@ -135,14 +134,14 @@ def _percentiles(ordered: Sequence[float]) -> dict[str, float | None]:
     }
 
 
-def _by_model(used: Mapping[tuple[int, str], Used]) -> list[tuple[str, Used]]:
-    found: dict[str, Used] = {}
+def _by_model(used: Mapping[tuple[int, str], Spending]) -> list[tuple[str, Spending]]:
+    found = defaultdict[str, Spending](Spending)
     for (_, model), one in used.items():
-        found.setdefault(model, Used()).add(one)
+        found[model] += one
     return sorted(found.items(), key=lambda pair: (-pair[1].cost, -pair[1].tokens_in, pair[0]))
 
 
-def _slots(used: Mapping[tuple[int, str], Used], step: int) -> list[Slot]:
+def _slots(used: Mapping[tuple[int, str], Spending], step: int) -> list[Slot]:
     """Return the slots from the first to the last; each joins enough steps that there are not too many."""
     if not used:
         return []
@@ -151,20 +150,20 @@ def _slots(used: Mapping[tuple[int, str], Used], step: int) -> list[Slot]:
     slots = [_slot(at, step, together) for at in range(first, last + 1, together)]
     for (at, model), one in used.items():
         slot = slots[(at - first) // together]
-        slot.models.setdefault(model, Used()).add(one)
-        slot.total.add(one)
+        slot.models[model] += one
+        slot.total += one
     return slots
 
 
 def _slot(at: int, step: int, together: int) -> Slot:
     if step == HOUR:
         time = instant(at * HOUR).astimezone()
-        return Slot(f"{time:%-d %B, %H:%M}", f"{time:%H:%M}", {}, Used())
+        return Slot(f"{time:%-d %B, %H:%M}", f"{time:%H:%M}")
     day = EPOCH + timedelta(days=at)
     title = f"{day:%-d %B %Y}"
     if together > 1:
         title += f" to {day + timedelta(days=together - 1):%-d %B}"
-    return Slot(title, f"{day:%-d %b}", {}, Used())
+    return Slot(title, f"{day:%-d %b}")
 
 
 def _chart(slots: Sequence[Slot], colours: Mapping[str, str]) -> Chart:
@@ -225,10 +224,8 @@ def _even(largest: float) -> float:
     return next(size * step for step in (1.2, 1.5, 3, 6, 9, 12, 15) if size * step >= largest)
 
 
-def _csv(used: Mapping[tuple[int, str], Used], step: int) -> str:
-    names = Used.__struct_fields__
-    rows = [["from", "model", *names]]
+def _csv(used: Mapping[tuple[int, str], Spending], step: int) -> str:
+    rows = [["from", "model", *_COLUMNS]]
     for (at, model), one in sorted(used.items()):
-        numbers = (str(getattr(one, field)) for field in names)
-        rows.append([instant(at * step).isoformat(), cell_of(model), *numbers])
+        rows.append([instant(at * step).isoformat(), cell_of(model), *map(str, msgspec.structs.astuple(one))])
     return "".join(f"{','.join(row)}\n" for row in rows)
