@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Collection, Iterator, Sequence
 from datetime import datetime
 from functools import partial
@@ -279,7 +280,7 @@ class _Life(msgspec.Struct, frozen=True):
     """Versions of a stream, from `low` to before `high`, during which one agent was live, or none."""
 
     low: int
-    high: int | None
+    high: int
     agent_id: str | None
 
 
@@ -297,7 +298,7 @@ class _Agents:
         if isinstance(row.event, AgentStarted | AgentStopped):
             return row.event.agent_id
         life = self._lives.pop(row.stream, None)
-        if life is None or not life.low <= row.version < (row.version + 1 if life.high is None else life.high):
+        if life is None or not life.low <= row.version < life.high:
             life = self._read_life(row)
         if len(self._lives) >= _MAX_CACHED:
             del self._lives[next(iter(self._lives))]
@@ -310,7 +311,7 @@ class _Agents:
         event = last[0].event if last else None
         return _Life(
             last[0].version if last else 1,
-            next_[0].version if next_ else None,
+            next_[0].version if next_ else sys.maxsize,
             event.agent_id if isinstance(event, AgentStarted) else None,
         )
 

@@ -209,7 +209,7 @@ def turns_of(tables: ReaderTables, key: int) -> list[Turn]:
     return [made(Turn, *cells) for cells in reversed(rows)]
 
 
-def questions_at(tables: ReaderTables, keys: Collection[int]) -> dict[int, str]:
+def questions_at(tables: ReaderTables, keys: Collection[Value]) -> dict[Value, str]:
     """Return the beginnings of the messages with these keys."""
     if not keys:
         return {}
@@ -217,7 +217,7 @@ def questions_at(tables: ReaderTables, keys: Collection[int]) -> dict[int, str]:
         f"SELECT position, {_beginning(BEGINNING)} FROM messages WHERE position IN ({_joined(keys)})",  # noqa: S608 - numbers
         encrypted=ENCRYPTED,
     )
-    return {key: _text(content) for key, content in rows if isinstance(key, int) and isinstance(content, bytes)}
+    return {key: _text(content) for key, content in rows if isinstance(content, bytes)}
 
 
 def search(
@@ -324,7 +324,7 @@ def _beginning(size: int) -> str:
     return f"CASE WHEN substr(content, 1, 1) = :encrypted THEN content ELSE substr(content, 1, {size}) END"
 
 
-def _joined(keys: Collection[int]) -> str:
+def _joined(keys: Collection[Value]) -> str:
     return ", ".join(map(str, keys))
 
 

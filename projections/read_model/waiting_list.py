@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Callable
+from typing import Final, TypeVar
 
 import msgspec
 
@@ -11,6 +12,7 @@ from reenact.domain.loop.rounds import Kind
 from reenact.domain.plain import JsonDict, made
 from reenact.domain.session.told import Decision
 from reenact.projections.read_model.reader_tables import ReaderTables
+from reenact.projections.read_model.rows import Value
 from reenact.projections.read_model.session_list import questions_at
 from reenact.projections.read_model.tables import BEFORE_ALL
 
@@ -20,6 +22,7 @@ LARGEST: Final = 1_000_000
 _question = msgspec.msgpack.Decoder(Question).decode
 _string = msgspec.msgpack.Decoder(str).decode
 _JSON = msgspec.msgpack.Decoder(JsonDict).decode
+_T = TypeVar("_T")
 
 
 class Place(msgspec.Struct, frozen=True, order=True):
@@ -92,21 +95,26 @@ def page(tables: ReaderTables, after: Place, limit: int) -> list[WaitingCall]:
         **msgspec.structs.asdict(after),
         limit=limit,
     )
-    asked = questions_at(tables, {row[-1] for row in rows if isinstance(row[-1], int)})
-    said = questions_at(tables, {row[0] for row in rows if isinstance(row[0], int)})
+    asked = questions_at(tables, {row[-1] for row in rows})
+    said = questions_at(tables, {row[0] for row in rows})
     return [
         made(
             WaitingCall,
             made(Place, *cells[:3]),
             *cells[3:10],
-            *(_string(cell) if isinstance(cell, bytes) else "" for cell in cells[10:12]),
-            _JSON(cells[12]) if isinstance(cells[12], bytes) else None,
-            _question(cells[13]) if isinstance(cells[13], bytes) else None,
-            asked=asked.get(cells[14], "") if isinstance(cells[14], int) else "",
-            said=said.get(cells[0], "") if isinstance(cells[0], int) else "",
+            _decoded(_string, cells[10]) or "",
+            _decoded(_string, cells[11]) or "",
+            _decoded(_JSON, cells[12]),
+            _decoded(_question, cells[13]),
+            asked=asked.get(cells[14], ""),
+            said=said.get(cells[0], ""),
         )
         for cells in rows
     ]
+
+
+def _decoded(decode: Callable[[bytes], _T], cell: Value) -> _T | None:
+    return decode(cell) if isinstance(cell, bytes) else None
 
 
 def call_at(tables: ReaderTables, place: Place) -> WaitingCall | None:

@@ -55,20 +55,6 @@ class Redaction(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
         return f"Redaction(fields={self.fields!r}, tools={self.tools!r}, patterns={list(self.patterns)!r}, …)"
 
 
-MOST_KEY_BYTES = 64
-
-
-def check_redaction(policy: Redaction) -> Redaction:
-    """Return the policy.
-
-    Raises:
-        RedactionError: its key is empty or too long.
-    """
-    if policy.hash_key is not None and not 1 <= len(policy.hash_key) <= MOST_KEY_BYTES:
-        raise RedactionError(f"the key for hashes has {len(policy.hash_key)} bytes; it has 1 to {MOST_KEY_BYTES}")
-    return policy
-
-
 def read_redaction(path: str | os.PathLike[str], *, hash_key: bytes | None = None) -> Redaction:
     """Return the policy from a JSON file: an object with the fields of `Redaction` except the key.
 
@@ -85,7 +71,7 @@ def read_redaction(path: str | os.PathLike[str], *, hash_key: bytes | None = Non
         raise ConfigurationError(f"{path} is not a policy for exports: {error}") from None
     if policy.hash_key is not None:
         raise RedactionError(f"{path}: the key for hashes must be in a file of its own, not in the policy")
-    return check_redaction(msgspec.structs.replace(policy, hash_key=hash_key))
+    return msgspec.structs.replace(policy, hash_key=hash_key)
 
 
 FieldPath: TypeAlias = tuple[str, ...]

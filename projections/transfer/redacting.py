@@ -30,7 +30,6 @@ from reenact.projections.transfer.policy import (
     FieldPath,
     Redaction,
     ToolRedaction,
-    check_redaction,
     paths_of,
     with_causes,
     with_copies,
@@ -38,6 +37,7 @@ from reenact.projections.transfer.policy import (
 from reenact.projections.transfer.removing import FIELD, Paths, Remover, Texts, known_secrets, matches_of, values_in
 from reenact.projections.verification.answer_check import COMPACTED, DELTAS
 
+MOST_KEY_BYTES = 64
 _HEARD = {kind.event_type: kind for kind in heard.NOTIFICATIONS}
 _OF_COMMANDS: Final[tuple[FieldPath, ...]] = (("arguments",), ("value",), ("result",))
 """Fields of commands that may hold content of a call that is in none of their events."""
@@ -151,10 +151,11 @@ class Redactor:
         """Prepare to apply the policy.
 
         Raises:
-            RedactionError: it names a field that does not exist or must be kept.
+            RedactionError: it names a field that does not exist or must be kept, or its key is empty or too long.
             ConfigurationError: one of its patterns is not valid.
         """
-        check_redaction(policy)
+        if policy.hash_key is not None and not 1 <= len(policy.hash_key) <= MOST_KEY_BYTES:
+            raise RedactionError(f"the key for hashes has {len(policy.hash_key)} bytes; it has 1 to {MOST_KEY_BYTES}")
         finders = [values_in(policy.values), matches_of(policy.patterns), *([known_secrets] if policy.secrets else [])]
         self._texts = Texts(finders, policy.hash_key)
         self._forms = forms

@@ -91,7 +91,7 @@ class StreamedAnswer:
             return None if is_cut else "nobody has said the answer"
         if is_cut:
             self._leave_gap()
-        equal = same_but_for_marks if is_redacted else same
+        equal = equal_except_marks if is_redacted else same
         stop = self.stop
         wrong: list[str] = []
         if not equal(self.start.message_id, answer.message_id):
@@ -115,7 +115,7 @@ class StreamedAnswer:
 
     def unlike_end(self, completed: TurnCompleted, *, is_redacted: bool, is_answered: bool) -> str | None:
         """Return how the end of the turn differs from the streamed events, None if it does not."""
-        equal, error, unsaid = same_but_for_marks if is_redacted else same, self.error, completed.unsaid
+        equal, error, unsaid = equal_except_marks if is_redacted else same, self.error, completed.unsaid
         if error is not None:
             failed = completed.failure or Failure("", "")
             if not equal([error.type, error.message, error.retryable], [failed.type, failed.message, failed.retryable]):
@@ -170,7 +170,7 @@ class StreamedAnswer:
         given = Counter(call.id or "" for call in self._calls)
 
         def is_same(call: ToolCall, block: ToolUseBlock) -> bool:
-            id_, equal = call.id or "", same_but_for_marks if is_redacted else same
+            id_, equal = call.id or "", equal_except_marks if is_redacted else same
             is_renamed = not id_.strip() or id_ in known or given[id_] > 1
             return (
                 (id_ == block.id or is_renamed) and call.name == block.name and equal(_object(call.input), block.input)
@@ -252,8 +252,3 @@ _encode = msgspec.msgpack.Encoder(enc_hook=repr).encode
 def same(one: object, other: object) -> bool:
     """Return whether plain values are equal; NaN equals itself."""
     return one == other or _encode(one) == _encode(other)
-
-
-def same_but_for_marks(one: object, other: object) -> bool:
-    """Return whether plain values are equal, where redaction marks match anything."""
-    return same(one, other) or equal_except_marks(one, other)
