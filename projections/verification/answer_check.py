@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 from operator import itemgetter
 from typing import Final, TypeAlias
@@ -102,13 +102,8 @@ class StreamedAnswer:
             wrong.append("what was used")
         if not answer.partial and not is_cut and (stop is None or not _is_end(stop, answer, equal)):
             wrong.append("why it has ended")
-        if not is_redacted and not _matches_blocks(self._texts, answer.content, TextBlock):
-            wrong.append("the text")
-        if not is_redacted and not _matches_blocks(self._thoughts, answer.content, ThinkingBlock):
-            wrong.append("the thoughts")
-        signatures = {block.signature for block in answer.content if isinstance(block, ThinkingBlock)}
-        if not is_redacted and not signatures.issuperset(self._signatures):
-            wrong.append("the signature of a thought")
+        if not is_redacted:
+            wrong += self._wrong_texts(answer.content)
         if not self._same_calls(answer.content, known, is_redacted=is_redacted, is_cut=is_cut):
             wrong.append("the calls of tools")
         return f"{', '.join(wrong)} of what was said is not that of the answer" if wrong else None
@@ -163,6 +158,16 @@ class StreamedAnswer:
         self._texts.append(None)
         self._thoughts.append(None)
 
+    def _wrong_texts(self, content: Sequence[Block]) -> Iterator[str]:
+        texts = [block.text for block in content if isinstance(block, TextBlock)]
+        thoughts = [block for block in content if isinstance(block, ThinkingBlock)]
+        if not _matches_blocks(self._texts, texts, content):
+            yield "the text"
+        if not _matches_blocks(self._thoughts, [block.thinking for block in thoughts], content):
+            yield "the thoughts"
+        if not {block.signature for block in thoughts}.issuperset(self._signatures):
+            yield "the signature of a thought"
+
     def _same_calls(self, content: Sequence[Block], known: Collection[str], *, is_redacted: bool, is_cut: bool) -> bool:
         recorded = [block for block in content if isinstance(block, ToolUseBlock)]
         if len(recorded) != len(self._calls) and not (is_cut and len(recorded) > len(self._calls)):
@@ -199,15 +204,8 @@ def _joined_text(deltas: Iterable[Entry]) -> str:
     return "".join([delta.text for delta in msgspec.convert([data for _, data in deltas], list[TextDelta])])
 
 
-def _matches_blocks(
-    pieces: Sequence[str | None], content: Sequence[Block], of: type[TextBlock | ThinkingBlock]
-) -> bool:
-    """Return whether the pieces are the text, or the thoughts, of the content."""
-    blocks = [
-        block.text if isinstance(block, TextBlock) else block.thinking
-        for block in content
-        if isinstance(block, TextBlock | ThinkingBlock) and isinstance(block, of)
-    ]
+def _matches_blocks(pieces: Sequence[str | None], blocks: Sequence[str], content: Sequence[Block]) -> bool:
+    """Return whether the pieces are these texts, or thoughts, of the content."""
     if any(isinstance(block, OpaqueBlock) and isinstance(block.data.get("content"), str) for block in content):
         # The deltas of a block that is not interpreted are inside of it, after its beginning.
         return None in pieces or _occur_in_order("".join(piece or "" for piece in pieces), blocks)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from typing import Protocol, TypeAlias, assert_never
+from typing import Protocol, TypeAlias
 
 from reenact.domain.children import ChildEnded, ChildStarted, Parent
 from reenact.domain.errors import LogUnusableError
@@ -119,13 +119,9 @@ class Links:
 
 def _identity(begun: _Begun) -> tuple[str | int, ...]:
     """Return which session has begun: on which image, or as the branch of which child."""
-    match begun:
-        case SessionCreated():
-            return begun.session_id, begun.image_id, begun.image_revision
-        case SessionBranched():
-            return begun.session_id, begun.origin, begun.version, begun.digest
-        case _:
-            assert_never(begun)
+    if isinstance(begun, SessionCreated):
+        return begun.session_id, begun.image_id, begun.image_revision
+    return begun.session_id, begun.origin, begun.version, begun.digest
 
 
 def _expected_identity(started: ChildStarted) -> tuple[str | int, ...]:

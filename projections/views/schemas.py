@@ -19,6 +19,7 @@ from sqlalchemy import Connection, Engine, MetaData, create_engine, text
 from sqlalchemy.engine import Dialect
 from sqlalchemy.exc import DBAPIError, NoResultFound
 
+from reenact.domain.database_url import split_url
 from reenact.domain.errors import ConfigurationError
 from reenact.projections.errors import ReadModelError
 from reenact.projections.generations import DamagedError, TableProgress
@@ -39,9 +40,6 @@ _NO_TABLE = "42P01"
 GONE = (_NO_TABLE, "3F000", "XX000")
 """No such table, no such schema, or one that was dropped during the access."""
 
-_USER = re.compile(r"[a-z]+://[^@/]*@")
-_PARAMETER = "schema="
-
 _TURNS = text("SELECT pg_advisory_xact_lock(hashtextextended(:base, 0))")
 _EXISTS = text("SELECT 1 FROM pg_namespace WHERE nspname = :schema")
 _ALL = text("SELECT nspname FROM pg_namespace WHERE starts_with(nspname, :start)")
@@ -58,7 +56,7 @@ class Schemas:
         Raises:
             ConfigurationError: the URL is not valid, or names no usable schema.
         """
-        address, schema = _split_url(url)
+        _, address, schema = split_url(url)
         named = DEFAULT_SCHEMA if schema is None else schema
         if not _SCHEMA.fullmatch(named) or len(named) > _LONGEST:
             raise ConfigurationError(
@@ -312,14 +310,3 @@ def _engine(connect: Callable[[], psycopg.Connection[TupleRow]]) -> Engine:
     )
     guard(engine)
     return engine
-
-
-def _split_url(url: str) -> tuple[str, str | None]:
-    """Return the URL for libpq, and the named schema; a '?' in a password does not begin the parameters."""
-    user = _USER.match(url)
-    begin = user.end() if user else 0
-    base, _, query = url[begin:].partition("?")
-    items = [item for item in query.split("&") if item]
-    schemas = [item.removeprefix(_PARAMETER) for item in items if item.startswith(_PARAMETER)]
-    rest = "&".join(item for item in items if not item.startswith(_PARAMETER))
-    return url[:begin] + base + (f"?{rest}" if rest else ""), schemas[-1] if schemas else None

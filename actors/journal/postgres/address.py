@@ -8,13 +8,12 @@ from dataclasses import dataclass, field
 from psycopg import ProgrammingError
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
+from reenact.domain.database_url import split_url
 from reenact.domain.errors import ConfigurationError
 
 DEFAULT_SCHEMA = "reenact"
 """The default schema for the tables of a log."""
 
-_USER = re.compile(r"[a-z]+://[^@/]*@")
-_SCHEMA_PARAMETER = "schema="
 _SCHEMA_NAME = re.compile(r"(?!pg_)[a-z_][a-z0-9_]{0,62}")
 _PORTS = re.compile(r"[0-9,]*")
 
@@ -37,15 +36,13 @@ def address_of(url: str) -> Address:
     Raises:
         ConfigurationError: the URL is invalid, or the schema name is not allowed.
     """
-    base, parameters = _taken_apart(url)
-    schemas = [item.removeprefix(_SCHEMA_PARAMETER) for item in parameters if item.startswith(_SCHEMA_PARAMETER)]
-    schema = schemas[-1] if schemas else DEFAULT_SCHEMA
+    base, address, named = split_url(url)
+    schema = DEFAULT_SCHEMA if named is None else named
     if not _SCHEMA_NAME.fullmatch(schema):
         raise ConfigurationError(
             "the schema of a log has small letters, digits and '_' in its name, and no 'pg_' first"
         )
-    rest = "&".join(item for item in parameters if not item.startswith(_SCHEMA_PARAMETER))
-    stated = None if _is_ambiguous(base) else _read(f"{base}?{rest}" if rest else base)
+    stated = None if _is_ambiguous(base) else _read(address)
     if stated is None:
         # Raised here rather than in `_read`, where the driver's message, which may show part of the password, would be
         # its context.
@@ -54,14 +51,6 @@ def address_of(url: str) -> Address:
             " special characters in user and password percent-encoded ('@' as %40, '/' as %2F, ':' as %3A, '?' as %3F)"
         )
     return Address(_name(stated, schema), schema, make_conninfo("", **stated))
-
-
-def _taken_apart(url: str) -> tuple[str, list[str]]:
-    """Split the URL into the part before the parameters and the parameters; a '?' in the password does not count."""
-    user = _USER.match(url)
-    begin = user.end() if user else 0
-    base, _, query = url[begin:].partition("?")
-    return url[:begin] + base, [item for item in query.split("&") if item]
 
 
 def _is_ambiguous(base: str) -> bool:
@@ -86,4 +75,4 @@ def _read(url: str) -> dict[str, str | int | None] | None:
 def _name(stated: dict[str, str | int | None], schema: str) -> str:
     user, host, port, database = (str(stated.get(key) or "") for key in ("user", "host", "port", "dbname"))
     name = f"postgresql://{user}{'@' if user else ''}{host}{':' if port else ''}{port}/{database}"
-    return name if schema == DEFAULT_SCHEMA else f"{name}?{_SCHEMA_PARAMETER}{schema}"
+    return name if schema == DEFAULT_SCHEMA else f"{name}?schema={schema}"
