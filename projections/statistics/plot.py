@@ -15,7 +15,7 @@ from xml.sax.saxutils import escape
 import msgspec
 
 from reenact.domain.legible import display_safe
-from reenact.projections.statistics.figures import Figures, Percentiles, Spending, Statistics
+from reenact.projections.statistics.figures import CallFigures, Figures, Percentiles, Spending, Statistics
 
 WIDTH: Final = 720
 HEIGHT: Final = 220
@@ -79,12 +79,13 @@ def plot(statistics: Statistics) -> str:
 
 
 def _of_tools(groups: Sequence[Figures]) -> Iterator[str]:
-    calls = [(one.calls, one.calls.count - one.calls.failed - one.calls.denied) for one in groups]
-    names = [_name(one) for one in groups]
-    bars = [Bar(name, (done, of.denied, of.failed)) for name, (of, done) in zip(names, calls, strict=True)]
-    yield bar_chart("Calls", ("done", "denied", "failed"), bars)
+    yield bar_chart("Calls", ("done", "denied", "failed"), [_calls(_name(one), one.calls) for one in groups])
     yield range_chart(f"Time of a call, {_UNIT}", [(_name(one), one.calls.duration) for one in groups])
     yield range_chart(f"Time until a person decided, {_UNIT}", [(_name(one), one.approvals.waited) for one in groups])
+
+
+def _calls(name: str, calls: CallFigures) -> Bar:
+    return Bar(name, (calls.count - calls.denied - calls.failed, calls.denied, calls.failed))
 
 
 def _of_others(groups: Sequence[Figures], names: Sequence[str]) -> Iterator[str]:
