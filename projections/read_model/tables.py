@@ -187,9 +187,9 @@ BEFORE_ALL = 0
 BEHIND_ALL = (1 << 63) - 1
 
 
-def _key_of(table: Table, default: int) -> ColumnElement[int]:
-    """Return the key of the row with the id `after`, or the default if there is none."""
-    found = select(table.c.position).where(table.c.id == bindparam("after")).limit(1).scalar_subquery()
+def _place_after(column: Column[int], default: int) -> ColumnElement[int]:
+    """Return the column's value in the row with the id `after`, or the default if there is none."""
+    found = select(column).where(column.table.c.id == bindparam("after")).limit(1).scalar_subquery()
     return func.coalesce(found, literal(default))
 
 
@@ -198,7 +198,7 @@ def _but(table: Table, *names: str) -> list[Column[object]]:
 
 
 def _page(query: Select[*tuple[object, ...]], table: Table) -> Select[*tuple[object, ...]]:
-    after = table.c.position > _key_of(table, BEFORE_ALL)
+    after = table.c.position > _place_after(table.c.position, BEFORE_ALL)
     return query.where(after).order_by(table.c.position).limit(_limit)
 
 
@@ -256,7 +256,7 @@ _of: Final[dict[str, list[ColumnElement[bool]]]] = {
 NEWEST_SESSIONS = {
     (of, waiting): (
         _sessions.where(
-            SESSIONS.c.position < _key_of(SESSIONS, BEHIND_ALL),
+            SESSIONS.c.position < _place_after(SESSIONS.c.position, BEHIND_ALL),
             *conditions,
             *([] if waiting is None else [_waits if waiting else ~_waits]),
         )
@@ -323,12 +323,7 @@ PLACE_OF_MESSAGE_OF_NO_TURN = (
     .limit(1)
 )
 
-_place_of_turn = [
-    func.coalesce(
-        select(column).where(TURNS.c.id == bindparam("after")).limit(1).scalar_subquery(), literal(BEFORE_ALL)
-    )
-    for column in _turns_in_order
-]
+_place_of_turn = [_place_after(column, BEFORE_ALL) for column in _turns_in_order]
 _question = MESSAGES.alias("question")
 _turns = (
     select(
@@ -374,7 +369,7 @@ _calls = select(
 CALLS_OF_SESSION = _calls.select_from(_of_calls).where(_of_session)
 _calls_counting = (CALLS.c.session == _lineage.c.session) & (_is_own | (CALLS.c.results <= _lineage.c.until))
 CALLS_OF_BRANCH = _calls.select_from(_lineage.join(CALLS, _calls_counting).join(_answer, _its_answer))
-_pending = (
+PENDING = (
     select(
         *CALLS.c["id", "kind", "name", "arguments", "digest", "reason", "question"],
         CALLS.c.asked_at.label("since"),
@@ -386,12 +381,11 @@ _pending = (
     .where(_waiting, CALLS.c.kind != literal_column("'child'"), _listed)
     .order_by(*_calls_in_order)
 )
-PENDING = _pending
 _own_id = select(SESSIONS.c.id).where(SESSIONS.c.id == _id).cte("below", recursive=True)
 _child = SESSIONS.alias("child")
 _below = _own_id.union_all(select(_child.c.id).join(_own_id, _child.c.parent == _own_id.c.id))
-PENDING_OF_SESSION = _pending.where(SESSIONS.c.id.in_(select(_below.c.id)), CALLS.c.results.is_(None))
-PENDING_OF_ID = _pending.where(CALLS.c.id == _id)
+PENDING_OF_SESSION = PENDING.where(SESSIONS.c.id.in_(select(_below.c.id)), CALLS.c.results.is_(None))
+PENDING_OF_ID = PENDING.where(CALLS.c.id == _id)
 _caller = SESSIONS.alias("caller")
 CALLER = (
     select(SESSIONS.c.parent, _caller.c.image_id, SESSIONS.c.parent_call)
@@ -437,11 +431,8 @@ ADD_ANSWERS = insert(ANSWERS)
 ADD_TURN_ENDS = insert(TURN_ENDS)
 ADD_CALL_ENDS = insert(CALL_ENDS)
 ADD_DECISIONS = insert(DECISIONS)
-DELETE_SESSIONS = (
-    update(SESSIONS)
-    .where(SESSIONS.c.position == bindparam("at_position"))
-    .values(deleted_at=bindparam("new_deleted_at"))
-)
+_change_session = update(SESSIONS).where(SESSIONS.c.position == bindparam("at_position"))
+DELETE_SESSIONS = _change_session.values(deleted_at=bindparam("new_deleted_at"))
 _OF_SESSIONS = (ACTIVITY, SCHEDULES, AGENTS, MESSAGES, ANSWERS, TURN_ENDS, CALL_ENDS, DECISIONS, TURNS, CALLS, USAGE)
 FORGET = (
     *(
@@ -459,10 +450,8 @@ RESCHEDULE = (
     .where(SCHEDULES.c.due.is_not(None))  # the condition of the index
     .values(due=bindparam("new_due"))
 )
-SWITCH_SESSIONS = (
-    update(SESSIONS)
-    .where(SESSIONS.c.position == bindparam("at_position"))
-    .values(image_id=bindparam("new_image_id"), image_revision=bindparam("new_image_revision"))
+SWITCH_SESSIONS = _change_session.values(
+    image_id=bindparam("new_image_id"), image_revision=bindparam("new_image_revision")
 )
 
 

@@ -23,7 +23,7 @@ from sqlalchemy import (
     select,
     update,
 )
-from sqlalchemy.exc import DatabaseError, DBAPIError, InterfaceError
+from sqlalchemy.exc import DatabaseError, DBAPIError, InterfaceError, OperationalError
 
 from reenact.projections.errors import ReadModelError
 from reenact.projections.generations import ProjectionFailure, TableProgress, mark, table_progress
@@ -161,16 +161,12 @@ def is_passing(error: DBAPIError) -> bool:
     if isinstance(state, str):
         return state.startswith(PASSING_OF_POSTGRES)
     # Without a state, the statement did not reach the server, or no response came back.
-    return error.connection_invalidated or type(error) in (DatabaseError, InterfaceError) or _is_operational(error)
+    return error.connection_invalidated or type(error) in (DatabaseError, InterfaceError, OperationalError)
 
 
 def is_damage(error: DBAPIError) -> bool:
     """Return whether the error reports damaged storage."""
     return str(getattr(error.orig, "sqlite_errorname", "")).startswith(_DAMAGE_OF_SQLITE)
-
-
-def _is_operational(error: DBAPIError) -> bool:
-    return any(kind.__name__ == "OperationalError" for kind in type(error.orig).__mro__)
 
 
 def trouble(error: DBAPIError) -> ReadModelError:
