@@ -53,10 +53,10 @@ class Parting(msgspec.Struct, frozen=True, kw_only=True):
 
     position: int | None
     version: int
-    recorded: PlainEvent | None
-    decided: PlainEvent | None
-    field: str
-    command: str | None
+    recorded: PlainEvent | None = None
+    decided: PlainEvent | None = None
+    field: str = ""
+    command: str | None = None
     problem: str
 
 
@@ -232,7 +232,7 @@ class HistoryReplay:
         if self._divergence is None and self._read_error is not None:
             self._is_forgotten = bool(self._log.find(stream=self.stream, names=_FORGOTTEN, limit=1))
             if not self._is_forgotten:
-                self._divergence = _unreadable(None, self._last + 1, self._read_error)
+                self._divergence = Parting(position=None, version=self._last + 1, problem=str(self._read_error))
 
     def result(self) -> Retraced:
         """Return the result so far."""
@@ -315,7 +315,8 @@ class _LogReplay:
                 yield from self._streams_begun(after, middle)
                 yield from self._streams_begun(middle, until)
                 return
-            yield Retraced(stream="", session_id=None, steps=0, events=0, divergence=_unreadable(until, 1, error))
+            divergence = Parting(position=until, version=1, problem=str(error))
+            yield Retraced(stream="", session_id=None, steps=0, events=0, divergence=divergence)
             return
         yield from dict.fromkeys(row.stream for row in rows)
 
@@ -336,12 +337,6 @@ def _parting_of(rows: Sequence[Row], divergence: Divergence) -> Parting:
         field=divergence.field,
         command=None if divergence.command is None else type(divergence.command).__name__,
         problem=divergence.problem,
-    )
-
-
-def _unreadable(position: int | None, version: int, error: Exception) -> Parting:
-    return Parting(
-        position=position, version=version, recorded=None, decided=None, field="", command=None, problem=str(error)
     )
 
 
