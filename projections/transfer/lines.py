@@ -242,26 +242,18 @@ def row_line(row: Row, events: Sequence[tuple[str, bytes, dict[str, object] | No
 
 
 def content_of(content: bytes) -> Content:
-    """Return bytes of MessagePack as the content of a line."""
-    value, times = spelled_out(content)
-    if value is UNSET:
-        return Content(bytes=b64encode(content).decode())
-    return Content(value=value, times=times)
-
-
-def spelled_out(content: bytes) -> tuple[object, bool]:
-    """Return JSON that represents exactly these bytes, UNSET if no JSON does, and whether it has timestamps."""
+    """Return bytes of MessagePack as the content of a line: as JSON that means exactly these bytes, if there is any."""
     try:
         value = _unpack(content)
         text = _encode(value)
         if _pack(_parse(text)) == content:
-            return msgspec.Raw(text), False
+            return Content(value=msgspec.Raw(text))
         text = _encode(_marked(value))
         if _pack(_unmarked(_parse(text))) == content:
-            return msgspec.Raw(text), True
+            return Content(value=msgspec.Raw(text), times=True)
     except (ValueError, TypeError, OverflowError, RecursionError):
         pass
-    return UNSET, False
+    return Content(bytes=b64encode(content).decode())
 
 
 def _marked(value: object) -> object:
