@@ -21,6 +21,7 @@ from sqlalchemy import (
     BindParameter,
     Column,
     Connection,
+    Dialect,
     Float,
     Index,
     Integer,
@@ -137,9 +138,13 @@ CALLS = _table("calls", CallRow, "position", "number", "session", without="asked
 USAGE = _table("usage", UsageRow, "session", "kind", "name")
 
 
+def _is_not_postgresql(*_: object, dialect: Dialect, **__: object) -> bool:
+    return dialect.name != "postgresql"
+
+
 # The names of models and tools may have any length: PostgreSQL indexes their digest, since its B-trees take at most
 # about 2,700 bytes.
-USAGE.primary_key.ddl_if(dialect="sqlite")
+USAGE.primary_key.ddl_if(callable_=_is_not_postgresql)
 DIGEST_OF_NAME = r"sha256(decode(replace(name, '\', '\\'), 'escape'))"
 
 
@@ -172,7 +177,7 @@ Index("messages_in_order", MESSAGES.c.session, *_in_order)
 OF_SQLITE = Index(
     "answers_of_day",
     *ANSWERS.c["day", "model", "session", "at", "tokens_in", "tokens_out", "tokens_cached", "cost"],
-).ddl_if(dialect="sqlite")
+).ddl_if(callable_=_is_not_postgresql)
 Index("turns_of_session", TURNS.c.session, *_turns_in_order)
 _partial("turns_open", TURNS.c.session, TURNS.c.position, where=TURNS.c.ended_at.is_(None))
 Index("calls_of_session", CALLS.c.session, *_calls_in_order)
