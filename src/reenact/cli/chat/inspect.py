@@ -8,16 +8,17 @@ from collections.abc import Iterator, Mapping, Sequence
 from reenact._runtime import Runtime
 from reenact.cli.chat.conversation import CONTAINER
 from reenact.cli.chat.current import Frontend, definition_of, reading
-from reenact.cli.commands.log import describe
 from reenact.cli.commands.sessions import first_words, session_line
 from reenact.cli.output.answers import cut
 from reenact.cli.output.exact import plain_or_quoted
 from reenact.domain.errors import InvalidInputError
 from reenact.domain.legible import display_safe
 from reenact.domain.loop.ledger import Spent, sum_of
+from reenact.domain.messages import instant
 from reenact.domain.session.state import SessionInfo, plus_cost
 from reenact.domain.session.told import TurnInfo, UsageInfo
-from reenact.projections.explain.entries import Filter, LogEntry, last_entries
+from reenact.projections.explain.entries import Filter, last_entries, row_at, says
+from reenact.projections.log import Row, name_of
 
 SHOWN = 20
 """Number of sessions or events that are shown by default."""
@@ -134,18 +135,18 @@ def log(frontend: Frontend, rest: str) -> None:
     if frontend.current.conversation.is_new:
         frontend.say(_NOTHING)
         return
-    for entry in entries(frontend, int(rest or SHOWN)):
-        when = entry.time.astimezone().strftime("%H:%M:%S")
-        line = f"{entry.position:>6}  {when}  {entry.type:<{_TYPE}}  {describe(entry)}"
-        line = line.rstrip()
+    for row in last_events(frontend, int(rest or SHOWN)):
+        when = instant(row.recorded_at).astimezone().strftime("%H:%M:%S")
+        sentence = display_safe(" ".join(says(row.event).split()))
+        line = f"{row.position:>6}  {when}  {name_of(row.event):<{_TYPE}}  {sentence}"
         frontend.say(line if frontend.width is None else cut(line, frontend.width))
 
 
-def entries(frontend: Frontend, count: int, *types: str) -> list[LogEntry]:
+def last_events(frontend: Frontend, count: int, *types: str) -> list[Row]:
     """Return the last events of the session and of the history it shares, only of these types if any are given."""
     wanted = Filter(session=frontend.current.conversation.session_id, lineage=True, types=frozenset(types))
     with reading(frontend.current.runtime) as journal:
-        return last_entries(journal, wanted, count)
+        return [row_at(journal, entry.position) for entry in last_entries(journal, wanted, count)]
 
 
 def _last(turns: Sequence[TurnInfo]) -> str:

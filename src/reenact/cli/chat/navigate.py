@@ -7,15 +7,15 @@ from collections.abc import Sequence
 
 from reenact._runtime import Runtime
 from reenact.cli.chat.current import Frontend
-from reenact.cli.chat.inspect import SHOWN, entries, newest_sessions, numbered_lines, sessions
-from reenact.cli.commands.log import describe
+from reenact.cli.chat.inspect import SHOWN, last_events, newest_sessions, numbered_lines, sessions
 from reenact.cli.output.answers import cut
 from reenact.cli.output.console import Console
 from reenact.cli.output.exact import in_rows
 from reenact.cli.output.failures import NothingToContinueError
 from reenact.domain.errors import InvalidInputError, ReenactError, SessionNotFoundError
 from reenact.domain.legible import display_safe
-from reenact.domain.messages import Message
+from reenact.domain.messages import Message, text_of
+from reenact.domain.session.agent import MessageAccepted
 
 _AS_CREATED = "default"
 _POSITION = re.compile(r"[+-]?[0-9]+")
@@ -99,8 +99,12 @@ def points(frontend: Frontend) -> list[tuple[str, str]]:
     """Return the arguments to offer for `/branch`: the positions of the last messages, newest first."""
     if frontend.current.conversation.is_new:
         return []
-    said = entries(frontend, _POINTS, "message-accepted")
-    return [(str(entry.position), cut(describe(entry).removeprefix("You: "), 60)) for entry in reversed(said)]
+    accepted = reversed(last_events(frontend, _POINTS, "message-accepted"))
+    return [
+        (str(row.position), cut(display_safe(" ".join(text_of(row.event.content).split())), 60))
+        for row in accepted
+        if isinstance(row.event, MessageAccepted)
+    ]
 
 
 def _meant(frontend: Frontend, named: str) -> str:

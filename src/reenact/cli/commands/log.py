@@ -1,9 +1,9 @@
-"""The command `log`: lists the events of the log, also while it is written; and describes events in words."""
+"""The command `log`: lists the events of the log, also while it is written."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 from itertools import islice
 from time import sleep
@@ -15,15 +15,12 @@ from msgspec.structs import fields, replace
 
 from reenact.actors.journal.stored import StoredJournal
 from reenact.cli.commands.sessions import reading
-from reenact.cli.output.answers import call_line, result_lines
 from reenact.cli.output.console import Console
-from reenact.cli.output.exact import on_one_line
 from reenact.cli.output.failures import ExitCode
 from reenact.cli.parsing.options import LogOptions
 from reenact.domain.errors import InvalidInputError, LogUnreachableError
 from reenact.domain.history.stored import STORED
-from reenact.domain.legible import display_safe, shortened
-from reenact.domain.tools import is_array, is_object
+from reenact.domain.legible import shortened
 from reenact.projections.explain.entries import (
     Fields,
     Filter,
@@ -93,11 +90,6 @@ def parse_time(text: str, now: datetime) -> datetime:
         ) from error
 
 
-def fields_line(entry: LogEntry) -> str:
-    """Return the fields of the event on one line."""
-    return shortened(msgspec.json.encode(_fields_worth_showing(entry)).decode(), _LINE)
-
-
 def _check(options: LogOptions) -> None:
     """Refuse options that exclude one another."""
     if options.reverse and options.follow:
@@ -160,7 +152,8 @@ def _followed(journal: StoredJournal, wanted: Filter, console: Console) -> Itera
 
 def _line(entry: LogEntry) -> str:
     when = entry.time.astimezone().strftime("%Y-%m-%d %H:%M:%S.%f")
-    return f"{entry.position:>6}  {when}  {entry.stream}  {entry.type}  {fields_line(entry)}"
+    data = shortened(msgspec.json.encode(_fields_worth_showing(entry)).decode(), _LINE)
+    return f"{entry.position:>6}  {when}  {entry.stream}  {entry.type}  {data}"
 
 
 def _fields_worth_showing(entry: LogEntry) -> Fields:
@@ -171,113 +164,3 @@ def _fields_worth_showing(entry: LogEntry) -> Fields:
         for name, value in entry.data.items()
         if not (value == usual.get(name, msgspec.NODEFAULT) or (name == "session_id" and value == entry.session_id))
     }
-
-
-_LONGEST_CALL = 500
-
-
-def describe(entry: LogEntry) -> str:
-    """Describe the event on one line in words, or by its fields if there are no words for its type."""
-    words = _WORDS.get(entry.type)
-    if words is None:
-        return fields_line(entry)
-    text = words.format_map(entry.data) if isinstance(words, str) else words(entry.data)
-    return display_safe(" ".join(text.split()))
-
-
-def _text_of_blocks(content: object) -> str:
-    """Return the text of a message's blocks; calls are formatted as calls, and other blocks by their type."""
-    return " ".join(_block(block) for block in content if is_object(block)) if is_array(content) else ""
-
-
-def _block(block: Fields) -> str:
-    match block:
-        case {"type": "text", "text": str(text)}:
-            return text
-        case {"type": "tool_use", "name": str(name), "input": arguments}:
-            return f"→ {call_line(name, arguments, _LONGEST_CALL)}"
-        case _:
-            return f"[{block.get('type')}]"
-
-
-def _tokens(usage: object) -> str:
-    match usage:
-        case {"input_tokens": int(given), "output_tokens": int(written)}:
-            return f" ({given:,} tokens in, {written:,} out)"
-        case _:
-            return ""
-
-
-def _by(person: object) -> str:
-    return f"by {person}" if person else ""
-
-
-def _result(data: Fields) -> str:
-    return f"{data['name']}: {'error: ' if data['is_error'] else ''}{result_lines(data['result'], _LONGEST_CALL)[0]}"
-
-
-def _turn(data: Fields) -> str:
-    cost = "" if data["cost"] is None else f", cost {data['cost']:.6g}"
-    return f"{data['outcome']} after {data['duration']:.1f} s{_tokens(data['usage'])}{cost}"
-
-
-def _message(failure: object) -> str:
-    return str(failure["message"]) if is_object(failure) else ""
-
-
-def _count(values: object) -> int:
-    return len(values) if is_array(values) else 0
-
-
-def _list(lines: object) -> str:
-    return "; ".join(map(str, lines)) if is_array(lines) else ""
-
-
-def _calls(calls: object) -> str:
-    asked = filter(is_object, calls) if is_array(calls) else ()
-    return ", ".join(call_line(str(call["name"]), call["arguments"], _LONGEST_CALL) for call in asked)
-
-
-_WORDS: Final[Mapping[str, str | Callable[[Fields], str]]] = {
-    "session-created": "with image {image_id}",
-    "session-branched": "from {origin}",
-    "session-deleted": "",
-    "session-forgotten": lambda data: f"by {data['by']}{': ' if data['why'] else ''}{data['why']}",
-    "agent-started": "",
-    "agent-stopped": "{reason}",
-    "message-accepted": lambda data: f"You: {_text_of_blocks(data['content'])}",
-    "turn-started": "",
-    "turn-continued": "",
-    "turn-interrupted": "{reason}",
-    "turn-failed": lambda data: _message(data["failure"]),
-    "turn-completed": _turn,
-    "answer-recorded": lambda data: (
-        f"{_text_of_blocks(data['content'])}{' (cut short)' if data['partial'] else ''}{_tokens(data['usage'])}"
-    ),
-    "output-accepted": "it fits the schema",
-    "output-rejected": lambda data: f"attempt {data['attempt']}: {_list(data['errors'])}",
-    "tools-requested": "",
-    "results-recorded": lambda data: f"{_count(data['content'])} for the model",
-    "step-started": "request {step} to the model",
-    "handover-requested": "to image {image_id}",
-    "image-changed": "to {image_id}, with {history} of what was said",
-    "message-scheduled": lambda data: _text_of_blocks(data["content"]),
-    "schedule-cancelled": "{schedule_id}",
-    "schedule-fired": lambda data: f"{data['schedule_id']}{', late' if data['late'] else ''}",
-    "context-compressed": "{replaced} messages summarised: {summary}",
-    "human-approve-required": lambda data: _calls(data["calls"]),
-    "human-prompt-required": "{prompt}",
-    "human-select-required": "{prompt}",
-    "tool-pending": lambda data: f"{_count(data['ids'])} for a person",
-    "tool-approved": lambda data: _by(data["by"]),
-    "tool-edited": lambda data: f"{on_one_line(data['edited'])} {_by(data['by'])}",
-    "tool-rejected": lambda data: ": ".join(filter(None, (_by(data["by"]), str(data["reason"] or "")))),
-    "human-responded": lambda data: f"{on_one_line(data['value'])} {_by(data['by'])}",
-    "tool-started": "{name}",
-    "tool-result": _result,
-    "warning": "{message}",
-    "guard-checked": lambda data: ": ".join(filter(None, (f"{data['name']} {data['verdict']}", str(data["reason"])))),
-    "child-started": "{child_id} of image {image_id}",
-    "child-ended": lambda data: f"{data['child_id']}: {data['outcome']}{_tokens(data['usage'])}",
-    "children-interrupted": "{reason}",
-}
