@@ -140,7 +140,7 @@ def main(argv: Sequence[str] | None = None) -> int:
                 arguments = with_empty_resume(arguments)
                 refuse_options_as_values(arguments, _parser(), _TEXTS)
                 command = _parser()(arguments, prog_name="reenact", standalone_mode=False)
-            code = command(console) if callable(command) else command or ExitCode.SUCCESS
+            code = command(console) if callable(command) else command
             console.flush()
         except NoLogYetError:
             return ExitCode.SUCCESS
@@ -151,7 +151,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             if isinstance(error, typer.TyperException):
                 return _give_up(clearer_error(error, _parser(), arguments), console, hint=help_for(error))
             return _give_up(error, console)
-        return int(code)
+        return int(code or ExitCode.SUCCESS)
 
 
 def with_empty_resume(arguments: Sequence[str]) -> list[str]:
@@ -207,9 +207,8 @@ def _parser() -> TyperGroup:
     return typer.main.get_group(app)
 
 
-def _print_version(console: Console) -> int:
+def _print_version(console: Console) -> None:
     console.write(f"reenact {version()}\n")
-    return ExitCode.SUCCESS
 
 
 def _refuse(options: frozenset[str], command: str) -> None:
@@ -253,7 +252,7 @@ def _give_up(error: BaseException, console: Console, hint: str | None = None) ->
         return problem.code
 
 
-def print_help(options: HelpOptions, console: Console) -> int:
+def print_help(options: HelpOptions, console: Console) -> None:
     """Print the help of a command."""
     command: object = _parser()
     context = typer.Context(_parser(), info_name="reenact")
@@ -264,7 +263,6 @@ def print_help(options: HelpOptions, console: Console) -> int:
             command = command.named(word)
         context = typer.Context(command, parent=context, info_name=word)
     console.write(f"{context.get_help()}\n")
-    return ExitCode.SUCCESS
 
 
 def _add_commands() -> None:

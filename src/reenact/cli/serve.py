@@ -18,7 +18,7 @@ from reenact.cli.chat.answering import check_policy, image_of, make_answerer
 from reenact.cli.commands.sessions import log_to_write
 from reenact.cli.interrupts import stopping
 from reenact.cli.output.console import Console
-from reenact.cli.output.failures import ExitCode, ServerEndedError
+from reenact.cli.output.failures import ServerEndedError
 from reenact.cli.parsing.options import ServeOptions
 from reenact.cli.parsing.preferences import with_provider_settings
 from reenact.cli.settings.configuration import (
@@ -42,8 +42,8 @@ LOOK_AROUND = 1.0
 """Interval in seconds at which to check whether the server still runs."""
 
 
-def serve(options: ServeOptions, console: Console) -> int:
-    """Serve until told to stop, shut down, and return the exit code."""
+def serve(options: ServeOptions, console: Console) -> None:
+    """Serve until told to stop, and shut down."""
     if options.token_file is not None:
         check_file(options.token_file, f"--token-file {options.token_file}")
     tokens = () if options.token_file is None else read_tokens(options.token_file)
@@ -108,7 +108,6 @@ def serve(options: ServeOptions, console: Console) -> int:
             while not is_asked_to_stop(LOOK_AROUND):
                 if server.wait(0):
                     raise ServerEndedError("the server has ended by itself")
-    return ExitCode.SUCCESS
 
 
 class Pages(NamedTuple):

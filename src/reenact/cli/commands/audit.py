@@ -45,7 +45,7 @@ def verify(options: VerifyOptions, console: Console) -> int:
     return ExitCode.SUCCESS if verdict.is_whole else ExitCode.UNEXPECTED
 
 
-def checkpoint(options: CheckpointOptions, console: Console) -> int:
+def checkpoint(options: CheckpointOptions, console: Console) -> None:
     """Write the end of every stream and feed of the log to a file or to standard output.
 
     Raises:
@@ -56,18 +56,17 @@ def checkpoint(options: CheckpointOptions, console: Console) -> int:
     with progress_line(console) as progress:
         if options.output is None or options.output == "-":
             checkpoint_of(database, lambda line: console.write(line.decode()), progress=progress)
-            return ExitCode.SUCCESS
+            return
         made = checkpoint_of(database, Path(options.output), progress=progress)
     if options.output_format == "json":
         console.write_json(made)
-        return ExitCode.SUCCESS
+        return
     console.say(
         f"{options.output}: {made.streams:,} streams, {made.feeds:,} with a feed, up to position {made.position:,}"
     )
-    return ExitCode.SUCCESS
 
 
-def show(options: ShowOptions, console: Console) -> int:
+def show(options: ShowOptions, console: Console) -> None:
     """Print the session.
 
     Raises:
@@ -77,7 +76,6 @@ def show(options: ShowOptions, console: Console) -> int:
     with reading(options.database, console, options.session) as journal:
         found = shown(journal, options.session, at=options.at)
         console.show(found, options.output_format, *found.text().split("\n"))
-    return ExitCode.SUCCESS
 
 
 _Side: TypeAlias = tuple[str, int | None]
@@ -131,7 +129,7 @@ def _is_number(text: str) -> bool:
     return text.isascii() and text.isdigit() and len(text) <= _DIGITS
 
 
-def stats(options: StatsOptions, console: Console) -> int:
+def stats(options: StatsOptions, console: Console) -> None:
     """Print the statistics, and plot them if the options ask for it.
 
     Raises:
@@ -162,7 +160,6 @@ def stats(options: StatsOptions, console: Console) -> int:
         console.write(csv_of(found))
     else:
         console.show(found, options.output_format, *text_of(found).split("\n"))
-    return ExitCode.SUCCESS
 
 
 def _drawing(path: str, log: LogLocation) -> Path:

@@ -10,7 +10,7 @@ from reenact.actors.api.asking import Asking
 from reenact.cli.commands.sessions import log_to_read
 from reenact.cli.interrupts import stopping
 from reenact.cli.output.console import Console
-from reenact.cli.output.failures import ExitCode, ServerEndedError
+from reenact.cli.output.failures import ServerEndedError
 from reenact.cli.parsing.options import InspectOptions
 from reenact.cli.settings.configuration import user_name
 from reenact.domain.errors import ConfigurationError
@@ -21,7 +21,7 @@ LOOK_AROUND = 1.0
 """Interval in seconds at which to check whether the server still runs."""
 
 
-def inspect(options: InspectOptions, console: Console) -> int:
+def inspect(options: InspectOptions, console: Console) -> None:
     """Serve the pages until told to stop.
 
     Raises:
@@ -45,7 +45,6 @@ def inspect(options: InspectOptions, console: Console) -> int:
         while not is_asked_to_stop(LOOK_AROUND):
             if inspector.wait(0):
                 raise ServerEndedError("the inspector has ended by itself")
-    return ExitCode.SUCCESS
 
 
 def check_server(options: InspectOptions) -> None:

@@ -16,7 +16,6 @@ from msgspec.structs import fields, replace
 from reenact.actors.journal.stored import StoredJournal
 from reenact.cli.commands.sessions import reading
 from reenact.cli.output.console import Console
-from reenact.cli.output.failures import ExitCode
 from reenact.cli.parsing.options import LogOptions
 from reenact.domain.errors import InvalidInputError, LogUnreachableError
 from reenact.domain.history.stored import STORED
@@ -45,7 +44,7 @@ _DEFAULTS: Final[Mapping[str, Fields]] = {
 }
 
 
-def log(options: LogOptions, console: Console) -> int:
+def log(options: LogOptions, console: Console) -> None:
     """Print the events that match all filters; with `follow`, also events that are appended later.
 
     Raises:
@@ -58,14 +57,13 @@ def log(options: LogOptions, console: Console) -> int:
         if options.why is not None:
             found = why(journal, options.why)
             console.show(found, options.output_format, *found.text().split("\n"))
-            return ExitCode.SUCCESS
+            return
         if options.session is not None and not options.follow:  # with `follow` it may be created later
             check_session(journal, options.session)
         if options.agent is not None and not options.follow:
             check_agent(journal, options.agent)
         for entry in islice(_found(journal, wanted, options, console), options.limit):
             console.show(entry, options.output_format, _line(entry))
-    return ExitCode.SUCCESS
 
 
 def pause(seconds: float) -> None:

@@ -32,7 +32,7 @@ def projections(options: ProjectionsOptions, console: Console) -> int:
     return code
 
 
-def rebuild(options: RebuildOptions, console: Console) -> int:
+def rebuild(options: RebuildOptions, console: Console) -> None:
     """Rebuild the tables of one projection.
 
     Raises:
@@ -59,7 +59,6 @@ def rebuild(options: RebuildOptions, console: Console) -> int:
                 tables.rebuild(report)
                 status = tables.status(journal.head())
     console.show(status, options.output_format, _line(status))
-    return ExitCode.SUCCESS
 
 
 def _line(status: ProjectionStatus) -> str:

@@ -11,7 +11,7 @@ from reenact._runtime import SharedRuntime, codec
 from reenact.actors.journal.key_ring import KeyRing
 from reenact.actors.journal.stored import StoredJournal
 from reenact.cli.output.console import Console
-from reenact.cli.output.failures import ExitCode, NoLogYetError
+from reenact.cli.output.failures import NoLogYetError
 from reenact.cli.parsing.options import (
     BranchOptions,
     ForgetOptions,
@@ -32,7 +32,7 @@ from reenact.projections.read_model.queries import ReadModel
 _FIRST_WORDS = 60
 
 
-def sessions(options: SessionsOptions, console: Console) -> int:
+def sessions(options: SessionsOptions, console: Console) -> None:
     """Print the sessions of the log, newest first."""
     with reading(options.database, console) as journal, ReadModel.of(journal) as model:
         for session in model.sessions():
@@ -49,7 +49,6 @@ def sessions(options: SessionsOptions, console: Console) -> int:
                 "forgotten": session.forgotten,
             }
             console.show(listed, options.output_format, session_line(session, messages, waiting))
-    return ExitCode.SUCCESS
 
 
 @contextmanager
@@ -131,7 +130,7 @@ def first_words(messages: Sequence[Message]) -> str:
     return text if len(text) <= _FIRST_WORDS else f"{text[: _FIRST_WORDS - 1]}…"
 
 
-def branch(options: BranchOptions, console: Console) -> int:
+def branch(options: BranchOptions, console: Console) -> None:
     """Create the branch and print its id.
 
     Raises:
@@ -147,10 +146,9 @@ def branch(options: BranchOptions, console: Console) -> int:
             new_session_id=options.new_id,
         )
     console.show(session, options.output_format, session.id)
-    return ExitCode.SUCCESS
 
 
-def switch(options: SwitchOptions, console: Console) -> int:
+def switch(options: SwitchOptions, console: Console) -> None:
     """Hand the session over and print its id.
 
     Raises:
@@ -163,10 +161,9 @@ def switch(options: SwitchOptions, console: Console) -> int:
     if session is None:
         raise SessionNotFoundError(options.session)
     console.show(session, options.output_format, session.id)
-    return ExitCode.SUCCESS
 
 
-def schedules(options: SchedulesOptions, console: Console) -> int:
+def schedules(options: SchedulesOptions, console: Console) -> None:
     """Print the scheduled messages, or cancel schedules.
 
     Raises:
@@ -180,13 +177,12 @@ def schedules(options: SchedulesOptions, console: Console) -> int:
     if not options.cancel:
         for schedule in to_come:
             console.show(schedule, options.output_format, schedule_line(schedule))
-        return ExitCode.SUCCESS
+        return
     with SharedRuntime.open(log_to_write(options.database, console)) as runtime:
         for schedule_id in options.cancel:
             if not runtime.agents.cancel_schedule(schedule_id):
                 raise InvalidInputError(f"there is no schedule {schedule_id!r} with a message to come")
             console.write(f"{schedule_id}\n")
-    return ExitCode.SUCCESS
 
 
 def schedule_line(schedule: Schedule) -> str:
@@ -197,7 +193,7 @@ def schedule_line(schedule: Schedule) -> str:
     return f"{schedule.id}  {at}  {every}  {schedule.session_id}  {words[:_FIRST_WORDS]}".rstrip()
 
 
-def keys(options: KeysOptions, console: Console) -> int:
+def keys(options: KeysOptions, console: Console) -> None:
     """Create the key ring, or add a key to it.
 
     Raises:
@@ -210,10 +206,9 @@ def keys(options: KeysOptions, console: Console) -> int:
     else:
         KeyRing.generate(options.file)
         console.say(f"{options.file} is a key ring: keep a copy of it where the logs are not")
-    return ExitCode.SUCCESS
 
 
-def forget(options: ForgetOptions, console: Console) -> int:
+def forget(options: ForgetOptions, console: Console) -> None:
     """Forget the session, and print the ids of all sessions that were forgotten.
 
     Raises:
@@ -230,7 +225,6 @@ def forget(options: ForgetOptions, console: Console) -> int:
         console.show(session, options.output_format, session.id)
     if not forgotten:
         console.say(f"session {options.session} had been forgotten")
-    return ExitCode.SUCCESS
 
 
 _PAUSE = 0.1

@@ -12,7 +12,6 @@ import typer
 from reenact.cli.commands.log import pause
 from reenact.cli.commands.sessions import log_named, reading
 from reenact.cli.output.console import Console
-from reenact.cli.output.failures import ExitCode
 from reenact.cli.parsing.options import TraceOptions
 from reenact.cli.settings.environment import read_variable
 from reenact.domain.errors import SessionNotFoundError, needing_extra
@@ -33,7 +32,7 @@ class Traced(msgspec.Struct, frozen=True, kw_only=True):
     position: int
 
 
-def trace(options: TraceOptions, console: Console) -> int:
+def trace(options: TraceOptions, console: Console) -> None:
     """Send the turns that have ended, and with `follow` those that end later.
 
     Raises:
@@ -73,7 +72,6 @@ def trace(options: TraceOptions, console: Console) -> int:
         traced = Traced(collector=collector.name, spans=collector.sent, position=sending.status(head).position)
         spans = "1 span" if traced.spans == 1 else f"{traced.spans:,} spans"
         console.show(traced, options.output_format, f"{spans} sent to {traced.collector}")
-    return ExitCode.SUCCESS
 
 
 def _follow(sending: Sending, say: Callable[[str], object]) -> None:

@@ -16,7 +16,6 @@ from reenact._runtime import codec
 from reenact.audit import Exported, Imported, Redaction, export_log, import_log, read_redaction
 from reenact.cli.commands.sessions import log_named, log_to_write, progress_line
 from reenact.cli.output.console import Console
-from reenact.cli.output.failures import ExitCode
 from reenact.cli.parsing.options import ExportOptions, ImportOptions
 from reenact.cli.settings.configuration import check_file, read_file
 from reenact.domain.errors import ConfigurationError
@@ -26,7 +25,7 @@ _UNSAFE = re.compile(r"[^A-Za-z0-9._-]|^\.")
 """Characters of a session's id that are replaced in the name of a file."""
 
 
-def export(options: ExportOptions, console: Console) -> int:
+def export(options: ExportOptions, console: Console) -> None:
     """Write the file, and report what it contains.
 
     Raises:
@@ -34,7 +33,8 @@ def export(options: ExportOptions, console: Console) -> int:
     """
     log = log_named(options.database, console)
     if options.html is not None:
-        return _export_page(options, options.html, log, console)
+        _export_page(options, options.html, log, console)
+        return
     if options.file is None:
         raise typer.TyperException("Missing argument 'FILE'.")
     if options.family and not options.sessions:
@@ -63,10 +63,9 @@ def export(options: ExportOptions, console: Console) -> int:
     else:
         value = {"file": options.file, **msgspec.to_builtins(exported)}
         console.show(value, options.output_format, _exported(exported, options.file))
-    return ExitCode.SUCCESS
 
 
-def _export_page(options: ExportOptions, session_id: str, log: LogLocation, console: Console) -> int:
+def _export_page(options: ExportOptions, session_id: str, log: LogLocation, console: Console) -> None:
     """Write a session as an HTML page."""
     from reenact.inspector.exporting import page_of  # noqa: PLC0415 - an extra
 
@@ -87,7 +86,6 @@ def _export_page(options: ExportOptions, session_id: str, log: LogLocation, cons
             file.write(page)
         value = {"file": name, "session": session_id, "bytes": len(page)}
         console.show(value, options.output_format, display_safe(f"{name}: session {session_id}, {len(page)} bytes"))
-    return ExitCode.SUCCESS
 
 
 def _binary(stream: TextIO) -> BinaryIO:
@@ -112,7 +110,7 @@ def _exported(exported: Exported, file: str) -> str:
     return f"{file}: {exported.events} events, {exported.rows} rows{redacted}"
 
 
-def import_(options: ImportOptions, console: Console) -> int:
+def import_(options: ImportOptions, console: Console) -> None:
     """Import the file, and report what was new.
 
     Raises:
@@ -123,7 +121,6 @@ def import_(options: ImportOptions, console: Console) -> int:
         imported = import_log(console.input() if options.file == "-" else options.file, log, progress=progress)
     value = {"log": log.name, **msgspec.to_builtins(imported)}
     console.show(value, options.output_format, _imported(imported, log.name))
-    return ExitCode.SUCCESS
 
 
 def _imported(imported: Imported, log: str) -> str:

@@ -20,7 +20,6 @@ from typer.core import TyperArgument, TyperCommand, TyperGroup, TyperOption
 
 from reenact._location import location_of
 from reenact.cli.output.console import Console
-from reenact.cli.output.failures import ExitCode
 from reenact.cli.output.streams import discard_output
 from reenact.cli.parsing.commands import ALWAYS, options_of
 from reenact.cli.parsing.help_page import commands_of
@@ -62,11 +61,10 @@ Choice: TypeAlias = tuple[str, str]
 """A candidate and its description."""
 
 
-def print_script(options: CompletionOptions, console: Console) -> int:
+def print_script(options: CompletionOptions, console: Console) -> None:
     """Print the script that sets up completion in the shell."""
     program = "reenact" if shutil.which("reenact") else f"{shlex.quote(sys.executable)} -m reenact"
     console.write(_SCRIPTS[options.shell].replace("@PROGRAM@", program).lstrip("\n"))
-    return ExitCode.SUCCESS
 
 
 def complete(words: Sequence[str], root: TyperGroup, environ: Mapping[str, str], out: TextIO) -> int:

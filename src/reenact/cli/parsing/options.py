@@ -33,8 +33,8 @@ from reenact.cli.settings.values import LARGEST_NUMBER, OutputFormat
 FORMER = frozenset({"--allow-tool", "--max-steps"})
 """Former names of options, which are accepted but not listed."""
 
-BoundCommand: TypeAlias = Callable[[Console], int]
-"""A command with its options, ready to run; it returns the exit code."""
+BoundCommand: TypeAlias = Callable[[Console], int | None]
+"""A command with its options, ready to run; it returns the exit code, or None for success."""
 
 
 Shell: TypeAlias = Literal["bash", "zsh", "fish"]
@@ -817,11 +817,11 @@ def typer_function(options: type[Options], run: str) -> Callable[..., BoundComma
         with errors_of(context):
             made = made_of(options, {"database": context.obj, **values})
 
-        def command(console: Console) -> int:
+        def command(console: Console) -> int | None:
             if isinstance(made, OfLog):
                 console.use_keys(made.keys)
             with errors_of(context):
-                code: int = getattr(importlib.import_module(f"reenact.cli.{module}"), name)(made, console)
+                code: int | None = getattr(importlib.import_module(f"reenact.cli.{module}"), name)(made, console)
             return code
 
         return command

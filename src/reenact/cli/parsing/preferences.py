@@ -19,7 +19,6 @@ from msgspec.structs import replace
 from reenact.actors.environment.claude.models import DEFAULT_MODEL
 from reenact.actors.environment.wire.endpoint import shown_url
 from reenact.cli.output.console import Console
-from reenact.cli.output.failures import ExitCode
 from reenact.cli.parsing.options import ServeOptions, SettingsOptions, TalkOptions
 from reenact.cli.settings.configuration import KNOWN_PRICES, read_prices
 from reenact.cli.settings.environment import default_database, home_directory, is_on, read_variable, settings_files
@@ -273,7 +272,7 @@ class _Settings(msgspec.Struct, frozen=True):
             yield "There is no settings.json, neither in ~/.reenact nor in .reenact here."
 
 
-def settings(options: SettingsOptions, console: Console) -> int:
+def settings(options: SettingsOptions, console: Console) -> None:
     """Print each setting with its value and its source.
 
     Raises:
@@ -283,7 +282,6 @@ def settings(options: SettingsOptions, console: Console) -> int:
     effective = tuple(_effective(name, found, options, console.environ) for name in KEYS)
     page = _Settings(effective, found.files, found.ignored)
     console.show(page, options.output_format, *page.lines())
-    return ExitCode.SUCCESS
 
 
 def _effective(name: str, found: Preferences, options: SettingsOptions, environ: Mapping[str, str]) -> _Effective:
