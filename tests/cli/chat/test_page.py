@@ -188,6 +188,8 @@ def test_of_calls_that_run_at_once_each_result_says_whose_it_is(seen: Shown) -> 
     seen.show(
         ToolCall(id="1", name="look", input={"at": "one"}),
         ToolCall(id="2", name="look", input={"at": "two"}),
+        ToolStarted(id="1", name="look", input={"at": "one"}),
+        ToolStarted(id="2", name="look", input={"at": "two"}),
         ToolResult(id="2", name="look", result="second"),
         ToolResult(id="1", name="look", result="first"),
     )
@@ -219,10 +221,11 @@ def test_calls_and_results_fit_on_their_lines(seen: Shown) -> None:
     assert all(len(line) <= 50 for line in seen.text.split("\n"))
 
 
-def test_a_call_that_a_person_changed_is_shown_again(seen: Shown) -> None:
+def test_a_call_that_a_person_changed_is_shown_as_it_runs(seen: Shown) -> None:
     seen.show(ToolCall(id="1", name="f", input={"x": 1}), ToolEdited(id="1", original={"x": 1}, edited={"x": 2}))
+    seen.show(ToolStarted(id="1", name="f", input={"x": 2}), ToolResult(id="1", name="f", result="done"))
 
-    assert "→ f(x: 1)\n→ f(x: 2)\n" in seen.text
+    assert seen.text == "→ f(x: 2)\n  │ done\n"
 
 
 def test_notes_do_not_stand_in_the_middle_of_a_line(seen: Shown) -> None:
@@ -351,12 +354,14 @@ def test_a_call_that_a_person_decides_about_is_shown_by_whoever_asks_and_not_aga
     ]
 
 
-@pytest.mark.parametrize("more", [[], [TextDelta(text="")], [Warned(reason="r", message="w")]])
-def test_a_call_that_never_runs_is_shown_all_the_same(seen: Shown, more: list[EventData]) -> None:
-    with seen.page:
-        seen.show(ToolCall(id="c1", name="look", input={}), *more)
+def test_a_call_that_did_not_run_is_shown_with_its_result(seen: Shown) -> None:
+    seen.show(
+        ToolCall(id="c1", name="look", input={"at": 1}),
+        TextDelta(text="It is denied."),
+        ToolResult(id="c1", name="look", result="denied by policy", is_error=True),
+    )
 
-    assert seen.screen.text.startswith("→ look()")
+    assert seen.text == "It is denied.\n\n→ look(at: 1)\n  │ error: denied by policy\n"
 
 
 def test_the_live_line_says_who_writes_and_how_much(seen: Shown) -> None:

@@ -1,4 +1,4 @@
-"""Shows an answer to a person: the text as it streams, thoughts, calls and results."""
+"""Shows an answer to a person: the text as it streams, thoughts, calls and results, and those of child sessions."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from typing import NamedTuple, Self, TypeAlias
 from rich.console import Console as Screen
 from rich.text import Text
 
-from reenact.cli.chat.children import ChildLine, Children
 from reenact.cli.chat.conversation import Decide, Decision
 from reenact.cli.editor.keyboard import typed_ahead
 from reenact.cli.output.answers import Answer, call_line, cut, result_lines, why_ended
@@ -22,13 +21,17 @@ from reenact.cli.output.logs import TERMINAL_LOCK
 from reenact.cli.render.flow import Plain, can_be_styled, can_show, width_of
 from reenact.cli.render.live_line import LiveLine
 from reenact.cli.render.markdown import StreamedMarkdown
+from reenact.domain.legible import display_safe
+from reenact.domain.loop.ledger import sum_of
+from reenact.domain.plain import Json
 from reenact.domain.session.people import PendingCall
 from reenact.domain.stream.events import (
+    ChildEnded,
+    ChildStarted,
     ContextCompressed,
     Envelope,
     EventData,
     GuardChecked,
-    HumanApproveRequired,
     InputJsonDelta,
     MessageDelta,
     MessageStart,
@@ -80,7 +83,7 @@ class Page:
     def __init__(self, console: Console, screen: Screen, session_id: str) -> None:
         self._console = console
         self._session_id = session_id
-        self._children = Children()
+        self._children = _Children()
         self._screen = screen
         answers = console.screen(console.out)
         raw = _Raw(console.write, is_seen=console.out.isatty())
@@ -90,10 +93,9 @@ class Page:
         self._tokens = _Tokens()
         self._cleanup = ExitStack()
         self._calls: dict[str, _Call] = {}
-        self._held: dict[str, tuple[str, object]] = {}
         """The calls that the model has requested: each is shown when it runs, or when a person is asked about it."""
-        self._decided: set[str] = set()
-        """The calls that a person has seen on this page, having been asked about them."""
+        self._seen: set[str] = set()
+        """The calls that were shown, here or by whoever asked the person about them."""
         self._running: set[str] = set()
         marks = ("→ ", "  │ ")
         self._mark, self._margin = marks if can_show(screen, "".join(marks)) else ("-> ", "  | ")
@@ -107,7 +109,6 @@ class Page:
     def __exit__(self, *_: object) -> None:
         """End the open text and the live line in any case."""
         with self._cleanup:
-            self._show_held()
             self._end_block()
 
     @property
@@ -120,10 +121,8 @@ class Page:
 
         def ask(pending: Sequence[PendingCall]) -> Sequence[Decision] | None:
             for call in pending:
-                self._release(call.id, call.name, call.arguments)
-                self._calls[call.id] = _Call(call.name, self._call_line(call.name, call.arguments))
-                self._decided.add(call.id)
-            self._show_held()
+                self._calls[call.id] = self._call(call.name, call.arguments)
+                self._seen.add(call.id)
             self._end_block()
             if self._last is not None:
                 self._screen.print()
@@ -159,7 +158,6 @@ class Page:
 
     def end(self, answer: Answer) -> None:
         """End the answer, and say why it is incomplete."""
-        self._show_held()
         self._end_block()
         reason = why_ended(answer)
         if answer.problem is None and reason is not None:
@@ -178,24 +176,19 @@ class Page:
     def _show_call_event(self, event: EventData) -> None:
         match event:
             case ToolCall(id=None):
-                self._show_call(None, event.name, event.input)
+                self._show_call(None, self._call(event.name, event.input))
             case ToolCall(id=str(call_id)):
-                self._held[call_id] = event.name, event.input
+                self._calls[call_id] = self._call(event.name, event.input)
             case ToolStarted():
-                self._release(event.id, event.name, event.input)
-                if event.id not in self._calls:
-                    self._show_call(event.id, event.name, event.input)
+                if event.id not in self._seen:
+                    self._show_call(event.id, self._call(event.name, event.input))
                 self._running.add(event.id)
                 self._update_status()
-            case HumanApproveRequired(calls=calls):
-                for call in calls:
-                    self._release(call.id, call.name, call.arguments)
             case ToolEdited():
                 self._show_edit(event)
             case ToolResult():
                 self._running.discard(event.id or "")
                 self._update_status()
-                self._show_held()
                 self._show_result(event)
             case OutputRejected(again=again):
                 told = "the model is asked again" if again else "it is not asked for again"
@@ -211,44 +204,37 @@ class Page:
 
     def _show_edit(self, event: ToolEdited) -> None:
         """Show the edited call, unless the person at this page edited it and has seen it."""
-        if event.id in self._held:
-            self._show_call(event.id, *self._held.pop(event.id))
         known = self._calls.get(event.id)
-        name = "edited" if known is None else known.name
-        if event.id in self._decided:
-            self._calls[event.id] = _Call(name, self._call_line(name, event.edited))
+        call = self._call("edited" if known is None else known.name, event.edited)
+        if event.id in self._seen:
+            self._calls[event.id] = call
         else:
-            self._show_call(event.id, name, event.edited)
+            self._show_call(event.id, call)
 
-    def _release(self, call_id: str, name: str, arguments: object) -> None:
-        """Stop holding the call; if it has a new ID because the model reused one, find it by name and arguments."""
-        same = (id_ for id_, held in self._held.items() if held == (name, arguments))
-        self._held.pop(call_id if call_id in self._held else next(same, ""), None)
-
-    def _show_held(self) -> None:
-        """Show the calls that are still held: they do not run, or no event said that they do."""
-        while self._held:
-            call_id = next(iter(self._held))
-            self._show_call(call_id, *self._held.pop(call_id))
+    def _call(self, name: str, arguments: object) -> _Call:
+        return _Call(name, self._call_line(name, arguments))
 
     def _call_line(self, name: str, arguments: object) -> str:
         return self._console.without_key(call_line(name, arguments, width_of(self._screen) - len(self._mark)))
 
-    def _show_call(self, call_id: str | None, name: str, arguments: object) -> None:
+    def _show_call(self, call_id: str | None, call: _Call) -> None:
         self._begin_block(_CALLS)
-        line = self._call_line(name, arguments)
-        shown = plain_or_quoted(name)
-        is_whole = line.startswith(shown)
-        head, rest = (shown, line.removeprefix(shown)) if is_whole else ("", line)
+        shown = plain_or_quoted(call.name)
+        is_whole = call.line.startswith(shown)
+        head, rest = (shown, call.line.removeprefix(shown)) if is_whole else ("", call.line)
         self._screen.print(Text.assemble((self._mark, "cyan"), (head, "bold"), (rest, "dim")))
         self._last_shown = call_id, TERMINAL_LOCK.written
         if call_id is not None:
-            self._calls[call_id] = _Call(name, line)
+            self._calls[call_id] = call
+            self._seen.add(call_id)
 
     def _show_result(self, event: ToolResult) -> None:
         """Show the beginning of a result; for a child session, one line that begins with its outcome."""
         width = width_of(self._screen) - len(self._margin)
         style = "red" if event.is_error else "dim"
+        call = self._calls.get(event.id or "")
+        if call is not None and event.id not in self._seen:  # it did not run here
+            self._show_call(event.id, call)
         self._continue_below(event.id, event.name or "")
         self._last_shown = None
         lines = result_lines(event.result, width)
@@ -261,7 +247,7 @@ class Page:
         for line in lines:
             self._print_line(cut(line, width), self._margin, style)
 
-    def _show_child_line(self, line: ChildLine | None) -> None:
+    def _show_child_line(self, line: _ChildLine | None) -> None:
         """Show what a child session does, if a person watches the page."""
         if line is not None and self._live.is_enabled:
             self._continue_below(line.call_id)
@@ -278,7 +264,6 @@ class Page:
             self._print_line(cut(line, width_of(self._screen) - len(_INDENT)), _INDENT, "bold dim")
 
     def _note(self, text: str, style: str) -> None:
-        self._show_held()
         self._end_block()
         self._last_shown = None
         self._print_line(escape_plainly(text), "", style)
@@ -295,7 +280,6 @@ class Page:
     def _write(self, sink: _Sink, text: str) -> None:
         """Continue a text, or begin it if something else came last."""
         if self._open is not sink:
-            self._show_held()
             self._begin_block(sink)
             self._live.doing = _WRITING if sink is self._text else _THINKING
             self._live.begin_text()
@@ -360,3 +344,62 @@ class _Call(NamedTuple):
 
     name: str
     line: str
+
+
+class _Child(NamedTuple):
+    """A child session: the session's own call that started it, its depth below that call, and what it has used."""
+
+    call_id: str
+    depth: int
+    steps: int = 0
+    tokens: int = 0
+
+
+class _ChildLine(NamedTuple):
+    """A line to show below a call, indented by its depth."""
+
+    call_id: str
+    depth: int
+    text: str
+
+
+class _Children:
+    """The child sessions that have started while an answer was shown."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, _Child] = {}
+        self._ends: dict[str, str] = {}
+
+    def on_event(self, event: Envelope, call_line: Callable[[str, Json], str]) -> _ChildLine | None:
+        """Process an event of a descendant session; return the line that shows it, if there is one."""
+        child = self._known.get(event.context.session_id or "")
+        if child is None:
+            return None
+        match event.data:
+            case ChildStarted(child_id=child_id):
+                self._known[child_id] = _Child(child.call_id, child.depth + 1)
+            case ToolStarted(name=name, input=arguments):
+                return _ChildLine(child.call_id, child.depth, call_line(name, arguments))
+            case _:
+                pass
+        return None
+
+    def on_own_event(self, event: EventData) -> _ChildLine | None:
+        """Process an event of the session itself; return the line that shows it, if there is one."""
+        match event:
+            case ChildStarted(call_id=call_id, child_id=child_id, detached=False):
+                self._known[child_id] = _Child(call_id, 0)
+                return _ChildLine(call_id, 0, f"session {display_safe(child_id)}")
+            case ChildEnded(call_id=call_id, child_id=child_id) if child_id in self._known:
+                known = self._known[child_id]
+                steps, tokens = known.steps + event.steps, known.tokens + sum(sum_of(event.usage, {}).values())
+                self._known[child_id] = known._replace(steps=steps, tokens=tokens)
+                counted = f"{steps} step{'' if steps == 1 else 's'}, {tokens:,} token{'' if tokens == 1 else 's'}"
+                self._ends[call_id] = f"{event.outcome}, {counted}"
+            case _:
+                pass
+        return None
+
+    def end_of(self, call_id: str | None) -> str | None:
+        """Return how the child session ended that this call started; None if the call started none."""
+        return self._ends.get(call_id or "")
