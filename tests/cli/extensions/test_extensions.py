@@ -790,11 +790,11 @@ def test_what_agents_cost_is_told_of_and_counts_before_another_is_asked(
 
     assert (len(claude.requests), first.code, again.code) == (2, 0, 0)
     assert "@boss, in sessions of its own: 1 answer, 1,000 tokens in, 1,000 out, cost 2\n" in first.err
-    assert "With its agents: 1,000 tokens in, 1,000 out, cost 2 of at most 3 (--max-cost)" in first.err
+    assert "Total: 1,000 tokens in, 1,000 out, cost 2 of at most 3 (--max-cost)" in first.err
     assert "unknown prices" not in first.err + again.err
     assert "unknown token counts" not in first.err + again.err
     assert "@boss, in sessions of its own: 2 answers, 2,000 tokens in, 2,000 out, cost 4\n" in again.err
-    assert "With its agents: 2,000 tokens in, 2,000 out, cost 4 of at most 3 (--max-cost)" in again.err
+    assert "Total: 2,000 tokens in, 2,000 out, cost 4 of at most 3 (--max-cost)" in again.err
     assert "The session has spent what it may spend (--max-cost)" in again.err
 
 

@@ -72,14 +72,13 @@ def beginnings(frontend: Frontend) -> list[tuple[str, str]]:
 
 
 def cost(frontend: Frontend, _: str) -> None:
-    """Show the usage and costs of the session: per model, per tool, in total, and of the last turn."""
+    """Show the usage and costs of the session: per model, tool and agent, in total, and of the last answer."""
     conversation = frontend.current.conversation
     if conversation.is_new:
         frontend.say(_NOTHING)
         return
     runtime, session_id = frontend.current.runtime, conversation.session_id
     used = runtime.sessions.usage(session_id)
-    children = _used_by_children(runtime, session_id)
     models = {name: spent for name, spent in used.models.items() if not name.startswith(_AGENT)}
     for name, spent in models.items():
         who = plain_or_quoted(name) if name else "unnamed model"
@@ -87,17 +86,15 @@ def cost(frontend: Frontend, _: str) -> None:
     for name, spent in used.tools.items():
         frontend.say(f"{plain_or_quoted(name)}: {_times('call', spent)}{_cost(spent)}")
     whole = _whole(used, models)
-    if models or not children:
-        frontend.say(f"Total: {_tokens(used.usage)}, {_cost_of_all(whole)}{_limit(frontend)}")
-    for name, spent in children.items():
+    for name, spent in _used_by_children(runtime, session_id).items():
         whole = _sum(whole, spent)
-        costs = _cost(spent) or f", {_NO_PRICES}"
-        frontend.say(f"@{name}, in sessions of its own: {_times('answer', spent)}, {_tokens(spent.usage)}{costs}")
-    if children:
-        frontend.say(f"With its agents: {_tokens(whole.usage)}, {_cost_of_all(whole)}{_limit(frontend)}")
-    turns = runtime.sessions.turns(conversation.session_id)
+        frontend.say(
+            f"@{name}, in sessions of its own: {_times('answer', spent)}, {_tokens(spent.usage)}{_cost(spent)}"
+        )
+    frontend.say(f"Total: {_tokens(whole.usage)}, {_cost_of_all(whole)}{_limit(frontend)}")
+    turns = runtime.sessions.turns(session_id)
     last = [turn for turn in turns if turn.message_id == turns[-1].message_id]
-    if any(turn.usage for turn in last) or not children:
+    if any(turn.usage for turn in last):
         frontend.say(f"The last answer: {_last(last)}")
 
 
