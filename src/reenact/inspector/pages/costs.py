@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
-import math
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from typing import Final
 
 import msgspec
+from markupsafe import Markup
 
 from reenact.actors.kernel.timetable import microseconds
 from reenact.domain.messages import EPOCH, instant
 from reenact.inspector.rendering import Address, File, Page
 from reenact.inspector.source import Source
-from reenact.inspector.text import brief_count
-from reenact.inspector.text import cost as as_cost
-from reenact.inspector.text import count as as_count
 from reenact.projections.read_model.rows import DAY
 from reenact.projections.read_model.session_list import images
 from reenact.projections.statistics.figures import Spending, percentile
+from reenact.projections.statistics.plot import Bar, bar_chart
 from reenact.projections.statistics.report import cell_of
 from reenact.projections.statistics.selection import Counted, Selection
 from reenact.projections.statistics.spending import (
@@ -38,38 +36,15 @@ PERIODS: Final = {"": ("All", 0), "7d": ("7 days", 7), "30d": ("30 days", 30), "
 BARS: Final = 60
 """The most bars of a chart."""
 TOOLS, SESSIONS, MODELS = 12, 12, 12
-COLOURS: Final = 4
-"""The number of models with a colour of their own; the others share one."""
-HEIGHT: Final = 140
-_LINES = 3
 _COLUMNS = ("answers", *Spending.__struct_fields__[1:])
 """The columns of the saved figures, whose names stay."""
-_LABELS = 6
-
-
-class Bar(msgspec.Struct, frozen=True):
-    """A bar of a chart: its place, in percent of the width, and its parts from the bottom up: class, top and height."""
-
-    x: float
-    width: float
-    parts: tuple[tuple[str, float, float], ...]
-    title: str
-
-
-class Chart(msgspec.Struct, frozen=True):
-    """Bars, the lines behind them with their values, and the labels below."""
-
-    bars: tuple[Bar, ...]
-    lines: tuple[tuple[float, str], ...]
-    labels: tuple[tuple[float, str], ...]
 
 
 class Slot(msgspec.Struct):
-    """A span of time, and the usage in it by model."""
+    """A span of time, and the usage in it."""
 
     title: str
     label: str
-    models: defaultdict[str, Spending] = msgspec.field(default_factory=lambda: defaultdict(Spending))
     total: Spending = Spending()
 
 
@@ -88,7 +63,6 @@ def costs(source: Source, address: Address) -> Page | File:
     if address.query.get("csv"):
         return File("costs.csv", _csv(used, step))
     models = _by_model(used)
-    colours = {model: f"s{min(number, COLOURS)}" for number, (model, _) in enumerate(models)}
     is_empty = known is None
     tool_times = {} if is_empty else times_of_tools(source.tables, period)
     called = [] if is_empty else by_tool(source.tables, period, TOOLS + 1)
@@ -110,13 +84,10 @@ def costs(source: Source, address: Address) -> Page | File:
             "tool_times": {name: _percentiles(some) for name, some in tool_times.items()},
             "models": models[:MODELS],
             "more_models": len(models) - MODELS,
-            "colours": colours,
             "sessions": [] if is_empty else by_session(source.tables, period, SESSIONS),
             "slots": slots,
             "per": "hour" if step == HOUR else "day",
-            "spent": _chart(slots, {model: colours[model] for model, _ in models}),
-            "tokens": _tokens(slots),
-            "height": HEIGHT,
+            "charts": {"What it cost": _cost_chart(slots), "Tokens": _token_chart(slots)},
             "newest": NEWEST,
         },
     )
@@ -148,10 +119,8 @@ def _slots(used: Mapping[tuple[int, str], Spending], step: int) -> list[Slot]:
     first, last = min(at for at, _ in used), max(at for at, _ in used)
     together = -(-(last - first + 1) // BARS)
     slots = [_slot(at, step, together) for at in range(first, last + 1, together)]
-    for (at, model), one in used.items():
-        slot = slots[(at - first) // together]
-        slot.models[model] += one
-        slot.total += one
+    for (at, _), one in used.items():
+        slots[(at - first) // together].total += one
     return slots
 
 
@@ -166,62 +135,23 @@ def _slot(at: int, step: int, together: int) -> Slot:
     return Slot(title, f"{day:%-d %b}")
 
 
-def _chart(slots: Sequence[Slot], colours: Mapping[str, str]) -> Chart:
-    def parts(slot: Slot) -> list[tuple[str, float]]:
-        return [(colours[model], slot.models[model].cost) for model in colours if model in slot.models]
-
-    return _drawn(slots, [parts(slot) for slot in slots], lambda slot: as_cost(slot.total.cost), _short)
+def _cost_chart(slots: Sequence[Slot]) -> Markup:
+    bars = [Bar(slot.label, (slot.total.cost,), _unpriced(slot.total)) for slot in slots]
+    return Markup(bar_chart("Cost", ("cost",), bars))  # noqa: S704 - names in it are escaped
 
 
-def _tokens(slots: Sequence[Slot]) -> Chart:
-    def parts(slot: Slot) -> list[tuple[str, float]]:
-        used = slot.total
-        fresh = max(0, used.tokens_in - used.tokens_cached)
-        return [("cached", used.tokens_cached), ("fresh", fresh), ("out", used.tokens_out)]
-
-    return _drawn(
-        slots,
-        [parts(slot) for slot in slots],
-        lambda slot: f"{as_count(slot.total.tokens_in)} in, {as_count(slot.total.tokens_out)} out",
-        lambda number: str(brief_count(number).striptags()),
-    )
+def _unpriced(used: Spending) -> str:
+    return f"{used.unpriced:,} answers of unknown cost" if used.unpriced else ""
 
 
-def _drawn(
-    slots: Sequence[Slot],
-    parts: Sequence[Sequence[tuple[str, float]]],
-    say: Callable[[Slot], str],
-    write: Callable[[float], str],
-) -> Chart:
-    top = _even(max((sum(part for _, part in some) for some in parts), default=0.0))
-    width = 100 / max(len(slots), 4)
-    bars: list[Bar] = []
-    for number, (slot, some) in enumerate(zip(slots, parts, strict=True)):
-        below, drawn = 0.0, list[tuple[str, float, float]]()
-        for colour, part in some:
-            height = HEIGHT * part / top
-            if height > 0:
-                drawn.append((colour, HEIGHT - below - height, height))
-            below += height
-        bars.append(Bar(number * width + width * 0.15, width * 0.7, tuple(drawn), f"{slot.title}: {say(slot)}"))
-    every = -(-len(slots) // _LABELS)
-    return Chart(
-        tuple(bars),
-        tuple((HEIGHT * (1 - line / _LINES), write(top * line / _LINES)) for line in range(_LINES + 1)),
-        tuple(((number + 0.5) * width, slots[number].label) for number in range(0, len(slots), max(1, every))),
-    )
+def _token_chart(slots: Sequence[Slot]) -> Markup:
+    bars = [Bar(slot.label, _tokens(slot.total)) for slot in slots]
+    return Markup(bar_chart("Tokens", ("in", "cached", "out"), bars))  # noqa: S704 - names in it are escaped
 
 
-def _short(amount: float) -> str:
-    return f"{amount:.4f}".rstrip("0").rstrip(".")
-
-
-def _even(largest: float) -> float:
-    """Return a number that is not smaller, and whose thirds have few digits."""
-    if largest <= 0:
-        return 3.0
-    size = 10.0 ** math.floor(math.log10(largest))
-    return next(size * step for step in (1.2, 1.5, 3, 6, 9, 12, 15) if size * step >= largest)
+def _tokens(used: Spending) -> tuple[float, ...]:
+    """Return the tokens of each kind, which do not overlap."""
+    return max(0, used.tokens_in - used.tokens_cached), used.tokens_cached, used.tokens_out
 
 
 def _csv(used: Mapping[tuple[int, str], Spending], step: int) -> str:
