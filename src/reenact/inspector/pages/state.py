@@ -60,7 +60,7 @@ def state(source: Source, address: Address) -> Page:
     added: list[Speech] = []
     if is_near and left < right:
         added = conversation_of(after.relations, after.window.part(left + 1, right))
-    groups = changes_between(before, after, added, has_calls=is_near)
+    changes = changes_between(before, after, added, has_calls=is_near)
     rules = None if here.session.rules is None else value_of(0, "", fields_of(here.session.rules))
     pending = here.pending
     return Page(
@@ -86,8 +86,7 @@ def state(source: Source, address: Address) -> Page:
             "rules": rules,
             "before": before,
             "after": after,
-            "changes": [one for group in groups for one in (group, *group.changes)],
-            "number_of_changes": sum(len(group.changes) for group in groups),
+            "changes": changes,
             "events_between": high - low,
             "is_near": is_near,
             "compared": "left" in address.query or "right" in address.query,
