@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 import pytest
 
-from reenact import Image, Runtime
-from reenact.domain.history.decision_replay import DecisionReplay
-from reenact.domain.session.state import evolve
+from reenact._location import location_of
+from reenact._runtime import codec
+from reenact.domain.session.agent import AgentStarted
 from reenact.inspector import Source
 from reenact.inspector.pages.event import link_of
 from reenact.projections.log import name_of
 from tests.inspector.browsing import Browser, attribute, browsing, texts
-from tests.inspector.marking import change
-from tests.inspector.talking import Talker
+from tests.inspector.marking import all_known, change
+from tests.journal.support import commit, step
 
 
 @pytest.fixture
@@ -58,6 +57,7 @@ def test_a_call_is_shown_with_what_it_was_given_and_what_it_returned(night: Brow
 
 
 def test_the_record_agrees_with_its_digest_and_its_step_is_decided_the_same(night: Browser, paid: int) -> None:
+    all_known(night.source)
     page = night.page(f"/event?at={paid}")
 
     assert texts(page, ".chain .k-good") == ["agrees", "agrees"]
@@ -98,30 +98,27 @@ def test_a_position_that_has_no_event_is_refused(night: Browser) -> None:
     assert "invalid_input" in night.page("/event", 400).get_text()
 
 
-def test_in_a_long_session_a_step_is_decided_anew_when_somebody_asks(
-    long: Browser, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(sys.modules["reenact.inspector.pages.event"], "SOON", -1)
-    page = long.page("/event?at=2990")
-
-    link = next(one for one in page.select(".chain a") if one.get_text() == "decide it")
-    decided = long.page(attribute(link, "href"))
-
-    assert "Not decided anew yet" in page.get_text()
-    assert texts(decided, ".chain .k-good") == ["agrees", "agrees"]
-
-
-def test_a_step_that_today_s_code_decides_otherwise_is_named(night: Browser, monkeypatch: pytest.MonkeyPatch) -> None:
-    def nothing(*_: object) -> tuple[()]:
-        return ()
-
-    monkeypatch.setattr(DecisionReplay.__init__, "__kwdefaults__", {"decide": nothing, "evolve": evolve})
-    branched, *_ = night.source.log.find(names=["message-accepted"])
-
-    page = night.page(f"/event?at={branched.position}")
+def test_a_step_that_today_s_code_decides_otherwise_is_named(night_copy: Path) -> None:
+    with location_of(night_copy).open(codec()) as journal:
+        end = journal.stream_end("session/poem")
+        assert end is not None
+        at = commit(journal, step("session/poem", end[0], AgentStarted("nobody"))).position
+    with Source.open(night_copy) as source, browsing(source) as browser:
+        all_known(source)
+        first = source.log.find(stream="session/poem", limit=1)[0].position
+        page, earlier = browser.page(f"/event?at={at}"), browser.page(f"/event?at={first}")
 
     assert texts(page, ".chain .k-fail") == ["decided otherwise"]
-    assert "message-accepted was recorded, and today's code decides nothing more" in page.get_text()
+    assert texts(earlier, ".chain .k-good") == ["agrees", "agrees"]
+
+
+def test_nothing_is_said_of_a_step_before_it_was_decided_anew(night: Browser, monkeypatch: pytest.MonkeyPatch) -> None:
+    def unknown(_session: str) -> None:
+        return None
+
+    monkeypatch.setattr(night.source.marks, "session", unknown)
+
+    assert "Not decided anew so far" in night.page("/event?at=60").get_text()
 
 
 def test_a_record_whose_cells_are_none_of_ours_is_no_link(night_copy: Path) -> None:
@@ -129,25 +126,6 @@ def test_a_record_whose_cells_are_none_of_ours_is_no_link(night_copy: Path) -> N
     with Source.open(night_copy) as source:
         assert link_of(source.log, "session/poem", 1) is None
         assert link_of(source.log, "session/nobody", 1) is None
-
-
-def test_a_step_is_decided_as_a_whole_however_long_it_is(log: str) -> None:
-    with (
-        Runtime.open(log, llm_provider=Talker(), default_image=Image(id="chat"), synchronous="OFF") as runtime,
-        Source.open(log) as source,
-        browsing(source) as browser,
-    ):
-        runtime.containers.create(container_id="default")
-        runtime.sessions.create("default", "chat", session_id="talk")
-        agent = runtime.sessions.run("talk")
-        for number in range(120):
-            runtime.agents.receive(agent, f"Message {number}")
-        runtime.sessions.delete("talk")
-        (deleted,) = source.log.find(names=["session-deleted"])
-
-        page = browser.page(f"/event?at={deleted.position}")
-
-    assert texts(page, ".chain .k-good") == ["agrees", "agrees"]
 
 
 def test_what_followed_in_a_branch_stands_with_the_event_that_both_share(night: Browser) -> None:

@@ -3,29 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import NamedTuple
+from typing import Literal, NamedTuple, TypeAlias
 
 import msgspec
 
 from reenact.actors.journal.stored import StoredJournal
 from reenact.domain.chain import GENESIS
 from reenact.domain.chain import Row as Record
-from reenact.domain.history.decision_replay import DecisionReplay, Divergence
 from reenact.domain.loop.events import HumanApproveRequired, ToolResult, ToolStarted
 from reenact.domain.session.agent import AnswerRecorded
 from reenact.inspector.pages.session import record_of
-from reenact.inspector.pages.state import folding
 from reenact.inspector.phrases import with_short_ids
 from reenact.inspector.relations import Call, Relations
 from reenact.inspector.rendering import Address, File, Page
 from reenact.inspector.source import Source
-from reenact.inspector.states import States, full_state
 from reenact.inspector.text import within
 from reenact.inspector.timeline import Line, line_of
 from reenact.inspector.values import ROOM, Value, room_of, value_at, value_of
-from reenact.inspector.windows import AROUND, History
-from reenact.projections.explain.entries import fields_of, row_at, says, session_of
-from reenact.projections.explain.history import event_of, steps_of
+from reenact.inspector.windows import History
+from reenact.projections.explain.entries import Filter, entries_of, fields_of, row_at, says, session_of
 from reenact.projections.log import Row, name_of
 from reenact.projections.read_model.families import branches_with
 
@@ -37,8 +33,6 @@ BRANCHES = 4
 """The number of newest branches in which effects are looked for."""
 FEW = 8
 """The most effects in a branch that are shown."""
-SOON = 5000
-"""The most events that are read to decide a step again without being asked to."""
 PART = 64 * 1024
 """Bytes of a page for a part of a value."""
 _RECORD = f"""
@@ -48,6 +42,10 @@ _RECORD = f"""
 _BEFORE = """
     SELECT digest FROM steps WHERE stream = ? AND (version, cursor) < (?, ?) ORDER BY version DESC, cursor DESC LIMIT 1
 """
+
+
+Decided: TypeAlias = Literal["never", "not yet", "same", "otherwise"]
+"""Whether today's code decides the event as it was recorded, as far as that is known."""
 
 
 class Link(msgspec.Struct, frozen=True):
@@ -92,7 +90,7 @@ def event(source: Source, address: Address) -> Page:
         "all": (0, 0),
         "branches": [],
         "decided": "never",
-        "divergence": None,
+        "problem": "",
         "colour": "",
     }
     if session_id is None:
@@ -105,12 +103,8 @@ def event(source: Source, address: Address) -> Page:
     causes, effects = _causes(relations, place), _effects(relations, place)
     line = _line(relations, place)
     values = list(_values(row, line.call))
-    is_asked = address.text("anew") == "yes"
-    if is_asked and (page := folding(source, history, number)) is not None:
-        return page
-    decide = is_asked or source.states.ahead(history, number) <= SOON
-    divergence = _decided_anew(source.states, history, number) if decide else None
-    agent = source.states.at(history, number).agent if decide else None
+    (entry,) = entries_of(source.log, Filter(after=at - 1, before=at + 1))
+    decided, problem = _decided(source, session_id, at)
     frame |= {
         "line": line,
         "causes": _lines(relations, place, causes[-NEAREST:]),
@@ -119,9 +113,9 @@ def event(source: Source, address: Address) -> Page:
         "branches": list(_in_branches(source, session_id, number, row)),
         "values": values,
         "room": room_of([record, *(value for _, value in values)]),
-        "agent": None if agent is None else agent.id,
-        "decided": "no" if not decide else "same" if divergence is None else "otherwise",
-        "divergence": divergence,
+        "agent": entry.agent_id,
+        "decided": decided,
+        "problem": problem,
         "colour": line.colour,
     }
     return Page("event.html", frame)
@@ -245,34 +239,12 @@ def link_of(log: StoredJournal, stream: str, version: int) -> Link | None:
     return Link(before.hex(), record.digest.hex(), record.follows(before), not earlier)
 
 
-def _decided_anew(states: States, history: History, number: int) -> Divergence | None:
-    """Decide the step of the event again; return where the present code decides differently, or None.
-
-    Raises:
-        LogUnusableError: the log holds events that cannot have happened.
-    """
-    first, rows = _with_whole_step(history, number)
-    place = first
-    for step in steps_of(rows):
-        if place <= number < place + len(step):
-            events = [event_of(row) for row in step]
-            before = states.at(history, place - 1) if place > 1 else full_state(history, 0)
-            divergence = DecisionReplay(before).follow(step[0].cause, events)
-            if divergence is None or place == 1:
-                return divergence
-            return DecisionReplay(full_state(history, place - 1)).follow(step[0].cause, events)
-        place += len(step)
-    return None
-
-
-def _with_whole_step(history: History, number: int) -> tuple[int, list[Row]]:
-    """Return events that include the whole step of this one, and the number of the first of them."""
-    reach = AROUND
-    while True:
-        first, last = max(1, number - reach), min(history.count, number + reach)
-        rows = history.rows(first, last)
-        here = number - first + 1
-        begins = first == 1 or any(row.cause is not None for row in rows[:here])
-        if begins and (last == history.count or any(row.cause is not None for row in rows[here:])):
-            return first, rows
-        reach *= 10
+def _decided(source: Source, session_id: str, at: int) -> tuple[Decided, str]:
+    """Return what the background check has found about the event, and how today's code differs from it."""
+    mark = source.marks.session(session_id)
+    if mark is None or mark.undecided:
+        return "not yet", ""
+    if at <= mark.position:
+        return "same", ""
+    parting = mark.parting
+    return ("otherwise", parting.problem) if parting is not None and parting.position == at else ("not yet", "")
